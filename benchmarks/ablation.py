@@ -39,9 +39,23 @@ FEW = 10
 # Settings tried, of every method alike; one-class machines are quick and have more to search.
 SEARCH, SEARCH_ONE_CLASS = 3, 24
 ADDED = (
-    "svm", "williams", "maratea", "liu_he", "act_input_space", "amari_wu", "one_class", "one_class_conformal",
-)  # fmt: skip
-FACTORS = ("williams", "maratea", "liu_he", "act_input_space", "amari_wu", "one_class_conformal")
+    "svm",
+    "williams",
+    "maratea",
+    "liu_he",
+    "act_input_space",
+    "amari_wu",
+    "one_class",
+    "one_class_conformal",
+)
+FACTORS = (
+    "williams",
+    "maratea",
+    "liu_he",
+    "act_input_space",
+    "amari_wu",
+    "one_class_conformal",
+)
 WIDTHS = {"scale": "scale", "narrow": "scale*10"}
 SHOWN = ("auroc", "average_precision")
 COLUMNS = ("set", "seed", "positives", "method", *FIGURES)
@@ -85,13 +99,18 @@ def blends(
     auto: dict[str, Scores], added: dict[str, Scores], target: np.ndarray
 ) -> Iterator[tuple[str, Scores]]:
     """`auto`, every blend that is one member away from it, and every method alone."""
-    without = {name: [each for other, each in auto.items() if other != name] for name in auto}
+    without = {
+        name: [each for other, each in auto.items() if other != name] for name in auto
+    }
     yield "auto", Scores.pooled([*auto.values()], target)
     for name, rest in without.items():
         yield f"auto without {name}", Scores.pooled(rest, target)
     for name, more in added.items():
         yield f"auto with {name}", Scores.pooled([*auto.values(), more], target)
-        yield f"auto with {name} for svm_weighted", Scores.pooled([*without["svm_weighted"], more], target)
+        yield (
+            f"auto with {name} for svm_weighted",
+            Scores.pooled([*without["svm_weighted"], more], target),
+        )
     yield from (auto | added).items()
 
 
@@ -103,9 +122,13 @@ def split(name: str, seed: int, positives: str) -> Iterator[dict[str, object]]:
     past, rest = whole.take(thinned(old, ill, positives, seed)), whole.take(new)
 
     def fitted(recipe: str, search: int, **params: object) -> HeldOut:
-        return trained(past, recipe, repeats=1, search=search, seed=seed, params=params).held_out
+        return trained(
+            past, recipe, repeats=1, search=search, seed=seed, params=params
+        ).held_out
 
-    auto = {part.recipe.name: Scores.of(part, rest) for part in fitted("auto", SEARCH).parts}
+    auto = {
+        part.recipe.name: Scores.of(part, rest) for part in fitted("auto", SEARCH).parts
+    }
     added = {each: Scores.of(fitted(each, settings_of(each)), rest) for each in ADDED}
     target = labels_of(past) == "yes"
     methods = dict(blends(auto, added, target))
@@ -114,39 +137,61 @@ def split(name: str, seed: int, positives: str) -> Iterator[dict[str, object]]:
             for passes in (0, 1):
                 with suppress(RecipeError):
                     machines = fitted(factor, 1, gamma=gamma, passes=passes)
-                    methods[f"{factor}, {width}, passes {passes}"] = Scores.of(machines, rest)
+                    methods[f"{factor}, {width}, passes {passes}"] = Scores.of(
+                        machines, rest
+                    )
     for method, scores in methods.items():
         found = figures(scores.new, ill[new], best_threshold(scores.held, target))
-        yield {"set": name, "seed": seed, "positives": positives, "method": method} | found
+        yield {
+            "set": name,
+            "seed": seed,
+            "positives": positives,
+            "method": method,
+        } | found
 
 
 def compared_pairs() -> list[tuple[str, str]]:
     """Methods to subtract from each other, the second from the first."""
     auto = load_recipe("auto")
-    pairs = [("auto", f"auto without {name}") for name in auto.members if name != "one_vs_rest"]
+    pairs = [
+        ("auto", f"auto without {name}")
+        for name in auto.members
+        if name != "one_vs_rest"
+    ]
     pairs += [(f"auto with {name}", "auto") for name in ADDED]
     pairs += [(f"auto with {name} for svm_weighted", "auto") for name in ADDED]
-    pairs += [(name, "svm") for name in FACTORS[:-1]] + [("one_class_conformal", "one_class")]
+    pairs += [(name, "svm") for name in FACTORS[:-1]] + [
+        ("one_class_conformal", "one_class")
+    ]
     widths = [(factor, width) for width in WIDTHS for factor in FACTORS]
     return pairs + [
-        (f"{factor}, {width}, passes 1", f"{factor}, {width}, passes 0") for factor, width in widths
+        (f"{factor}, {width}, passes 1", f"{factor}, {width}, passes 0")
+        for factor, width in widths
     ]
 
 
 def summarised(rows: pd.DataFrame) -> str:
     """Mean paired differences with 95 % intervals (t): over tasks; of voxels, one task, over drawn splits."""
     heads, columns, notes = [""], [], []
-    for (positives, voxels), part in rows.groupby(["positives", rows["set"] == "voxels"], sort=False):
+    for (positives, voxels), part in rows.groupby(
+        ["positives", rows["set"] == "voxels"], sort=False
+    ):
         title = f"{'voxels, ' if voxels else ''}{positives} positives"
         n_splits = part.groupby("set")["seed"].nunique().min()
-        notes.append(f"{title}: {part['set'].nunique()} tasks, {n_splits} splits or more")
+        notes.append(
+            f"{title}: {part['set'].nunique()} tasks, {n_splits} splits or more"
+        )
         for figure in SHOWN:
             wide = part.pivot(index=["set", "seed"], columns="method", values=figure)
             gaps = [wide[first] - wide[second] for first, second in compared_pairs()]
             # On the splits that both have: a machine refused on one of them is compared on the others.
             unit = "seed" if voxels else "set"
-            columns.append([interval(gap.groupby(unit).mean().dropna()) for gap in gaps])
-            heads.append(f"{figure.replace('_', ' ').replace('auroc', 'AUROC')}, {title}")
+            columns.append(
+                [interval(gap.groupby(unit).mean().dropna()) for gap in gaps]
+            )
+            heads.append(
+                f"{figure.replace('_', ' ').replace('auroc', 'AUROC')}, {title}"
+            )
     names = [f"{first} - {second}" for first, second in compared_pairs()]
     lines = [[name, *cells] for name, *cells in zip(names, *columns, strict=True)]
     return "\n".join([table(heads, lines), "", *notes])
@@ -156,7 +201,10 @@ def interval(gaps: pd.Series) -> str:
     """Mean and 95 % interval; a star where it leaves out zero; nothing of fewer than three."""
     if len(gaps) < 3:
         return "-"
-    middle, half = gaps.mean(), student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps))
+    middle, half = (
+        gaps.mean(),
+        student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)),
+    )
     return f"{middle:+.1f} ({middle - half:+.1f} to {middle + half:+.1f}){'*' if abs(middle) > half else ''}"
 
 
@@ -165,7 +213,9 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sets", nargs="+", default=list(TASKS))
     parser.add_argument("--out", type=Path, default=Path("ablation.csv"))
-    parser.add_argument("--table", action="store_true", help="only print what the CSV holds")
+    parser.add_argument(
+        "--table", action="store_true", help="only print what the CSV holds"
+    )
     asked = parser.parse_args()
     skip_unless_there()
     pieces = [

@@ -40,7 +40,10 @@ AFFINE = ("slopes", "intercepts")
 CHOSEN = "the best member by held-out AUROC"
 FORESTS: dict[str, dict[str, object]] = {
     "500 trees, scikit-learn's defaults": {},
-    "500 trees, weighted": {"min_samples_leaf": 3, "class_weight": "balanced_subsample"},
+    "500 trees, weighted": {
+        "min_samples_leaf": 3,
+        "class_weight": "balanced_subsample",
+    },
 }
 
 # One rank among few positives is noise: the specificity at a sensitivity is averaged around it.
@@ -55,26 +58,36 @@ def figures(scores: np.ndarray, ill: np.ndarray, threshold: float) -> dict[str, 
     return {
         "auroc": 100 * auroc(scores, ill),
         "average_precision": 100 * average_precision(scores, ill),
-        "g_mean": 100 * float(np.sqrt(flagged[ill].mean() * (1 - flagged[~ill].mean()))),
-        "specificity_at": 100 * float(np.mean(1 - false_alarms_at(scores, ill, AROUND))),
+        "g_mean": 100
+        * float(np.sqrt(flagged[ill].mean() * (1 - flagged[~ill].mean()))),
+        "specificity_at": 100
+        * float(np.mean(1 - false_alarms_at(scores, ill, AROUND))),
     }
 
 
 def best_threshold(scores: np.ndarray, ill: np.ndarray) -> float:
     """The score with the largest G-mean on held-out rows."""
     values = np.unique(scores)
-    hits, clear = ((scores[side] >= values[:, None]).mean(axis=1) for side in (ill, ~ill))
+    hits, clear = (
+        (scores[side] >= values[:, None]).mean(axis=1) for side in (ill, ~ill)
+    )
     return float(values[np.argmax(hits * (1 - clear))])
 
 
-def rules(members: Mapping[str, Decisions], past: np.ndarray) -> Iterator[tuple[str, Decisions]]:
+def rules(
+    members: Mapping[str, Decisions], past: np.ndarray
+) -> Iterator[tuple[str, Decisions]]:
     """The blend by every rule, of the same decisions."""
     for left_out in ("histogram_boosting", ""):
         used = [each for name, each in members.items() if name != left_out]
-        held, new = (np.stack(each, axis=1)[:, :, None] for each in zip(*used, strict=True))
+        held, new = (
+            np.stack(each, axis=1)[:, :, None] for each in zip(*used, strict=True)
+        )
         alike, weighted = Pooling.of(held, None), Pooling.of(held, past[:, None])
         alone = [Pooling.of(held[:, [m]], past[:, None]) for m in range(len(used))]
-        slopes, intercepts = (np.concatenate([getattr(each, part) for each in alone]) for part in AFFINE)
+        slopes, intercepts = (
+            np.concatenate([getattr(each, part) for each in alone]) for part in AFFINE
+        )
         for name, pooling in {
             "standardised": alike,
             "standardised, weighted": weighted,
@@ -88,12 +101,17 @@ def rules(members: Mapping[str, Decisions], past: np.ndarray) -> Iterator[tuple[
 def split(name: str, seed: int) -> Iterator[dict[str, object]]:
     """Every method on one split."""
     whole = uci(name)
-    old, new = next(random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed))
+    old, new = next(
+        random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed)
+    )
     blend = trained(whole.take(old), "auto", repeats=1, search=None, seed=seed).held_out
     x = blend.encoder.transform(whole.take(new))
     ill, past = labels_of(whole.take(new)) == "yes", blend.encoded.target == 1
     methods: dict[str, Decisions] = {
-        part.recipe.name: (part.decisions.mean(axis=0)[:, 0], part.ensemble.decisions(x)[:, 0])
+        part.recipe.name: (
+            part.decisions.mean(axis=0)[:, 0],
+            part.ensemble.decisions(x)[:, 0],
+        )
         for part in blend.parts
     }
     best = max(methods, key=lambda member: auroc(methods[member][0], past))
@@ -101,7 +119,10 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
     for method, how in FORESTS.items():
         forest = RandomForestClassifier(500, oob_score=True, random_state=seed, **how)
         forest.fit(blend.encoded.x, past)
-        methods[method] = forest.oob_decision_function_[:, 1], forest.predict_proba(x)[:, 1]
+        methods[method] = (
+            forest.oob_decision_function_[:, 1],
+            forest.predict_proba(x)[:, 1],
+        )
     for method, (held, scores) in methods.items():
         found = figures(scores, ill, best_threshold(held, past))
         yield {"set": name, "seed": seed, "method": method} | found
@@ -112,15 +133,25 @@ def summarised(rows: pd.DataFrame) -> str:
     means = rows.groupby(["set", "method"])[list(FIGURES)].mean().unstack("method")
     lines = []
     for method in dict.fromkeys(rows["method"]):
-        gaps = {figure: means[figure][AUTO] - means[figure][method] for figure in FIGURES}
+        gaps = {
+            figure: means[figure][AUTO] - means[figure][method] for figure in FIGURES
+        }
         if method != AUTO:
             cells = [f"{gap.mean():+.2f} ± {gap.sem():.2f}" for gap in gaps.values()]
-            behind = [f"{gaps[figure].min():+.1f} ({gaps[figure].idxmin()})" for figure in FIGURES[:2]]
+            behind = [
+                f"{gaps[figure].min():+.1f} ({gaps[figure].idxmin()})"
+                for figure in FIGURES[:2]
+            ]
             lines.append([method, *cells, *behind])
     heads = [
-        "`auto` minus", "AUROC", "average precision", "G-mean", "specificity at .9",
-        "furthest behind, AUROC", "furthest behind, average precision",
-    ]  # fmt: skip
+        "`auto` minus",
+        "AUROC",
+        "average precision",
+        "G-mean",
+        "specificity at .9",
+        "furthest behind, AUROC",
+        "furthest behind, average precision",
+    ]
     tasks, splits = rows["set"].nunique(), rows.groupby("set")["seed"].nunique().min()
     return f"{table(heads, lines)}\n\n{tasks} tasks, {splits} splits or more each"
 
@@ -130,10 +161,16 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=6)
     parser.add_argument("--sets", nargs="+", default=[*SETS, *RARE])
     parser.add_argument("--out", type=Path, default=Path("blend.csv"))
-    parser.add_argument("--table", action="store_true", help="only print what the CSV holds")
+    parser.add_argument(
+        "--table", action="store_true", help="only print what the CSV holds"
+    )
     asked = parser.parse_args()
     skip_unless_there()
-    pieces = [(name, seed) for seed in range(0 if asked.table else asked.splits) for name in asked.sets]
+    pieces = [
+        (name, seed)
+        for seed in range(0 if asked.table else asked.splits)
+        for name in asked.sets
+    ]
     run_missing(asked.out, COLUMNS, ("set", "seed"), pieces, split)
     rows = pd.read_csv(asked.out)
     for sets in (SETS, RARE):

@@ -36,8 +36,19 @@ SETTINGS, FEW, BINS = 3, 45, 5
 KINDS = ("printed", "cut", "plain", "share")
 BANDS = ("printed", "cut")
 COLUMNS = (
-    "set", "size", "recipe", "seed", "cases", "new_cases", "why", "kind", "loss", "slope", "bins", "covered",
-)  # fmt: skip
+    "set",
+    "size",
+    "recipe",
+    "seed",
+    "cases",
+    "new_cases",
+    "why",
+    "kind",
+    "loss",
+    "slope",
+    "bins",
+    "covered",
+)
 
 
 def drawn(cohort: Cohort, size: str, seed: int) -> Cohort:
@@ -48,35 +59,54 @@ def drawn(cohort: Cohort, size: str, seed: int) -> Cohort:
     rng = np.random.default_rng(seed)
     share = FEW / ill.sum()
     kept = [
-        rng.choice(np.flatnonzero(side), round(share * side.sum()), replace=False) for side in (ill, ~ill)
+        rng.choice(np.flatnonzero(side), round(share * side.sum()), replace=False)
+        for side in (ill, ~ill)
     ]
     return cohort.take(np.sort(np.concatenate(kept)))
 
 
-def cut(calibration: Calibration, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def cut(
+    calibration: Calibration, chance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A chance cut at what its end bins observed, half a patient inwards, and its bin's interval."""
     bins = calibration.reliability
-    ends = [(b.observed.value, (b.observed.value * b.size + 0.5) / (b.size + 1)) for b in (bins[0], bins[-1])]
+    ends = [
+        (b.observed.value, (b.observed.value * b.size + 0.5) / (b.size + 1))
+        for b in (bins[0], bins[-1])
+    ]
     low, high = sorted((max(ends[0]), min(ends[1])))
     chance = np.clip(chance, low, high)
     middles = np.array([b.predicted for b in bins])
     place = np.searchsorted((middles[1:] + middles[:-1]) / 2, chance)
-    bounds = (np.array([getattr(b.observed, end) for b in bins])[place] for end in ("low", "high"))
+    bounds = (
+        np.array([getattr(b.observed, end) for b in bins])[place]
+        for end in ("low", "high")
+    )
     return chance, *(
-        limit(bound, chance) for limit, bound in zip((np.minimum, np.maximum), bounds, strict=True)
+        limit(bound, chance)
+        for limit, bound in zip((np.minimum, np.maximum), bounds, strict=True)
     )
 
 
-def judged(chance: np.ndarray, low: np.ndarray, high: np.ndarray, ill: np.ndarray) -> dict[str, float]:
+def judged(
+    chance: np.ndarray, low: np.ndarray, high: np.ndarray, ill: np.ndarray
+) -> dict[str, float]:
     """Log loss, slope and bins covered of chances of new patients."""
     p = np.clip(chance, 1e-6, 1 - 1e-6)
     found: dict[str, float] = {"loss": float(-np.log(np.where(ill, p, 1 - p)).mean())}
     odds = np.log(p / (1 - p))[:, None]
     if np.ptp(odds) > 0:
-        found["slope"] = float(LogisticRegression(C=np.inf, tol=1e-8).fit(odds, ill).coef_[0, 0])
+        found["slope"] = float(
+            LogisticRegression(C=np.inf, tol=1e-8).fit(odds, ill).coef_[0, 0]
+        )
         places = np.array_split(np.argsort(chance, kind="stable"), BINS)
         held = [
-            _allowed(int(ill[rows].sum()), len(rows), float(low[rows].mean()), float(high[rows].mean()))
+            _allowed(
+                int(ill[rows].sum()),
+                len(rows),
+                float(low[rows].mean()),
+                float(high[rows].mean()),
+            )
             for rows in places
         ]
         found |= {"bins": len(held), "covered": sum(held)}
@@ -88,10 +118,14 @@ def _allowed(cases: int, n: int, low: float, high: float) -> bool:
     return bool(binom.ppf(0.025, n, low) <= cases <= binom.ppf(0.975, n, high))
 
 
-def split(name: str, size: str, recipe: str, seed: int) -> Iterator[Mapping[str, object]]:
+def split(
+    name: str, size: str, recipe: str, seed: int
+) -> Iterator[Mapping[str, object]]:
     """What each kind of chance does on one split."""
     whole = drawn(cohort_of(name, seed), size, seed)
-    old, new = next(random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed))
+    old, new = next(
+        random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed)
+    )
     past, later = whole.take(old), whole.take(new)
     ill = labels_of(later) == "yes"
     row: dict[str, object] = {
@@ -140,16 +174,32 @@ def summarised(rows: pd.DataFrame) -> str:
             mine = part[part["kind"] == kind].set_index(key)
             apart = (mine["loss"] - printed).groupby("set").mean()
             middle, bins = mine["slope"].quantile([0.5, 0.25, 0.75]), mine["bins"].sum()
-            lines.append([
-                words, kind, len(mine), f"{mine['loss'].mean():.4f}",
-                "" if kind == "printed" else f"{apart.mean():+.4f} ± {1.96 * apart.sem():.4f}",
-                "" if kind == "share" else "{:.2f} ({:.2f} to {:.2f})".format(*middle),
-                f"{100 * mine['covered'].sum() / bins:.1f} % of {bins:.0f}" if kind in BANDS else "",
-            ])  # fmt: skip
+            lines.append(
+                [
+                    words,
+                    kind,
+                    len(mine),
+                    f"{mine['loss'].mean():.4f}",
+                    ""
+                    if kind == "printed"
+                    else f"{apart.mean():+.4f} ± {1.96 * apart.sem():.4f}",
+                    ""
+                    if kind == "share"
+                    else "{:.2f} ({:.2f} to {:.2f})".format(*middle),
+                    f"{100 * mine['covered'].sum() / bins:.1f} % of {bins:.0f}"
+                    if kind in BANDS
+                    else "",
+                ]
+            )
     header = [
-        "cases held out", "chance", "thirds", "log loss", "beside printed (by table)",
-        "slope: median (quartiles)", "bins covered",
-    ]  # fmt: skip
+        "cases held out",
+        "chance",
+        "thirds",
+        "log loss",
+        "beside printed (by table)",
+        "slope: median (quartiles)",
+        "bins covered",
+    ]
     return table(header, lines)
 
 
@@ -160,7 +210,9 @@ def main() -> None:
     )
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("calibration.csv"))
-    parser.add_argument("--table", action="store_true", help="print the table of a CSV and run nothing")
+    parser.add_argument(
+        "--table", action="store_true", help="print the table of a CSV and run nothing"
+    )
     asked = parser.parse_args()
     if not asked.table:
         skip_unless_there()
@@ -171,7 +223,9 @@ def main() -> None:
             for size in ("whole", "few")
             for recipe in RECIPES
         ]
-        run_missing(asked.out, COLUMNS, ("set", "size", "recipe", "seed"), pieces, split)
+        run_missing(
+            asked.out, COLUMNS, ("set", "size", "recipe", "seed"), pieces, split
+        )
     rows = pd.read_csv(asked.out)
     print(summarised(rows))
     print(rows["why"].value_counts().to_string())

@@ -40,7 +40,10 @@ class Ward:
 
     def __post_init__(self) -> None:
         rng = self.rng
-        self.beds, self.stay = int(rng.integers(*BEDS)), rng.uniform(*STAY) if self.stays else 0.0
+        self.beds, self.stay = (
+            int(rng.integers(*BEDS)),
+            rng.uniform(*STAY) if self.stays else 0.0,
+        )
         self.daily = rng.uniform(0.7, 1.05) * self.beds / (self.stay or 1.0)
         self.growing, self.snapshot = rng.random() < 0.1, rng.random() < 0.5
         self.first = FIRST + datetime.timedelta(days=int(rng.integers(7)))
@@ -55,9 +58,13 @@ class Ward:
             grown = 1 + 0.5 * max(number, 0) / n * self.growing
             leave = min(0.9, LEAVE[day.weekday()] / self.stay) if self.stays else 1.0
             here = [one for one in here if self.rng.random() >= leave]
-            new = self.rng.poisson(self.daily * ADMITTED[day.weekday()] * np.exp(busy) * grown)
+            new = self.rng.poisson(
+                self.daily * ADMITTED[day.weekday()] * np.exp(busy) * grown
+            )
             free = int(self.beds * grown) - len(here) if self.stays else new
-            here += [(int(self.rng.integers(2**32)), day) for _ in range(min(new, free))]
+            here += [
+                (int(self.rng.integers(2**32)), day) for _ in range(min(new, free))
+            ]
             if number >= 0 and here and self.rng.random() > 0.01:
                 yield str(day), list(here)
 
@@ -70,16 +77,29 @@ class Series:
         self.past: dict[str, Delivery] = {}
         self.patients: dict[str, list[int]] = {}
 
-    def examined(self, night: str, patients: Patients, of: str) -> tuple[Delivery, list[Finding]]:
+    def examined(
+        self, night: str, patients: Patients, of: str
+    ) -> tuple[Delivery, list[Finding]]:
         """A night held against those before; the rows' day is that of the table `of`."""
         hashes = sorted(one for one, _ in patients)[:MOST]
-        last = next((day for day in reversed(self.past) if self.past[day].measure), None)
-        before, still = (None, None) if last is None else still_there(self.patients[last], hashes, MOST)
+        last = next(
+            (day for day in reversed(self.past) if self.past[day].measure), None
+        )
+        before, still = (
+            (None, None)
+            if last is None
+            else still_there(self.patients[last], hashes, MOST)
+        )
         days = [of] if self.snapshot else [str(day) for _, day in patients]
         told = Delivery(
-            rows=len(patients), units=len(patients), earlier=last, before=before, still=still,
-            oldest=min(days), newest=max(days),
-        )  # fmt: skip
+            rows=len(patients),
+            units=len(patients),
+            earlier=last,
+            before=before,
+            still=still,
+            oldest=min(days),
+            newest=max(days),
+        )
         return examine(night, told, self.past)
 
     def add(self, night: str, patients: Patients) -> tuple[Delivery, list[Finding]]:
@@ -106,7 +126,9 @@ def spoiled(
     }
 
 
-def simulated(wards: int, n_nights: int, stays: bool, seed: int) -> tuple[Counter, dict[str, Counter], int]:
+def simulated(
+    wards: int, n_nights: int, stays: bool, seed: int
+) -> tuple[Counter, dict[str, Counter], int]:
     """False alarms by code over all nights; by what is wrong how often it was named, and stopped; nights."""
     alarms, named, looks = Counter(), defaultdict(Counter), 0
     for number in range(wards):
@@ -117,10 +139,14 @@ def simulated(wards: int, n_nights: int, stays: bool, seed: int) -> tuple[Counte
         for place, (night, patients) in enumerate(ward.nights(n_nights)):
             if place in spoil and night in elsewhere:
                 of = list(series.past)[-1]
-                for what, wrong in spoiled(rng, patients, last, elsewhere[night]).items():
+                for what, wrong in spoiled(
+                    rng, patients, last, elsewhere[night]
+                ).items():
                     if not wrong:  # half of one row
                         continue
-                    found = series.examined(night, wrong, of if wrong is last else night)
+                    found = series.examined(
+                        night, wrong, of if wrong is last else night
+                    )
                     sure, any_ = any(one.sure for one in found[1]), bool(found[1])
                     named[what].update(["n", *["stop"] * sure, *["named"] * any_])
                     if ward.beds < 20:
@@ -133,16 +159,24 @@ def simulated(wards: int, n_nights: int, stays: bool, seed: int) -> tuple[Counte
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Does the gate of deliveries cry wolf, and does it sleep?")
+    parser = argparse.ArgumentParser(
+        description="Does the gate of deliveries cry wolf, and does it sleep?"
+    )
     parser.add_argument("--wards", type=int, default=200)
     parser.add_argument("--nights", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     for stays, words in ((True, "wards with stays"), (False, "a day's admissions")):
         alarms, named, looks = simulated(asked.wards, asked.nights, stays, asked.seed)
-        shares = ", ".join(f"{code} {100 * n / looks:.2f}" for code, n in alarms.most_common())
-        print(f"\n{words}: {looks} nights without a fault, per cent with a finding: {shares or 'none'}\n")
-        print("| the table is | named, % | stopped, % | named under 20 beds, % |\n|---|---|---|---|")
+        shares = ", ".join(
+            f"{code} {100 * n / looks:.2f}" for code, n in alarms.most_common()
+        )
+        print(
+            f"\n{words}: {looks} nights without a fault, per cent with a finding: {shares or 'none'}\n"
+        )
+        print(
+            "| the table is | named, % | stopped, % | named under 20 beds, % |\n|---|---|---|---|"
+        )
         for what, n in named.items():
             small = 100 * n["small"] / max(n["n small"], 1)
             print(

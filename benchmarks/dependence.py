@@ -76,10 +76,21 @@ UNSEEN = {
 }
 # Several rows a patient, with the columns that would tell.
 SEVERAL = {
-    "colon": ["id"], "cgd": ["id"], "heart": ["id"], "epil": ["subject"], "respiratory": ["id"],
-    "arthritis": ["id"], "OME": ["ID"], "bacteria": ["ID"], "ohio": ["id"], "bladder": ["id"], "MedExp": [],
-    "DoctorContacts": [], "rwm1984": [], "french_fries": ["subject"],
-}  # fmt: skip
+    "colon": ["id"],
+    "cgd": ["id"],
+    "heart": ["id"],
+    "epil": ["subject"],
+    "respiratory": ["id"],
+    "arthritis": ["id"],
+    "OME": ["ID"],
+    "bacteria": ["ID"],
+    "ohio": ["id"],
+    "bladder": ["id"],
+    "MedExp": [],
+    "DoctorContacts": [],
+    "rwm1984": [],
+    "french_fries": ["subject"],
+}
 
 
 def measured(
@@ -88,14 +99,25 @@ def measured(
     """Each row's patient, and a table: age, sex and height of the patient, four values a visit and more."""
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(patients), rows)
-    own = pd.DataFrame({
-        "age": rng.integers(20, 90, patients), "sex": rng.choice(["m", "f"], patients),
-        "height": rng.normal(170, 10, patients).round(1),
-    })  # fmt: skip
+    own = pd.DataFrame(
+        {
+            "age": rng.integers(20, 90, patients),
+            "sex": rng.choice(["m", "f"], patients),
+            "height": rng.normal(170, 10, patients).round(1),
+        }
+    )
     table = own.iloc[who].reset_index(drop=True)
-    for name in ("crp", "urea", "sodium", "lactate", *(f"jitter_{i}" for i in range(more))):
+    for name in (
+        "crp",
+        "urea",
+        "sodium",
+        "lactate",
+        *(f"jitter_{i}" for i in range(more)),
+    ):
         level = rng.normal(size=patients)[who] * np.sqrt(1 - within)
-        table[name] = np.round(10 + level + np.sqrt(within) * rng.normal(size=len(who)), 3)
+        table[name] = np.round(
+            10 + level + np.sqrt(within) * rng.normal(size=len(who)), 3
+        )
     table["ill"] = np.where(rng.random(patients)[who] < 0.2, "yes", "no")
     return who, table
 
@@ -107,16 +129,28 @@ def made() -> Iterator[tuple[str, pd.DataFrame, bool]]:
     who, voices = measured(32, 6, 1, within=0.3, more=8)
     values = voices.drop(columns=["age", "sex", "height"])
     names = [
-        f"phon_R01_S{patient:02d}_{row}" for patient, row in zip(who, np.tile(number(1, 7), 32), strict=True)
+        f"phon_R01_S{patient:02d}_{row}"
+        for patient, row in zip(who, np.tile(number(1, 7), 32), strict=True)
     ]
     yield "voices, name with a running end", values.assign(name=names), True
-    yield "the same, shuffled", values.assign(name=names).sample(frac=1, random_state=1), True
+    yield (
+        "the same, shuffled",
+        values.assign(name=names).sample(frac=1, random_state=1),
+        True,
+    )
     yield "voices without a name", values, False
     yield "the same, shuffled", values.sample(frac=1, random_state=1), False
     who, eyes = measured(250, 2, 2)
-    sides = [f"{patient:04d}-{side}" for patient, side in zip(who, np.tile(["OD", "OS"], 250), strict=True)]
+    sides = [
+        f"{patient:04d}-{side}"
+        for patient, side in zip(who, np.tile(["OD", "OS"], 250), strict=True)
+    ]
     yield "eyes, id with a side", eyes.assign(eye=sides), True
-    yield "the same, shuffled", eyes.assign(eye=sides).sample(frac=1, random_state=1), True
+    yield (
+        "the same, shuffled",
+        eyes.assign(eye=sides).sample(frac=1, random_state=1),
+        True,
+    )
     yield "eyes without an id", eyes, False
     yield "the same, shuffled", eyes.sample(frac=1, random_state=1), False
     who, visits = measured(150, several, 3)
@@ -127,17 +161,28 @@ def made() -> Iterator[tuple[str, pd.DataFrame, bool]]:
         merged[name] = merged[name].where(first)
     yield (
         "visits, all cells merged",
-        merged.assign(patient=[f"P{one:.0f}" if one == one else None for one in merged["patient"]]),
+        merged.assign(
+            patient=[f"P{one:.0f}" if one == one else None for one in merged["patient"]]
+        ),
         True,
     )
     yield "visits without an id", visits, False
     yield "the same, shuffled", visits.sample(frac=1, random_state=1), False
     yield "visits, patient_id", visits.assign(patient_id=who + 500), True
-    yield "the same, shuffled", visits.assign(patient_id=who + 500).sample(frac=1, random_state=1), True
-    yield "visits, an arm called group, a unique id", visits.assign(group=who % 2, id=number(len(who))), False
+    yield (
+        "the same, shuffled",
+        visits.assign(patient_id=who + 500).sample(frac=1, random_state=1),
+        True,
+    )
+    yield (
+        "visits, an arm called group, a unique id",
+        visits.assign(group=who % 2, id=number(len(who))),
+        False,
+    )
     who, lesions = measured(90, 5, 4, within=0.7)
     letters = [
-        f"{patient + 300}{letter}" for patient, letter in zip(who, np.tile([*"abcde"], 90), strict=True)
+        f"{patient + 300}{letter}"
+        for patient, letter in zip(who, np.tile([*"abcde"], 90), strict=True)
     ]
     yield (
         "lesions, number with a letter",
@@ -156,19 +201,29 @@ def independent() -> Iterator[tuple[str, pd.DataFrame]]:
     found = tables()
     for name in INDEPENDENT.split():
         yield name, pd.read_csv(io.BytesIO(found[name]), low_memory=False)
-    for load in (datasets.load_breast_cancer, datasets.load_diabetes, datasets.load_iris, datasets.load_wine):
+    for load in (
+        datasets.load_breast_cancer,
+        datasets.load_diabetes,
+        datasets.load_iris,
+        datasets.load_wine,
+    ):
         yield load.__name__, load(as_frame=True).frame
     for path in sorted(SHARED.glob("*.csv")):
         if not path.stem.startswith("segment"):  # tiles of seven pictures
             yield path.stem, pd.read_csv(path)
     for seed in range(6):
         table = measured(400, 1, seed)[1]
-        yield f"made {seed}", table.assign(id=[f"{seed + 1}-{row:04d}" for row in table.index])
+        yield (
+            f"made {seed}",
+            table.assign(id=[f"{seed + 1}-{row:04d}" for row in table.index]),
+        )
         centres = np.sort(np.random.default_rng(seed).integers(100, 130, 400))
         within = table.groupby(centres).cumcount() + 1
         yield (
             f"made {seed} by centre",
-            table.assign(id=[f"{c}-{n:03d}" for c, n in zip(centres, within, strict=True)]),
+            table.assign(
+                id=[f"{c}-{n:03d}" for c, n in zip(centres, within, strict=True)]
+            ),
         )
         yield f"made {seed} sorted", table.sort_values(["age", "sex", "height"])
 
@@ -181,7 +236,10 @@ def unseen() -> Iterator[tuple[str, pd.DataFrame]]:
         return
     for package, names in UNSEEN.items():
         for name in names.split():
-            yield f"{package}/{name}", data(package, name).drop(columns="rownames", errors="ignore")
+            yield (
+                f"{package}/{name}",
+                data(package, name).drop(columns="rownames", errors="ignore"),
+            )
 
 
 def variants(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -195,7 +253,9 @@ def seen(table: pd.DataFrame) -> list[Sign]:
     """What the tool says of a table, as it came out of a CSV file."""
     table = table.drop(columns="Unnamed: 0", errors="ignore").head(MOST_ROWS)
     text = table.to_csv(index=False)
-    read = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, na_values=[""])
+    read = pd.read_csv(
+        io.StringIO(text), dtype=str, keep_default_na=False, na_values=[""]
+    )
     arrow = pa.Table.from_pandas(read, preserve_index=False)
     label = next((name for name in ("ill", "label") if name in table), None)
     return dependence(source_of(arrow), Contract(label=label))
@@ -203,7 +263,11 @@ def seen(table: pd.DataFrame) -> list[Sign]:
 
 def main() -> None:
     warnings.filterwarnings("ignore")
-    print("| hidden patients | found by | proposed | training stops |", "|---|---|---|---|", sep="\n")
+    print(
+        "| hidden patients | found by | proposed | training stops |",
+        "|---|---|---|---|",
+        sep="\n",
+    )
     rows = [(name, seen(table), sure) for name, table, sure in made()]
     archive = tables()
     for name, columns in SEVERAL.items():
@@ -214,7 +278,9 @@ def main() -> None:
     for name, signs, _ in rows:
         column = next((sign.column for sign in signs if sign.column), "")
         kinds = ", ".join(sign.kind for sign in signs)
-        print(f"| {name} | {kinds or '-'} | {column} | {'yes' if any(s.certain for s in signs) else ''} |")
+        print(
+            f"| {name} | {kinds or '-'} | {column} | {'yes' if any(s.certain for s in signs) else ''} |"
+        )
     print(f"\nfound {sum(bool(signs) for _, signs, _ in rows)} of {len(rows)}\n")
     for words, tables_of in (("looked at", independent()), ("not looked at", unseen())):
         of_tables, asked, stopped = 0, list[bool](), list[bool]()
@@ -225,7 +291,10 @@ def main() -> None:
                 asked.append(bool(signs))
                 stopped.append(any(sign.certain for sign in signs))
                 if signs:
-                    print(f"- {name}, {kind}: {', '.join(sign.kind for sign in signs)}", flush=True)
+                    print(
+                        f"- {name}, {kind}: {', '.join(sign.kind for sign in signs)}",
+                        flush=True,
+                    )
         print(
             f"\nof {len(asked)} splits of {of_tables} tables {words} {sum(asked)} are asked about, "
             f"{sum(stopped)} stopped\n"

@@ -23,7 +23,13 @@ from screening.ledger.entries import Night
 from screening.ledger.history import history
 from screening.ledger.nights import entering
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.metrics.control import RECENT_NIGHTS, cells_of, drift_over, inner_edges, shift
+from screening.metrics.control import (
+    RECENT_NIGHTS,
+    cells_of,
+    drift_over,
+    inner_edges,
+    shift,
+)
 from screening.report.rules import drift_alarms
 from screening.schemas.run import ScoreCounts
 from screening.scoring.reference_distribution import reference
@@ -48,17 +54,33 @@ def counted(known: np.ndarray, cell: np.ndarray) -> ScoreCounts:
     found = shift(known, counts)
     assert found is not None
     return ScoreCounts(
-        unit="row", known=known, counted=counts, distance=found.distance, p=found.p, higher=found.higher
+        unit="row",
+        known=known,
+        counted=counts,
+        distance=found.distance,
+        p=found.p,
+        higher=found.higher,
     )
 
 
 def nights_alone(times: int) -> None:
     """Alarms of single nights, by rows of training, rows of the night and shift of the score."""
     print(
-        _line(["training rows", "rows tonight", "no change", "0.25 sd", "0.5 sd", "1 sd"]), _rule(6), sep="\n"
+        _line(
+            ["training rows", "rows tonight", "no change", "0.25 sd", "0.5 sd", "1 sd"]
+        ),
+        _rule(6),
+        sep="\n",
     )
     rng = np.random.default_rng(0)
-    for trained, tonight in ((240, 60), (240, 300), (683, 20), (683, 60), (683, 300), (683, 2000)):
+    for trained, tonight in (
+        (240, 60),
+        (240, 300),
+        (683, 20),
+        (683, 60),
+        (683, 300),
+        (683, 2000),
+    ):
         row = []
         for by in (0.0, 0.25, 0.5, 1.0):
             alarmed, draws = 0, times if by == 0 else times // 5
@@ -67,7 +89,9 @@ def nights_alone(times: int) -> None:
                 edges = inner_edges(past)
                 known = np.bincount(cells_of(past, edges), minlength=len(edges) + 1)
                 alarmed += drift_alarms(
-                    counted(known, cells_of(scores_of(rng, tonight) + by * SPREAD, edges))
+                    counted(
+                        known, cells_of(scores_of(rng, tonight) + by * SPREAD, edges)
+                    )
                 )
             row.append(f"{100 * alarmed / draws:.1f}")
         print(f"| {trained} | {tonight} | {' | '.join(row)} |", flush=True)
@@ -90,7 +114,13 @@ def stays(
 
 def nights_together(times: int) -> None:
     """Alarms over the last 14 nights, by length of stay."""
-    heads = ["stay, nights", "beds", "patients", "no change", "the same, each night's patients as new ones"]
+    heads = [
+        "stay, nights",
+        "beds",
+        "patients",
+        "no change",
+        "the same, each night's patients as new ones",
+    ]
     print("", _line([*heads, "0.5 sd", "1 sd"]), _rule(7), sep="\n")
     rng = np.random.default_rng(1)
     for stay, beds in ((1, 60), (5, 60), (7, 60), (7, 20)):
@@ -105,7 +135,11 @@ def nights_together(times: int) -> None:
                 for who, scores in stays(rng, beds, stay, by):
                     cell = cells_of(scores, edges)
                     every += np.bincount(cell, minlength=len(known))
-                    nights.append(ScoreCounts(unit="row", known=known, counted=(), who=who, cell=cell))
+                    nights.append(
+                        ScoreCounts(
+                            unit="row", known=known, counted=(), who=who, cell=cell
+                        )
+                    )
                 told = drift_over(nights)
                 alarmed += told.reason is not None
                 if by == 0:
@@ -132,7 +166,9 @@ class Ward:
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / "past.csv"
             table[:683].to_csv(place, index=False)
-            cohort = read_cohort(place, label="infected", positive="yes", id="patient_id")
+            cohort = read_cohort(
+                place, label="infected", positive="yes", id="patient_id"
+            )
             self.model = train(cohort, recipe, forward=False, beside=())
         self.edges, self.known = reference(self.model)
         self.folds = int(self.model.document["validation"]["folds"])
@@ -153,10 +189,14 @@ class Ward:
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / "night.csv"
             frame.to_csv(place, index=False)
-            x = self.model.encoder.transform(read_cohort(place, contract=self.model.contract))
+            x = self.model.encoder.transform(
+                read_cohort(place, contract=self.model.contract)
+            )
         scores = self.model.decisions(x)[:, 0]
         for k in range(0 if mean else self.folds):
-            scores[self.machine == k] = self.model.ensemble.decision_of(k, x[self.machine == k])[:, 0]
+            scores[self.machine == k] = self.model.ensemble.decision_of(
+                k, x[self.machine == k]
+            )[:, 0]
         return cells_of(scores, self.edges)
 
     def alarmed(self, cell: np.ndarray, nights: int) -> str:
@@ -168,14 +208,23 @@ class Ward:
 def models(recipes: list[str], trainings: int, nights: int) -> None:
     """Alarms of nights of 300 rows of the sample ward: unchanged, or with inputs shifted."""
     heads = ["recipe", "training", "no change", "same, by the mean of machines"]
-    print(_line([*heads, "best input, 0.5 sd", "1 sd", "five best, 0.5 sd", "1 sd"]), _rule(8), sep="\n")
+    print(
+        _line([*heads, "best input, 0.5 sd", "1 sd", "five best, 0.5 sd", "1 sd"]),
+        _rule(8),
+        sep="\n",
+    )
     for recipe in recipes:
         for seed in range(trainings):
             ward = Ward(recipe, seed)
             best = ward.best()
-            row = [ward.alarmed(ward.cells([], 0.0, mean=mean), nights) for mean in (False, True)]
+            row = [
+                ward.alarmed(ward.cells([], 0.0, mean=mean), nights)
+                for mean in (False, True)
+            ]
             for names in (best[:1], best):
-                row += [ward.alarmed(ward.cells(names, by), nights) for by in (0.5, 1.0)]
+                row += [
+                    ward.alarmed(ward.cells(names, by), nights) for by in (0.5, 1.0)
+                ]
             print(_line([f"`{recipe}`", seed + 1, *row]), flush=True)
 
 
@@ -191,27 +240,63 @@ def long_history(nights: int) -> None:
     """Seconds of `history` over so many nights, each with 240 patients, 30 flagged, 15 judged."""
     rng = np.random.default_rng(3)
     facts = {
-        "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": 0.5}, "title": None,
-        "minutes_per_review": 10.0, "capacity": 20, "unflagged": {"cases": 210}, "series": "ward-7",
-        "read": 240, "scored": 240, "refused": 0, "flagged": 30,
-        "question": {"label": "infected", "positive": ["yes"], "id": "patient", "group": None},
-    }  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "l.db", make=True) as ledger:
+        "run_id": "r",
+        "model": "m" * 64,
+        "recipe": "svm",
+        "thresholds": {"yes": 0.5},
+        "title": None,
+        "minutes_per_review": 10.0,
+        "capacity": 20,
+        "unflagged": {"cases": 210},
+        "series": "ward-7",
+        "read": 240,
+        "scored": 240,
+        "refused": 0,
+        "flagged": 30,
+        "question": {
+            "label": "infected",
+            "positive": ["yes"],
+            "id": "patient",
+            "group": None,
+        },
+    }
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_ledger(Path(folder) / "l.db", make=True) as ledger,
+    ):
         for night in range(nights):
             date = str(datetime.date(2023, 1, 1) + datetime.timedelta(days=night))
-            who, cell = rng.integers(2**32, size=240).tolist(), rng.integers(20, size=240).tolist()
-            drift = ScoreCounts(
-                unit="row", known=(34,) * 20, counted=(12,) * 20, distance=0.05, p=0.5, who=who, cell=cell
+            who, cell = (
+                rng.integers(2**32, size=240).tolist(),
+                rng.integers(20, size=240).tolist(),
             )
-            names = tuple(f"P{night // 5 * 100 + i:06d}" for i in rng.choice(100, 30, replace=False))
-            brought = Night.from_dict(facts | {"key": date, "night": date, "drift": drift})
+            drift = ScoreCounts(
+                unit="row",
+                known=(34,) * 20,
+                counted=(12,) * 20,
+                distance=0.05,
+                p=0.5,
+                who=who,
+                cell=cell,
+            )
+            names = tuple(
+                f"P{night // 5 * 100 + i:06d}"
+                for i in rng.choice(100, 30, replace=False)
+            )
+            brought = Night.from_dict(
+                facts | {"key": date, "night": date, "drift": drift}
+            )
             with entering(ledger, brought, names) as tonight:
                 judged = {*names[:15], *tonight.drawn}
-            record_verdicts(ledger, date, [Verdict(name, "ruled out") for name in judged])
+            record_verdicts(
+                ledger, date, [Verdict(name, "ruled out") for name in judged]
+            )
         began = time.perf_counter()
         told = history(ledger)
         seconds = time.perf_counter() - began
-    print(f"`history` over {len(told['runs'])} nights with 240 patients each: {seconds:.2f} s")
+    print(
+        f"`history` over {len(told['runs'])} nights with 240 patients each: {seconds:.2f} s"
+    )
 
 
 TABLES = {"nights": nights_alone, "stays": nights_together}
@@ -225,7 +310,9 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", metavar="RECIPE")
     parser.add_argument("--history", action="store_true")
     parser.add_argument("--times", type=int, default=1000)
-    parser.add_argument("--only", choices=tuple(TABLES), help="one of the simulated tables")
+    parser.add_argument(
+        "--only", choices=tuple(TABLES), help="one of the simulated tables"
+    )
     chosen = parser.parse_args()
     if chosen.history:
         long_history(1096)

@@ -48,9 +48,21 @@ DRUGS = [f"drug_{number:02}" for number in range(1, 21)]
 WORDS = np.array(["No", "Steady", "Up", "Down"], dtype=object)
 # Chapters of the codes, as the ninth revision has them: first and last number.
 CHAPTERS = (
-    (1, 139), (140, 239), (240, 279), (280, 289), (290, 319), (320, 389), (390, 459), (460, 519), (520, 579),
-    (580, 629), (680, 709), (710, 739), (780, 799), (800, 999),
-)  # fmt: skip
+    (1, 139),
+    (140, 239),
+    (240, 279),
+    (280, 289),
+    (290, 319),
+    (320, 389),
+    (390, 459),
+    (460, 519),
+    (520, 579),
+    (580, 629),
+    (680, 709),
+    (710, 739),
+    (780, 799),
+    (800, 999),
+)
 
 
 def made_stays(rows: int, seed: int = 0) -> pd.DataFrame:
@@ -70,8 +82,12 @@ def made_stays(rows: int, seed: int = 0) -> pd.DataFrame:
     inpatient = rng.poisson(np.exp(-0.9 + 0.8 * frailty))
     emergency = rng.poisson(np.exp(-1.8 + 0.6 * frailty))
     days = 1 + rng.poisson(np.exp(1.1 + 0.3 * frailty))
-    disposition = rng.choice(np.array([1, 2, 3, 5, 6, 11, 18, 22, 25, 28]), rows, p=_falling(10))
-    goes = dict(zip((1, 2, 3, 5, 6, 11, 18, 22, 25, 28), rng.normal(0, 0.4, 10), strict=True))
+    disposition = rng.choice(
+        np.array([1, 2, 3, 5, 6, 11, 18, 22, 25, 28]), rows, p=_falling(10)
+    )
+    goes = dict(
+        zip((1, 2, 3, 5, 6, 11, 18, 22, 25, 28), rng.normal(0, 0.4, 10), strict=True)
+    )
     drugs = rng.choice(4, (rows, len(DRUGS)), p=[0.8, 0.12, 0.05, 0.03])
     logit = (
         frailty
@@ -89,10 +105,16 @@ def made_stays(rows: int, seed: int = 0) -> pd.DataFrame:
     band = (age // 10).astype(int) * 10
     numbers = rng.permutation(np.arange(10_000_000, 10_000_000 + 40 * n_patients, 40))
     columns: dict[str, object] = {
-        STAY: np.sort(rng.choice(np.arange(2_000_000, 2_000_000 + 300 * rows), rows, replace=False)),
+        STAY: np.sort(
+            rng.choice(
+                np.arange(2_000_000, 2_000_000 + 300 * rows), rows, replace=False
+            )
+        ),
         PATIENT: numbers[patient],
         "race": rng.choice(
-            ["Caucasian", "AfricanAmerican", "Hispanic", "Asian", "Other", "?"], rows, p=_falling(6)
+            ["Caucasian", "AfricanAmerican", "Hispanic", "Asian", "Other", "?"],
+            rows,
+            p=_falling(6),
         ),
         "gender": np.where(rng.random(n_patients) < 0.54, "Female", "Male")[patient],
         "age": [f"[{low}-{low + 10})" for low in band],
@@ -100,7 +122,9 @@ def made_stays(rows: int, seed: int = 0) -> pd.DataFrame:
         "discharge_disposition_id": disposition,
         "admission_source_id": rng.choice(np.arange(1, 26), rows, p=_falling(25)),
         "time_in_hospital": days,
-        "payer_code": rng.choice(["?", "MC", "HM", "SP", "BC", "MD", "CP", "UN"], rows, p=_falling(8)),
+        "payer_code": rng.choice(
+            ["?", "MC", "HM", "SP", "BC", "MD", "CP", "UN"], rows, p=_falling(8)
+        ),
         "medical_specialty": rng.choice(
             [f"Specialty{number:02}" for number in range(70)], rows, p=_falling(70)
         ),
@@ -114,7 +138,9 @@ def made_stays(rows: int, seed: int = 0) -> pd.DataFrame:
         "diag_2": codes[diagnoses[1]],
         "diag_3": codes[diagnoses[2]],
         "number_diagnoses": rng.integers(1, 10, rows),
-        "max_glu_serum": rng.choice(["None", "Norm", ">200", ">300"], rows, p=_falling(4)),
+        "max_glu_serum": rng.choice(
+            ["None", "Norm", ">200", ">300"], rows, p=_falling(4)
+        ),
         "A1Cresult": rng.choice(["None", "Norm", ">7", ">8"], rows, p=_falling(4)),
     }
     columns |= {name: WORDS[drugs[:, place]] for place, name in enumerate(DRUGS)}
@@ -132,14 +158,25 @@ def _codes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray
     numbers = np.sort(rng.choice(np.arange(1, 1000), 560, replace=False))
     plain = [str(number) for number in numbers]
     finer = [f"250.{number:02}" for number in range(1, 94)]
-    lettered = [f"V{number}" for number in range(42, 86)] + [f"E{number}" for number in range(870, 890)]
+    lettered = [f"V{number}" for number in range(42, 86)] + [
+        f"E{number}" for number in range(870, 890)
+    ]
     codes = np.array([*plain, *finer, *lettered], dtype=object)
     ends = np.array([last for _, last in CHAPTERS])
     chapter = np.minimum(np.searchsorted(ends, numbers), len(CHAPTERS) - 1)
     chapter = np.concatenate(
-        [chapter, np.full(len(finer), 2), np.full(44, len(CHAPTERS)), np.full(20, len(CHAPTERS) + 1)]
+        [
+            chapter,
+            np.full(len(finer), 2),
+            np.full(44, len(CHAPTERS)),
+            np.full(20, len(CHAPTERS) + 1),
+        ]
     )
-    return codes, chapter, np.where(rng.random(len(codes)) < 0.05, rng.normal(0, 0.8, len(codes)), 0.0)
+    return (
+        codes,
+        chapter,
+        np.where(rng.random(len(codes)) < 0.05, rng.normal(0, 0.8, len(codes)), 0.0),
+    )
 
 
 def _falling(n: int) -> np.ndarray:
@@ -149,7 +186,9 @@ def _falling(n: int) -> np.ndarray:
 
 def _shift(logit: np.ndarray, prevalence: float) -> float:
     """What has to be taken off for the mean chance to be the prevalence."""
-    return float(brentq(lambda shift: expit(logit - shift).mean() - prevalence, -20, 20))
+    return float(
+        brentq(lambda shift: expit(logit - shift).mean() - prevalence, -20, 20)
+    )
 
 
 FIGURES = ("sensitivity", "specificity", "auroc")
@@ -160,7 +199,9 @@ def promised(seed: int, rows: int) -> Iterator[dict[str, object]]:
     """What a model printed against what the rows of other patients show."""
     table = made_stays(rows, seed).drop(columns="chance")
     later, past = next(
-        GroupShuffleSplit(1, test_size=1 / 3, random_state=seed).split(table, groups=table[PATIENT])
+        GroupShuffleSplit(1, test_size=1 / 3, random_state=seed).split(
+            table, groups=table[PATIENT]
+        )
     )
     with TemporaryDirectory() as folder:
         table.iloc[later].to_parquet(f"{folder}/later.parquet")
@@ -168,7 +209,8 @@ def promised(seed: int, rows: int) -> Iterator[dict[str, object]]:
         (there,) = validate(model, f"{folder}/later.parquet").classes.values()
     differences = {name: there.differences[name] for name in FIGURES}
     yield {"seed": seed, "rows": len(past)} | {
-        name: 2 * OUTSIDE * one.value / (one.high - one.low) for name, one in differences.items()
+        name: 2 * OUTSIDE * one.value / (one.high - one.low)
+        for name, one in differences.items()
     }
 
 
@@ -177,14 +219,26 @@ def newcomers_model(folder: str, past: pd.DataFrame, sensitivity: float) -> Mode
     past.to_parquet(f"{folder}/past.parquet")
     contract, _ = starter_contract(f"{folder}/past.parquet", label=LABEL)
     cohort = read_cohort(f"{folder}/past.parquet", contract, need_label=True)
-    return train(cohort, "auto", rule=MinSensitivity(sensitivity), forward=False, beside=())
+    return train(
+        cohort, "auto", rule=MinSensitivity(sensitivity), forward=False, beside=()
+    )
 
 
 METHODS = ("auto", "histogram boosting", "forest of 500")
 COLUMNS = (
-    "rows", "seed", "method", "seconds", "processor", "gigabytes", "auroc", "average_precision", "best_auroc",
-)  # fmt: skip
-ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "large" / "adult.csv.gz"
+    "rows",
+    "seed",
+    "method",
+    "seconds",
+    "processor",
+    "gigabytes",
+    "auroc",
+    "average_precision",
+    "best_auroc",
+)
+ADULT = (
+    Path(__file__).resolve().parents[2] / "shared" / "data" / "large" / "adult.csv.gz"
+)
 
 
 def measured(rows: int, seed: int, method: str) -> Iterator[dict[str, object]]:
@@ -197,25 +251,37 @@ def _adult() -> pd.DataFrame:
     """48,842 people, eight columns of categories: not clinical, each a patient of its own."""
     table = pd.read_csv(ADULT)
     rich = table.pop("label").str.startswith(">")
-    return table.assign(**{PATIENT: range(len(table)), LABEL: np.where(rich, "Yes", "No"), "chance": 0.5})
+    return table.assign(
+        **{
+            PATIENT: range(len(table)),
+            LABEL: np.where(rich, "Yes", "No"),
+            "chance": 0.5,
+        }
+    )
 
 
 def _measured(rows: int, seed: int, method: str) -> dict[str, object]:
     table = made_stays(rows, seed) if rows else _adult()
     case = (table[LABEL] == "Yes").to_numpy()
     past, later = next(
-        GroupShuffleSplit(1, test_size=1 / 3, random_state=seed).split(table, case, table[PATIENT])
+        GroupShuffleSplit(1, test_size=1 / 3, random_state=seed).split(
+            table, case, table[PATIENT]
+        )
     )
     rest = table.drop(columns="chance")
     began, before = time.perf_counter(), time.process_time()
-    scores = (_by_auto if method == "auto" else _by_library)(method, rest.iloc[past], rest.iloc[later])
+    scores = (_by_auto if method == "auto" else _by_library)(
+        method, rest.iloc[past], rest.iloc[later]
+    )
     return {
         "rows": rows,
         "seed": seed,
         "method": method,
         "seconds": round(time.perf_counter() - began, 1),
         "processor": round(time.process_time() - before, 1),
-        "gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "gigabytes": round(
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2
+        ),
         "auroc": roc_auc_score(case[later], scores),
         "average_precision": average_precision_score(case[later], scores),
         "best_auroc": roc_auc_score(case[later], table["chance"].to_numpy()[later]),
@@ -228,7 +294,9 @@ def _by_auto(_: str, past: pd.DataFrame, later: pd.DataFrame) -> np.ndarray:
         later.to_parquet(f"{folder}/later.parquet")
         model = newcomers_model(folder, past, 0.9)
         new = list(open_cohort(f"{folder}/later.parquet", model.contract))
-        return np.concatenate([model.scores(model.encoder.transform(batch))[:, 0] for batch in new])
+        return np.concatenate(
+            [model.scores(model.encoder.transform(batch))[:, 0] for batch in new]
+        )
 
 
 def _by_library(method: str, past: pd.DataFrame, later: pd.DataFrame) -> np.ndarray:
@@ -236,11 +304,14 @@ def _by_library(method: str, past: pd.DataFrame, later: pd.DataFrame) -> np.ndar
     words = [
         name
         for name in past
-        if name not in (LABEL, STAY, PATIENT) and (past[name].dtype.kind == "O" or name.endswith("_id"))
+        if name not in (LABEL, STAY, PATIENT)
+        and (past[name].dtype.kind == "O" or name.endswith("_id"))
     ]
     numbers = [name for name in past if name not in (LABEL, STAY, PATIENT, *words)]
     past, later = (table.astype(dict.fromkeys(words, str)) for table in (past, later))
-    by_frequency = {name: past[name].value_counts().index[:250].tolist() for name in words}
+    by_frequency = {
+        name: past[name].value_counts().index[:250].tolist() for name in words
+    }
     codes = OrdinalEncoder(
         categories=[by_frequency[name] for name in words],
         handle_unknown="use_encoded_value",
@@ -249,11 +320,15 @@ def _by_library(method: str, past: pd.DataFrame, later: pd.DataFrame) -> np.ndar
     columns = make_column_transformer((codes, words), ("passthrough", numbers))
     if method == "forest of 500":
         fill = SimpleImputer(strategy="constant", fill_value=-1)
-        forest = RandomForestClassifier(500, min_samples_leaf=3, class_weight="balanced_subsample", n_jobs=-1)
+        forest = RandomForestClassifier(
+            500, min_samples_leaf=3, class_weight="balanced_subsample", n_jobs=-1
+        )
         machine = make_pipeline(columns, fill, forest)
     else:
         coded = np.arange(len(words) + len(numbers)) < len(words)
-        boosting = HistGradientBoostingClassifier(categorical_features=coded, class_weight="balanced")
+        boosting = HistGradientBoostingClassifier(
+            categorical_features=coded, class_weight="balanced"
+        )
         machine = make_pipeline(columns, boosting)
     return machine.fit(past, past[LABEL] == "Yes").predict_proba(later)[:, 1]
 
@@ -278,7 +353,13 @@ def main() -> None:
         run_missing(asked.out, ("seed", "rows", *FIGURES), ("seed",), pieces, promised)
         z = pd.read_csv(asked.out)[[*FIGURES]]
         print(
-            pd.DataFrame({"mean z": z.mean(), "sd": z.std(), "beyond": (z.abs() > OUTSIDE).mean()}).round(2)
+            pd.DataFrame(
+                {
+                    "mean z": z.mean(),
+                    "sd": z.std(),
+                    "beyond": (z.abs() > OUTSIDE).mean(),
+                }
+            ).round(2)
         )
         return
     if 0 in asked.rows and not ADULT.exists():
@@ -287,10 +368,18 @@ def main() -> None:
         )
         return
     pieces = [
-        (n, seed, method) for n in asked.rows for seed in range(asked.seeds) for method in asked.methods
+        (n, seed, method)
+        for n in asked.rows
+        for seed in range(asked.seeds)
+        for method in asked.methods
     ]
     run_missing(asked.out, COLUMNS, ("rows", "seed", "method"), pieces, measured)
-    mean = pd.read_csv(asked.out).groupby(["rows", "method"], as_index=False).mean().drop(columns="seed")
+    mean = (
+        pd.read_csv(asked.out)
+        .groupby(["rows", "method"], as_index=False)
+        .mean()
+        .drop(columns="seed")
+    )
     print(mean.round(3).to_string(index=False))
 
 

@@ -31,14 +31,25 @@ from screening.metrics.intervals import wilson
 from screening.metrics.operating_point import choose
 from screening.metrics.predictive_intervals import predictive
 from screening.metrics.tally import Tally, rate_bands
-from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Rule, Threshold
+from screening.schemas.figures import (
+    GMean,
+    MaxFlagRate,
+    MinSensitivity,
+    MissCost,
+    Rule,
+    Threshold,
+)
 
 PATIENTS = (10, 20, 40, 80)
 # Voxels of a patient; the last are log-normal with a standard deviation of 0.8, mean 30.
 VOXELS = {"5": 5, "30": 30, "1 to 240": None}
 CORRELATIONS = (0.3, 0.5, 0.8)
 RULES = (MinSensitivity(0.9), MaxFlagRate(0.1), MissCost(20.0), GMean(), Threshold(0.0))
-FOLDED = {"500 rows, 6 %": (500, 0.06), "500 rows, 18 %": (500, 0.18), "1,500 rows, 4 %": (1500, 0.04)}
+FOLDED = {
+    "500 rows, 6 %": (500, 0.06),
+    "500 rows, 18 %": (500, 0.18),
+    "1,500 rows, 4 %": (1500, 0.04),
+}
 FIGURES = ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne")
 
 
@@ -48,21 +59,42 @@ def cohorts(
     """Seed, scores of positive voxels (standard normal over the population), and the patient of each."""
     for seed in range(n):
         rng = np.random.default_rng(seed)
-        drawn = np.clip(np.round(30 * np.exp(0.8 * rng.normal(size=patients) - 0.32)), 1, 240)
-        patient = np.repeat(np.arange(patients), drawn.astype(int) if voxels is None else voxels)
+        drawn = np.clip(
+            np.round(30 * np.exp(0.8 * rng.normal(size=patients) - 0.32)), 1, 240
+        )
+        patient = np.repeat(
+            np.arange(patients), drawn.astype(int) if voxels is None else voxels
+        )
         shared = np.sqrt(correlation) * rng.normal(size=patients)
-        yield seed, shared[patient] + np.sqrt(1 - correlation) * rng.normal(size=len(patient)), patient
+        yield (
+            seed,
+            shared[patient] + np.sqrt(1 - correlation) * rng.normal(size=len(patient)),
+            patient,
+        )
 
 
 def at_fixed_threshold(n: int, sensitivity: float, *setting) -> list[float]:
     """Shares of cohorts whose interval by patient, and by row, covers the sensitivity; mean width of both."""
     threshold, found = norm.isf(sensitivity), []
     for seed, scores, patient in cohorts(n, *setting):
-        tally = Tally(scores, np.ones(len(scores), bool), patient, np.array([-np.inf, threshold]), seed)
+        tally = Tally(
+            scores,
+            np.ones(len(scores), bool),
+            patient,
+            np.array([-np.inf, threshold]),
+            seed,
+        )
         low, high = (float(end[1]) for end in rate_bands(tally, True))
-        row_low, row_high = (float(end) for end in wilson(tally.counts[0][1], len(scores)))
+        row_low, row_high = (
+            float(end) for end in wilson(tally.counts[0][1], len(scores))
+        )
         found.append(
-            [low <= sensitivity <= high, row_low <= sensitivity <= row_high, high - low, row_high - row_low]
+            [
+                low <= sensitivity <= high,
+                row_low <= sensitivity <= row_high,
+                high - low,
+                row_high - row_low,
+            ]
         )
     return np.mean(found, axis=0).tolist()
 
@@ -84,15 +116,24 @@ def at_chosen_threshold(n: int, *setting) -> list[float]:
     return np.mean(found, axis=0).tolist()
 
 
-def of_fold_machines(n: int, rule: Rule, rows: int, prevalence: float, repeats: int) -> list[float]:
+def of_fold_machines(
+    n: int, rule: Rule, rows: int, prevalence: float, repeats: int
+) -> list[float]:
     """Share of cohorts whose interval covers, a figure each; promises that flag everything are left out."""
     found = []
     for seed in range(n):
         model = folded(*drawn(seed, rows, prevalence), seed, repeats)
         held = model.scores.mean(axis=0)
-        point = choose(held, model.y, rule, seed=seed, fold=model.fold, repeats=model.scores)
-        hit, clear = model.sensitivity(point.threshold), model.specificity(point.threshold)
-        true = {"sensitivity": hit, "specificity": clear} | predictive(prevalence, hit, 1 - clear)
+        point = choose(
+            held, model.y, rule, seed=seed, fold=model.fold, repeats=model.scores
+        )
+        hit, clear = (
+            model.sensitivity(point.threshold),
+            model.specificity(point.threshold),
+        )
+        true = {"sensitivity": hit, "specificity": clear} | predictive(
+            prevalence, hit, 1 - clear
+        )
         shown = vars(point)
         if shown["npv"].value is not None:
             found.append([shown[f].low <= true[f] <= shown[f].high for f in FIGURES])
@@ -115,13 +156,20 @@ def main() -> None:
     parser.add_argument("--cohorts", type=int, default=1000)
     asked = parser.parse_args()
     print(f"fixed threshold, {asked.cohorts} cohorts a line\n")
-    print("| sensitivity | voxels | patients | correlation | by patient | by row | widths |")
+    print(
+        "| sensitivity | voxels | patients | correlation | by patient | by row | widths |"
+    )
     print("|---|---|---|---|---|---|---|")
     for sensitivity in (0.9, 0.75):
         for name, *setting in settings():
-            patient, row, width, row_width = at_fixed_threshold(asked.cohorts, sensitivity, *setting)
+            patient, row, width, row_width = at_fixed_threshold(
+                asked.cohorts, sensitivity, *setting
+            )
             line = f"| {sensitivity} | {name} | {setting[0]} | {setting[2]} | {100 * patient:.1f} % "
-            print(line + f"| {100 * row:.1f} % | {width:.2f}, {row_width:.2f} |", flush=True)
+            print(
+                line + f"| {100 * row:.1f} % | {width:.2f}, {row_width:.2f} |",
+                flush=True,
+            )
     print(f"\nchosen threshold (at least 0.9), {asked.cohorts} cohorts a line\n")
     print("| voxels | patients | correlation | by patient | true sensitivity | width |")
     print("|---|---|---|---|---|---|")

@@ -31,7 +31,18 @@ from screening.ledger.register import current_artefacts, state_of
 from screening.store.serialization import read_document
 
 WARDS, NIGHTS = ("ward-a", "ward-b", "ward-c"), 5
-TRAIN = ["--label", "ill", "--positive", "yes", "--id", "patient", "--recipe", "logistic", "--search", "1"]
+TRAIN = [
+    "--label",
+    "ill",
+    "--positive",
+    "yes",
+    "--id",
+    "patient",
+    "--recipe",
+    "logistic",
+    "--search",
+    "1",
+]
 TRAIN += ["--folds", "3", "--repeats", "1", "--beside", "none", "--jobs", "1"]
 
 
@@ -41,7 +52,9 @@ def patients(n_rows: int, seed: int) -> pd.DataFrame:
     ill = rng.random(n_rows) < 0.2
     names = [f"Zx{seed:05d}{i:04d}" for i in range(n_rows)]
     columns = {"fever": rng.normal(37 + ill, 0.5), "crp": rng.gamma(2 + 3 * ill, 5.0)}
-    return pd.DataFrame({"patient": names, **columns, "ill": np.where(ill, "yes", "no")})
+    return pd.DataFrame(
+        {"patient": names, **columns, "ill": np.where(ill, "yes", "no")}
+    )
 
 
 def screen(folder: Path, *words: object, after: float | None = None) -> float:
@@ -53,7 +66,9 @@ def screen(folder: Path, *words: object, after: float | None = None) -> float:
     try:
         _, said = process.communicate(timeout=after)
         if process.returncode and after is None:
-            raise RuntimeError(f"{words} ended with {process.returncode}: {said.decode()[-2000:]}")
+            raise RuntimeError(
+                f"{words} ended with {process.returncode}: {said.decode()[-2000:]}"
+            )
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -64,11 +79,15 @@ def laid(folder: Path, ledger: str) -> None:
     """A site before its first night."""
     patients(150, 0).to_csv(folder / "past.csv", index=False)
     for model, rate in (("m", 0.3), ("m2", 0.2)):
-        screen(folder, "train", "past.csv", *TRAIN, "--max-flag-rate", rate, "--out", model)
+        screen(
+            folder, "train", "past.csv", *TRAIN, "--max-flag-rate", rate, "--out", model
+        )
         screen(folder, "approve", model, "--by", "A", "--reason", "tried")
     site = [f'[site]\nledger = "{ledger}"\npublish = "pages"\njobs = 2\n']
     for ward in WARDS:
-        model = 'model = "champion"\nshadow = ["m2"]' if ward == WARDS[0] else 'model = "m"'
+        model = (
+            'model = "champion"\nshadow = ["m2"]' if ward == WARDS[0] else 'model = "m"'
+        )
         site.append(f'[series.{ward}]\n{model}\ncohort = "in/{ward}/{{date}}.csv"\n')
     (folder / "NIGHT.toml").write_text("\n".join(site))
     (folder / "champion").symlink_to("m")
@@ -83,21 +102,50 @@ def commands(
         place = folder / "in" / ward / f"{date}.csv"
         place.parent.mkdir(parents=True, exist_ok=True)
         tonight = pd.concat(
-            [patients(40, 100 * seed + 10 * at)[night:], patients(10, 100 * seed + 10 * at + night)]
+            [
+                patients(40, 100 * seed + 10 * at)[night:],
+                patients(10, 100 * seed + 10 * at + night),
+            ]
         )
-        tonight[~tonight["patient"].isin(forgotten)].drop(columns="ill").to_csv(place, index=False)
+        tonight[~tonight["patient"].isin(forgotten)].drop(columns="ill").to_csv(
+            place, index=False
+        )
     yield ["run", "NIGHT.toml", "--date", date]
     run = read_document(folder / "runs" / WARDS[0] / date, "run")
     said = [{"id": case["id"], "verdict": "confirmed"} for case in run["cases"][:2]]
-    content = {"format": 1, "run_id": run["run_id"], "site": "w", "initials": "ab", "verdicts": said}
+    content = {
+        "format": 1,
+        "run_id": run["run_id"],
+        "site": "w",
+        "initials": "ab",
+        "verdicts": said,
+    }
     (folder / "v.json").write_text(json.dumps(content))
     yield ["review", folder / "runs" / WARDS[0] / date, "v.json", "--ledger", ledger]
     (folder / "v.json").unlink()
     if night in (2, 4):
         forgotten.append(run["cases"][0]["id"])
-        yield ["forget", forgotten[-1], "--ledger", ledger, "--runs", "runs", "--models", "."]
+        yield [
+            "forget",
+            forgotten[-1],
+            "--ledger",
+            ledger,
+            "--runs",
+            "runs",
+            "--models",
+            ".",
+        ]
     if night == 3:
-        yield ["promote", "m2", "--series", WARDS[0], "--ledger", ledger, "--reason", "tried enough"]
+        yield [
+            "promote",
+            "m2",
+            "--series",
+            WARDS[0],
+            "--ledger",
+            ledger,
+            "--reason",
+            "tried enough",
+        ]
         (folder / "champion").unlink()
         (folder / "champion").symlink_to("m2")
         site = (folder / "NIGHT.toml").read_text()
@@ -117,19 +165,39 @@ def faults(folder: Path, ledger: str, night: int, forgotten: list[str]) -> list[
     ]
     places = {one.place for one in artefacts}
     runs = [path.parent.resolve() for path in (folder / "runs").rglob("run.json")]
-    found += [f"run {path.name} is not registered" for path in runs if path not in places]
-    pages = [path.resolve() for path in (folder / "pages").rglob("2026-*.html") if path.parent.name in WARDS]
-    found += [f"page {path.name} is not registered" for path in pages if path not in places]
-    in_force = [(run["series"], run["night"]) for run in told["runs"] if run["in_force"]]
+    found += [
+        f"run {path.name} is not registered" for path in runs if path not in places
+    ]
+    pages = [
+        path.resolve()
+        for path in (folder / "pages").rglob("2026-*.html")
+        if path.parent.name in WARDS
+    ]
+    found += [
+        f"page {path.name} is not registered" for path in pages if path not in places
+    ]
+    in_force = [
+        (run["series"], run["night"]) for run in told["runs"] if run["in_force"]
+    ]
     if len(in_force) != len(set(in_force)) or len(in_force) != night * len(WARDS):
         found.append(f"{len(in_force)} nights in force")
     for path in folder.rglob("*"):
-        if path.is_file() and path.name != "past.csv" and "in" not in path.relative_to(folder).parts[:1]:
+        if (
+            path.is_file()
+            and path.name != "past.csv"
+            and "in" not in path.relative_to(folder).parts[:1]
+        ):
             content = path.read_bytes()
             found += [
-                f"{path.name} names who was forgotten" for name in forgotten if name.encode() in content
+                f"{path.name} names who was forgotten"
+                for name in forgotten
+                if name.encode() in content
             ]
-    return found + [f"{path.name} was left" for path in folder.rglob(".*") if "pycache" not in str(path)]
+    return found + [
+        f"{path.name} was left"
+        for path in folder.rglob(".*")
+        if "pycache" not in str(path)
+    ]
 
 
 def site_with_kills(ledger: str, seed: int) -> Iterator[dict[str, object]]:
@@ -163,7 +231,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--out", type=Path, default=Path("killed.csv"))
     parser.add_argument(
-        "--ledger", default="l.db", help="a file of each site, or a server's URL for one site"
+        "--ledger",
+        default="l.db",
+        help="a file of each site, or a server's URL for one site",
     )
     asked = parser.parse_args()
     kills = pd.read_csv(asked.out).to_dict("records") if asked.out.exists() else []
@@ -173,7 +243,9 @@ def main() -> None:
         for kill in site_with_kills(asked.ledger, seed):
             kills.append(kill)
             pd.DataFrame(kills).to_csv(asked.out, index=False)
-    wrong = sum(bool(kill["faults"] and kill["faults"] == kill["faults"]) for kill in kills)
+    wrong = sum(
+        bool(kill["faults"] and kill["faults"] == kill["faults"]) for kill in kills
+    )
     print(f"{len(kills)} kills, {wrong} after which something did not agree")
 
 

@@ -29,7 +29,9 @@ def agree(printed: str, run: Path) -> bool:
     """Whether the answer, `run.json` and the page give the same reasons."""
     kept = json.loads((run / "run.json").read_text(encoding="utf-8"))["attention"]
     page = unescape((run / "report.html").read_text(encoding="utf-8"))
-    said = json.loads(printed)["attention"] == kept and all(reason["words"] in page for reason in kept)
+    said = json.loads(printed)["attention"] == kept and all(
+        reason["words"] in page for reason in kept
+    )
     return said and ("ATTENTION</strong>" in page) == bool(kept)
 
 
@@ -41,24 +43,46 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         past = written(patients(400), place / "past.csv")
-        cohort = read_cohort(past, label="ill", positive="yes", id="patient", need_label=True)
-        save_model(train(cohort, "logistic", search=1, jobs=1, beside=()), place / "model")
+        cohort = read_cohort(
+            past, label="ill", positive="yes", id="patient", need_label=True
+        )
+        save_model(
+            train(cohort, "logistic", search=1, jobs=1, beside=()), place / "model"
+        )
         for number in range(asked.nights):
             name, column, night = mutated(number)
-            source, run = written(night, place / f"{number}.csv"), place / f"run {number}"
-            words = ["score", str(place / "model"), str(source), "--out", str(run), "--json"]
+            source, run = (
+                written(night, place / f"{number}.csv"),
+                place / f"run {number}",
+            )
+            words = [
+                "score",
+                str(place / "model"),
+                str(source),
+                "--out",
+                str(run),
+                "--json",
+            ]
             answer = CliRunner().invoke(app, words)
             page = (run / "report.html").exists()
             named = any(word in answer.output for word in ("column", "no data rows"))
-            outcome = "page" if answer.exit_code == 0 and page and agree(answer.stdout, run) else "other"
+            outcome = (
+                "page"
+                if answer.exit_code == 0 and page and agree(answer.stdout, run)
+                else "other"
+            )
             if answer.exit_code == 3 and not page and named:
                 outcome = "exit 3"
             found[name, outcome] += 1
             if outcome == "other":
-                print(f"night {number}, {name} {column}: exit {answer.exit_code}: {answer.exception!r}")
+                print(
+                    f"night {number}, {name} {column}: exit {answer.exit_code}: {answer.exception!r}"
+                )
     print("| night | page | exit 3 | other |\n|---|---|---|---|")
     for name in dict.fromkeys(name for name, _ in found):
-        print(f"| {name} | {found[name, 'page']} | {found[name, 'exit 3']} | {found[name, 'other']} |")
+        print(
+            f"| {name} | {found[name, 'page']} | {found[name, 'exit 3']} | {found[name, 'other']} |"
+        )
 
 
 if __name__ == "__main__":

@@ -73,7 +73,9 @@ class Entered:
         """Enter it, at its own time."""
         ledger.clock = lambda: self.at
         if self.night is not None:
-            with entering(ledger, self.night, self.flagged, self.sampled, force=self.force):
+            with entering(
+                ledger, self.night, self.flagged, self.sampled, force=self.force
+            ):
                 pass
         elif self.champion is not None:
             action, series, before, after = self.champion
@@ -130,10 +132,18 @@ class Ward:
         if number % 2 and not table:
             flagged = list(self.in_force[date_of(number)][1])
             names = [*flagged[:JUDGED], *self._patients(number)[-SAMPLED:]]
-            words = {name: "confirmed" if hash_of(name) % 4 == 0 else "ruled out" for name in names}
-            self.said |= {(date_of(number), name, key): word for name, word in words.items()}
+            words = {
+                name: "confirmed" if hash_of(name) % 4 == 0 else "ruled out"
+                for name in names
+            }
+            self.said |= {
+                (date_of(number), name, key): word for name, word in words.items()
+            }
             yield self.enter(
-                Entered(key=key, verdicts=tuple(Verdict(name, word) for name, word in words.items()))
+                Entered(
+                    key=key,
+                    verdicts=tuple(Verdict(name, word) for name, word in words.items()),
+                )
             )
 
     def change(self, action: str, after: str) -> Iterator[Entered]:
@@ -143,13 +153,18 @@ class Ward:
         change = (action, self.name, model(self.champion), model(after))
         yield self.enter(Entered(champion=change, learned=learned))
         if action == "promote":
-            self.shadows[self.shadows.index(after)], self.champion = self.champion, after
+            self.shadows[self.shadows.index(after)], self.champion = (
+                self.champion,
+                after,
+            )
         else:
             self.shadows[-1] = after
 
     def _learned(self) -> TrainedOn:
         """What a training on the verdicts so far would be told to have learned from."""
-        words = Counter({name: word for (_, name, _), word in sorted(self.said.items())}.values())
+        words = Counter(
+            {name: word for (_, name, _), word in sorted(self.said.items())}.values()
+        )
         nights = sorted({night for night, _, _ in self.said})
         return TrainedOn(
             series=self.name,
@@ -166,40 +181,79 @@ class Ward:
 
     def alone(self) -> Iterator[Entered]:
         """What a ledger of the ward's own is given: all but the shadows that were never promoted."""
-        taken = {model("a")} | {one.champion[3] for one in self.entered if one.champion is not None}
-        return (one for one in self.entered if one.night is None or one.night.model in taken)
+        taken = {model("a")} | {
+            one.champion[3] for one in self.entered if one.champion is not None
+        }
+        return (
+            one for one in self.entered if one.night is None or one.night.model in taken
+        )
 
     def _patients(self, number: int) -> list[str]:
         return [f"{self.name}-{number // STAY}-{place:03d}" for place in range(ROWS)]
 
     def _run(self, number: int, name: str, table: str) -> Entered:
-        names, date, shadow = self._patients(number), date_of(number), name != self.champion
-        flagged = tuple(names[at] for at in sorted(self.rng.choice(AT_RISK, FLAGGED, replace=False)))
+        names, date, shadow = (
+            self._patients(number),
+            date_of(number),
+            name != self.champion,
+        )
+        flagged = tuple(
+            names[at] for at in sorted(self.rng.choice(AT_RISK, FLAGGED, replace=False))
+        )
         cells = self.rng.integers(0, 20, ROWS)
         drift = {
-            "unit": "row", "known": [50] * 20, "counted": np.bincount(cells, minlength=20).tolist(),
-            "distance": 0.1, "p": 0.4, "higher": False,
-            "who": [hash_of(each) for each in names], "cell": cells.tolist(),
-        }  # fmt: skip
+            "unit": "row",
+            "known": [50] * 20,
+            "counted": np.bincount(cells, minlength=20).tolist(),
+            "distance": 0.1,
+            "p": 0.4,
+            "higher": False,
+            "who": [hash_of(each) for each in names],
+            "cell": cells.tolist(),
+        }
         facts = {
-            "run_id": "r", "model": model(name), "recipe": "svm", "thresholds": {"yes": 0.5}, "title": None,
-            "minutes_per_review": 10.0, "capacity": 30, "table": table or date, "drift": drift,
-            "read": ROWS, "scored": ROWS, "refused": 0, "flagged": FLAGGED, "series": self.name,
-            "unflagged": {"cases": ROWS - FLAGGED}, "question": QUESTION, "known_days": KNOWN_DAYS,
-            "key": f"{self.name} {date} {table or name}", "night": date, "shadow": shadow,
-        }  # fmt: skip
+            "run_id": "r",
+            "model": model(name),
+            "recipe": "svm",
+            "thresholds": {"yes": 0.5},
+            "title": None,
+            "minutes_per_review": 10.0,
+            "capacity": 30,
+            "table": table or date,
+            "drift": drift,
+            "read": ROWS,
+            "scored": ROWS,
+            "refused": 0,
+            "flagged": FLAGGED,
+            "series": self.name,
+            "unflagged": {"cases": ROWS - FLAGGED},
+            "question": QUESTION,
+            "known_days": KNOWN_DAYS,
+            "key": f"{self.name} {date} {table or name}",
+            "night": date,
+            "shadow": shadow,
+        }
         one = Night.from_dict(facts)
         if not shadow:
             self._count(one, flagged)
-        return Entered(night=one, flagged=flagged, sampled=tuple(names[-SAMPLED:]), force=bool(table))
+        return Entered(
+            night=one,
+            flagged=flagged,
+            sampled=tuple(names[-SAMPLED:]),
+            force=bool(table),
+        )
 
     def _count(self, one: Night, flagged: tuple[str, ...]) -> None:
         """What the night must come to, by the rules as the documents tell them."""
         before = sorted(night for night in self.in_force if night < one.night)
         yesterday = self.in_force[before[-1]][1] if before else {}
-        recent = str(datetime.date.fromisoformat(one.night) - datetime.timedelta(days=KNOWN_DAYS))
+        recent = str(
+            datetime.date.fromisoformat(one.night) - datetime.timedelta(days=KNOWN_DAYS)
+        )
         last = {
-            name: (night, word) for (night, name, _), word in sorted(self.said.items()) if night < one.night
+            name: (night, word)
+            for (night, name, _), word in sorted(self.said.items())
+            if night < one.night
         }
         states: Counter = Counter()
         for name in flagged:
@@ -211,10 +265,16 @@ class Ward:
                 states["ruled_out"] += 1
             else:
                 states["pending" if row else "new"] += 1
-        self.in_force[one.night] = (one.key, {name: yesterday.get(name, 0) + 1 for name in flagged})
+        self.in_force[one.night] = (
+            one.key,
+            {name: yesterday.get(name, 0) + 1 for name in flagged},
+        )
         resolved = len(yesterday.keys() - set(flagged))
         names = ("new", "pending", "ruled_out", "known")
-        counted = {name: states[name] for name in names} | {"cases": FLAGGED, "no_longer_flagged": resolved}
+        counted = {name: states[name] for name in names} | {
+            "cases": FLAGGED,
+            "no_longer_flagged": resolved,
+        }
         self.counted.append({"night": one.night, "model": one.model[:12]} | counted)
 
     def series(self) -> dict[str, object]:
@@ -222,16 +282,28 @@ class Ward:
         flagged = {name for _, cases in self.in_force.values() for name in cases}
         mine = {key for key, _ in self.in_force.values()}
         by_case = {
-            name: word for (night, name, key), word in sorted(self.said.items()) if not name.endswith(SAMPLE)
+            name: word
+            for (night, name, key), word in sorted(self.said.items())
+            if not name.endswith(SAMPLE)
         }
-        drawn = [word for (_, name, key), word in self.said.items() if key in mine and name.endswith(SAMPLE)]
-        waiting = {each["night"]: each["new"] + each["pending"] for each in self.counted}
+        drawn = [
+            word
+            for (_, name, key), word in self.said.items()
+            if key in mine and name.endswith(SAMPLE)
+        ]
+        waiting = {
+            each["night"]: each["new"] + each["pending"] for each in self.counted
+        }
         return {
             "nights": len(self.in_force),
             "first": min(self.in_force),
             "last": max(self.in_force),
-            "ppv": (sum(word == "confirmed" for word in by_case.values()), len(by_case)),
-            "all judged were flagged": set(by_case) <= flagged or "a night was corrected",
+            "ppv": (
+                sum(word == "confirmed" for word in by_case.values()),
+                len(by_case),
+            ),
+            "all judged were flagged": set(by_case) <= flagged
+            or "a night was corrected",
             "misses": (sum(word == "confirmed" for word in drawn), len(drawn)),
             "waiting": round(float(np.mean(list(waiting.values()))), 9),
         }
@@ -248,9 +320,16 @@ def hash_of(name: str) -> int:
 def told_of(found: dict) -> dict[str, object]:
     """The figures of a series that `Ward.series` counts, as the history tells them."""
     (series,) = found["series"]
-    pairs = {name: (series[name]["found"], series[name]["judged"]) for name in ("ppv", "misses")}
+    pairs = {
+        name: (series[name]["found"], series[name]["judged"])
+        for name in ("ppv", "misses")
+    }
     waiting = round(series["workload"]["waiting_per_night"], 9)
-    return {name: series[name] for name in ("nights", "first", "last")} | pairs | {"waiting": waiting}
+    return (
+        {name: series[name] for name in ("nights", "first", "last")}
+        | pairs
+        | {"waiting": waiting}
+    )
 
 
 def without_places(found: dict) -> dict:
@@ -298,14 +377,19 @@ def say(ledger: Ledger, wards: list[Ward], number: int, taken: list[float]) -> N
     runs = sum(one.night is not None for ward in wards for one in ward.entered)
     told = "; ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
     last = taken[-500:]
-    print(f"{number + 1} nights, {runs} runs: write median {1000 * np.median(last):.0f} ms, ", end="")
+    print(
+        f"{number + 1} nights, {runs} runs: write median {1000 * np.median(last):.0f} ms, ",
+        end="",
+    )
     print(f"slowest of 500 {1000 * max(last):.0f} ms; {told}", flush=True)
 
 
 def due(number: int) -> Due:
     """At nine in the morning after the night's midnight."""
     night = FIRST + datetime.timedelta(days=number)
-    return Due(datetime.datetime.combine(night, datetime.time(9), datetime.UTC), night=night)
+    return Due(
+        datetime.datetime.combine(night, datetime.time(9), datetime.UTC), night=night
+    )
 
 
 def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
@@ -313,7 +397,16 @@ def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
     runs = cases = 0
     for ward in wards:
         found = history(ledger, ward.name)
-        names = ("night", "model", "new", "pending", "ruled_out", "known", "cases", "no_longer_flagged")
+        names = (
+            "night",
+            "model",
+            "new",
+            "pending",
+            "ruled_out",
+            "known",
+            "cases",
+            "no_longer_flagged",
+        )
         told = [{name: run[name] for name in names} for run in found["runs"]]
         # The history is in order of the nights; of a night, in the order of its revisions.
         due_ = [{name: one[name] for name in names} for one in ward.counted]
@@ -324,31 +417,47 @@ def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
         assert len(found["promotions"]) == ward.changes["promote"]
         assert len(found["retrainings"]) == ward.changes["retrain"]
         runs, cases = runs + len(told), cases + sum(run["cases"] for run in told)
-    print(f"histories: {len(wards)} wards, {runs} runs of champions, {cases} cases: as counted")
+    print(
+        f"histories: {len(wards)} wards, {runs} runs of champions, {cases} cases: as counted"
+    )
 
     states = pulses(ledger, due(nights - 1))
     silent = {ward.name for ward in wards if date_of(nights - 1) not in ward.in_force}
-    assert {each.series for each in states if not each.fine} == silent and len(states) == len(wards)
+    assert {each.series for each in states if not each.fine} == silent and len(
+        states
+    ) == len(wards)
     assert all(each.counts["cases"] == FLAGGED for each in states)
-    print(f"status: {len(states)} series, silent {', '.join(sorted(silent))}: as it was")
+    print(
+        f"status: {len(states)} series, silent {', '.join(sorted(silent))}: as it was"
+    )
 
     page = render_overview(overview(states, wards, nights))
     fine = [each for each in states if each.fine]
     for term, fact in (
-        ("Series", len(wards)), ("Without a page", len(silent)), ("Rows flagged", FLAGGED * len(fine)),
-    ):  # fmt: skip
+        ("Series", len(wards)),
+        ("Without a page", len(silent)),
+        ("Rows flagged", FLAGGED * len(fine)),
+    ):
         assert f"<dt>{term}</dt><dd><bdi>{fact:,}</bdi></dd>" in page, term
-    print(f"overview: {len(wards)} series, {len(silent)} without a page, {FLAGGED * len(fine)} rows flagged")
+    print(
+        f"overview: {len(wards)} series, {len(silent)} without a page, {FLAGGED * len(fine)} rows flagged"
+    )
 
     for ward in wards:
         with open_ledger(folder / f"{ward.name}.db", make=True) as own:
             for one in ward.alone():
                 one.into(own)
-            assert without_places(history(own, ward.name)) == without_places(history(ledger, ward.name))
-    print(f"private ledgers: {len(wards)}, each with the history that its ward has in the shared one")
+            assert without_places(history(own, ward.name)) == without_places(
+                history(ledger, ward.name)
+            )
+    print(
+        f"private ledgers: {len(wards)}, each with the history that its ward has in the shared one"
+    )
 
 
-def overview(states: list[SeriesStatus], wards: list[Ward], nights: int) -> OverviewDocument:
+def overview(
+    states: list[SeriesStatus], wards: list[Ward], nights: int
+) -> OverviewDocument:
     """The overview of the last night, from what the status knows of it."""
     lines = []
     for state, ward in zip(states, wards, strict=True):
@@ -375,14 +484,21 @@ def overview(states: list[SeriesStatus], wards: list[Ward], nights: int) -> Over
             )
         )
     return OverviewDocument(
-        title="A network", night=date_of(nights - 1), exit_code=2, series=lines, shadows=(), caught_up=()
+        title="A network",
+        night=date_of(nights - 1),
+        exit_code=2,
+        series=lines,
+        shadows=(),
+        caught_up=(),
     )
 
 
 def main() -> None:
     """Read the arguments, simulate, and check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("url", nargs="?", help="An empty database; a SQLite file where absent.")
+    parser.add_argument(
+        "url", nargs="?", help="An empty database; a SQLite file where absent."
+    )
     parser.add_argument("--wards", type=int, default=40)
     parser.add_argument("--nights", type=int, default=400)
     parser.add_argument("--out", type=Path, help="Where the SQLite files are kept.")
@@ -390,13 +506,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.out or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        wards = [Ward(f"w{place:02d}", np.random.default_rng([0, place])) for place in range(given.wards)]
+        wards = [
+            Ward(f"w{place:02d}", np.random.default_rng([0, place]))
+            for place in range(given.wards)
+        ]
         with open_ledger(given.url or folder / "network.db", make=True) as ledger:
             simulate(ledger, wards, given.nights)
             check(ledger, wards, given.nights, folder)
             began = time.perf_counter()
             history(ledger, wards[0].name, verify=True)
-            print(f"the whole trail followed from its start: {time.perf_counter() - began:.0f} s")
+            print(
+                f"the whole trail followed from its start: {time.perf_counter() - began:.0f} s"
+            )
 
 
 if __name__ == "__main__":

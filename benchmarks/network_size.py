@@ -33,18 +33,25 @@ def repeated(engine: sa.Engine, times: int) -> None:
     """Copy every entry so many times, each copy four nights after the one before."""
     on_server = engine.dialect.name == "postgresql"
     night = (
-        "CAST(CAST(night AS date) + 4 * k AS text)" if on_server else "date(night, '+' || (4 * k) || ' days')"
+        "CAST(CAST(night AS date) + 4 * k AS text)"
+        if on_server
+        else "date(night, '+' || (4 * k) || ' days')"
     )
     changed = {
-        "entry": "entry + k * {last}", "number": "number + k * {last}", "night": night,
-        "key": "substr(key, 1, 58) || (100000 + k)", "digest": "substr(digest, 1, 58) || (100000 + k)",
-    }  # fmt: skip
+        "entry": "entry + k * {last}",
+        "number": "number + k * {last}",
+        "night": night,
+        "key": "substr(key, 1, 58) || (100000 + k)",
+        "digest": "substr(digest, 1, 58) || (100000 + k)",
+    }
     with engine.begin() as connection:
         last = connection.scalar(sa.text("SELECT max(number) FROM trail"))
         connection.execute(sa.text("CREATE TABLE steps (k integer)"))
         connection.execute(sa.insert(STEPS), [{"k": k} for k in range(1, times)])
         for table in ("runs", "cases", "verdicts", "parts", "trail"):
-            names = [column["name"] for column in sa.inspect(connection).get_columns(table)]
+            names = [
+                column["name"] for column in sa.inspect(connection).get_columns(table)
+            ]
             new = [changed.get(name, name) for name in names]
             said = f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(new)} FROM {table}, steps"
             connection.execute(sa.text(said.format(last=last)))
@@ -82,15 +89,23 @@ def measured(ledger: Ledger, engine: sa.Engine, wards: list[Ward], nights: int) 
     server = ""
     if engine.dialect.name == "postgresql":
         with engine.connect() as connection:
-            place = connection.scalar(sa.text("SELECT current_setting('data_directory')"))
+            place = connection.scalar(
+                sa.text("SELECT current_setting('data_directory')")
+            )
             server = Path(place, "postmaster.pid").read_text().split()[0]
             assert server.isdigit()
     ward = wards[0]
-    before = next(one for one in reversed(ward.entered) if one.night is not None and not one.night.shadow)
+    before = next(
+        one
+        for one in reversed(ward.entered)
+        if one.night is not None and not one.night.shadow
+    )
 
     def write(number: int) -> None:
         ledger.clock = lambda: f"{date_of(nights + number)}T04:00:00+00:00"
-        night = before.night.replace(key=f"{number:064d}", night=date_of(nights + number))
+        night = before.night.replace(
+            key=f"{number:064d}", night=date_of(nights + number)
+        )
         with entering(ledger, night, before.flagged, before.sampled):
             pass
 
@@ -98,20 +113,30 @@ def measured(ledger: Ledger, engine: sa.Engine, wards: list[Ward], nights: int) 
     told("`history` of one series", server, 3, lambda _: history(ledger, ward.name))
     told("`status` of all", server, 3, lambda _: pulses(ledger, due(nights - 1)))
     shadow = next(name for name in ward.shadows if name != ward.champion)
-    told("a series beside a shadow", server, 3, lambda _: compare_nights(ledger, ward.name, model(shadow)))
+    told(
+        "a series beside a shadow",
+        server,
+        3,
+        lambda _: compare_nights(ledger, ward.name, model(shadow)),
+    )
     told("a night's write", server, 9, write)
 
 
 def main() -> None:
     """Fill, and measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("url", nargs="?", help="An empty database; a SQLite file where absent.")
+    parser.add_argument(
+        "url", nargs="?", help="An empty database; a SQLite file where absent."
+    )
     parser.add_argument("--wards", type=int, default=40)
     parser.add_argument("--nights", type=int, default=1096)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = given.url or f"sqlite:///{folder}/network.db"
-        wards = [Ward(f"w{place:02d}", np.random.default_rng([0, place])) for place in range(given.wards)]
+        wards = [
+            Ward(f"w{place:02d}", np.random.default_rng([0, place]))
+            for place in range(given.wards)
+        ]
         with open_ledger(url, make=True) as ledger:
             for number in range(SIMULATED):
                 for ward in wards:
@@ -121,7 +146,10 @@ def main() -> None:
         engine = sa.create_engine(url)
         repeated(engine, given.nights // SIMULATED)
         with engine.connect() as connection:
-            runs, cases = (connection.scalar(sa.text(f"SELECT count(*) FROM {t}")) for t in ("runs", "cases"))
+            runs, cases = (
+                connection.scalar(sa.text(f"SELECT count(*) FROM {t}"))
+                for t in ("runs", "cases")
+            )
         print(f"{runs} runs, {cases} cases")
         with open_ledger(url) as ledger:
             measured(ledger, engine, wards, given.nights)

@@ -34,26 +34,36 @@ IDS = {
     ", ids are UUIDs": lambda number: str(
         uuid.UUID(int=int(number) * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128)
     ),
-    ", ids of 60 characters": lambda number: f"ward-of-the-north-house/admission-{number:026d}",
+    ", ids of 60 characters": lambda number: (
+        f"ward-of-the-north-house/admission-{number:026d}"
+    ),
 }
 """How the hospital names a patient, by what the table says of it."""
 
 WORDS = "document.body.innerText.split(/\\s+/).filter(Boolean).length"
 WHOLE = """[...document.querySelectorAll('#list .c')].filter(line => {
     const at = line.getBoundingClientRect(); return at.height > 0 && at.bottom <= innerHeight; }).length"""
-AT_FIRST = "document.querySelector('#list .c .t')?.contains(document.activeElement) ?? false"
+AT_FIRST = (
+    "document.querySelector('#list .c .t')?.contains(document.activeElement) ?? false"
+)
 STOPS = """[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')].filter(
     one => one.checkVisibility() && one.type !== 'radio').length
     + new Set([...document.querySelectorAll('input[type=radio]')].map(one => one.name)).size"""
 AXE = "axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(one => one.id))"
 MOST_TABS = 60
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
+)
 
 
 def screen(*words: object) -> None:
     """Run a command of the tool."""
     subprocess.run(
-        [sys.executable, "-m", "screening", *map(str, words)], check=True, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "screening", *map(str, words)],
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
 
 
@@ -64,7 +74,9 @@ def ward() -> pd.DataFrame:
 
     rng = np.random.default_rng(160)
     table = nosocomial.census(rng, PATIENTS).drop(columns="infected")
-    table["bed"] = [f"{room}-{place}" for room, place in rng.integers(1, 9, (PATIENTS, 2))]
+    table["bed"] = [
+        f"{room}-{place}" for room, place in rng.integers(1, 9, (PATIENTS, 2))
+    ]
     table["name"] = rng.choice(SURNAMES, PATIENTS)
     table["admission_date"] = [
         str(NIGHT - datetime.timedelta(days=int(n))) for n in table["days_in_hospital"]
@@ -80,7 +92,9 @@ def model_of(folder: Path) -> Path:
     contract.write_text(text.replace(ROOM, shown), encoding="utf-8")
     out = folder / "model"
     past = SAMPLES / "nosocomial_past.csv"
-    screen("train", past, "--contract", contract, "--recipe", "svm_weighted", "--out", out)
+    screen(
+        "train", past, "--contract", contract, "--recipe", "svm_weighted", "--out", out
+    )
     return out
 
 
@@ -116,21 +130,34 @@ def of_kinds(browser: Any, folder: Path) -> list[dict[str, object]]:
     """What every page below a folder asks of its reader, and what axe-core says of it, light and dark."""
     import axe_playwright_python
 
-    axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(
+        encoding="utf-8"
+    )
     rows = []
     for page in sorted(folder.rglob("*.html")):
         row: dict[str, object] = {"page": str(page.relative_to(folder))}
         broken = set()
         for scheme, width in (("light", 1440), ("dark", 1440), ("light", 390)):
-            view = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            view = browser.new_page(
+                viewport={"width": width, "height": 900}, color_scheme=scheme
+            )
             view.goto(page.as_uri())
             view.evaluate(axe)
             broken |= set(view.evaluate(AXE))
             if scheme == "light" and width == 1440:
-                row |= {"words": f"{view.evaluate(WORDS):,}", "Tab stops": view.evaluate(STOPS)}
+                row |= {
+                    "words": f"{view.evaluate(WORDS):,}",
+                    "Tab stops": view.evaluate(STOPS),
+                }
                 row |= {"A4": view.pdf(format="A4").count(b"/Type /Page\n")}
             view.close()
-        rows.append(row | {"KB": f"{page.stat().st_size / 1000:,.0f}", "axe": ", ".join(broken) or "0"})
+        rows.append(
+            row
+            | {
+                "KB": f"{page.stat().st_size / 1000:,.0f}",
+                "axe": ", ".join(broken) or "0",
+            }
+        )
     return rows
 
 
@@ -148,7 +175,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--flagged", type=int, nargs="+", default=[0, 1, 100, 160, 5000])
+    parser.add_argument(
+        "--flagged", type=int, nargs="+", default=[0, 1, 100, 160, 5000]
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--pages", type=Path, help="measure the pages that lie here")
     asked = parser.parse_args()
@@ -156,7 +185,9 @@ def main() -> None:
         print("skipped: needs Chromium; apt install chromium")
         return
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         if asked.pages:
             printed(of_kinds(browser, asked.pages))
             return
@@ -164,15 +195,26 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         model, table = model_of(folder), ward()
         table["patient_id"] = [IDS[""](number) for number in range(len(table))]
-        scored = pd.read_parquet(run_of(folder, model, table) / "scores.parquet").set_index("id")
+        scored = pd.read_parquet(
+            run_of(folder, model, table) / "scores.parquet"
+        ).set_index("id")
         flagged = scored.loc[table["patient_id"], "flagged"].to_numpy()
         rows = []
         for n in asked.flagged:
-            chosen = ~flagged & (np.arange(len(table)) < 240) if n == 0 else np.cumsum(flagged) <= n
+            chosen = (
+                ~flagged & (np.arange(len(table)) < 240)
+                if n == 0
+                else np.cumsum(flagged) <= n
+            )
             for kind, name in IDS.items() if n == 160 else [("", IDS[""])]:
-                night = table[chosen].assign(patient_id=[name(i) for i in np.flatnonzero(chosen)])
+                night = table[chosen].assign(
+                    patient_id=[name(i) for i in np.flatnonzero(chosen)]
+                )
                 page = run_of(folder, model, night) / "report.html"
-                rows.append({"flagged": f"{n:,} of {len(night):,}{kind}"} | figures(browser, page))
+                rows.append(
+                    {"flagged": f"{n:,} of {len(night):,}{kind}"}
+                    | figures(browser, page)
+                )
         browser.close()
     printed(rows)
 

@@ -28,7 +28,11 @@ from screening.recipes.building import list_recipes
 
 ROWS = 250
 # Those told more than two classes apart are the same machines one against the rest.
-RECIPES = [each.name for each in list_recipes() if each.persistable and each.machine != "multi_class"]
+RECIPES = [
+    each.name
+    for each in list_recipes()
+    if each.persistable and each.machine != "multi_class"
+]
 COLUMNS = ("recipe", "seed", "auroc", "low", "high", "refused")
 
 
@@ -38,13 +42,23 @@ def permuted(recipe: str, seed: int, search: int | None) -> Iterator[dict[str, o
     frame = made(ROWS, rng)
     frame["label"] = rng.permutation(frame["label"].to_numpy())
     try:
-        validation = trained(as_read(frame), recipe, repeats=1, search=search, seed=seed).validation()
+        validation = trained(
+            as_read(frame), recipe, repeats=1, search=search, seed=seed
+        ).validation()
     except ScreenError as error:
         yield {"recipe": recipe, "seed": seed, "refused": type(error).__name__}
         return
     scores, target = validation.scores[:, 0], validation.watched[:, 0]
-    low, high = delong(scores, target, variance_inflation=variance_inflation(validation.n_settings))
-    yield {"recipe": recipe, "seed": seed, "auroc": auroc(scores, target), "low": low, "high": high}
+    low, high = delong(
+        scores, target, variance_inflation=variance_inflation(validation.n_settings)
+    )
+    yield {
+        "recipe": recipe,
+        "seed": seed,
+        "auroc": auroc(scores, target),
+        "low": low,
+        "high": high,
+    }
 
 
 def summarised(rows: pd.DataFrame) -> str:
@@ -55,8 +69,18 @@ def summarised(rows: pd.DataFrame) -> str:
         above, below = (part["low"] > 0.5).sum(), (part["high"] < 0.5).sum()
         share = 100 * (1 - (above + below) / max(len(part), 1))
         mean, refused = f"{part['auroc'].mean():.3f}", len(every) - len(part)
-        lines.append([f"`{recipe}`", len(part), refused, mean, f"{share:.0f} %", above, below])
-    heads = ["recipe", "permutations", "refused", "mean AUROC", "interval holds 0.5", "above it", "below it"]
+        lines.append(
+            [f"`{recipe}`", len(part), refused, mean, f"{share:.0f} %", above, below]
+        )
+    heads = [
+        "recipe",
+        "permutations",
+        "refused",
+        "mean AUROC",
+        "interval holds 0.5",
+        "above it",
+        "below it",
+    ]
     return table(heads, lines)
 
 
@@ -64,9 +88,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--permutations", type=int, default=20)
     parser.add_argument("--recipes", nargs="+", default=RECIPES)
-    parser.add_argument("--search", type=int, help="settings tried; the recipe's own number if not given")
+    parser.add_argument(
+        "--search",
+        type=int,
+        help="settings tried; the recipe's own number if not given",
+    )
     parser.add_argument("--out", type=Path, default=Path("permuted.csv"))
-    parser.add_argument("--table", action="store_true", help="only print what the CSV holds")
+    parser.add_argument(
+        "--table", action="store_true", help="only print what the CSV holds"
+    )
     asked = parser.parse_args()
     pieces = [
         (recipe, seed, asked.search)

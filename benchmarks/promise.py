@@ -86,10 +86,24 @@ RARE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 }
 DRAWN = ("made", "voxels")
 RECIPES = (
-    "svm_weighted", "logistic", "williams", "one_class", "svm", "wu_amari", "maratea", "liu_he", "smote_svm",
-    "act_input_space:3", "act_feature_space:3", "amari_wu:3", "e_smote_svm:3", "svm_moved_boundary:3",
-    "one_class_conformal:12", "auto:3", "sv_pruning:1",
-)  # fmt: skip
+    "svm_weighted",
+    "logistic",
+    "williams",
+    "one_class",
+    "svm",
+    "wu_amari",
+    "maratea",
+    "liu_he",
+    "smote_svm",
+    "act_input_space:3",
+    "act_feature_space:3",
+    "amari_wu:3",
+    "e_smote_svm:3",
+    "svm_moved_boundary:3",
+    "one_class_conformal:12",
+    "auto:3",
+    "sv_pruning:1",
+)
 
 
 def made(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -98,7 +112,9 @@ def made(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
     x = rng.normal(size=(n_rows, 6))
     x[ill, :2] += 1.0
     x[ill, 2:4] *= 1.8
-    return pd.DataFrame(x, columns=[f"v{j}" for j in range(6)]).assign(label=np.where(ill, "yes", "no"))
+    return pd.DataFrame(x, columns=[f"v{j}" for j in range(6)]).assign(
+        label=np.where(ill, "yes", "no")
+    )
 
 
 def as_read(frame: pd.DataFrame, group: str | None = None) -> Cohort:
@@ -106,7 +122,9 @@ def as_read(frame: pd.DataFrame, group: str | None = None) -> Cohort:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "cohort.parquet"
         frame.reset_index(drop=True).to_parquet(place, index=False)
-        return read_cohort(place, label="label", positive="yes", group=group, need_label=True)
+        return read_cohort(
+            place, label="label", positive="yes", group=group, need_label=True
+        )
 
 
 @cache
@@ -116,7 +134,9 @@ def uci(name: str) -> Cohort:
     frame = pd.read_csv(UCI / f"{file}.csv", dtype={"label": str})
     if others:
         frame = frame[frame["label"].isin([*positive, *others])]
-    return as_read(frame.assign(label=np.where(frame["label"].isin(positive), "yes", "no")))
+    return as_read(
+        frame.assign(label=np.where(frame["label"].isin(positive), "yes", "no"))
+    )
 
 
 @cache
@@ -133,7 +153,10 @@ def cohort_of(name: str, seed: int) -> Cohort:
         return as_read(made(600, np.random.default_rng(seed)))
     if name == "voxels":
         lesion, other = _voxels()
-        parts = lesion.sample(150, random_state=seed), other.sample(1350, random_state=seed)
+        parts = (
+            lesion.sample(150, random_state=seed),
+            other.sample(1350, random_state=seed),
+        )
         return as_read(pd.concat(parts))
     return uci(name)
 
@@ -157,14 +180,18 @@ class Trained:
 
     def checked(self) -> tuple[HeldOutScores, OperatingPoint]:
         """Held-out scores and operating point, after the self-checks."""
-        own = self.held_out.ensemble.decisions(self.held_out.encoder.transform(self.study.sample))
+        own = self.held_out.ensemble.decisions(
+            self.held_out.encoder.transform(self.study.sample)
+        )
         trained = own[:, self.study.task.watched_columns]
         held = replace(self.validation(), trained=trained)
         return held, judge(held, [self.rule], self.seed).points[0]
 
     def scores(self, new: Cohort) -> np.ndarray:
         """Of new rows by the stored machines."""
-        return self.held_out.ensemble.decisions(self.held_out.encoder.transform(new))[:, 0]
+        return self.held_out.ensemble.decisions(self.held_out.encoder.transform(new))[
+            :, 0
+        ]
 
     def repeated(self, repeats: int) -> Trained:
         """As it would be had the folds been dealt so often: the setting is chosen on the first dealing."""
@@ -193,7 +220,9 @@ def trained(
     task, _ = infer_task(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
     study = plan_study(sample, task, 5, repeats, seed, search=search)
-    held_out = held_out_by(replace(study, params=params or {}), recipe, resources=Resources(jobs=1))
+    held_out = held_out_by(
+        replace(study, params=params or {}), recipe, resources=Resources(jobs=1)
+    )
     return Trained(study, held_out, seed)
 
 
@@ -202,43 +231,91 @@ def compared(model: Trained, new: Cohort) -> dict[str, Any]:
     validation, point = model.checked()
     scores, ill = model.scores(new), labels_of(new) == "yes"
     held, y = validation.scores[:, 0], validation.watched[:, 0]
-    low, high = delong(held, y, variance_inflation=variance_inflation(validation.n_settings))
+    low, high = delong(
+        held, y, variance_inflation=variance_inflation(validation.n_settings)
+    )
     flagged = scores >= point.threshold
-    found: dict[str, Any] = {"status": "ok", "threshold": point.threshold, "misses": point.misses}
-    for figure, true in (("sensitivity", flagged[ill].mean()), ("specificity", 1 - flagged[~ill].mean())):
+    found: dict[str, Any] = {
+        "status": "ok",
+        "threshold": point.threshold,
+        "misses": point.misses,
+    }
+    for figure, true in (
+        ("sensitivity", flagged[ill].mean()),
+        ("specificity", 1 - flagged[~ill].mean()),
+    ):
         ends = getattr(point, figure).ends
-        found |= {f"{figure}{end}": value for end, value in zip(("", "_low", "_high"), ends, strict=True)}
+        found |= {
+            f"{figure}{end}": value
+            for end, value in zip(("", "_low", "_high"), ends, strict=True)
+        }
         found[f"{figure}_new"] = float(true)
-    found |= {"auroc": auroc(held, y), "auroc_low": low, "auroc_high": high, "auroc_new": auroc(scores, ill)}
+    found |= {
+        "auroc": auroc(held, y),
+        "auroc_low": low,
+        "auroc_high": high,
+        "auroc_new": auroc(scores, ill),
+    }
     m, n = point.n_positive, int(ill.sum())
-    return found | {"m": m, "n": n, "z": float((flagged[ill].mean() - ASKED) / np.sqrt(0.09 / n + 0.09 / m))}
+    return found | {
+        "m": m,
+        "n": n,
+        "z": float((flagged[ill].mean() - ASKED) / np.sqrt(0.09 / n + 0.09 / m)),
+    }
 
 
 COLUMNS = (
-    "recipe", "set", "seed", "repeats", "search", "status", "m", "n", "z", "threshold", "misses",
-    *(f"{f}{end}" for f in ("sensitivity", "specificity", "auroc") for end in ("", "_low", "_high", "_new")),
-    "setting", "seconds", "why",
-)  # fmt: skip
+    "recipe",
+    "set",
+    "seed",
+    "repeats",
+    "search",
+    "status",
+    "m",
+    "n",
+    "z",
+    "threshold",
+    "misses",
+    *(
+        f"{f}{end}"
+        for f in ("sensitivity", "specificity", "auroc")
+        for end in ("", "_low", "_high", "_new")
+    ),
+    "setting",
+    "seconds",
+    "why",
+)
 
 
-def split(recipe: str, name: str, seed: int, search: int | None, most: int) -> Iterator[dict[str, Any]]:
+def split(
+    recipe: str, name: str, seed: int, search: int | None, most: int
+) -> Iterator[dict[str, Any]]:
     """The rows of one split: with the first dealing of the folds, and with all."""
     whole = cohort_of(name, seed)
-    old, new = next(random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed))
+    old, new = next(
+        random_splits((labels_of(whole) == "yes").astype(int), 1 / 3, 1, seed)
+    )
     told = {"recipe": recipe, "set": name, "seed": seed, "search": search or "own"}
     began, model = time.perf_counter(), None
     for repeats in sorted({1, most}):
         try:
             if model is None:
-                model = trained(whole.take(old), recipe, repeats=most, search=search, seed=seed)
-                told |= {"setting": model.held_out.search.chosen, "seconds": time.perf_counter() - began}
+                model = trained(
+                    whole.take(old), recipe, repeats=most, search=search, seed=seed
+                )
+                told |= {
+                    "setting": model.held_out.search.chosen,
+                    "seconds": time.perf_counter() - began,
+                }
             found = compared(model.repeated(repeats), whole.take(new))
         except ScreenError as refusal:
             found = {"status": "refused", "why": str(refusal)}
         yield told | {"repeats": repeats} | found
 
 
-def run(recipes: Sequence[str], names: Sequence[str], splits: int, most: int, out: Path) -> None:
+def run(
+    recipes: Sequence[str], names: Sequence[str], splits: int, most: int, out: Path
+) -> None:
     """Append what is missing to the CSV, split by split."""
     pieces = [
         (recipe, name, seed, int(search) if search else None, most)
@@ -252,7 +329,9 @@ def run(recipes: Sequence[str], names: Sequence[str], splits: int, most: int, ou
 
 def chance(part: pd.DataFrame) -> float:
     """Standard deviation that z would have if ranks were all: new positives above the rank misses + 1."""
-    above = betabinom(part["n"].to_numpy(int), part["m"] - part["misses"], part["misses"] + 1)
+    above = betabinom(
+        part["n"].to_numpy(int), part["m"] - part["misses"], part["misses"] + 1
+    )
     unit = np.sqrt(0.09 / part["n"] + 0.09 / part["m"])
     mean = (above.mean() / part["n"] - ASKED) / unit
     return float(np.sqrt(np.mean(above.var() / (part["n"] * unit) ** 2) + np.var(mean)))
@@ -264,18 +343,41 @@ def summarised(rows: pd.DataFrame) -> str:
     for (recipe, repeats), every in rows.groupby(["recipe", "repeats"], sort=False):
         part = every[every["status"] == "ok"]
         z, settings = part["z"], "/".join(map(str, every["search"].unique()))
-        lines.append([
-            f"`{recipe}`", repeats, settings, every["set"].nunique(), len(every), len(every) - len(part),
-            f"{z.mean():.2f}", f"{z.std():.2f}", f"{chance(part):.2f}",
-            f"{100 * np.mean(z.abs() > FAR):.1f} %", f"{z.iloc[z.abs().argmax()]:.1f}",
-        ])  # fmt: skip
+        lines.append(
+            [
+                f"`{recipe}`",
+                repeats,
+                settings,
+                every["set"].nunique(),
+                len(every),
+                len(every) - len(part),
+                f"{z.mean():.2f}",
+                f"{z.std():.2f}",
+                f"{chance(part):.2f}",
+                f"{100 * np.mean(z.abs() > FAR):.1f} %",
+                f"{z.iloc[z.abs().argmax()]:.1f}",
+            ]
+        )
         for figure in ("specificity", "auroc"):
             wrong = part[figure] - part[f"{figure}_new"]
             lines[-1] += [f"{wrong.mean():+.3f}", f"{np.sqrt(np.mean(wrong**2)):.3f}"]
     header = [
-        "recipe", "repeats", "settings", "sets", "runs", "refused", "mean z", "sd of z", "sd by chance",
-        "\\|z\\| > 2.6", "largest", "specificity: bias", "rms", "AUROC: bias", "rms",
-    ]  # fmt: skip
+        "recipe",
+        "repeats",
+        "settings",
+        "sets",
+        "runs",
+        "refused",
+        "mean z",
+        "sd of z",
+        "sd by chance",
+        "\\|z\\| > 2.6",
+        "largest",
+        "specificity: bias",
+        "rms",
+        "AUROC: bias",
+        "rms",
+    ]
     return table(header, lines)
 
 
@@ -287,9 +389,13 @@ def main() -> None:
     parser.add_argument("--recipes", nargs="+", default=RECIPES)
     parser.add_argument("--sets", nargs="+", default=[*SETS, *DRAWN])
     parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="dealings of the folds, beside one")
+    parser.add_argument(
+        "--repeats", type=int, default=REPEATS, help="dealings of the folds, beside one"
+    )
     parser.add_argument("--out", type=Path, default=Path("promise.csv"))
-    parser.add_argument("--table", action="store_true", help="print the table of a CSV and run nothing")
+    parser.add_argument(
+        "--table", action="store_true", help="print the table of a CSV and run nothing"
+    )
     asked = parser.parse_args()
     if not asked.table:
         skip_unless_there()

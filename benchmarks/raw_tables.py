@@ -32,10 +32,16 @@ def first_page(path: Path, listed: dict) -> str:
     start = time.perf_counter()
     try:
         cohort = read_cohort(
-            path, label=listed["label"], positive=listed["positive"], group=listed.get("group"),
-            drop=listed.get("drop", ()), need_label=True,
-        )  # fmt: skip
-        model = train(cohort, "logistic", search=1, repeats=1, beside=(), jobs=1, independent=True)
+            path,
+            label=listed["label"],
+            positive=listed["positive"],
+            group=listed.get("group"),
+            drop=listed.get("drop", ()),
+            need_label=True,
+        )
+        model = train(
+            cohort, "logistic", search=1, repeats=1, beside=(), jobs=1, independent=True
+        )
         save_model(model, path.parent / "model", render_model)
     except ScreenError as error:
         return str(error).splitlines()[0][:90]
@@ -49,10 +55,21 @@ def main() -> None:
     most = options.parse_args().tables
     contents = tables()
     listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))
-    cancer = datasets.load_breast_cancer(as_frame=True).frame.to_csv(index=False).encode()
-    listed = {"breast_cancer": {"file": "breast_cancer", "label": "target", "positive": "0"}} | listed
+    cancer = (
+        datasets.load_breast_cancer(as_frame=True).frame.to_csv(index=False).encode()
+    )
+    listed = {
+        "breast_cancer": {"file": "breast_cancer", "label": "target", "positive": "0"}
+    } | listed
     contents["breast_cancer"] = cancer
-    right = {"outcome": 0, "named": 0, "none": 0, "wrong outcome": 0, "wrong case": 0, "wrong patient": 0}
+    right = {
+        "outcome": 0,
+        "named": 0,
+        "none": 0,
+        "wrong outcome": 0,
+        "wrong case": 0,
+        "wrong patient": 0,
+    }
     for name, known in list(listed.items())[:most]:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -62,10 +79,20 @@ def main() -> None:
             said = " ".join(notes)
             outcome = "outcome" if contract.label == known["label"] else "wrong outcome"
             if not contract.label:
-                outcome = "named" if known["label"] in said.partition("it may be")[2] else "none"
+                outcome = (
+                    "named"
+                    if known["label"] in said.partition("it may be")[2]
+                    else "none"
+                )
             right[outcome] += 1
-            case = contract.positive == [known["positive"]] if outcome == "outcome" else None
-            right["wrong case"] += case is False and bool(contract.positive) and "is taken as" not in said
+            case = (
+                contract.positive == [known["positive"]]
+                if outcome == "outcome"
+                else None
+            )
+            right["wrong case"] += (
+                case is False and bool(contract.positive) and "is taken as" not in said
+            )
             right["wrong patient"] += contract.group != known.get("group")
             print(
                 f"{name:16} {outcome:14} {contract.label or '-'}/{known['label']} case "

@@ -27,7 +27,9 @@ def run_missing(
         out.write_text(",".join(columns) + "\n")
     rows = pd.read_csv(out, low_memory=False)
     rows = rows if finished is None else rows[finished(rows)]
-    known = {tuple(map(str, key)) for key in rows[[*by]].itertuples(index=False, name=None)}
+    known = {
+        tuple(map(str, key)) for key in rows[[*by]].itertuples(index=False, name=None)
+    }
     for piece in pieces:
         if tuple(map(str, piece[: len(by)])) not in known:
             found = list(rows_of(*piece))

@@ -20,7 +20,9 @@ PAGES = ("benchmarks.md", "papers.md", "scale.md")
 
 def commands() -> list[str]:
     """Every `python benchmarks/...` of the pages, in their order, once."""
-    text = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
+    text = "\n".join(
+        (ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES
+    )
     return list(dict.fromkeys(re.findall(r"`python (benchmarks/[^`]*)`", text)))
 
 
@@ -38,7 +40,9 @@ def main() -> None:
         print(f"{command}: {answer.relative_to(ROOT)}", flush=True)
         with answer.open("w", encoding="utf-8") as file:
             line = [sys.executable, str(ROOT / script), *words]
-            code = subprocess.run(line, cwd=out, env=around, stdout=file, check=False).returncode
+            code = subprocess.run(
+                line, cwd=out, env=around, stdout=file, check=False
+            ).returncode
         failed += [command] if code else []
         if answer.read_text(encoding="utf-8").startswith("skipped"):
             print(f"  {answer.read_text(encoding='utf-8').strip()}")

@@ -18,7 +18,9 @@ MAX_VOXELS = 2000
 SLOW = ("auto", "sv_pruning")
 
 
-def judged(recipe: str, past: str, new: str, contract: str, label: str, max_rows: int | None) -> list[str]:
+def judged(
+    recipe: str, past: str, new: str, contract: str, label: str, max_rows: int | None
+) -> list[str]:
     """One row a watched class: out of fold, then on the new cohort."""
     began = time.perf_counter()
     cohort = read_cohort(SAMPLES / past, SAMPLES / contract, need_label=True)
@@ -33,7 +35,9 @@ def judged(recipe: str, past: str, new: str, contract: str, label: str, max_rows
         auroc = model.facts.validation.summary[point.label].auroc.value
         sensitivity, low, high = point.sensitivity.ends
         rates = [point.specificity.value]
-        rates += [found[point.label][name]["value"] for name in ("sensitivity", "specificity")]
+        rates += [
+            found[point.label][name]["value"] for name in ("sensitivity", "specificity")
+        ]
         rows.append(
             f"| `{recipe}` | {point.label} | {auroc:.3f} | {sensitivity:.2f} ({low:.2f}-{high:.2f}) "
             f"| {' | '.join(f'{rate:.2f}' for rate in rates)} | {seconds:.1f} |"
@@ -43,7 +47,11 @@ def judged(recipe: str, past: str, new: str, contract: str, label: str, max_rows
 
 def main() -> None:
     """Print one Markdown table a cohort."""
-    known = [recipe for recipe in list_recipes() if recipe.persistable and recipe.name not in SLOW]
+    known = [
+        recipe
+        for recipe in list_recipes()
+        if recipe.persistable and recipe.name not in SLOW
+    ]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -63,12 +71,20 @@ def main() -> None:
         ),
     ):
         name, label, ending, max_rows = job
-        new = f"{name}_night_labelled.{ending}" if not several else f"{name}_new_labelled.{ending}"
+        new = (
+            f"{name}_night_labelled.{ending}"
+            if not several
+            else f"{name}_new_labelled.{ending}"
+        )
         print(f"\n{title}\n\n{head}\n|---|---|---|---|---|---|---|---|")
         for recipe in known:
             if recipe.name in asked and (recipe.machine == "multi_class") == several:
                 past, contract = f"{name}_past.{ending}", f"{name}.toml"
-                print(*judged(recipe.name, past, new, contract, label, max_rows), sep="\n", flush=True)
+                print(
+                    *judged(recipe.name, past, new, contract, label, max_rows),
+                    sep="\n",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

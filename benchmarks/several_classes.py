@@ -47,7 +47,11 @@ UCI_SETS = (
     "segment_full2310",
     "yeast",
 )
-OWN_SETS = {"digits": datasets.load_digits, "iris": datasets.load_iris, "wine": datasets.load_wine}
+OWN_SETS = {
+    "digits": datasets.load_digits,
+    "iris": datasets.load_iris,
+    "wine": datasets.load_wine,
+}
 FEWEST, MOST = 15, 900
 ADAPTIVE = ("shao_weighted", "shao_local", "act_one_per_class")
 REST = "one two-class auto a class"
@@ -55,7 +59,10 @@ FIGURES = ("auroc", "average_precision", "accuracy")
 COLUMNS = ("set", "seed", "method", *FIGURES)
 FORESTS: dict[str, dict[str, object]] = {
     "500 trees, scikit-learn's defaults": {},
-    "500 trees, weighted": {"min_samples_leaf": 3, "class_weight": "balanced_subsample"},
+    "500 trees, weighted": {
+        "min_samples_leaf": 3,
+        "class_weight": "balanced_subsample",
+    },
 }
 
 
@@ -63,7 +70,9 @@ def cohort_of(name: str) -> Cohort:
     """A table with all its classes but the smallest."""
     if name in OWN_SETS:
         found = OWN_SETS[name]()
-        frame = pd.DataFrame(found.data, columns=[f"v{j}" for j in range(found.data.shape[1])])
+        frame = pd.DataFrame(
+            found.data, columns=[f"v{j}" for j in range(found.data.shape[1])]
+        )
         frame["label"] = np.char.add("class ", found.target.astype(str))
     else:
         frame = pd.read_csv(UCI / f"{name}.csv", dtype={"label": str}).drop_duplicates()
@@ -76,12 +85,19 @@ def cohort_of(name: str) -> Cohort:
         return read_cohort(place, label="label", need_label=True)
 
 
-def figures(scores: np.ndarray, predicted: np.ndarray, target: np.ndarray) -> dict[str, float]:
+def figures(
+    scores: np.ndarray, predicted: np.ndarray, target: np.ndarray
+) -> dict[str, float]:
     """In percent; `scores`, (n_rows, n_classes)."""
-    own = [(column, target == m) for m, column in enumerate(scores.T) if (target == m).any()]
+    own = [
+        (column, target == m)
+        for m, column in enumerate(scores.T)
+        if (target == m).any()
+    ]
     return {
         "auroc": 100 * float(np.mean([auroc(column, mine) for column, mine in own])),
-        "average_precision": 100 * float(np.mean([average_precision(column, mine) for column, mine in own])),
+        "average_precision": 100
+        * float(np.mean([average_precision(column, mine) for column, mine in own])),
         "accuracy": 100 * float(np.mean(predicted == target)),
     }
 
@@ -97,24 +113,36 @@ def split(
     held, task = auto.held_out, auto.study.task
     target = task.target(labels_of(later))
     x = held.encoder.transform(later)
-    methods: dict[str, HeldOut] = {"auto": held} | {part.recipe.name: part for part in held.parts}
+    methods: dict[str, HeldOut] = {"auto": held} | {
+        part.recipe.name: part for part in held.parts
+    }
     for recipe in adaptive:
         other = trained(past, recipe, repeats=1, search=None, seed=seed).held_out
         methods[recipe] = other
-        methods[f"auto with {recipe}"] = blended(load_recipe("auto"), held.encoded, [*held.parts, other], ())
+        methods[f"auto with {recipe}"] = blended(
+            load_recipe("auto"), held.encoded, [*held.parts, other], ()
+        )
     for method, found in methods.items():
         decisions = found.ensemble.decisions(x)
         predicted = likeliest(found.class_chances, decisions)
-        yield {"set": name, "seed": seed, "method": method} | figures(decisions, predicted, target)
+        yield {"set": name, "seed": seed, "method": method} | figures(
+            decisions, predicted, target
+        )
     for method, how in FORESTS.items():
         forest = RandomForestClassifier(500, random_state=seed, **how).fit(
             held.encoded.x, held.encoded.target
         )
         shares = forest.predict_proba(x)
-        yield {"set": name, "seed": seed, "method": method} | figures(shares, shares.argmax(axis=1), target)
+        yield {"set": name, "seed": seed, "method": method} | figures(
+            shares, shares.argmax(axis=1), target
+        )
     if rest:
-        scores = np.column_stack([against_rest(past, each, later, seed) for each in task.classes])
-        yield {"set": name, "seed": seed, "method": REST} | figures(scores, scores.argmax(axis=1), target)
+        scores = np.column_stack(
+            [against_rest(past, each, later, seed) for each in task.classes]
+        )
+        yield {"set": name, "seed": seed, "method": REST} | figures(
+            scores, scores.argmax(axis=1), target
+        )
 
 
 def against_rest(past: Cohort, name: str, later: Cohort, seed: int) -> np.ndarray:
@@ -137,12 +165,12 @@ def summarised(rows: pd.DataFrame) -> str:
         for figure in FIGURES:
             gap = (means[figure]["auto"] - means[figure][method]).dropna()
             error = gap.std(ddof=1) / np.sqrt(len(gap))
-            cells.append(f"{gap.mean():+.2f} ± {error:.2f}; {gap.min():+.1f} ({gap.idxmin()})")
+            cells.append(
+                f"{gap.mean():+.2f} ± {error:.2f}; {gap.min():+.1f} ({gap.idxmin()})"
+            )
         lines.append([f"`{method}`", *cells])
     heads = ["`auto` minus, furthest behind", "AUROC", "average precision", "accuracy"]
-    note = (
-        f"{rows['set'].nunique()} tables, {rows.groupby('set')['seed'].nunique().min()} splits or more each"
-    )
+    note = f"{rows['set'].nunique()} tables, {rows.groupby('set')['seed'].nunique().min()} splits or more each"
     return f"{table(heads, lines)}\n\n{note}"
 
 
@@ -150,14 +178,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--sets", nargs="+", default=[*UCI_SETS, *OWN_SETS])
-    parser.add_argument("--adaptive", nargs="*", default=ADAPTIVE, help="adaptive machines; none named: none")
-    parser.add_argument("--rest", action="store_true", help="also one two-class blend a class")
+    parser.add_argument(
+        "--adaptive",
+        nargs="*",
+        default=ADAPTIVE,
+        help="adaptive machines; none named: none",
+    )
+    parser.add_argument(
+        "--rest", action="store_true", help="also one two-class blend a class"
+    )
     parser.add_argument("--out", type=Path, default=Path("several_classes.csv"))
-    parser.add_argument("--table", action="store_true", help="only print what the CSV holds")
+    parser.add_argument(
+        "--table", action="store_true", help="only print what the CSV holds"
+    )
     asked = parser.parse_args()
     skip_unless_there()
     splits = range(0 if asked.table else asked.splits)
-    pieces = [(name, seed, asked.adaptive, asked.rest) for seed in splits for name in asked.sets]
+    pieces = [
+        (name, seed, asked.adaptive, asked.rest)
+        for seed in splits
+        for name in asked.sets
+    ]
     run_missing(asked.out, COLUMNS, ("set", "seed"), pieces, split)
     print(summarised(pd.read_csv(asked.out)))
 

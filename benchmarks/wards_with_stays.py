@@ -76,7 +76,11 @@ class Ward:
         self.name[new] = self.admitted + np.arange(len(new))
         self.admitted += len(new)
         self.left -= 1
-        scores = self.own + apart * self.ill + self.rng.normal(size=self.beds) * (1 - OWN) ** 0.5
+        scores = (
+            self.own
+            + apart * self.ill
+            + self.rng.normal(size=self.beds) * (1 - OWN) ** 0.5
+        )
         return [f"P{name:06d}" for name in self.name], self.ill.copy(), scores
 
 
@@ -89,7 +93,10 @@ def promise(rng: np.random.Generator, past: int) -> OperatingPoint:
 def truth(threshold: float, apart: float = APART) -> dict[str, float]:
     """Sensitivity and PPV of all flagged in the long run."""
     hit, false = norm.sf(threshold - apart), norm.sf(threshold)
-    return {"sensitivity": float(hit), "ppv": float(ILL * hit / (ILL * hit + (1 - ILL) * false))}
+    return {
+        "sensitivity": float(hit),
+        "ppv": float(ILL * hit / (ILL * hit + (1 - ILL) * false)),
+    }
 
 
 def apart_for(threshold: float, ppv: float) -> float:
@@ -102,7 +109,9 @@ def patients_needed(past: int, fall: float) -> int | None:
     """Independent patients by which half of all histories say that the PPV fell; None where none do."""
     points = [promise(np.random.default_rng(seed), past) for seed in range(20)]
     ppv = float(np.mean([truth(point.threshold)["ppv"] for point in points])) - fall
-    reach = WIDER * float(np.mean([point.ppv.ends[0] - point.ppv.ends[1] for point in points]))
+    reach = WIDER * float(
+        np.mean([point.ppv.ends[0] - point.ppv.ends[1] for point in points])
+    )
     for size in np.geomspace(10, 1e5, 500):
         quantile = ndtri(0.5 + level_of_every_look(size) / 2)
         if np.hypot(reach, quantile * (ppv * (1 - ppv) / size) ** 0.5) < fall:
@@ -122,11 +131,27 @@ def nights_of(
     """Enter nights and their verdicts, and look at the history now and then."""
     promised = SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv).to_dict()
     facts = {
-        "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": point.threshold},
-        "title": None, "minutes_per_review": None, "capacity": None, "promised": promised, "drift": None,
-        "series": "ward-7", "read": ward.beds, "scored": ward.beds, "refused": 0, "draw": AUDIT,
-        "question": {"label": "ill", "positive": ["yes"], "id": "patient", "group": None},
-    }  # fmt: skip
+        "run_id": "r",
+        "model": "m" * 64,
+        "recipe": "svm",
+        "thresholds": {"yes": point.threshold},
+        "title": None,
+        "minutes_per_review": None,
+        "capacity": None,
+        "promised": promised,
+        "drift": None,
+        "series": "ward-7",
+        "read": ward.beds,
+        "scored": ward.beds,
+        "refused": 0,
+        "draw": AUDIT,
+        "question": {
+            "label": "ill",
+            "positive": ["yes"],
+            "id": "patient",
+            "group": None,
+        },
+    }
     due: list[tuple[int, str, list[Verdict]]] = []
     for number in range(nights):
         date = str(datetime.date(2025, 1, 1) + datetime.timedelta(days=number))
@@ -136,16 +161,34 @@ def nights_of(
         rest = [names[i] for i in order if scores[i] < point.threshold]
         sampled = tuple(rest[i] for i in rng.permutation(len(rest))[:AUDIT])
         key = f"{rng.integers(2**62):064x}"
-        counted = {"flagged": len(flagged), "unflagged": {"cases": len(rest)}, "key": key, "night": date}
-        with entering(ledger, Night.from_dict(facts | counted), flagged, sampled) as tonight:
+        counted = {
+            "flagged": len(flagged),
+            "unflagged": {"cases": len(rest)},
+            "key": key,
+            "night": date,
+        }
+        with entering(
+            ledger, Night.from_dict(facts | counted), flagged, sampled
+        ) as tonight:
             cases = tonight.known(flagged)
         has_it = dict(zip(names, ill, strict=True))
         waiting = [name for name in flagged if cases[name].state in ("new", "pending")]
         top = [] if review == "audit" else waiting[:TOP]
-        asked = [] if review == "part" and rng.random() < 0.4 else [*{*top, *tonight.drawn, *sampled}]
+        asked = (
+            []
+            if review == "part" and rng.random() < 0.4
+            else [*{*top, *tonight.drawn, *sampled}]
+        )
         day = number + (int(rng.integers(0, 8)) if review == "late" else 0)
         due.append(
-            (day, key, [Verdict(name, "confirmed" if has_it[name] else "ruled out") for name in asked])
+            (
+                day,
+                key,
+                [
+                    Verdict(name, "confirmed" if has_it[name] else "ruled out")
+                    for name in asked
+                ],
+            )
         )
         for _, of_key, verdicts in [one for one in due if one[0] <= number]:
             record_verdicts(ledger, of_key, verdicts)
@@ -160,22 +203,36 @@ def one_history(
     """What the history says at its end, and whether and when a figure was below its estimate."""
     rng = np.random.default_rng([seed, nights, *stay.encode(), *review.encode()])
     point = promise(rng, past)
-    apart = apart_for(point.threshold, truth(point.threshold)["ppv"] - fall) if fall else APART
+    apart = (
+        apart_for(point.threshold, truth(point.threshold)["ppv"] - fall)
+        if fall
+        else APART
+    )
     right, first = truth(point.threshold, apart), {}
     with (
         tempfile.TemporaryDirectory() as folder,
         open_ledger(Path(folder) / "ledger.db", make=True) as ledger,
     ):
-        for told in nights_of(ledger, rng, Ward(rng, STAYS[stay]), point, review, nights, apart):
+        for told in nights_of(
+            ledger, rng, Ward(rng, STAYS[stay]), point, review, nights, apart
+        ):
             series = told.series[0]
             for name in series.forward.below if series.forward else ():
                 first.setdefault(name, series.nights)
     assert series.forward is not None
-    line: dict[str, object] = dict(zip(KEYS, (stay, review, fall, nights, past, seed), strict=True))
+    line: dict[str, object] = dict(
+        zip(KEYS, (stay, review, fall, nights, past, seed), strict=True)
+    )
     for name, exact in right.items():
         seen, stated = getattr(series.forward.seen, name), getattr(point, name).value
-        line |= {name: exact, f"{name}_promised": stated, f"{name}_below": first.get(name, "")}
-        line |= {f"{name}_{end}": getattr(seen, end) for end in ("value", "low", "high")}
+        line |= {
+            name: exact,
+            f"{name}_promised": stated,
+            f"{name}_below": first.get(name, ""),
+        }
+        line |= {
+            f"{name}_{end}": getattr(seen, end) for end in ("value", "low", "high")
+        }
     yield line
 
 
@@ -201,13 +258,17 @@ def direct(stay: str, nights: int, top: bool, seed: int) -> tuple[bool, bool]:
             [(names[i], len(part) / len(audit), bool(ill[i])) for i in audit]
             for part, audit in zip((waiting, rest), audits, strict=True)
         ]
-        samples.append((Sample(1, len(flagged), known + drawn[0]), Sample(1, len(rest), drawn[1])))
+        samples.append(
+            (Sample(1, len(flagged), known + drawn[0]), Sample(1, len(rest), drawn[1]))
+        )
         read = {names[i] for i in asked}
         answered = {names[i] for i in flagged} & (answered | read)
         confirmed |= {names[i] for i in asked if ill[i]}
     of_flagged, of_rest = (pooled(part) for part in zip(*samples, strict=True))
     found, missed = of_flagged.per_night(), of_rest.per_night()
-    low, high = (1 / (1 + end) for end in reversed(ratio_interval(missed.ends, found.ends)))
+    low, high = (
+        1 / (1 + end) for end in reversed(ratio_interval(missed.ends, found.ends))
+    )
     ppv = of_flagged.share()
     return ppv.low <= right["ppv"] <= ppv.high, low <= right["sensitivity"] <= high
 
@@ -221,7 +282,9 @@ def coverage(times: int) -> None:
     )
     lines = [(stay, 60, top) for stay in STAYS for top in (False, True)]
     for stay, nights, top in [*lines, ("1 to 14", 20, True)]:
-        held = 100 * np.mean([direct(stay, nights, top, seed) for seed in range(times)], axis=0)
+        held = 100 * np.mean(
+            [direct(stay, nights, top, seed) for seed in range(times)], axis=0
+        )
         print(
             f"| {stay} | {'top' if top else 'audit'} | {nights} | {times} | {held[0]:.1f} | {held[1]:.1f} |",
             flush=True,
@@ -233,20 +296,39 @@ def looked_at_after_each(paths: int = 4000, most: int = 5000) -> None:
 
     Brownian motion of the nights' figure beside one error of the estimate, in deviations of a patient.
     """
-    rng, sizes = np.random.default_rng(0), np.unique(np.geomspace(4, most, 3000).astype(int))
+    rng, sizes = (
+        np.random.default_rng(0),
+        np.unique(np.geomspace(4, most, 3000).astype(int)),
+    )
     steps = rng.normal(size=(paths, len(sizes))) * np.diff(sizes, prepend=0) ** 0.5
     seen, stated = np.cumsum(steps, axis=1) / sizes, rng.normal(size=(paths, 1))
-    reach = np.array([ndtri(0.5 + level_of_every_look(size) / 2) for size in sizes]) / sizes**0.5
+    reach = (
+        np.array([ndtri(0.5 + level_of_every_look(size) / 2) for size in sizes])
+        / sizes**0.5
+    )
     for error in (0, 0.02, 0.05, 0.1, 0.2):
-        ever = (stated * error + seen > np.hypot(WIDER * norm.ppf(0.975) * error, reach)).any(axis=1)
-        print(f"An estimate known to {error} of a patient's deviation: {100 * ever.mean():.1f} %")
+        ever = (
+            stated * error + seen > np.hypot(WIDER * norm.ppf(0.975) * error, reach)
+        ).any(axis=1)
+        print(
+            f"An estimate known to {error} of a patient's deviation: {100 * ever.mean():.1f} %"
+        )
 
 
 FIGURES = ("sensitivity", "ppv")
 COLUMNS = (
-    "stay", "review", "fall", "nights", "past", "seed",
-    *(f"{name}{end}" for name in FIGURES for end in ("", "_promised", "_below", "_value", "_low", "_high")),
-)  # fmt: skip
+    "stay",
+    "review",
+    "fall",
+    "nights",
+    "past",
+    "seed",
+    *(
+        f"{name}{end}"
+        for name in FIGURES
+        for end in ("", "_promised", "_below", "_value", "_low", "_high")
+    ),
+)
 KEYS = COLUMNS[:6]
 
 
@@ -254,15 +336,31 @@ def pieces(times: int) -> list[tuple[str, str, float, int, int, int]]:
     """Stationary wards of every kind; a third as many long histories, of them wards whose PPV fell."""
     short = [(stay, review, 0.0, 60, PAST) for stay in STAYS for review in REVIEWS]
     short += [("1 to 14", "top", 0.0, 20, PAST)]
-    long = [("1 to 14", "top", fall, 180, past) for fall, past in ((0.0, PAST), (0.1, PAST), (0.1, 3000))]
-    kinds = [(seed, kind) for seed in range(times) for kind in [*short, *(long if 3 * seed < times else [])]]
+    long = [
+        ("1 to 14", "top", fall, 180, past)
+        for fall, past in ((0.0, PAST), (0.1, PAST), (0.1, 3000))
+    ]
+    kinds = [
+        (seed, kind)
+        for seed in range(times)
+        for kind in [*short, *(long if 3 * seed < times else [])]
+    ]
     return [(*kind, seed) for seed, kind in kinds]
 
 
 def table(place: Path) -> None:
     """Print what the CSV adds up to."""
     lines = pd.read_csv(place, dtype={"stay": str})
-    heads = ["stay", "review", "fall", "nights", "past", "histories", "PPV: error", "held, %"]
+    heads = [
+        "stay",
+        "review",
+        "fall",
+        "nights",
+        "past",
+        "histories",
+        "PPV: error",
+        "held, %",
+    ]
     heads += [
         "said below, %",
         "median night",
@@ -275,10 +373,18 @@ def table(place: Path) -> None:
     for kind, mine in lines.groupby(list(KEYS[:5]), sort=False):
         cells = [*kind, len(mine)]
         for name in ("ppv", "sensitivity"):
-            held = (mine[f"{name}_low"] <= mine[name]) & (mine[name] <= mine[f"{name}_high"])
+            held = (mine[f"{name}_low"] <= mine[name]) & (
+                mine[name] <= mine[f"{name}_high"]
+            )
             when = mine[f"{name}_below"].dropna()
-            cells += [f"{(mine[f'{name}_value'] - mine[name]).mean():+.3f}", f"{100 * held.mean():.1f}"]
-            cells += [f"{100 * len(when) / len(mine):.1f}", f"{when.median():.0f}" if len(when) else ""]
+            cells += [
+                f"{(mine[f'{name}_value'] - mine[name]).mean():+.3f}",
+                f"{100 * held.mean():.1f}",
+            ]
+            cells += [
+                f"{100 * len(when) / len(mine):.1f}",
+                f"{when.median():.0f}" if len(when) else "",
+            ]
         print(f"| {' | '.join(map(str, cells))} |")
 
 
@@ -290,15 +396,21 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("wards.csv"))
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("--looks", action="store_true", help="the limit of many patients only")
-    parser.add_argument("--direct", type=int, help="so many histories a line without a ledger")
+    parser.add_argument(
+        "--looks", action="store_true", help="the limit of many patients only"
+    )
+    parser.add_argument(
+        "--direct", type=int, help="so many histories a line without a ledger"
+    )
     asked = parser.parse_args()
     if asked.direct:
         return coverage(asked.direct)
     if asked.looks:
         return looked_at_after_each()
     for past in (PAST, 3000):
-        print(f"A fall of ten points needs {patients_needed(past, 0.1)} patients where {past} promised.")
+        print(
+            f"A fall of ten points needs {patients_needed(past, 0.1)} patients where {past} promised."
+        )
     if not asked.table:
         run_missing(asked.out, COLUMNS, KEYS, pieces(asked.times), one_history)
     table(asked.out)

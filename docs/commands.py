@@ -24,7 +24,10 @@ def taken() -> dict[str, dict[str, str]]:
     lines: dict[str, dict[str, str]] = {}
     for name in (command.__name__ for command in EXAMPLES):
         context = group.commands[name].make_context(name, [], resilient_parsing=True)
-        records = [parameter.get_help_record(context) for parameter in context.command.get_params(context)]
+        records = [
+            parameter.get_help_record(context)
+            for parameter in context.command.get_params(context)
+        ]
         lines[name] = {
             form.split(", ")[-1].split(" ")[0]: f"- `{form}`: {' '.join(words.split())}"
             for form, words in records
@@ -44,11 +47,26 @@ def commands() -> str:
     for command, example in EXAMPLES.items():
         own = lines[command.__name__].items()
         also = ", ".join(f"`{name}`" for name, line in own if shared.get(name) == line)
-        parts += [f"## screen {command.__name__}", "", " ".join(str(command.__doc__).split()), ""]
-        parts += [f"    {example}", "", *(line for name, line in own if shared.get(name) != line)]
+        parts += [
+            f"## screen {command.__name__}",
+            "",
+            " ".join(str(command.__doc__).split()),
+            "",
+        ]
+        parts += [
+            f"    {example}",
+            "",
+            *(line for name, line in own if shared.get(name) != line),
+        ]
         parts += [f"- also: {also}", ""] if also else [""]
     return "\n".join(
-        [*parts, "## Options of several commands", "", *(shared[name] for name in sorted(shared)), ""]
+        [
+            *parts,
+            "## Options of several commands",
+            "",
+            *(shared[name] for name in sorted(shared)),
+            "",
+        ]
     )
 
 

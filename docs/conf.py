@@ -36,7 +36,9 @@ suppress_warnings = ["myst.strikethrough"]
 
 def drawn(node: nodes.Element, as_block: bool = False) -> str:
     """A formula as MathML; without a font for formulas a browser sets an accent into the letter below it."""
-    return str(tex2mathml(node.astext(), as_block=as_block)).replace(' accent="true"', "")
+    return str(tex2mathml(node.astext(), as_block=as_block)).replace(
+        ' accent="true"', ""
+    )
 
 
 def inline(translator: Any, node: nodes.Element) -> None:
@@ -46,13 +48,19 @@ def inline(translator: Any, node: nodes.Element) -> None:
 
 def block(translator: Any, node: nodes.Element) -> None:
     formula = drawn(node, as_block=True)
-    translator.body.append(f'<div class="math" tabindex="0" style="overflow-x: auto">{formula}</div>\n')
+    translator.body.append(
+        f'<div class="math" tabindex="0" style="overflow-x: auto">{formula}</div>\n'
+    )
     raise nodes.SkipNode
 
 
-def bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def bars(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """A bar in a docstring is a distance; only Sphinx takes it for a substitution."""
-    lines[:] = [re.sub(r"(``.*?``)|\|", lambda found: found[1] or r"\|", line) for line in lines]
+    lines[:] = [
+        re.sub(r"(``.*?``)|\|", lambda found: found[1] or r"\|", line) for line in lines
+    ]
 
 
 # What axe finds in the theme's pages: a level of headings, code that scrolls by keys, names of landmarks.

@@ -19,7 +19,11 @@ one; `screen check` holds a table against it; `train` keeps it in the model, and
 read by it. A key that is not listed here is refused. Written by `python docs/contract.py` from the types.
 """
 PARTS = (
-    ("`[cohort]`", Contract, "Roles of the columns, and what holds for the whole table."),
+    (
+        "`[cohort]`",
+        Contract,
+        "Roles of the columns, and what holds for the whole table.",
+    ),
     (
         "`[features.NAME]`",
         Feature,
@@ -41,7 +45,14 @@ def reference() -> str:
     """The page of all keys."""
     lines = [HEAD]
     for title, model, about in PARTS:
-        lines += [f"## {title}", "", about, "", "| key | value | meaning |", "|---|---|---|"]
+        lines += [
+            f"## {title}",
+            "",
+            about,
+            "",
+            "| key | value | meaning |",
+            "|---|---|---|",
+        ]
         lines += [*rows(model), ""]
     return "\n".join(lines)
 
@@ -58,20 +69,26 @@ def rows(model: type[BaseModel]) -> list[str]:
             default = f"; default `{toml_text(declared['default'])}`"
         meaning = " ".join(declared["description"].split())
         cells = (f"`{name}`", _kind(declared) + default, meaning)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        )
     return lines
 
 
 def _kind(declared: JsonSchemaValue) -> str:
     """The type of a key that is set, in words."""
-    chosen = next(kind for kind in declared.get("anyOf", [declared]) if kind.get("type") != "null")
+    chosen = next(
+        kind for kind in declared.get("anyOf", [declared]) if kind.get("type") != "null"
+    )
     if chosen.get("format") == "date":
         return "day such as 2030-01-31"
     if values := chosen.get("enum"):
         return " or ".join(f"`{toml_text(value)}`" for value in values)
     if numbers := chosen.get("prefixItems"):
         return f"{len(numbers)} numbers"
-    bounds = [f"{word} {chosen[bound]:g}" for bound, word in BOUNDS.items() if bound in chosen]
+    bounds = [
+        f"{word} {chosen[bound]:g}" for bound, word in BOUNDS.items() if bound in chosen
+    ]
     return " ".join([TYPES[chosen["type"]], *bounds])
 
 

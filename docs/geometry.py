@@ -28,7 +28,12 @@ GAMMA = {"gaussian": 2.0, "laplacian": 1.0}
 COLOURS, MARKS = ("#0072B2", "#D55E00", "#009E73"), ("o", "^", "s")
 # Below a thousandth of its largest c is as good as nothing.
 FAINTEST = 1e-3
-STYLE = {"font.size": 9, "axes.titlesize": 10, "figure.dpi": 110, "savefig.facecolor": "white"}
+STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "figure.dpi": 110,
+    "savefig.facecolor": "white",
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,9 @@ def three_classes() -> Plane:
     rng = np.random.default_rng(3)
     sizes, centres = [150, 40, 15], np.array([[0.0, 0.0], [1.6, 0.3], [0.9, 1.5]])
     codes = np.repeat([0, 1, 2], sizes)
-    return Plane(centres[codes] + rng.normal(scale=[0.75, 0.6], size=(sum(sizes), 2)), codes)
+    return Plane(
+        centres[codes] + rng.normal(scale=[0.75, 0.6], size=(sum(sizes), 2)), codes
+    )
 
 
 def drawn(recipe: Recipe, target: Path) -> None:
@@ -83,15 +90,25 @@ def drawn(recipe: Recipe, target: Path) -> None:
 
 def fitted(plane: Plane, recipe: Recipe) -> tuple[Any, Any]:
     """The machine that the method starts from, and the method itself, of the same C (nu) and gamma."""
-    settings = {"C": C, "nu": NU, "gamma": GAMMA.get(recipe.kernel.get("type", ""), 2.0)}
-    own = {name: value for name, value in settings.items() if name in recipe.parameters and recipe.kernel}
+    settings = {
+        "C": C,
+        "nu": NU,
+        "gamma": GAMMA.get(recipe.kernel.get("type", ""), 2.0),
+    }
+    own = {
+        name: value
+        for name, value in settings.items()
+        if name in recipe.parameters and recipe.kernel
+    }
     rows, codes = plane.rows, plane.codes
     if recipe.machine == "one_class":
         rows, codes = rows[codes == 0], np.zeros(int((codes == 0).sum()), int)
     after = build(recipe, **own).fit(rows, codes)
     if recipe.factor:
         return build(recipe, **own | {"passes": 0}).fit(rows, codes), after
-    plain = {"one_class": "one_class", "multi_class": "one_vs_rest"}.get(recipe.machine, "svm")
+    plain = {"one_class": "one_class", "multi_class": "one_vs_rest"}.get(
+        recipe.machine, "svm"
+    )
     given = {"nu": NU} if plain == "one_class" else {"C": C}
     return build(plain, gamma=GAMMA["gaussian"], **given).fit(rows, codes), after
 
@@ -107,21 +124,37 @@ def heights(machine: Any, plane: Plane) -> list[np.ma.MaskedArray]:
     top = values.max(axis=1)
     # Two classes have a boundary where no third one is ahead of both.
     pairs = [
-        np.ma.masked_where(np.maximum(values[:, a], values[:, b]) < top, values[:, a] - values[:, b])
+        np.ma.masked_where(
+            np.maximum(values[:, a], values[:, b]) < top, values[:, a] - values[:, b]
+        )
         for a, b in combinations(range(values.shape[1]), 2)
     ]
     return [pair.reshape(SIDE, SIDE) for pair in pairs]
 
 
-def boundary(axes: Any, machine: Any, plane: Plane, line: str, colour: str = "black") -> None:
+def boundary(
+    axes: Any, machine: Any, plane: Plane, line: str, colour: str = "black"
+) -> None:
     for one in heights(machine, plane):
-        axes.contour(*plane.axes, one, levels=[0.0], colors=colour, linestyles=line, linewidths=1.4)
+        axes.contour(
+            *plane.axes,
+            one,
+            levels=[0.0],
+            colors=colour,
+            linestyles=line,
+            linewidths=1.4,
+        )
 
 
 def points(axes: Any, plane: Plane, size: float) -> None:
     for code in np.unique(plane.codes):
         rows = plane.rows[plane.codes == code]
-        style = {"color": COLOURS[code], "marker": MARKS[code], "edgecolor": "white", "linewidth": 0.4}
+        style = {
+            "color": COLOURS[code],
+            "marker": MARKS[code],
+            "edgecolor": "white",
+            "linewidth": 0.4,
+        }
         axes.scatter(*rows.T, s=size, **style)
     axes.set(xticks=[], yticks=[], aspect="equal")
 
@@ -129,7 +162,13 @@ def points(axes: Any, plane: Plane, size: float) -> None:
 def legend(axes: Any, lines: dict[str, str]) -> None:
     for words, line in lines.items():
         axes.plot([], [], color="black", linestyle=line, label=words)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2, fontsize=8, frameon=False)
+    axes.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.02),
+        ncols=2,
+        fontsize=8,
+        frameon=False,
+    )
 
 
 def with_factor(plane: Plane, recipe: Recipe, before: Any, after: Any) -> Any:
@@ -139,7 +178,11 @@ def with_factor(plane: Plane, recipe: Recipe, before: Any, after: Any) -> Any:
     figure, panels = plt.subplots(1, 3, figsize=(10.5, 3.3), layout="constrained")
     norm = LogNorm(max(c.min(), c.max() * FAINTEST), c.max())
     shades = panels[0].pcolormesh(
-        *plane.axes, np.maximum(c, norm.vmin), norm=norm, cmap="viridis", rasterized=True
+        *plane.axes,
+        np.maximum(c, norm.vmin),
+        norm=norm,
+        cmap="viridis",
+        rasterized=True,
     )
     figure.colorbar(shades, ax=panels[0], shrink=0.85)
     own = " of the rarest class" if after.factor_at(plane.rows[:1]).shape[1] > 1 else ""
@@ -147,7 +190,9 @@ def with_factor(plane: Plane, recipe: Recipe, before: Any, after: Any) -> Any:
     boundary(panels[0], before, plane, "dashed", "white")
 
     longer = magnification(plane, c, recipe, float(np.median(at_rows)))
-    shades = panels[1].pcolormesh(*plane.axes, longer, norm=CenteredNorm(0.0), cmap="RdBu_r", rasterized=True)
+    shades = panels[1].pcolormesh(
+        *plane.axes, longer, norm=CenteredNorm(0.0), cmap="RdBu_r", rasterized=True
+    )
     figure.colorbar(shades, ax=panels[1], shrink=0.85)
     panels[1].set_title("Magnification of lengths, log10")
     boundary(panels[1], before, plane, "dashed")
@@ -162,7 +207,9 @@ def with_factor(plane: Plane, recipe: Recipe, before: Any, after: Any) -> Any:
     return figure
 
 
-def magnification(plane: Plane, c: np.ndarray, recipe: Recipe, usual: float) -> np.ndarray:
+def magnification(
+    plane: Plane, c: np.ndarray, recipe: Recipe, usual: float
+) -> np.ndarray:
     """log10 of how much longer a small step is under K~ than under K, c being 1 where it is ``usual``.
 
     The Gaussian kernel's metric is 2 gamma on the diagonal, that of K~ is c^2 times that plus the outer

@@ -72,7 +72,10 @@ SHOTS = {
     "control.png": Shot("history.html", ".columns.control", (1000, 640)),
     "overview.png": Shot(f"site/overview/{NIGHT}.html", "body", (1000, 560)),
     "turned_out.png": Shot(
-        "labelled_run/report.html", "#evaluation", (1000, 480), unfold="details:has(#evaluation) > summary"
+        "labelled_run/report.html",
+        "#evaluation",
+        (1000, 480),
+        unfold="details:has(#evaluation) > summary",
     ),
     "teaching.png": Shot("teaching.html", "body"),
 }
@@ -81,7 +84,9 @@ SHOTS = {
 def screen(*words: object) -> None:
     """Run a command of the tool."""
     subprocess.run(
-        [sys.executable, "-m", "screening", *map(str, words)], check=True, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "screening", *map(str, words)],
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
 
 
@@ -101,9 +106,23 @@ def pages(folder: Path) -> None:
     screen("score", model, *labelled, "--out", folder / "labelled_run", "--date", NIGHT)
     (folder / "site.key").write_text(hashlib.sha256(b"pictures").hexdigest())
     (folder / "site.key").chmod(0o600)
-    screen("report", run, "--de-identify", folder / "site.key", "--out", folder / "teaching.html")
+    screen(
+        "report",
+        run,
+        "--de-identify",
+        folder / "site.key",
+        "--out",
+        folder / "teaching.html",
+    )
     past = [cohorts / "nosocomial_past.csv", "--contract", cohorts / "nosocomial.toml"]
-    screen("compare", *past, "--recipes", "auto,svm_weighted,logistic,williams", "--out", folder / "compared")
+    screen(
+        "compare",
+        *past,
+        "--recipes",
+        "auto,svm_weighted,logistic,williams",
+        "--out",
+        folder / "compared",
+    )
     shutil.copy(cohorts / tables["nosocomial"], folder / "site_night.csv")
     shutil.copy(cohorts / tables["prostate"], folder / "prostate_night.parquet")
     (folder / "NIGHT.toml").write_text(SITE, encoding="utf-8")
@@ -115,18 +134,41 @@ def nights(folder: Path, model: Path, table: Path) -> None:
     """Score night after night of a ward whose patients come and go, with verdicts on half of the flagged."""
     ward = pd.read_csv(table, dtype=str)
     ill = set(ward.loc[ward["infected"] == "yes", "patient_id"])
-    ledger = ["--ledger", f"sqlite:///{folder}/nights.db", "--series", "ward-7.infection"]
+    ledger = [
+        "--ledger",
+        f"sqlite:///{folder}/nights.db",
+        "--series",
+        "ward-7.infection",
+    ]
     for number in range(NIGHTS):
         present = ward.drop(columns="infected").iloc[5 * number : 5 * number + 150]
         present.to_csv(folder / "present.csv", index=False)
         out, date = folder / f"night_{number}", NIGHT + datetime.timedelta(days=number)
-        screen("score", model, folder / "present.csv", "--date", date, "--out", out, *ledger)
+        screen(
+            "score",
+            model,
+            folder / "present.csv",
+            "--date",
+            date,
+            "--out",
+            out,
+            *ledger,
+        )
         run = json.loads((out / "run.json").read_text(encoding="utf-8"))
         told = [
-            {"id": case["id"], "verdict": "confirmed" if case["id"] in ill else "ruled out"}
+            {
+                "id": case["id"],
+                "verdict": "confirmed" if case["id"] in ill else "ruled out",
+            }
             for case in run["cases"][::2]
         ]
-        verdicts = {"format": 1, "run_id": run["run_id"], "site": "", "initials": "xy", "verdicts": told}
+        verdicts = {
+            "format": 1,
+            "run_id": run["run_id"],
+            "site": "",
+            "initials": "xy",
+            "verdicts": told,
+        }
         (folder / "verdicts.json").write_text(json.dumps(verdicts), encoding="utf-8")
         screen("review", out, folder / "verdicts.json", *ledger[:2])
     screen("history", *ledger, "--out", folder / "history.html")
@@ -156,17 +198,25 @@ def main() -> None:
     """Write every picture."""
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if chromium is None:
         raise SystemExit("needs Chromium: apt install chromium")
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         pages(Path(place))
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         for name in sys.argv[1:] or SHOTS:
             picture = taken(browser, Path(place), SHOTS[name])
             if len(picture) > LARGEST:
-                raise SystemExit(f"{name} has {len(picture):,} bytes; make its Shot smaller")
+                raise SystemExit(
+                    f"{name} has {len(picture):,} bytes; make its Shot smaller"
+                )
             (FOLDER / name).write_bytes(picture)
         browser.close()
 

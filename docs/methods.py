@@ -53,10 +53,20 @@ def parts_of(recipe: Recipe, words: dict[str, Any]) -> list[dict[str, str]]:
 
 def page(recipe: Recipe, words: dict[str, Any]) -> str:
     """The page of one recipe."""
-    lines = [f"# {recipe.name}", "", f"**{recipe.title}.** {recipe.about}", "", f"After: {recipe.paper}.", ""]
+    lines = [
+        f"# {recipe.name}",
+        "",
+        f"**{recipe.title}.** {recipe.about}",
+        "",
+        f"After: {recipe.paper}.",
+        "",
+    ]
     lines += [words["recipe"][recipe.name].strip(), ""]
     if pictured(recipe):
-        lines += [f"![What {recipe.name} does to a plane of made rows]({recipe.name}.png)", ""]
+        lines += [
+            f"![What {recipe.name} does to a plane of made rows]({recipe.name}.png)",
+            "",
+        ]
         lines += [CAPTION[bool(recipe.factor)], ""]
     for part in parts_of(recipe, words):
         lines += [
@@ -76,12 +86,18 @@ def page(recipe: Recipe, words: dict[str, Any]) -> str:
                 "",
             ]
     if recipe.members:
-        lines += ["## Members", "", ", ".join(f"[{name}]({name}.md)" for name in recipe.members) + "."]
+        lines += [
+            "## Members",
+            "",
+            ", ".join(f"[{name}]({name}.md)" for name in recipe.members) + ".",
+        ]
         stand_in = ", ".join(f"[{name}]({name}.md)" for name in recipe.scarce)
         lines += ["", f"With fewer than ten cases: {stand_in}.", ""]
     if recipe.parameters:
         lines += [*table(recipe, words["parameter"]), ""]
-    return "\n".join([*lines, "## Recipe", "", "```toml", recipe.text.strip(), "```", ""])
+    return "\n".join(
+        [*lines, "## Recipe", "", "```toml", recipe.text.strip(), "```", ""]
+    )
 
 
 def table(recipe: Recipe, meanings: dict[str, str]) -> list[str]:
@@ -98,9 +114,18 @@ def table(recipe: Recipe, meanings: dict[str, str]) -> list[str]:
         *(name for name in recipe.search.paper if name not in recipe.parameters),
     ]:
         default = f"`{recipe.parameters[name]}`" if name in recipe.parameters else ""
-        tried, printed = (listed(grid.get(name, [])) for grid in (recipe.search.grid, recipe.search.paper))
-        lines.append(f"| `{name}` | {default} | {tried} | {printed} | {meanings[name]} |")
-    return [*lines, "", f"{recipe.search.candidates} settings are tried unless `--search` says otherwise."]
+        tried, printed = (
+            listed(grid.get(name, []))
+            for grid in (recipe.search.grid, recipe.search.paper)
+        )
+        lines.append(
+            f"| `{name}` | {default} | {tried} | {printed} | {meanings[name]} |"
+        )
+    return [
+        *lines,
+        "",
+        f"{recipe.search.candidates} settings are tried unless `--search` says otherwise.",
+    ]
 
 
 def listed(values: list[Any]) -> str:
@@ -122,7 +147,11 @@ def index(recipes: list[Recipe]) -> str:
     lines += ["files of `models/`; [which one to take](../choosing.md).", ""]
     for kind, title in KINDS.items():
         lines += [f"## {title}", "", "| recipe | method |", "|---|---|"]
-        lines += [f"| [{one.name}]({one.name}.md) | {one.title} |" for one in recipes if one.machine == kind]
+        lines += [
+            f"| [{one.name}]({one.name}.md) | {one.title} |"
+            for one in recipes
+            if one.machine == kind
+        ]
         lines.append("")
     names = "\n".join(one.name for one in recipes)
     return "\n".join([*lines, "```{toctree}", ":hidden:", "", names, "```", ""])
@@ -131,7 +160,9 @@ def index(recipes: list[Recipe]) -> str:
 def pages() -> dict[str, str]:
     """Text of every page, by the name of its file."""
     words, recipes = read(), list_recipes()
-    return {"index.md": index(recipes)} | {f"{one.name}.md": page(one, words) for one in recipes}
+    return {"index.md": index(recipes)} | {
+        f"{one.name}.md": page(one, words) for one in recipes
+    }
 
 
 def main() -> None:

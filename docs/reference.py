@@ -12,7 +12,12 @@ import screening
 from screening.schemas.schemas import DOCUMENTS, schema_of
 
 FOLDER = Path(__file__).parent / "reference"
-WORDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "null": "null"}
+WORDS = {
+    "string": "text",
+    "integer": "whole number",
+    "boolean": "true or false",
+    "null": "null",
+}
 FILES = {
     "model": "`model.json` in a model's directory, written by `train`, `threshold` and `forget`.",
     "run": "`run.json` in a run's directory, written by `score`.",
@@ -27,18 +32,40 @@ METHODS = "fit predict decision_function predict_proba score_frame explain repor
 def documents() -> str:
     """The page of every document and of the parts that they are made of."""
     schemas = {name: schema_of(name) for name in DOCUMENTS}
-    parts = {name: part for schema in schemas.values() for name, part in schema.get("$defs", {}).items()}
+    parts = {
+        name: part
+        for schema in schemas.values()
+        for name, part in schema.get("$defs", {}).items()
+    }
     lines = [
         "# Documents",
         "",
         "JSON that the commands write, from the types that make it. `screen schema NAME` prints the same as",
     ]
-    lines += ["JSON Schema. A key that is missing or unknown is refused on reading.", ""]
+    lines += [
+        "JSON Schema. A key that is missing or unknown is refused on reading.",
+        "",
+    ]
     for name, schema in schemas.items():
-        lines += [f"## {name}", "", FILES.get(name, ""), "", *described(schema), *fields(schema), ""]
+        lines += [
+            f"## {name}",
+            "",
+            FILES.get(name, ""),
+            "",
+            *described(schema),
+            *fields(schema),
+            "",
+        ]
     lines += ["## Parts", ""]
     for name in sorted(parts):
-        lines += [f"({anchor(name)})=", f"### {name}", "", *described(parts[name]), *fields(parts[name]), ""]
+        lines += [
+            f"({anchor(name)})=",
+            f"### {name}",
+            "",
+            *described(parts[name]),
+            *fields(parts[name]),
+            "",
+        ]
     return "\n".join(lines)
 
 
@@ -68,7 +95,9 @@ def kind(field: dict[str, Any]) -> str:
     if "anyOf" in field:
         return " or ".join(dict.fromkeys(kind(one) for one in field["anyOf"]))
     if "enum" in field or "const" in field:
-        return " or ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
+        return " or ".join(
+            f"`{value}`" for value in field.get("enum", [field.get("const")])
+        )
     if field.get("type") == "array":
         if "prefixItems" in field:
             return "[" + ", ".join(kind(one) for one in field["prefixItems"]) + "]"
@@ -90,11 +119,19 @@ def python() -> str:
     from screening.kernels import KERNELS
     from screening.store.model import Model
 
-    public = [getattr(screening, name) for name in sorted(screening.__all__) if not name.startswith("_")]
+    public = [
+        getattr(screening, name)
+        for name in sorted(screening.__all__)
+        if not name.startswith("_")
+    ]
     groups = {
-        "The flow": [one for one in public if not hasattr(one, "fit") or one is screening.Screen],
+        "The flow": [
+            one for one in public if not hasattr(one, "fit") or one is screening.Screen
+        ],
         "What `train` and `load_model` return": [Model],
-        "Machines": [one for one in public if hasattr(one, "fit") and one is not screening.Screen],
+        "Machines": [
+            one for one in public if hasattr(one, "fit") and one is not screening.Screen
+        ],
         "Kernels": list(KERNELS.values()),
         "Factors": list(FACTORS.values()),
         "Remedies": list(REMEDIES.values()),
@@ -122,7 +159,11 @@ def entry(one: Any) -> list[str]:
     if not isinstance(one, type):
         return [f".. autofunction:: {home}.{one.__name__}", ""]
     methods = ", ".join(name for name in METHODS.split() if name in vars(one))
-    return [f".. autoclass:: {home}.{one.__name__}", *([f"   :members: {methods}"] if methods else []), ""]
+    return [
+        f".. autoclass:: {home}.{one.__name__}",
+        *([f"   :members: {methods}"] if methods else []),
+        "",
+    ]
 
 
 def pages() -> dict[str, str]:

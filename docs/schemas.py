@@ -16,7 +16,8 @@ def texts() -> dict[str, str]:
     from screening.schemas.schemas import DOCUMENTS, schema_of
 
     return {
-        f"{name}.json": json.dumps(schema_of(name), indent=1, sort_keys=True) + "\n" for name in DOCUMENTS
+        f"{name}.json": json.dumps(schema_of(name), indent=1, sort_keys=True) + "\n"
+        for name in DOCUMENTS
     }
 
 

@@ -31,14 +31,22 @@ def table() -> str:
             for name in n.names
         }
         names = find_undeclared_variables(tree) - PAGE - set(environment.globals) - own
-        lines.append(f"| `{path.name}` | {', '.join(f'`{name}`' for name in sorted(names)) or '-'} |")
+        lines.append(
+            f"| `{path.name}` | {', '.join(f'`{name}`' for name in sorted(names)) or '-'} |"
+        )
     return "\n".join(lines)
 
 
 def page(text: str) -> str:
     """The document with its table brought up to date."""
     begin, end = "<!-- table: begin -->", "<!-- table: end -->"
-    return re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{table()}\n{end}", text, count=1, flags=re.DOTALL)
+    return re.sub(
+        f"{begin}.*?{end}",
+        lambda _: f"{begin}\n{table()}\n{end}",
+        text,
+        count=1,
+        flags=re.DOTALL,
+    )
 
 
 def main() -> None:

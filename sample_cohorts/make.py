@@ -27,16 +27,22 @@ def make(out):
 
 def _write_csv(table, path):
     # %g leaves 64 as 64 where a missing cell has made the column floating point.
-    path.write_bytes(table.to_csv(index=False, float_format="%g", lineterminator="\n").encode())
+    path.write_bytes(
+        table.to_csv(index=False, float_format="%g", lineterminator="\n").encode()
+    )
 
 
 def _write_parquet(table, path):
     # Without pandas' own metadata, which names its version, the bytes depend on pyarrow alone.
-    columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
+    columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(
+        None
+    )
     pq.write_table(columns, path, compression="zstd")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder to write into")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent, help="folder to write into"
+    )
     make(parser.parse_args().out)

@@ -14,15 +14,40 @@ N_PAST_INFECTED, N_PAST_CLEAR, N_NIGHT = 75, 608, 240
 NIGHT = np.datetime64("2026-01-14")
 SURVEY_START, SURVEY_DAYS = np.datetime64("2025-01-08"), 340
 
-WARDS = ["medicine", "surgery", "geriatrics", "orthopaedics", "oncology", "intensive_care"]
+WARDS = [
+    "medicine",
+    "surgery",
+    "geriatrics",
+    "orthopaedics",
+    "oncology",
+    "intensive_care",
+]
 WARD_SHARES = [0.30, 0.22, 0.20, 0.13, 0.08, 0.07]
 DIAGNOSES = {
-    "medicine": ["cardiovascular", "respiratory", "digestive", "neurological", "metabolic"],
+    "medicine": [
+        "cardiovascular",
+        "respiratory",
+        "digestive",
+        "neurological",
+        "metabolic",
+    ],
     "surgery": ["digestive", "cardiovascular", "urological", "neoplasm", "trauma"],
-    "geriatrics": ["cardiovascular", "neurological", "respiratory", "trauma", "metabolic"],
+    "geriatrics": [
+        "cardiovascular",
+        "neurological",
+        "respiratory",
+        "trauma",
+        "metabolic",
+    ],
     "orthopaedics": ["trauma", "musculoskeletal"],
     "oncology": ["neoplasm", "haematological"],
-    "intensive_care": ["cardiovascular", "respiratory", "trauma", "digestive", "neurological"],
+    "intensive_care": [
+        "cardiovascular",
+        "respiratory",
+        "trauma",
+        "digestive",
+        "neurological",
+    ],
 }
 # Set so that 11 % are infected and a plain SVM reaches an AUROC near 0.86.
 BASE_LOGIT, RISK_SCALE = -3.77, 0.95
@@ -54,13 +79,20 @@ def cohorts(rng):
     infected, clear = np.flatnonzero(is_infected), np.flatnonzero(~is_infected)
     past = rng.permutation(np.r_[infected[:N_PAST_INFECTED], clear[:N_PAST_CLEAR]])
     night = past.max() + 1 + np.arange(N_NIGHT)
-    ids = np.array([f"{number:07d}" for number in rng.permutation(np.arange(1_000, 100_000))[: len(stream)]])
+    ids = np.array(
+        [
+            f"{number:07d}"
+            for number in rng.permutation(np.arange(1_000, 100_000))[: len(stream)]
+        ]
+    )
     seen = np.repeat(NIGHT, len(stream))
     seen[past] = np.sort(SURVEY_START + rng.integers(SURVEY_DAYS, size=len(past)))
     stay = stream["days_in_hospital"].to_numpy().astype("timedelta64[D]")
     stream.insert(0, "admission_date", (seen - stay).astype(str))
     stream.insert(0, "patient_id", ids)
-    return stream.iloc[past].reset_index(drop=True), stream.iloc[night].reset_index(drop=True)
+    return stream.iloc[past].reset_index(drop=True), stream.iloc[night].reset_index(
+        drop=True
+    )
 
 
 def _who(rng, n):
@@ -68,9 +100,21 @@ def _who(rng, n):
     ward = rng.choice(WARDS, size=n, p=WARD_SHARES)
     is_icu, is_onco = ward == "intensive_care", ward == "oncology"
     is_surgical = np.isin(ward, ["surgery", "orthopaedics"])
-    age = 64 + 9 * frailty + 9 * rng.normal(size=n) + 12 * (ward == "geriatrics") - 3 * is_icu
+    age = (
+        64
+        + 9 * frailty
+        + 9 * rng.normal(size=n)
+        + 12 * (ward == "geriatrics")
+        - 3 * is_icu
+    )
     age = np.clip(np.round(age), 18, 99)
-    illness = 0.6 * frailty + 0.02 * (age - 64) + 0.8 * is_icu + 0.7 * is_onco + 0.8 * rng.normal(size=n)
+    illness = (
+        0.6 * frailty
+        + 0.02 * (age - 64)
+        + 0.8 * is_icu
+        + 0.7 * is_onco
+        + 0.8 * rng.normal(size=n)
+    )
 
     def has(logit):
         return rng.random(n) < expit(logit)
@@ -104,15 +148,23 @@ def _who(rng, n):
         "age": age,
         "illness": illness,
         "sex": sex,
-        "bmi": np.round(np.clip(26 + 4.5 * rng.normal(size=n) + 1.5 * diabetes - 1.2 * illness, 14, 52), 1),
+        "bmi": np.round(
+            np.clip(
+                26 + 4.5 * rng.normal(size=n) + 1.5 * diabetes - 1.2 * illness, 14, 52
+            ),
+            1,
+        ),
         "provenance": np.where(
             has(-2.6 + 0.9 * dependence),
             "nursing_home",
             np.where(has(-1.8 + 0.6 * is_icu), "other_hospital", "home"),
         ),
-        "admission_type": np.where(emergency, "emergency", np.where(has(-0.9), "transfer", "elective")),
+        "admission_type": np.where(
+            emergency, "emergency", np.where(has(-0.9), "transfer", "elective")
+        ),
         "admission_diagnosis": np.array([rng.choice(DIAGNOSES[w]) for w in ward]),
-        "days_in_hospital": 2 + np.floor(rng.gamma(1.3, 5.5, n) * np.exp(0.22 * illness)),
+        "days_in_hospital": 2
+        + np.floor(rng.gamma(1.3, 5.5, n) * np.exp(0.22 * illness)),
         "readmitted_30d": has(-1.9 + 0.4 * illness),
         "functional_status": _levels(
             dependence, [0.4, 1.6], ["independent", "partly_dependent", "dependent"]
@@ -125,30 +177,53 @@ def _who(rng, n):
         "renal_failure": renal_failure,
         "liver_disease": liver_disease,
         "stroke": stroke,
-        "malignancy": np.where(blood, "haematological", np.where(solid, "solid", "none")),
-        "smoking": np.where(has(-1.1 + 0.8 * copd), "current", np.where(has(-0.5 + copd), "former", "never")),
+        "malignancy": np.where(
+            blood, "haematological", np.where(solid, "solid", "none")
+        ),
+        "smoking": np.where(
+            has(-1.1 + 0.8 * copd),
+            "current",
+            np.where(has(-0.5 + copd), "former", "never"),
+        ),
     }
 
 
 def _what_was_done(rng, p):
-    n, ward, illness, stay = len(p["age"]), p["ward"], p["illness"], p["days_in_hospital"]
+    n, ward, illness, stay = (
+        len(p["age"]),
+        p["ward"],
+        p["illness"],
+        p["days_in_hospital"],
+    )
     is_icu, is_onco = ward == "intensive_care", ward == "oncology"
 
     def has(logit):
         return rng.random(n) < expit(logit)
 
     def days(share_of_stay, used, least=1):
-        spent = np.ceil(stay * np.clip(share_of_stay + 0.25 * rng.normal(size=n), 0.05, 1))
+        spent = np.ceil(
+            stay * np.clip(share_of_stay + 0.25 * rng.normal(size=n), 0.05, 1)
+        )
         return np.where(used, np.maximum(spent, least), 0.0)
 
-    operated = has(np.select([np.isin(ward, ["surgery", "orthopaedics"]), is_icu], [1.6, 0.2], -2.6))
+    operated = has(
+        np.select(
+            [np.isin(ward, ["surgery", "orthopaedics"]), is_icu], [1.6, 0.2], -2.6
+        )
+    )
     contamination = rng.normal(size=n) + 0.9 * (p["admission_diagnosis"] == "digestive")
-    wound = _levels(contamination, [0.4, 1.4], ["clean", "clean_contaminated", "contaminated"])
+    wound = _levels(
+        contamination, [0.4, 1.4], ["clean", "clean_contaminated", "contaminated"]
+    )
     minutes = np.round(np.exp(4.4 + 0.5 * rng.normal(size=n) + 0.3 * is_icu) / 5) * 5
     since = np.minimum(np.floor(rng.exponential(5, n)), stay)
-    asa = _levels(illness + 0.5 * rng.normal(size=n), [-0.9, 0.4, 1.8], ["1", "2", "3", "4"])
+    asa = _levels(
+        illness + 0.5 * rng.normal(size=n), [-0.9, 0.4, 1.8], ["1", "2", "3", "4"]
+    )
     icu_days = np.where(
-        is_icu | has(-2.6 + 0.7 * illness + 1.0 * operated), np.ceil(0.5 * stay * rng.random(n)), 0
+        is_icu | has(-2.6 + 0.7 * illness + 1.0 * operated),
+        np.ceil(0.5 * stay * rng.random(n)),
+        0,
     )
     icu_days = np.where(is_icu, np.maximum(icu_days, np.minimum(stay, 2)), icu_days)
     in_icu = icu_days > 0
@@ -157,7 +232,10 @@ def _what_was_done(rng, p):
     urinary = has(-1.3 + 1.4 * in_icu + 0.7 * operated + 0.5 * illness)
     steroids = has(-2.2 + 1.4 * p["copd"] + 1.2 * is_onco)
     antibiotics = has(
-        -1.3 + 0.8 * operated + 0.8 * in_icu + 0.7 * (p["admission_diagnosis"] == "respiratory")
+        -1.3
+        + 0.8 * operated
+        + 0.8 * in_icu
+        + 0.7 * (p["admission_diagnosis"] == "respiratory")
     )
     classes = ["penicillin", "cephalosporin", "quinolone", "carbapenem", "other"]
     return {
@@ -167,7 +245,9 @@ def _what_was_done(rng, p):
         "asa_score": np.where(operated, asa, None),
         "implant": operated & has(np.where(ward == "orthopaedics", 0.9, -2.5)),
         "icu_days": icu_days,
-        "ventilator_days": np.where(ventilated, np.ceil(icu_days * (0.3 + 0.7 * rng.random(n))), 0.0),
+        "ventilator_days": np.where(
+            ventilated, np.ceil(icu_days * (0.3 + 0.7 * rng.random(n))), 0.0
+        ),
         "tracheostomy": ventilated & (icu_days > 5) & has(-0.4),
         "central_line_days": days(0.55, central),
         "peripheral_line_days": days(0.5, has(1.4 + 0.3 * illness)),
@@ -175,7 +255,9 @@ def _what_was_done(rng, p):
         "surgical_drain": operated & has(-0.2),
         "nasogastric_tube": has(-3.2 + 2.2 * in_icu + 0.8 * p["stroke"]),
         "parenteral_nutrition": has(-4.2 + 3.0 * central + 0.3 * illness),
-        "antibiotic_days": np.where(antibiotics, np.ceil(np.minimum(stay, rng.exponential(4, n) + 1)), 0.0),
+        "antibiotic_days": np.where(
+            antibiotics, np.ceil(np.minimum(stay, rng.exponential(4, n) + 1)), 0.0
+        ),
         "antibiotic_class": np.where(
             antibiotics, rng.choice(classes, n, p=[0.35, 0.3, 0.15, 0.08, 0.12]), "none"
         ),
@@ -190,10 +272,20 @@ def _logit(p):
     """Logit of infection: mostly products and saturations, as a device is a risk per day it stays in."""
     is_female = p["sex"] == "female"
     operated = p["surgery_class"] != "none"
-    weak = (p["mccabe"] != "non_fatal") * 0.5 + p["immunosuppressants"] * 0.7 + p["corticosteroids"] * 0.3
-    line = np.log1p(p["central_line_days"]) * (0.40 + 0.45 * p["parenteral_nutrition"] + 0.45 * weak)
-    catheter = np.log1p(p["urinary_catheter_days"]) * (0.30 + 0.30 * is_female + 0.15 * p["diabetes"])
-    lungs = np.log1p(p["ventilator_days"]) * (0.55 + 0.35 * p["copd"] + 0.2 * p["antacids"])
+    weak = (
+        (p["mccabe"] != "non_fatal") * 0.5
+        + p["immunosuppressants"] * 0.7
+        + p["corticosteroids"] * 0.3
+    )
+    line = np.log1p(p["central_line_days"]) * (
+        0.40 + 0.45 * p["parenteral_nutrition"] + 0.45 * weak
+    )
+    catheter = np.log1p(p["urinary_catheter_days"]) * (
+        0.30 + 0.30 * is_female + 0.15 * p["diabetes"]
+    )
+    lungs = np.log1p(p["ventilator_days"]) * (
+        0.55 + 0.35 * p["copd"] + 0.2 * p["antacids"]
+    )
     long_operation = operated & (p["surgery_minutes"] > 120)
     wound = operated * (
         0.2
@@ -202,10 +294,14 @@ def _logit(p):
         + 0.03 * np.clip(p["bmi"] - 28, 0, 12)
     )
     # A rapidly fatal disease multiplies the other risks; it hardly matters to a patient without devices.
-    burden = (line + catheter + lungs + wound) * (1 + 0.5 * (p["mccabe"] == "rapidly_fatal"))
+    burden = (line + catheter + lungs + wound) * (
+        1 + 0.5 * (p["mccabe"] == "rapidly_fatal")
+    )
     stay = 0.9 * np.tanh((p["days_in_hospital"] - 7) / 8)
     age = 0.35 * np.square((p["age"] - 58) / 25)
-    return BASE_LOGIT + RISK_SCALE * (burden + stay + age + 0.4 * (p["functional_status"] == "dependent"))
+    return BASE_LOGIT + RISK_SCALE * (
+        burden + stay + age + 0.4 * (p["functional_status"] == "dependent")
+    )
 
 
 def _levels(values, cuts, names):

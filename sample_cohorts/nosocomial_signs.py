@@ -11,36 +11,68 @@ def signs(rng, p, infected):
     n, illness = len(infected), p["illness"]
     noise = rng.normal(size=(10, n))
     # A shared severity ties the signs together; a third of infections are already treated and quiet.
-    severity = infected * np.where(rng.random(n) < 0.33, 0.2, 1.0) * rng.gamma(4, 0.25, n) * SIGN_SCALE
-    recent = np.where(
-        np.isnan(p["days_since_surgery"]), 0, np.exp(-np.nan_to_num(p["days_since_surgery"]) / 3)
+    severity = (
+        infected
+        * np.where(rng.random(n) < 0.33, 0.2, 1.0)
+        * rng.gamma(4, 0.25, n)
+        * SIGN_SCALE
     )
-    blunted = np.where(p["corticosteroids"], 0.35, 1.0) * np.where(p["age"] > 80, 0.6, 1.0)
+    recent = np.where(
+        np.isnan(p["days_since_surgery"]),
+        0,
+        np.exp(-np.nan_to_num(p["days_since_surgery"]) / 3),
+    )
+    blunted = np.where(p["corticosteroids"], 0.35, 1.0) * np.where(
+        p["age"] > 80, 0.6, 1.0
+    )
     # Other inflammation: tumours, trauma, the community-acquired pneumonia that brought the patient in.
     other = (rng.random(n) < 0.22) * rng.gamma(2, 0.35, n)
     response = severity + 0.8 * other
     suppressed = p["immunosuppressants"]
     leucocytes = np.exp(
-        2.0 + 0.28 * noise[0] + 0.30 * response + 0.2 * p["corticosteroids"] - 0.7 * suppressed
+        2.0
+        + 0.28 * noise[0]
+        + 0.30 * response
+        + 0.2 * p["corticosteroids"]
+        - 0.7 * suppressed
     )
     return {
         "temperature_max": np.round(
-            np.clip(36.9 + 0.35 * noise[1] + 0.25 * recent + 0.85 * response * blunted, 34.5, 41.5), 1
+            np.clip(
+                36.9 + 0.35 * noise[1] + 0.25 * recent + 0.85 * response * blunted,
+                34.5,
+                41.5,
+            ),
+            1,
         ),
-        "heart_rate_max": np.round(np.clip(86 + 11 * noise[2] + 9 * response + 4 * illness, 45, 190)),
+        "heart_rate_max": np.round(
+            np.clip(86 + 11 * noise[2] + 9 * response + 4 * illness, 45, 190)
+        ),
         "leucocytes": np.round(np.clip(leucocytes, 0.1, 60), 1),
-        "neutrophils": np.round(np.clip(66 + 8 * noise[3] + 5 * response - 8 * suppressed, 5, 98), 0),
-        "platelets": np.round(np.clip(245 + 75 * noise[4] + 25 * response - 70 * suppressed, 8, 900)),
-        "crp": np.round(np.exp(2.7 + 0.8 * noise[5] + 1.6 * recent + 0.85 * response + 0.15 * illness)).clip(
-            1, 480
+        "neutrophils": np.round(
+            np.clip(66 + 8 * noise[3] + 5 * response - 8 * suppressed, 5, 98), 0
         ),
+        "platelets": np.round(
+            np.clip(245 + 75 * noise[4] + 25 * response - 70 * suppressed, 8, 900)
+        ),
+        "crp": np.round(
+            np.exp(
+                2.7 + 0.8 * noise[5] + 1.6 * recent + 0.85 * response + 0.15 * illness
+            )
+        ).clip(1, 480),
         "haemoglobin": np.round(
-            np.clip(122 - 7 * illness - 9 * p["transfusion"] + 15 * noise[6] - 4 * response, 55, 190)
+            np.clip(
+                122 - 7 * illness - 9 * p["transfusion"] + 15 * noise[6] - 4 * response,
+                55,
+                190,
+            )
         ),
         "creatinine": np.round(
             np.exp(4.35 + 0.25 * noise[7] + 0.65 * p["renal_failure"] + 0.1 * response)
         ).clip(25, 900),
-        "albumin": np.round(np.clip(36 - 2.2 * illness - 2.0 * response + 4 * noise[8], 12, 52), 0),
+        "albumin": np.round(
+            np.clip(36 - 2.2 * illness - 2.0 * response + 4 * noise[8], 12, 52), 0
+        ),
     }
 
 

@@ -24,9 +24,27 @@ MEANS = {
 }
 CLASSES = list(MEANS)
 # Mean size of a region in voxels, in the order regions are grown: a tumour grows beside the one before it.
-SIZES = {"G3": 34, "G3+4": 30, "G4+3": 13, "G4": 24, "G4+5": 10, "EPE": 16, "PIN": 24, "Atrophy": 34}
+SIZES = {
+    "G3": 34,
+    "G3+4": 30,
+    "G4+3": 13,
+    "G4": 24,
+    "G4+5": 10,
+    "EPE": 16,
+    "PIN": 24,
+    "Atrophy": 34,
+}
 # How many of the 21 past patients have each class; the rest of a prostate is OtherProstate.
-PAST_PATIENTS = {"G3": 15, "G3+4": 14, "G4+3": 8, "G4": 11, "G4+5": 3, "EPE": 10, "PIN": 15, "Atrophy": 17}
+PAST_PATIENTS = {
+    "G3": 15,
+    "G3+4": 14,
+    "G4+3": 8,
+    "G4": 11,
+    "G4+5": 3,
+    "EPE": 10,
+    "PIN": 15,
+    "Atrophy": 17,
+}
 VOXEL_NOISE, TEXTURE, PATIENT_NOISE = 0.45, 0.35, 0.18
 GRADE_SHARE = 0.55
 N_PAST, NEW_PATIENTS = (
@@ -45,11 +63,19 @@ def cohorts(rng):
     for name, count in PAST_PATIENTS.items():
         # Mixed patterns occur with their pure neighbours, so higher grades go to the same patients.
         weight = np.array([1.0 + 1.5 * ("G" in name and len(has) > 0) for has in past])
-        for patient in rng.choice(N_PAST, size=count, replace=False, p=weight / weight.sum()):
+        for patient in rng.choice(
+            N_PAST, size=count, replace=False, p=weight / weight.sum()
+        ):
             past[patient].append(name)
     numbers = rng.permutation(np.arange(1, 100))
-    voxels = [_patient(rng, f"P{n:03d}", has) for n, has in zip(numbers, past + NEW_PATIENTS, strict=False)]
-    return (pd.concat(voxels[:N_PAST], ignore_index=True), pd.concat(voxels[N_PAST:], ignore_index=True))
+    voxels = [
+        _patient(rng, f"P{n:03d}", has)
+        for n, has in zip(numbers, past + NEW_PATIENTS, strict=False)
+    ]
+    return (
+        pd.concat(voxels[:N_PAST], ignore_index=True),
+        pd.concat(voxels[N_PAST:], ignore_index=True),
+    )
 
 
 def _patient(rng, name, regions):
@@ -59,10 +85,15 @@ def _patient(rng, name, regions):
     signal = np.array(list(MEANS.values()))[label]
     spread = np.array([1.0, 1.0, GRADE_SHARE])
     departure = PATIENT_NOISE * rng.normal(size=(len(CLASSES), 3))
-    texture = [ndimage.gaussian_filter(rng.normal(size=tissue.shape), 1.0)[z, y, x] for _ in range(3)]
+    texture = [
+        ndimage.gaussian_filter(rng.normal(size=tissue.shape), 1.0)[z, y, x]
+        for _ in range(3)
+    ]
     texture = np.stack([t / t.std() for t in texture], axis=1)
     signal = signal + spread * (
-        departure[label] + TEXTURE * texture + VOXEL_NOISE * rng.normal(size=signal.shape)
+        departure[label]
+        + TEXTURE * texture
+        + VOXEL_NOISE * rng.normal(size=signal.shape)
     )
     t2w = (420 + 90 * rng.normal()) + 75 * np.exp(0.25 * rng.normal()) * signal[:, 0]
     adc = (1550 + 110 * rng.normal()) + 150 * np.exp(0.12 * rng.normal()) * signal[:, 1]
@@ -90,9 +121,15 @@ def _tissue(rng, regions):
     last = None
     for name in (n for n in SIZES if n in regions):
         free = tissue == 0
-        near = ndimage.binary_dilation(tissue == last) & free if last is not None and "G" in name else free
+        near = (
+            ndimage.binary_dilation(tissue == last) & free
+            if last is not None and "G" in name
+            else free
+        )
         # A seed wants room: deep in the largest free piece, or beside the tumour before it.
-        room = ndimage.gaussian_filter(free.astype(float), 1.2) * (near if near.any() else free)
+        room = ndimage.gaussian_filter(free.astype(float), 1.2) * (
+            near if near.any() else free
+        )
         size = max(5, round(SIZES[name] * np.exp(0.25 * rng.normal())))
         seed = rng.choice(room.size, p=(room**4 / (room**4).sum()).ravel())
         grown = _grow(rng, free, np.unravel_index(seed, room.shape), size)
@@ -108,7 +145,9 @@ def _grow(rng, free, seed, size):
     grown[seed] = True
     faces = ndimage.generate_binary_structure(3, 1).astype(float)
     for _ in range(size - 1):
-        neighbours = ndimage.convolve(grown.astype(float), faces, mode="constant") * (free & ~grown)
+        neighbours = ndimage.convolve(grown.astype(float), faces, mode="constant") * (
+            free & ~grown
+        )
         if not neighbours.any():
             break
         chance = neighbours**3

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from screening.model_selection.external import validate
     from screening.model_selection.train import train
     from screening.recipes.building import build, load_recipe
-    from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
+    from screening.schemas.figures import (
+        GMean,
+        MaxFlagRate,
+        MinSensitivity,
+        MissCost,
+        Threshold,
+    )
     from screening.scoring.explaining import explain
     from screening.scoring.rows import export
     from screening.scoring.score import score

@@ -34,7 +34,9 @@ class CohortError(ScreenError):
     broken = "the cohort breaks its contract"
 
     def __init__(self, violations: Sequence[str] | str):
-        self.violations = [violations] if isinstance(violations, str) else list(violations)
+        self.violations = (
+            [violations] if isinstance(violations, str) else list(violations)
+        )
         super().__init__("\n".join(self.violations))
 
 
@@ -64,5 +66,11 @@ def of_system(error: OSError, place: object = None) -> UsageError:
     # The number of an open file says nothing to anybody.
     named = error.filename if isinstance(error.filename, str | bytes) else place
     place = os.fsdecode(named) if isinstance(named, bytes) else named
-    reason = error.strerror or (os.strerror(error.errno) if error.errno else type(error).__name__)
-    return UsageError(f"cannot use {place}: {reason}" if place is not None else f"the system says: {reason}")
+    reason = error.strerror or (
+        os.strerror(error.errno) if error.errno else type(error).__name__
+    )
+    return UsageError(
+        f"cannot use {place}: {reason}"
+        if place is not None
+        else f"the system says: {reason}"
+    )

@@ -29,7 +29,9 @@ def refuse_other_bytes(path: str | Path) -> None:
             raise UsageError(
                 f"{shown} cannot be used while paths are read as {own}: set LC_ALL=C.UTF-8, or PYTHONUTF8=1"
             ) from None
-        raise UsageError(f"{shown} is not UTF-8 and cannot be used; give it another name") from None
+        raise UsageError(
+            f"{shown} is not UTF-8 and cannot be used; give it another name"
+        ) from None
 
 
 def digest_of(path: Path) -> str:
@@ -40,7 +42,9 @@ def digest_of(path: Path) -> str:
 
 def digest_of_json(told: object) -> str:
     """SHA-256 of a value as JSON with sorted keys; what JSON has not goes by its text."""
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(told, sort_keys=True, default=str).encode()
+    ).hexdigest()
 
 
 def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> bytes:
@@ -57,7 +61,9 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
             if not stat.S_ISREG(status.st_mode):
                 raise refusal(f"{path} is no file that can be read whole")
             if status.st_size > most:
-                raise refusal(f"{path} has {status.st_size} bytes, more than the {most} that it may have")
+                raise refusal(
+                    f"{path} has {status.st_size} bytes, more than the {most} that it may have"
+                )
             with open(handle, "rb", closefd=False) as file:
                 return file.read()
         finally:
@@ -80,9 +86,13 @@ def read_toml(path: Path, most: int, refusal: type[ScreenError]) -> dict[str, An
     except RecursionError:
         raise refusal(f"{path.name}: tables are nested too deeply") from None
     except UnicodeDecodeError as error:
-        raise refusal(f"{path.name}: not a TOML file in UTF-8 ({error}); save it as UTF-8") from None
+        raise refusal(
+            f"{path.name}: not a TOML file in UTF-8 ({error}); save it as UTF-8"
+        ) from None
     except tomllib.TOMLDecodeError as error:
-        raise refusal(f"{path.name}: {_fault_of(content.decode('utf-8-sig'), error)}") from None
+        raise refusal(
+            f"{path.name}: {_fault_of(content.decode('utf-8-sig'), error)}"
+        ) from None
 
 
 def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
@@ -102,7 +112,9 @@ def read_secret(path: Path, most: int) -> bytes:
     """
     content = read_bounded(path, most, UsageError)
     if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UsageError(f"others can read the key {path}; make it private: chmod 600 {path}")
+        raise UsageError(
+            f"others can read the key {path}; make it private: chmod 600 {path}"
+        )
     return content
 
 

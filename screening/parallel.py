@@ -20,7 +20,11 @@ from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from screening.errors import ClusterError
-from screening.kernels.threads import available_cores, limit_threads, with_share_of_cores
+from screening.kernels.threads import (
+    available_cores,
+    limit_threads,
+    with_share_of_cores,
+)
 from screening.spelling import did_you_mean
 
 logger = logging.getLogger("screening")
@@ -50,8 +54,12 @@ class Cluster:
     client: Any
     where: str  # As it was asked for.
     threads: int  # What one piece may use of its worker's cores.
-    begun: WeakSet[Any] = field(default_factory=WeakSet, repr=False)  # What somebody waits for.
-    held: dict[int, Any] = field(default_factory=dict, repr=False)  # Large arguments there, as long as here.
+    begun: WeakSet[Any] = field(
+        default_factory=WeakSet, repr=False
+    )  # What somebody waits for.
+    held: dict[int, Any] = field(
+        default_factory=dict, repr=False
+    )  # Large arguments there, as long as here.
     holds: Lock = field(default_factory=Lock, repr=False)
 
     def call_off(self) -> None:
@@ -135,11 +143,15 @@ def in_parallel(
     return _results(cluster, futures)
 
 
-def _by_threads(function: Callable[..., Any], pieces: Iterable[Sequence[Any]], jobs: int) -> Iterator[Any]:
+def _by_threads(
+    function: Callable[..., Any], pieces: Iterable[Sequence[Any]], jobs: int
+) -> Iterator[Any]:
     # Around them all: threads that each set and restore it would restore it under each other. Small matrix
     # products by many threads of their own mostly wait for each other.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(lambda piece: with_share_of_cores(jobs, function, *piece), pieces)
+        yield from pool.map(
+            lambda piece: with_share_of_cores(jobs, function, *piece), pieces
+        )
 
 
 def _given(shared: Any) -> Any:
@@ -177,10 +189,14 @@ def _result(cluster: Cluster, future: Any) -> Any:
         except TimeoutError:
             if future.status == "error":
                 raise  # the piece's own
-        with suppress(OSError):  # the scheduler went away: then the future is soon cancelled
+        with suppress(
+            OSError
+        ):  # the scheduler went away: then the future is soon cancelled
             if cluster.client.nthreads():
                 continue
-            logger.warning("--cluster %s: no worker is left; waiting for one", cluster.where)
+            logger.warning(
+                "--cluster %s: no worker is left; waiting for one", cluster.where
+            )
             if not _has_workers(cluster.client, DESERTED_SECONDS):
                 raise ClusterError(
                     f"--cluster {cluster.where}: no worker was left for {DESERTED_SECONDS:g} s; start some, "
@@ -199,7 +215,9 @@ def _has_workers(client: Any, seconds: float) -> bool:
 
 def _seen(paths: list[str]) -> tuple[str, list[str]]:
     """The version that runs on a worker, and which of some paths are not there for it."""
-    return version("screening"), [path for path in paths if not os.access(path, os.R_OK)]
+    return version("screening"), [
+        path for path in paths if not os.access(path, os.R_OK)
+    ]
 
 
 @contextmanager
@@ -219,7 +237,9 @@ def opened(where: str | None) -> Iterator[Cluster | None]:
         import dask
         import distributed
     except ImportError:
-        raise ClusterError('--cluster needs dask.distributed: pip install "screening[cluster]"') from None
+        raise ClusterError(
+            '--cluster needs dask.distributed: pip install "screening[cluster]"'
+        ) from None
     # What dask says of processes that come and go is said by nobody's command.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
@@ -248,7 +268,9 @@ def _local(where: str) -> int | None:
 
 def _reached(distributed: Any, where: str) -> Any:
     try:
-        client = distributed.Client(where, timeout=PATIENCE_SECONDS, set_as_default=False)
+        client = distributed.Client(
+            where, timeout=PATIENCE_SECONDS, set_as_default=False
+        )
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         raise ClusterError(
             f"--cluster {where}: no scheduler of dask answers there ({type(error).__name__}); "

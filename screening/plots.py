@@ -31,10 +31,19 @@ def trade_off(model: ModelDocument, label: str, ax: Axes) -> Axes:
     curve, point = model.validation.curves[label], _point(model, label)
     for name, colour in (("sensitivity", FIRST), ("specificity", SECOND)):
         band = getattr(curve, name)
-        ax.fill_between(curve.threshold, _floats(band.low), _floats(band.high), color=colour, alpha=0.2, lw=0)
+        ax.fill_between(
+            curve.threshold,
+            _floats(band.low),
+            _floats(band.high),
+            color=colour,
+            alpha=0.2,
+            lw=0,
+        )
         ax.plot(curve.threshold, _floats(band.value), color=colour, label=name)
     if not point.flags_everything:
-        ax.axvline(point.threshold, color=MARK, linestyle="--", label="threshold in use")
+        ax.axvline(
+            point.threshold, color=MARK, linestyle="--", label="threshold in use"
+        )
     return _labelled(ax, "threshold: flagged at this score or above", "share")
 
 
@@ -45,10 +54,17 @@ def roc(model: ModelDocument, label: str, ax: Axes) -> Axes:
     false = 1 - _floats(curve.specificity.value)
     ax.plot([0, 1], [0, 1], color=MARK, linestyle=":")
     words = f"AUROC {auroc.value:.2f} (95 % CI {auroc.low:.2f} to {auroc.high:.2f})"
-    ax.plot([1, *false, 0], [1, *_floats(curve.sensitivity.value), 0], color=FIRST, label=words)
+    ax.plot(
+        [1, *false, 0],
+        [1, *_floats(curve.sensitivity.value), 0],
+        color=FIRST,
+        label=words,
+    )
     sensitivity, specificity = point.sensitivity.value, point.specificity.value
     if sensitivity is not None and specificity is not None:
-        ax.plot(1 - specificity, sensitivity, "o", color=SECOND, label="threshold in use")
+        ax.plot(
+            1 - specificity, sensitivity, "o", color=SECOND, label="threshold in use"
+        )
     return _labelled(ax, "non-cases flagged (1 - specificity)", "sensitivity")
 
 
@@ -59,12 +75,22 @@ def calibration(model: ModelDocument, label: str, ax: Axes) -> Axes:
     """
     figures = model.validation.calibration[label]
     if not figures.earned:
-        raise ModelError(f"its scores are no probabilities: {figures.reason or 'not calibrated'}")
+        raise ModelError(
+            f"its scores are no probabilities: {figures.reason or 'not calibrated'}"
+        )
     predicted = np.array([one.predicted for one in figures.reliability])
     value, low, high = _floats([one.observed.ends for one in figures.reliability]).T
     reach = [value - low, high - value]
     ax.plot([0, 1], [0, 1], color=MARK, linestyle=":", label="as predicted")
-    ax.errorbar(predicted, value, reach, fmt="o", color=FIRST, capsize=3, label="observed, 95 % CI")
+    ax.errorbar(
+        predicted,
+        value,
+        reach,
+        fmt="o",
+        color=FIRST,
+        capsize=3,
+        label="observed, 95 % CI",
+    )
     return _labelled(ax, "predicted chance", "observed share of cases")
 
 
@@ -73,9 +99,13 @@ def contributions(reasons: pd.DataFrame, ax: Axes) -> Axes:
     largest = reasons.head(MOST_FEATURES).iloc[::-1]
     words = [
         f"{name} = {value} {unit or ''}".strip()
-        for name, value, unit in zip(largest["feature"], largest["value"], largest["unit"], strict=True)
+        for name, value, unit in zip(
+            largest["feature"], largest["value"], largest["unit"], strict=True
+        )
     ]
-    ax.barh(words, largest["change"], color=np.where(largest["change"] > 0, SECOND, FIRST))
+    ax.barh(
+        words, largest["change"], color=np.where(largest["change"] > 0, SECOND, FIRST)
+    )
     ax.axvline(0, color=MARK, linewidth=0.8)
     ax.set_xlabel("change of the score")
     return ax
@@ -84,7 +114,11 @@ def contributions(reasons: pd.DataFrame, ax: Axes) -> Axes:
 def history(document: HistoryDocument, ax: Axes) -> Axes:
     """Flagged cases of each night in force by what was known of them; of several series the sum."""
     nights = pd.DataFrame(
-        [{name: getattr(run, name) for name in ("night", *STATES)} for run in document.runs if run.in_force]
+        [
+            {name: getattr(run, name) for name in ("night", *STATES)}
+            for run in document.runs
+            if run.in_force
+        ]
     )
     if nights.empty:
         raise ModelError("the ledger has no night yet")
@@ -92,10 +126,23 @@ def history(document: HistoryDocument, ax: Axes) -> Axes:
     below = np.zeros(len(by_night))
     for state, colour in STATES.items():
         height = by_night[state].fillna(0).to_numpy(float)
-        ax.bar(by_night.index, height, bottom=below, color=colour, label=state.replace("_", " "))
+        ax.bar(
+            by_night.index,
+            height,
+            bottom=below,
+            color=colour,
+            label=state.replace("_", " "),
+        )
         below += height
     ax.tick_params(axis="x", rotation=90 if len(by_night) > 6 else 0)
-    return _labelled(ax, "night", "flagged cases", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
+    return _labelled(
+        ax,
+        "night",
+        "flagged cases",
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1),
+        ncols=4,
+    )
 
 
 OF_MODEL: dict[str, Callable[[ModelDocument, str, Axes], Axes]] = {

@@ -23,7 +23,7 @@ OPTIONAL = {
 EXPORTS = {
     "dicom-seg": "screening.imaging.dicom_seg",
     "nifti": "screening.imaging.nifti",
-}  # fmt: skip
+}
 
 
 def optional(name: str) -> ModuleType:

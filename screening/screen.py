@@ -183,28 +183,54 @@ class Screen(ClassifierMixin, BaseEstimator):
         """
         table, column, labels = self._past(X, y)
         past = read_cohort(
-            table, contract, label=column, positive=positive, id=id, group=group, drop=drop, need_label=True,
-        )  # fmt: skip
+            table,
+            contract,
+            label=column,
+            positive=positive,
+            id=id,
+            group=group,
+            drop=drop,
+            need_label=True,
+        )
         model = train(
-            past, self.recipe, rule=self.rule or DEFAULT_RULE, params=self.params, search=self.search,
-            folds=self.folds, repeats=self.repeats, beside=self.beside, independent=self.independent,
-            seed=self.random_state, jobs=self.n_jobs,
-        )  # fmt: skip
-        values = () if labels is None else zip(labels_of(past), labels[past.rows - 1], strict=True)
+            past,
+            self.recipe,
+            rule=self.rule or DEFAULT_RULE,
+            params=self.params,
+            search=self.search,
+            folds=self.folds,
+            repeats=self.repeats,
+            beside=self.beside,
+            independent=self.independent,
+            seed=self.random_state,
+            jobs=self.n_jobs,
+        )
+        values = (
+            ()
+            if labels is None
+            else zip(labels_of(past), labels[past.rows - 1], strict=True)
+        )
         self._take(model, dict(values))
         return self
 
     def _past(self, X: Any, y: Any) -> tuple[Any, str, np.ndarray | None]:
         """The past as one table, its label column, and the labels as they are where they are at hand."""
         if not isinstance(y, str):
-            column, labels = str(getattr(y, "name", None) or "label"), column_or_1d(y, warn=True)
+            column, labels = (
+                str(getattr(y, "name", None) or "label"),
+                column_or_1d(y, warn=True),
+            )
             labels = check_array(labels, ensure_2d=False, dtype=None, input_name="y")
             check_classification_targets(labels)
             if len(np.unique(labels)) < 2:
-                raise ValueError("the labels hold 1 class; there must be at least 2 classes")
+                raise ValueError(
+                    "the labels hold 1 class; there must be at least 2 classes"
+                )
         elif isinstance(X, pd.DataFrame):
             if y not in X:
-                raise CohortError(f"table: missing column '{y}'{did_you_mean(y, map(str, X))}")
+                raise CohortError(
+                    f"table: missing column '{y}'{did_you_mean(y, map(str, X))}"
+                )
             column, labels, X = y, X[y].to_numpy(), X.drop(columns=y)
         else:
             return X, y, None
@@ -215,7 +241,9 @@ class Screen(ClassifierMixin, BaseEstimator):
     def _take(self, model: Model, values: Mapping[str, Any]) -> None:
         """Hold a model, whose label texts stand for these values."""
         task = model.facts.task
-        labels = list(task.classes if task.kind == "multi" else model.facts.training.n_by_class)
+        labels = list(
+            task.classes if task.kind == "multi" else model.facts.training.n_by_class
+        )
         if task.kind == "binary" and len(labels) > 2:
             labels, values = list(task.classes), {}
         self.model_ = model
@@ -230,10 +258,14 @@ class Screen(ClassifierMixin, BaseEstimator):
             if learns:
                 validate_data(self, X, skip_check_array=True)
             return X
-        if isinstance(X, str | Path | Database | pa.Table | pa.RecordBatch) or hasattr(X, "to_arrow"):
+        if isinstance(X, str | Path | Database | pa.Table | pa.RecordBatch) or hasattr(
+            X, "to_arrow"
+        ):
             return X
         numbers = validate_data(self, X, reset=learns, ensure_all_finite="allow-nan")
-        names = getattr(self, "feature_names_in_", [f"x{at}" for at in range(numbers.shape[1])])
+        names = getattr(
+            self, "feature_names_in_", [f"x{at}" for at in range(numbers.shape[1])]
+        )
         return pd.DataFrame(numbers, columns=names)
 
     def score_frame(self, X: Table) -> pd.DataFrame:
@@ -260,7 +292,9 @@ class Screen(ClassifierMixin, BaseEstimator):
         """The label of each row, (n_rows,): of two classes the positive one where it is flagged."""
         rows = self._scored(X)
         if "predicted" in rows:
-            return self.classes_[pd.Index(self.texts_).get_indexer(pd.Index(rows["predicted"]))]
+            return self.classes_[
+                pd.Index(self.texts_).get_indexer(pd.Index(rows["predicted"]))
+            ]
         return self.classes_[np.where(rows["flagged"], self._case, 1 - self._case)]
 
     @property
@@ -277,7 +311,10 @@ class Screen(ClassifierMixin, BaseEstimator):
         if "predicted" in rows:
             chances = self.model_.facts.validation.class_chances or {}
             return np.column_stack(
-                [chances[text].log_odds(rows[f"score_{text}"].to_numpy()) for text in self.texts_]
+                [
+                    chances[text].log_odds(rows[f"score_{text}"].to_numpy())
+                    for text in self.texts_
+                ]
             )
         above = rows["score"].to_numpy() - self.model_.thresholds[0]
         return above if self._case else -above
@@ -315,7 +352,9 @@ class Screen(ClassifierMixin, BaseEstimator):
             `feature`, `value`, `change` (above 0 raises the score), and more; the largest change first.
         """
         check_is_fitted(self)
-        case = explained_row(self.model_, self.model_.opened(self._table(X), gated=False), row)
+        case = explained_row(
+            self.model_, self.model_.opened(self._table(X), gated=False), row
+        )
         return pd.DataFrame(case["contributions"])
 
     def report(self) -> Page:
@@ -356,16 +395,22 @@ class Screen(ClassifierMixin, BaseEstimator):
         try:
             from screening import plots
         except ImportError:
-            raise UsageError('pictures need matplotlib: pip install "screening[plots]"') from None
+            raise UsageError(
+                'pictures need matplotlib: pip install "screening[plots]"'
+            ) from None
         ax = plots.axes() if ax is None else ax
         match kind:
             case "contributions":
                 if X is None or row is None:
-                    raise UsageError('contributions are of a row: plot("contributions", table, id)')
+                    raise UsageError(
+                        'contributions are of a row: plot("contributions", table, id)'
+                    )
                 return plots.contributions(self.explain(X, row), ax)
             case "history":
                 if ledger is None:
-                    raise UsageError('history is of a ledger: plot("history", ledger="screening.db")')
+                    raise UsageError(
+                        'history is of a ledger: plot("history", ledger="screening.db")'
+                    )
                 with open_ledger(ledger, read_only=True) as book:
                     return plots.history(HistoryDocument.from_dict(history(book)), ax)
         if kind not in plots.OF_MODEL:
@@ -386,9 +431,11 @@ class Screen(ClassifierMixin, BaseEstimator):
         model = load_model(directory)
         facts = model.facts
         screen = cls(
-            model.recipe, rule=facts.operating_points[0].rule, folds=facts.validation.folds,
+            model.recipe,
+            rule=facts.operating_points[0].rule,
+            folds=facts.validation.folds,
             random_state=facts.training.seed,
-        )  # fmt: skip
+        )
         screen._take(model, {})
         return screen
 

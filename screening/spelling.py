@@ -29,7 +29,9 @@ def series_name(text: str) -> str:
             "a series is named by up to 40 letters, digits, '.', '_' or '-', such as ward-7.sepsis"
         )
     if name == EACH or DIGITS.fullmatch(name):
-        raise ValueError(f"a series may not be named '{name}': that would be taken for something else")
+        raise ValueError(
+            f"a series may not be named '{name}': that would be taken for something else"
+        )
     return name
 
 

@@ -7,17 +7,28 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
+)
 QUIET = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Headless Chromium, the system's own: nothing is downloaded."""
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="needs playwright: pip install playwright"
+    )
     if CHROMIUM is None:
         pytest.skip("needs Chromium: apt install chromium")
     with api.sync_playwright() as playwright:
@@ -27,18 +38,29 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
+def opened(
+    browser: Any, tmp_path: Path
+) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
     """Return a function that opens HTML and gives its page and all that it complained of or asked for."""
     contexts, file = [], tmp_path / "report.html"
 
-    def visit(html: str, width: int = 1100, height: int = 900, **settings: Any) -> tuple[Any, list[str]]:
+    def visit(
+        html: str, width: int = 1100, height: int = 900, **settings: Any
+    ) -> tuple[Any, list[str]]:
         file.write_text(html, encoding="utf-8")
-        contexts.append(browser.new_context(viewport={"width": width, "height": height}, **settings))
+        contexts.append(
+            browser.new_context(viewport={"width": width, "height": height}, **settings)
+        )
         view, seen = contexts[-1].new_page(), []
         view.on("console", lambda message: seen.append(message.text))
         view.on("pageerror", lambda error: seen.append(str(error)))
         view.on("dialog", lambda dialog: seen.append(dialog.message))
-        view.on("request", lambda request: seen.append(request.url) if request.url != file.as_uri() else None)
+        view.on(
+            "request",
+            lambda request: (
+                seen.append(request.url) if request.url != file.as_uri() else None
+            ),
+        )
         view.goto(file.as_uri())
         return view, seen
 
@@ -49,7 +71,9 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., tuple[Any, li
 
 # What a page's JavaScript says of it.
 WIDTH = "document.documentElement.scrollWidth"
-BOXES = "getComputedStyle([...document.querySelectorAll('.t')].at({}), '::before').content"
+BOXES = (
+    "getComputedStyle([...document.querySelectorAll('.t')].at({}), '::before').content"
+)
 
 
 def pressed(view: Any, *keys: str) -> None:

@@ -15,7 +15,18 @@ from screening.schemas.schemas import ANSWERS
 from screening.store.serialization import read_document
 
 WHO = ("--label", "ill", "--id", "patient")
-LOGISTIC = ("--recipe", "logistic", "--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none")
+LOGISTIC = (
+    "--recipe",
+    "logistic",
+    "--search",
+    "1",
+    "--folds",
+    "3",
+    "--jobs",
+    "1",
+    "--beside",
+    "none",
+)
 
 # Made once for all tests: that takes longer than most commands.
 typer.testing._get_command = cache(typer.testing._get_command)
@@ -27,7 +38,11 @@ def screen(*words: object, code: int = 0):
     assert result.exit_code == code, result.stderr + result.stdout
     if "--json" in words and code in (0, 2, 5):
         answer = json.loads(result.stdout)
-        command = "error" if "error" in answer else next(word for word in words if word in ANSWERS)
+        command = (
+            "error"
+            if "error" in answer
+            else next(word for word in words if word in ANSWERS)
+        )
         ANSWERS[command].from_dict(answer, "the answer")
     return result
 
@@ -44,13 +59,19 @@ def commands_of(page: str) -> list[str]:
 
 def typed(line: str):
     """Run such a line as it stands; quotes and `*` mean what they mean in a shell."""
-    words = ([word] if "*" not in word else sorted(glob(word)) for word in shlex.split(line))
+    words = (
+        [word] if "*" not in word else sorted(glob(word)) for word in shlex.split(line)
+    )
     return screen(*(word for expanded in words for word in expanded))
 
 
 def verdict_file(run: Path, verdicts: list, **more: object) -> Path:
     """A file of verdicts on a night, beside its run directory."""
-    content = {"format": 1, "run_id": read_document(run, "run")["run_id"], "verdicts": verdicts} | more
+    content = {
+        "format": 1,
+        "run_id": read_document(run, "run")["run_id"],
+        "verdicts": verdicts,
+    } | more
     path = run.parent / "verdicts.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     return path

@@ -12,7 +12,14 @@ from faults.amounts import LONG
 from flow_cohorts import patients, voxels, written
 from hypothesis import settings
 
-from screening import MinSensitivity, Threshold, open_ledger, read_cohort, save_model, train
+from screening import (
+    MinSensitivity,
+    Threshold,
+    open_ledger,
+    read_cohort,
+    save_model,
+    train,
+)
 from screening.data.cohort import Cohort
 from screening.ledger.database import Ledger
 from screening.report import render_model
@@ -21,7 +28,9 @@ from screening.store.model import Model
 # Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.
 # A third of the usual examples keeps the suite within a quarter of an hour; `make faults` tries all.
 EXAMPLES = 100 if LONG else 30
-settings.register_profile("shared", deadline=None, derandomize=True, print_blob=True, max_examples=EXAMPLES)
+settings.register_profile(
+    "shared", deadline=None, derandomize=True, print_blob=True, max_examples=EXAMPLES
+)
 settings.load_profile("shared")
 
 _numbers = count()
@@ -70,17 +79,29 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("judged")
     past = patients(600, seed=3)
     noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
-    rules = {"good": MinSensitivity(0.8), "blind": MinSensitivity(0.8), "mute": Threshold(50.0)}
+    rules = {
+        "good": MinSensitivity(0.8),
+        "blind": MinSensitivity(0.8),
+        "mute": Threshold(50.0),
+    }
     quick = {"search": 1, "jobs": 1, "beside": ()}
     for name, rule in rules.items():
-        table, roles = {"blind": noise}.get(name, past), {"label": "ill", "id": "patient"}
+        table, roles = (
+            {"blind": noise}.get(name, past),
+            {"label": "ill", "id": "patient"},
+        )
         model = train(table, "logistic", repeats=1, rule=rule, **roles, **quick)
         save_model(model, folder / name, render_model)
-    tissue = train(voxels(), "one_vs_rest", folds=4, label="tissue", group="patient", **quick)
+    tissue = train(
+        voxels(), "one_vs_rest", folds=4, label="tissue", group="patient", **quick
+    )
     save_model(tissue, folder / "tissue", render_model)
     night = patients(240, seed=7).drop(columns="ill")
     written(night, folder / "night.csv")
-    written(night.assign(ward=night["ward"].where(night.index > 14, "annex")), folder / "annex.csv")
+    written(
+        night.assign(ward=night["ward"].where(night.index > 14, "annex")),
+        folder / "annex.csv",
+    )
     written(voxels(3, seed=5).drop(columns="tissue"), folder / "voxels.parquet")
     return folder
 
@@ -89,7 +110,18 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def logistic_model(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory of a model that a command trained on past patients; it flags three in ten."""
     out = tmp_path_factory.mktemp("models") / "logistic"
-    screen("train", table, *WHO, "--positive", "yes", *LOGISTIC, "--max-flag-rate", "0.3", "--out", out)
+    screen(
+        "train",
+        table,
+        *WHO,
+        "--positive",
+        "yes",
+        *LOGISTIC,
+        "--max-flag-rate",
+        "0.3",
+        "--out",
+        out,
+    )
     return out
 
 
@@ -108,7 +140,9 @@ def new_place(request: pytest.FixtureRequest, tmp_path_factory) -> Callable[[str
     def of_kind(kind: str) -> str:
         if kind == "sqlite":
             return str(tmp_path_factory.mktemp("ledger") / "screening.db")
-        return ledger_places.schema(request.getfixturevalue("postgres"), f"ledger{next(_numbers)}")
+        return ledger_places.schema(
+            request.getfixturevalue("postgres"), f"ledger{next(_numbers)}"
+        )
 
     return of_kind
 

@@ -25,21 +25,35 @@ def voxels(n_patients: int = 8, each: int = 60, seed: int = 0) -> pd.DataFrame:
     n_rows = n_patients * each
     tissue = rng.choice(["gland", "zone", "lesion"], n_rows, p=[0.5, 0.4, 0.1])
     middle = {"gland": (0.0, 0.0), "zone": (2.0, 0.0), "lesion": (1.0, 2.0)}
-    values = np.array([middle[name] for name in tissue]) + rng.normal(0, 0.6, (n_rows, 2))
+    values = np.array([middle[name] for name in tissue]) + rng.normal(
+        0, 0.6, (n_rows, 2)
+    )
     values += np.repeat(rng.normal(0, 0.15, (n_patients, 2)), each, axis=0)
     spot = np.tile(np.arange(each), n_patients)
     return pd.DataFrame(
         {
-            "patient": np.repeat([f"P{seed}{i}" for i in range(n_patients)], each), "x": spot % 4,
-            "y": spot // 4 % 4, "z": spot // 16, "t2": values[:, 0], "adc": values[:, 1], "tissue": tissue,
+            "patient": np.repeat([f"P{seed}{i}" for i in range(n_patients)], each),
+            "x": spot % 4,
+            "y": spot // 4 % 4,
+            "z": spot // 16,
+            "t2": values[:, 0],
+            "adc": values[:, 1],
+            "tissue": tissue,
         }
-    )  # fmt: skip
+    )
 
 
 def columns_of(frame: pd.DataFrame) -> dict[str, np.ndarray]:
     """The columns of a frame: numbers and truths as float64, all else as text."""
-    kinds = {name: "float64" if frame[name].dtype.kind in "bif" else "object" for name in frame.columns}
-    texts = frame.astype(kinds).where(frame.notna(), None) if "object" in kinds.values() else frame
+    kinds = {
+        name: "float64" if frame[name].dtype.kind in "bif" else "object"
+        for name in frame.columns
+    }
+    texts = (
+        frame.astype(kinds).where(frame.notna(), None)
+        if "object" in kinds.values()
+        else frame
+    )
     return {name: texts[name].to_numpy(dtype=kind) for name, kind in kinds.items()}
 
 

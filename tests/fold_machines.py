@@ -20,7 +20,9 @@ class Folded:
 
     def sensitivity(self, threshold: float) -> float:
         centre = APART * self.weights[:SHIFTED].sum()
-        return float(norm.sf(threshold, self.intercept + centre, np.linalg.norm(self.weights)))
+        return float(
+            norm.sf(threshold, self.intercept + centre, np.linalg.norm(self.weights))
+        )
 
     def specificity(self, threshold: float) -> float:
         return float(norm.cdf(threshold, self.intercept, np.linalg.norm(self.weights)))
@@ -28,7 +30,9 @@ class Folded:
     @property
     def auroc(self) -> float:
         w = self.weights
-        return float(norm.cdf(APART * w[:SHIFTED].sum() / np.linalg.norm(w) / np.sqrt(2)))
+        return float(
+            norm.cdf(APART * w[:SHIFTED].sum() / np.linalg.norm(w) / np.sqrt(2))
+        )
 
 
 def drawn(seed: int, n_rows: int, prevalence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -40,7 +44,9 @@ def drawn(seed: int, n_rows: int, prevalence: float) -> tuple[np.ndarray, np.nda
     return x, y
 
 
-def folded(x: np.ndarray, y: np.ndarray, seed: int, repeats: int = 1, features: int = FEATURES) -> Folded:
+def folded(
+    x: np.ndarray, y: np.ndarray, seed: int, repeats: int = 1, features: int = FEATURES
+) -> Folded:
     """Fisher's discriminant on the first features, a machine for each fold of each repeat."""
     rng = np.random.default_rng(seed)
     used = x[:, :features]
@@ -48,14 +54,20 @@ def folded(x: np.ndarray, y: np.ndarray, seed: int, repeats: int = 1, features: 
     weights, intercepts = [], []
     for r in range(repeats):
         for side in (y, ~y):
-            folds[r, rng.permutation(np.flatnonzero(side))] = np.arange(side.sum()) % FOLDS
+            folds[r, rng.permutation(np.flatnonzero(side))] = (
+                np.arange(side.sum()) % FOLDS
+            )
         for k in range(FOLDS):
             learned, test = folds[r] != k, folds[r] == k
             ill, well = used[learned & y], used[learned & ~y]
             middle = (ill.mean(axis=0) + well.mean(axis=0)) / 2
             within = np.cov(ill.T) * len(ill) + np.cov(well.T) * len(well)
-            w = np.linalg.solve(within / learned.sum(), ill.mean(axis=0) - well.mean(axis=0))
+            w = np.linalg.solve(
+                within / learned.sum(), ill.mean(axis=0) - well.mean(axis=0)
+            )
             scores[r, test] = (used[test] - middle) @ w
             weights.append(np.pad(w, (0, FEATURES - features)))
             intercepts.append(-middle @ w)
-    return Folded(scores, y, folds[0], np.mean(weights, axis=0), float(np.mean(intercepts)))
+    return Folded(
+        scores, y, folds[0], np.mean(weights, axis=0), float(np.mean(intercepts))
+    )

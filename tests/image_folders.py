@@ -26,11 +26,18 @@ def brain(
     lesion *= mask
     flair = rng.normal(100, 10, shape) + 40 * lesion + rng.normal(0, 5)
     t1 = rng.normal(60, 8, shape) - 10 * lesion
-    return {"flair": flair.astype(np.float32), "t1": t1.astype(np.float32), "mask": mask, "lesion": lesion}
+    return {
+        "flair": flair.astype(np.float32),
+        "t1": t1.astype(np.float32),
+        "mask": mask,
+        "lesion": lesion,
+    }
 
 
 def brains(n: int, seed: int = 0, **kept: object) -> dict[str, dict[str, np.ndarray]]:
-    return {f"P{seed}{number}": brain(100 * seed + number, **kept) for number in range(n)}  # type: ignore[arg-type]
+    return {
+        f"P{seed}{number}": brain(100 * seed + number, **kept) for number in range(n)
+    }  # type: ignore[arg-type]
 
 
 def save(path: Path, values: np.ndarray, affine: np.ndarray | None = AFFINE) -> Path:
@@ -39,7 +46,11 @@ def save(path: Path, values: np.ndarray, affine: np.ndarray | None = AFFINE) -> 
     return path
 
 
-def folder_of(patients: dict[str, dict[str, np.ndarray]], folder: Path, affine: np.ndarray = AFFINE) -> Path:
+def folder_of(
+    patients: dict[str, dict[str, np.ndarray]],
+    folder: Path,
+    affine: np.ndarray = AFFINE,
+) -> Path:
     """A folder a patient, a file a channel."""
     for name, volumes in patients.items():
         for column, values in volumes.items():
@@ -50,10 +61,15 @@ def folder_of(patients: dict[str, dict[str, np.ndarray]], folder: Path, affine: 
 def bids_of(patients: dict[str, dict[str, np.ndarray]], folder: Path) -> Path:
     """A BIDS dataset with the masks and label maps among its derivatives."""
     folder.mkdir(parents=True)
-    (folder / "dataset_description.json").write_text(json.dumps({"Name": "x", "BIDSVersion": "1.9.0"}))
+    (folder / "dataset_description.json").write_text(
+        json.dumps({"Name": "x", "BIDSVersion": "1.9.0"})
+    )
     for name, volumes in patients.items():
         for raw, suffix in (("flair", "FLAIR"), ("t1", "T1w")):
-            save(folder / f"sub-{name}" / "anat" / f"sub-{name}_{suffix}.nii.gz", volumes[raw])
+            save(
+                folder / f"sub-{name}" / "anat" / f"sub-{name}_{suffix}.nii.gz",
+                volumes[raw],
+            )
         derived = folder / "derivatives" / "lesions" / f"sub-{name}" / "anat"
         save(derived / f"sub-{name}_desc-brain_mask.nii.gz", volumes["mask"])
         save(derived / f"sub-{name}_label-lesion_mask.nii.gz", volumes["lesion"])
@@ -65,6 +81,10 @@ def table_of(patients: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
     tables = []
     for name, volumes in patients.items():
         z, y, x = np.nonzero(volumes["mask"].T)
-        columns = {key: values[x, y, z] for key, values in volumes.items() if key != "mask"}
-        tables.append(pd.DataFrame({"patient_id": name, "x": x, "y": y, "z": z} | columns))
+        columns = {
+            key: values[x, y, z] for key, values in volumes.items() if key != "mask"
+        }
+        tables.append(
+            pd.DataFrame({"patient_id": name, "x": x, "y": y, "z": z} | columns)
+        )
     return pd.concat(tables, ignore_index=True)

@@ -32,13 +32,43 @@ def server() -> Iterator[str]:
         # Not through pipes: the server would keep them open, and waiting for their end would never end.
         with (folder / "said").open("a") as said:
             subprocess.run(
-                [binaries / program, *words], cwd=folder, stdout=said, stderr=said, check=True, **somebody
+                [binaries / program, *words],
+                cwd=folder,
+                stdout=said,
+                stderr=said,
+                check=True,
+                **somebody,
             )
 
     try:
-        run("initdb", "-D", "tables", "-U", "screen", "-A", "trust", "-E", "UTF8", "--no-sync")
-        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-        run("pg_ctl", "-D", "tables", "-w", "-t", "60", "-l", "log", "-o", options, "start")
+        run(
+            "initdb",
+            "-D",
+            "tables",
+            "-U",
+            "screen",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-sync",
+        )
+        options = (
+            f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+        )
+        run(
+            "pg_ctl",
+            "-D",
+            "tables",
+            "-w",
+            "-t",
+            "60",
+            "-l",
+            "log",
+            "-o",
+            options,
+            "start",
+        )
         try:
             yield str(folder)
         finally:
@@ -51,6 +81,8 @@ def schema(socket: str, name: str) -> str:
     """Make an empty schema and return the URL of a connection that sees no other."""
     import psycopg
 
-    with psycopg.connect(host=socket, user="screen", dbname="postgres", autocommit=True) as connection:
+    with psycopg.connect(
+        host=socket, user="screen", dbname="postgres", autocommit=True
+    ) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
     return f"postgresql+psycopg://screen@/postgres?host={socket}&options=-csearch_path%3D{name}"

@@ -5,14 +5,18 @@ import numpy as np
 from screening.solvers import Problem
 
 
-def two_clouds(n_rows: int = 60, n_features: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def two_clouds(
+    n_rows: int = 60, n_features: int = 3, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Overlapping clouds, about one row in four positive."""
     rng = np.random.default_rng(seed)
     y = (np.arange(n_rows) % 4 == 0).astype(int)
     return rng.normal(size=(n_rows, n_features)) + 1.2 * y[:, None], y
 
 
-def three_clouds(n_rows: int = 60, n_features: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def three_clouds(
+    n_rows: int = 60, n_features: int = 2, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Three overlapping clouds of unequal numbers: labels 'a', 'b', 'c'."""
     rng = np.random.default_rng(seed)
     codes = np.array([0, 1, 1, 2, 2, 2])[np.arange(n_rows) % 6]
@@ -28,10 +32,21 @@ def rows_and_labels(n: int = 300, n_features: int = 3) -> tuple[np.ndarray, np.n
     return x, np.where(x[:, 0] + 0.7 * rng.normal(size=n) > 1.0, 1.0, -1.0)
 
 
-def problem_of(kind: str, kernel_matrix: object, x: np.ndarray, y: np.ndarray, scale: float = 1.0) -> Problem:
+def problem_of(
+    kind: str, kernel_matrix: object, x: np.ndarray, y: np.ndarray, scale: float = 1.0
+) -> Problem:
     n = len(x)
     c = scale * np.exp(-0.3 * x[:, 0] ** 2)
     if kind == "one_class":
-        return Problem(kernel_matrix, np.ones(n), c, np.zeros(n), np.full(n, 1 / (0.15 * n)), 1.0)
+        return Problem(
+            kernel_matrix, np.ones(n), c, np.zeros(n), np.full(n, 1 / (0.15 * n)), 1.0
+        )
     upper = np.where(y > 0, 8.0, 2.0) / scale**2
-    return Problem(kernel_matrix, y, c, -np.ones(n), upper, {"two_class": 0.0, "no_equality": None}[kind])
+    return Problem(
+        kernel_matrix,
+        y,
+        c,
+        -np.ones(n),
+        upper,
+        {"two_class": 0.0, "no_equality": None}[kind],
+    )

@@ -27,13 +27,23 @@ def kinds(folder: Path) -> dict[str, tuple[Path, dict[str, object], str, Path]]:
     past, tonight = patients(160), patients(30, seed=7).drop(columns="ill")
     stays = past.assign(stay=past.index.astype(str), patient=past["patient"].str[:-1])
     one_row = {"label": "ill", "positive": "yes", "id": "patient"}
-    several = {"label": "ward", "positive": ["icu", "surgery"], "id": "patient", "drop": ["ill"]}
+    several = {
+        "label": "ward",
+        "positive": ["icu", "surgery"],
+        "id": "patient",
+        "drop": ["ill"],
+    }
     past_file = written(past, folder / "past.csv")
     night_file = written(tonight, folder / "night.csv")
     stays_file = written(stays, folder / "stays.csv")
-    stays_night = written(tonight.assign(stay=tonight.index.astype(str)), folder / "stays_night.csv")
+    stays_night = written(
+        tonight.assign(stay=tonight.index.astype(str)), folder / "stays_night.csv"
+    )
     voxel_file = written(voxels(6, each=40), folder / "voxels.parquet")
-    voxel_night = written(voxels(2, each=40, seed=5).drop(columns="tissue"), folder / "voxels_night.parquet")
+    voxel_night = written(
+        voxels(2, each=40, seed=5).drop(columns="tissue"),
+        folder / "voxels_night.parquet",
+    )
     grouped = one_row | {"id": "stay", "group": "patient"}
     images = {"label": "tissue", "positive": "lesion", "group": "patient"}
     return {
@@ -48,16 +58,26 @@ def kinds(folder: Path) -> dict[str, tuple[Path, dict[str, object], str, Path]]:
 
 def make(out: Path) -> None:
     """Train, save and score two nights of every kind, below `out`."""
-    with TemporaryDirectory() as made, open_ledger(out / "ledger.db", make=True) as ledger:
+    with (
+        TemporaryDirectory() as made,
+        open_ledger(out / "ledger.db", make=True) as ledger,
+    ):
         for kind, (past, roles, recipe, tonight) in kinds(Path(made)).items():
-            model = train(read_cohort(past, need_label=True, **roles), recipe, **SETTINGS)
+            model = train(
+                read_cohort(past, need_label=True, **roles), recipe, **SETTINGS
+            )
             save_model(model, out / kind / "model", render_model)
             shutil.copy(tonight, out / kind)
             for night in NIGHTS:
                 score(
-                    load_model(out / kind / "model"), tonight, out / kind / night, date=night,
-                    ledger=ledger, series=kind, accept_delivery="the same table again",
-                )  # fmt: skip
+                    load_model(out / kind / "model"),
+                    tonight,
+                    out / kind / night,
+                    date=night,
+                    ledger=ledger,
+                    series=kind,
+                    accept_delivery="the same table again",
+                )
             shutil.rmtree(out / kind / NIGHTS[0])
     for page in out.rglob("report.html"):
         page.unlink()

@@ -23,7 +23,9 @@ def unseen(x: np.ndarray, n_rows: int = 40) -> np.ndarray:
 def built(name: str, **given):
     """The recipe, solved tighter than by default so that what differs is the method."""
     estimator = build(name, **given)
-    return estimator.set_params(tol=1e-9) if "tol" in estimator.get_params() else estimator
+    return (
+        estimator.set_params(tol=1e-9) if "tol" in estimator.get_params() else estimator
+    )
 
 
 def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -33,21 +35,28 @@ def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 TWO_CLASS: list[tuple[str, Callable, dict]] = [
-    ("svm", methods.svm, {}), ("svm_weighted", methods.svm_weighted, {"cost_ratio": "balanced"}),
-    ("svm_weighted", methods.svm_weighted, {"cost_ratio": 4.0}), ("amari_wu", methods.amari_wu, {}),
-    ("amari_wu", methods.amari_wu, {"passes": 2}), ("wu_amari", methods.wu_amari, {}),
+    ("svm", methods.svm, {}),
+    ("svm_weighted", methods.svm_weighted, {"cost_ratio": "balanced"}),
+    ("svm_weighted", methods.svm_weighted, {"cost_ratio": 4.0}),
+    ("amari_wu", methods.amari_wu, {}),
+    ("amari_wu", methods.amari_wu, {"passes": 2}),
+    ("wu_amari", methods.wu_amari, {}),
     ("wu_amari", methods.wu_amari, {"M": 5, "passes": 2}),
     ("act_input_space", methods.act, {"distance": "input"}),
     ("act_input_space", methods.act, {"distance": "input", "norm": 1}),
     ("act_input_space", methods.act, {"distance": "input", "passes": 3}),
-    ("act_feature_space", methods.act, {}), ("act_feature_space", methods.act, {"norm": 1}),
+    ("act_feature_space", methods.act, {}),
+    ("act_feature_space", methods.act, {"norm": 1}),
     ("act_feature_space", methods.act, {"passes": 3}),
     ("act_feature_space", methods.act, {"distance": "feature_both"}),
     ("act_feature_space", methods.act, {"distance": "feature_both", "passes": 3}),
-    ("williams", methods.williams, {}), ("williams", methods.williams, {"k": 3.0, "passes": 2}),
-    ("maratea", methods.maratea, {}), ("maratea", methods.maratea, {"k": 3.0, "passes": 2}),
-    ("liu_he", methods.liu_he, {}), ("liu_he", methods.liu_he, {"passes": 2}),
-]  # fmt: skip
+    ("williams", methods.williams, {}),
+    ("williams", methods.williams, {"k": 3.0, "passes": 2}),
+    ("maratea", methods.maratea, {}),
+    ("maratea", methods.maratea, {"k": 3.0, "passes": 2}),
+    ("liu_he", methods.liu_he, {}),
+    ("liu_he", methods.liu_he, {"passes": 2}),
+]
 
 
 def test_moved_boundary_is_the_plain_machine_shifted():
@@ -63,23 +72,34 @@ def test_moved_boundary_is_the_plain_machine_shifted():
 def test_one_class_conformal_recipe_is_equation_15(nu, passes):
     x = two_clouds(n_rows=90)[0]
     z = unseen(x)
-    ours = built("one_class_conformal", nu=nu, gamma=0.05, passes=passes).fit(x).decision_function(z)
+    ours = (
+        built("one_class_conformal", nu=nu, gamma=0.05, passes=passes)
+        .fit(x)
+        .decision_function(z)
+    )
     theirs = methods.one_class_conformal(x, z, nu, 0.05, passes)
     assert apart(ours / np.ptp(ours), theirs / np.ptp(theirs)) < 1e-4
 
 
 MULTI_CLASS: list[tuple[str, Callable, dict]] = [
-    ("one_vs_rest", methods.one_vs_rest, {}), ("shao_weighted", methods.shao, {}),
-    ("shao_local", methods.shao, {"Q": 1.0}), ("shao_local", methods.shao, {"Q": 0.2}),
+    ("one_vs_rest", methods.one_vs_rest, {}),
+    ("shao_weighted", methods.shao, {}),
+    ("shao_local", methods.shao, {"Q": 1.0}),
+    ("shao_local", methods.shao, {"Q": 0.2}),
     ("shao_local", methods.shao, {"Q": 0.2, "empty": "nearest"}),
     ("amari_wu_multiclass", partial(methods.each_alone, methods.amari_wu), {}),
     ("williams_multiclass", partial(methods.each_alone, methods.williams), {}),
     ("maratea_multiclass", partial(methods.each_alone, methods.maratea), {}),
     ("act_one_per_class", partial(methods.each_alone, methods.act), {}),
-    ("wu_amari_multiclass", partial(methods.wu_amari_all_vectors, kernel=duals.gaussian), {}),
-    ("one_vs_one", methods.one_vs_one, {}), ("crammer_singer", methods.crammer_singer_machine, {}),
+    (
+        "wu_amari_multiclass",
+        partial(methods.wu_amari_all_vectors, kernel=duals.gaussian),
+        {},
+    ),
+    ("one_vs_one", methods.one_vs_one, {}),
+    ("crammer_singer", methods.crammer_singer_machine, {}),
     ("simplified_multiclass", methods.simplified, {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("rule", ["max", "min"])
@@ -87,8 +107,14 @@ MULTI_CLASS: list[tuple[str, Callable, dict]] = [
 def test_pruning_recipe_removes_what_its_criterion_says(rule, n_remove):
     x, y = two_clouds(n_rows=80)
     z = unseen(x)
-    ours = built("sv_pruning", C=C, gamma=GAMMA, n_remove=n_remove, rule=rule).fit(x, y).decision_function(z)
-    theirs, removed = methods.sv_pruning(x, y, z, C=C, gamma=GAMMA, n_remove=n_remove, rule=rule)
+    ours = (
+        built("sv_pruning", C=C, gamma=GAMMA, n_remove=n_remove, rule=rule)
+        .fit(x, y)
+        .decision_function(z)
+    )
+    theirs, removed = methods.sv_pruning(
+        x, y, z, C=C, gamma=GAMMA, n_remove=n_remove, rule=rule
+    )
     assert len(set(removed)) == n_remove
     assert apart(ours, theirs) < 1e-4
 
@@ -99,9 +125,19 @@ def test_oversampling_recipe_is_the_machine_on_interpolated_images(seed):
     z = unseen(x)
     kernel = duals.gaussian(x, x, GAMMA)
     ones = np.ones(len(x))
-    drawn = ESmote(k=5, seed=seed).drawn(Training(kernel, 2 * y - 1, ones, C * ones, 1e-9))
-    given = {"parents": drawn.first, "neighbours": drawn.second, "gaps": drawn.gap, "C": C, "gamma": GAMMA}
-    ours = built("e_smote_svm", C=C, gamma=GAMMA, seed=seed).fit(x, y).decision_function(z)
+    drawn = ESmote(k=5, seed=seed).drawn(
+        Training(kernel, 2 * y - 1, ones, C * ones, 1e-9)
+    )
+    given = {
+        "parents": drawn.first,
+        "neighbours": drawn.second,
+        "gaps": drawn.gap,
+        "C": C,
+        "gamma": GAMMA,
+    }
+    ours = (
+        built("e_smote_svm", C=C, gamma=GAMMA, seed=seed).fit(x, y).decision_function(z)
+    )
 
     assert apart(ours, methods.e_smote_interpolated(x, y, z, **given)) < 1e-4
 
@@ -109,14 +145,21 @@ def test_oversampling_recipe_is_the_machine_on_interpolated_images(seed):
 def test_oversampling_balances_with_every_minority_row_in_turn_and_its_five_nearest():
     x, y = two_clouds(n_rows=70)
     ones = np.ones(len(x))
-    drawn = ESmote(k=5, seed=3).drawn(Training(duals.gaussian(x, x, GAMMA), 2 * y - 1, ones, ones, 1e-3))
+    drawn = ESmote(k=5, seed=3).drawn(
+        Training(duals.gaussian(x, x, GAMMA), 2 * y - 1, ones, ones, 1e-3)
+    )
     positive = np.flatnonzero(y == 1)
-    nearest = dict(zip(positive, methods.nearest_in_feature_space(x, y, GAMMA), strict=True))
+    nearest = dict(
+        zip(positive, methods.nearest_in_feature_space(x, y, GAMMA), strict=True)
+    )
     often = np.bincount(drawn.first, minlength=len(x))[positive]
 
     assert len(drawn.first) == (y == 0).sum() - (y == 1).sum()
     assert often.max() - often.min() <= 1
-    assert all(second in nearest[first] for first, second in zip(drawn.first, drawn.second, strict=True))
+    assert all(
+        second in nearest[first]
+        for first, second in zip(drawn.first, drawn.second, strict=True)
+    )
     assert drawn.gap.min() >= 0
     assert drawn.gap.max() <= 1
 
@@ -124,7 +167,8 @@ def test_oversampling_balances_with_every_minority_row_in_turn_and_its_five_near
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(
     ("rows", "name", "independent", "given"),
-    [(two_clouds, *case) for case in TWO_CLASS] + [(three_clouds, *case) for case in MULTI_CLASS],
+    [(two_clouds, *case) for case in TWO_CLASS]
+    + [(three_clouds, *case) for case in MULTI_CLASS],
 )
 def test_recipe_is_its_equations(rows, name, independent, given, seed):
     x, labels = rows(n_rows=80, seed=seed)

@@ -16,8 +16,17 @@ from sklearn.linear_model import LogisticRegression
 from screening import MinSensitivity
 from screening.metrics.calibration import calibrate, chances, decision_curve, fit_platt
 from screening.metrics.operating_point import FLAG_EVERYTHING, choose
-from screening.metrics.performance import at_local_prevalence, prevalence_range, prevalence_tonight
-from screening.metrics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
+from screening.metrics.performance import (
+    at_local_prevalence,
+    prevalence_range,
+    prevalence_tonight,
+)
+from screening.metrics.subgroups import (
+    SubgroupCounts,
+    banded,
+    levels_of,
+    performance_by_subgroup,
+)
 from screening.schemas.base import Estimate
 from screening.schemas.figures import Rates
 from screening.schemas.validation import Calibration
@@ -36,7 +45,9 @@ def rates(sensitivity, specificity) -> Rates:
 
 def table_of(**columns) -> pd.DataFrame:
     # The dtype is said: pandas 3 makes texts of its own of objects.
-    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+    return pd.DataFrame(
+        {name: pd.Series(values, dtype=object) for name, values in columns.items()}
+    )
 
 
 def test_of_nearly_separated_scores_platt_scaling_is_that_of_scikit_learn():
@@ -46,16 +57,22 @@ def test_of_nearly_separated_scores_platt_scaling_is_that_of_scikit_learn():
     positive[[3, 12]] = True, False
     weight = np.where(positive, 0.05, 1.5)
     # Its penalty is on C times the loss, ours on the loss itself.
-    theirs = LogisticRegression(C=1e3 / scores.var(), tol=1e-10, max_iter=10_000, solver="newton-cholesky")
+    theirs = LogisticRegression(
+        C=1e3 / scores.var(), tol=1e-10, max_iter=10_000, solver="newton-cholesky"
+    )
     theirs.fit(scores[:, None], positive, sample_weight=weight)
     ends = np.array([scores.min(), scores.max()])
     own, _, _ = fit_platt(scores, positive, weight).chances(ends)
 
-    np.testing.assert_allclose(own, theirs.predict_proba(ends[:, None])[:, 1], rtol=1e-4)
+    np.testing.assert_allclose(
+        own, theirs.predict_proba(ends[:, None])[:, 1], rtol=1e-4
+    )
 
 
 def rows_of(levels, scores, positive, threshold: float = 20.0, groups=None):
-    (column,) = performance_by_subgroup(table_of(level=levels), scores, positive, threshold, groups)
+    (column,) = performance_by_subgroup(
+        table_of(level=levels), scores, positive, threshold, groups
+    )
     return column.rows
 
 
@@ -68,7 +85,9 @@ def test_subgroup_figures_are_those_of_its_rows_alone_and_missing_has_its_own_ro
 
     assert [row.level for row in rows] == ["f", "m", None]
     assert sum(row.n for row in rows) == 400
-    assert low < rows[0].sensitivity.value == np.mean(scores[of_f & positive] >= 1) < high
+    assert (
+        low < rows[0].sensitivity.value == np.mean(scores[of_f & positive] >= 1) < high
+    )
     assert rows[0].specificity.value == np.mean(scores[of_f & ~positive] < 1)
 
 
@@ -76,12 +95,27 @@ def test_numbers_from_fewer_than_five_are_withheld_and_named():
     """Fewer than five cases, others, rows or patients; five are enough."""
     positive = np.array([True] * 4 + [False] * 40 + [True] * 6 + [False] * 3)
     few_cases, few_others = rows_of(["a"] * 44 + ["b"] * 9, np.arange(53.0), positive)
-    tiny = rows_of(["a"] * 50 + ["tiny"] * 4, np.arange(54.0), np.arange(54) % 2 == 0)[1]
-    three = rows_of(["x"] * 300, *scored(300)[:2], 1.0, np.repeat(["p1", "p2", "p3"], 100))[0]
-    events = [rows_of(["m"] * 60, np.arange(60.0), np.arange(60) < n)[0].events for n in (4, 5)]
+    tiny = rows_of(["a"] * 50 + ["tiny"] * 4, np.arange(54.0), np.arange(54) % 2 == 0)[
+        1
+    ]
+    three = rows_of(
+        ["x"] * 300, *scored(300)[:2], 1.0, np.repeat(["p1", "p2", "p3"], 100)
+    )[0]
+    events = [
+        rows_of(["m"] * 60, np.arange(60.0), np.arange(60) < n)[0].events
+        for n in (4, 5)
+    ]
 
-    assert few_cases.sensitivity.value is few_cases.events is few_others.specificity.value is None
-    assert few_cases.specificity.value is not None and few_others.sensitivity.value is not None
+    assert (
+        few_cases.sensitivity.value
+        is few_cases.events
+        is few_others.specificity.value
+        is None
+    )
+    assert (
+        few_cases.specificity.value is not None
+        and few_others.sensitivity.value is not None
+    )
     assert {"sensitivity", "events"} == set(few_cases.few)
     assert tiny.level == "tiny" and tiny.n is tiny.events is tiny.flag_rate is None
     assert {*tiny.sensitivity.ends, *tiny.specificity.ends} == {None}
@@ -109,13 +143,27 @@ def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
     edges = banded(ages)
 
     assert edges == [39.75, 59.5, 79.25]
-    assert set(levels_of(ages, edges)) == {"under 39.75", "39.75 to 59.5", "59.5 to 79.25", "79.25 and over"}
-    assert levels_of(texts("40", "39.9"), [40.0]).tolist() == ["40 and over", "under 40"]
+    assert set(levels_of(ages, edges)) == {
+        "under 39.75",
+        "39.75 to 59.5",
+        "59.5 to 79.25",
+        "79.25 and over",
+    }
+    assert levels_of(texts("40", "39.9"), [40.0]).tolist() == [
+        "40 and over",
+        "under 40",
+    ]
     assert banded(texts("m", None, "f")) is None
     births = [str(10_000_001 + i) for i in range(400)]  # edges that lie close
     rows = rows_of(births, np.arange(400.0), np.arange(400) % 3 == 0, 300.0)
-    assert [row.n for row in rows] == [100, 100, 100, 100] and len({row.level for row in rows}) == 4
-    assert levels_of(texts("a", "q", None), None, ["a"]).tolist() == ["a", "other", None]
+    assert [row.n for row in rows] == [100, 100, 100, 100] and len(
+        {row.level for row in rows}
+    ) == 4
+    assert levels_of(texts("a", "q", None), None, ["a"]).tolist() == [
+        "a",
+        "other",
+        None,
+    ]
 
 
 @pytest.mark.parametrize("odd", ["nan", "inf", "-Infinity", "1e999"])
@@ -135,7 +183,9 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     whole.add(night, flagged)
     for start in range(0, 50, 8):
         parts.add(night.iloc[start : start + 8], flagged[start : start + 8])
-    patients.add(table_of(ward=["a"] * 40), np.ones(40, dtype=bool), np.repeat(["p1", "p2"], 20))
+    patients.add(
+        table_of(ward=["a"] * 40), np.ones(40, dtype=bool), np.repeat(["p1", "p2"], 20)
+    )
     shown = {row.level: (row.n, row.flag_rate) for row in whole.facts()}
 
     assert whole.facts() == parts.facts()
@@ -145,7 +195,9 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
 
 
 @given(st.floats(0.01, 0.6), st.integers(0, 100))
-def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(given_prevalence, seed):
+def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(
+    given_prevalence, seed
+):
     scores, positive, _ = scored(seed=seed)
     point = choose(scores, positive, MinSensitivity(0.8, prevalence=given_prevalence))
     rows = at_local_prevalence(point, prevalence_range(positive), given_prevalence).rows
@@ -160,7 +212,9 @@ def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(given
 def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
     scores, positive, _ = scored(600)
     point = choose(scores, positive, MinSensitivity(0.9))
-    low, estimate, high = at_local_prevalence(point, prevalence_range(positive), None).rows
+    low, estimate, high = at_local_prevalence(
+        point, prevalence_range(positive), None
+    ).rows
 
     for name in ("ppv", "npv", "nne", "flag_rate"):
         assert getattr(estimate, name) == getattr(point, name)
@@ -193,17 +247,21 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
 @pytest.mark.parametrize(
     ("rows", "more", "reason"),
     [
-        ({}, {"one_class": True}, "one-class"), ({"n": 60}, {}, "cases are too few"),
+        ({}, {"one_class": True}, "one-class"),
+        ({"n": 60}, {}, "cases are too few"),
         ({"shift": 0.0}, {}, "not be shown to be better than the prevalence"),
         ({}, {"groups": np.arange(2000) % 8}, "8 patients are too few"),
     ],
-)  # fmt: skip
+)
 def test_a_probability_that_is_not_earned_is_not_given(rows, more, reason):
     """Twenty cases are the fewest that earn one."""
     scores, positive, fold = scored(**rows)
     fitted = calibrate(scores, positive, fold, float(positive.mean()), **more)
     few, noise = np.arange(500), np.random.default_rng(0).normal(size=500)
-    earned = [calibrate(noise + 2.5 * (few < n), few < n, few % 5, 0.1).earned for n in (19, 20)]
+    earned = [
+        calibrate(noise + 2.5 * (few < n), few < n, few % 5, 0.1).earned
+        for n in (19, 20)
+    ]
     assert fitted.earned is False and reason in fitted.reason
     assert np.isnan(chances(fitted, scores)).all()
     assert earned == [False, True]
@@ -220,7 +278,11 @@ def test_chances_that_differ_from_what_was_observed_are_told_apart(apart, fits):
 def test_rows_written_ten_times_over_in_their_groups_make_no_chance_surer():
     scores, positive, fold = scored(1500)
     once, often = (
-        calibrate(*(np.repeat(each, n) for each in (scores, positive, fold)), 0.2, np.arange(1500 * n) // n)
+        calibrate(
+            *(np.repeat(each, n) for each in (scores, positive, fold)),
+            0.2,
+            np.arange(1500 * n) // n,
+        )
         for n in (1, 10)
     )
     for one, ten in zip(once.reliability, often.reliability, strict=True):
@@ -238,9 +300,14 @@ def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(preval
     assert found.earned
     assert chances(found, at)[0] == pytest.approx(odds / (1 + odds), abs=0.06)
     assert found.slope.value == pytest.approx(1, abs=0.15)
-    assert found.brier_skill == pytest.approx(1 - found.brier / prevalence / (1 - prevalence))
+    assert found.brier_skill == pytest.approx(
+        1 - found.brier / prevalence / (1 - prevalence)
+    )
     assert 0.02 < found.brier_skill < 0.9
-    assert all(b.observed.low - 0.05 <= b.predicted <= b.observed.high + 0.05 for b in found.reliability)
+    assert all(
+        b.observed.low - 0.05 <= b.predicted <= b.observed.high + 0.05
+        for b in found.reliability
+    )
 
 
 @pytest.mark.parametrize("rows", [1, 2])
@@ -252,7 +319,11 @@ def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
     """
     rng = np.random.default_rng(1)
     at = np.array([-0.5, 0.7, 2.0])
-    true = 1.2 * at - 1.2**2 / 2 + np.log((prevalence or 0.25) / (1 - (prevalence or 0.25)))
+    true = (
+        1.2 * at
+        - 1.2**2 / 2
+        + np.log((prevalence or 0.25) / (1 - (prevalence or 0.25)))
+    )
     held = []
     for _ in range(400):
         positive = rng.random(300) < 0.25
@@ -260,7 +331,9 @@ def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
         share = positive.mean()
         at_home = prevalence or share
         weight = np.where(positive, at_home / share, (1 - at_home) / (1 - share))
-        written = (np.repeat(each, rows) for each in (scores, positive, weight, np.arange(300)))
+        written = (
+            np.repeat(each, rows) for each in (scores, positive, weight, np.arange(300))
+        )
         _, low, high = fit_platt(*written).chances(at)
         held.append((low <= expit(true)) & (expit(true) <= high))
 
@@ -280,7 +353,10 @@ def test_what_is_not_known_of_sensitivity_moves_the_prevalence_by_the_share_that
     certain = (0.9, 0.9, 0.9)
     unsure = (0.9, 0.8, 1.0)
     (few, many), (_, sure) = (
-        [prevalence_tonight(flagged, 10**7, rates(hit, certain)) for flagged in (2 * 10**6, 8 * 10**6)]
+        [
+            prevalence_tonight(flagged, 10**7, rates(hit, certain))
+            for flagged in (2 * 10**6, 8 * 10**6)
+        ]
         for hit in (unsure, certain)
     )
 
@@ -293,16 +369,25 @@ def test_what_is_not_known_of_sensitivity_moves_the_prevalence_by_the_share_that
 def calibration(seed: int) -> Calibration:
     rng = np.random.default_rng(seed)
     positive = np.arange(900) % 6 == 0
-    return calibrate(rng.normal(size=900) + 1.5 * positive, positive, np.arange(900) % 5, 1 / 6)
+    return calibrate(
+        rng.normal(size=900) + 1.5 * positive, positive, np.arange(900) % 5, 1 / 6
+    )
 
 
 EARNED = {"b": calibration(0), "c": calibration(1)}
 
 
-def chances_with(thresholds: dict[str, float], calibrations: dict[str, Calibration], scores, column):
+def chances_with(
+    thresholds: dict[str, float], calibrations: dict[str, Calibration], scores, column
+):
     facts = SimpleNamespace(validation=SimpleNamespace(calibration=calibrations))
-    at = {"watched": list(thresholds), "thresholds": np.array(list(thresholds.values()))}
-    return chances_of(SimpleNamespace(facts=facts, **at), np.asarray(scores), np.asarray(column))
+    at = {
+        "watched": list(thresholds),
+        "thresholds": np.array(list(thresholds.values())),
+    }
+    return chances_of(
+        SimpleNamespace(facts=facts, **at), np.asarray(scores), np.asarray(column)
+    )
 
 
 def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
@@ -319,17 +404,41 @@ def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
         assert np.isnan([none[name] for name in CHANCES]).all()
 
 
-def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(judged, tmp_path):
-    screen("score", judged / "good", judged / "night.csv", "--out", tmp_path, "--date", "2026-03-01")
+def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(
+    judged, tmp_path
+):
+    screen(
+        "score",
+        judged / "good",
+        judged / "night.csv",
+        "--out",
+        tmp_path,
+        "--date",
+        "2026-03-01",
+    )
     names = ["chance", "chance_low", "chance_high"]
     scores = pd.read_parquet(tmp_path / "scores.parquet").set_index("id")
-    listed = pd.read_csv(tmp_path / "flagged.csv", dtype=str).set_index("id")[names].astype(float)
+    listed = (
+        pd.read_csv(tmp_path / "flagged.csv", dtype=str)
+        .set_index("id")[names]
+        .astype(float)
+    )
     document = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
     case = document["cases"][0]
-    words = ("explain", tmp_path, case["id"], "--model", judged / "good", "--cohort", judged / "night.csv")
+    words = (
+        "explain",
+        tmp_path,
+        case["id"],
+        "--model",
+        judged / "good",
+        "--cohort",
+        judged / "night.csv",
+    )
     explained = as_json(*words)
 
-    pd.testing.assert_frame_equal(listed, scores.loc[listed.index, names], check_exact=True)
+    pd.testing.assert_frame_equal(
+        listed, scores.loc[listed.index, names], check_exact=True
+    )
     assert scores.sort_values("score")["chance"].is_monotonic_increasing
     assert (scores["chance_low"] <= scores["chance"]).all()
     assert (scores["chance"] <= scores["chance_high"]).all()
@@ -340,8 +449,20 @@ def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(j
     assert re.search(r"^chance +(\d|>99\.9%)", screen(*words).stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("model", "table"), [("blind", "night.csv"), ("tissue", "voxels.parquet")])
-def test_where_no_chance_is_earned_no_file_has_a_column_of_it(judged, tmp_path, model, table):
-    screen("score", judged / model, judged / table, "--out", tmp_path, "--date", "2026-03-01")
+@pytest.mark.parametrize(
+    ("model", "table"), [("blind", "night.csv"), ("tissue", "voxels.parquet")]
+)
+def test_where_no_chance_is_earned_no_file_has_a_column_of_it(
+    judged, tmp_path, model, table
+):
+    screen(
+        "score",
+        judged / model,
+        judged / table,
+        "--out",
+        tmp_path,
+        "--date",
+        "2026-03-01",
+    )
     assert "chance" not in pd.read_parquet(tmp_path / "scores.parquet").columns
     assert "chance" not in pd.read_csv(tmp_path / "flagged.csv").columns

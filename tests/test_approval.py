@@ -10,7 +10,14 @@ import pytest
 from commands import LOGISTIC, WHO, as_json, screen
 from flow_cohorts import patients, written
 
-from screening import MaxFlagRate, MinSensitivity, load_model, read_cohort, save_model, train
+from screening import (
+    MaxFlagRate,
+    MinSensitivity,
+    load_model,
+    read_cohort,
+    save_model,
+    train,
+)
 from screening.contract.contract import Contract
 from screening.errors import UsageError
 from screening.model_selection.revising import approve, set_threshold
@@ -31,7 +38,9 @@ def folder(tmp_path_factory):
     return place
 
 
-def night_of(folder, model: str, out: str, *words: object, day: int = 1, code: int = 0) -> dict:
+def night_of(
+    folder, model: str, out: str, *words: object, day: int = 1, code: int = 0
+) -> dict:
     known = ["--out", folder / out, "--date", f"2026-03-0{day}", "--strict", *words]
     screen("score", folder / model, folder / "night.csv", *known, code=code)
     return json.loads((folder / out / "run.json").read_text(encoding="utf-8"))
@@ -45,10 +54,14 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     """The head of a page says draft, until it says who approved the model and when."""
     night = night_of(folder, "good", "draft")
     assert not codes(night) & {"not_fit_for_use", "flags_like_chance"}
-    assert "draft, not approved for use" in (folder / "draft" / "report.html").read_text(encoding="utf-8")
+    assert "draft, not approved for use" in (
+        folder / "draft" / "report.html"
+    ).read_text(encoding="utf-8")
     told = as_json("approve", folder / "good", "--by", "Dr. <A> Weber")
     page = render_model(load_model(folder / "good").sealed)
-    assert told["approval"]["by"] == "Dr. <A> Weber" and told["approval"]["date"] in page
+    assert (
+        told["approval"]["by"] == "Dr. <A> Weber" and told["approval"]["date"] in page
+    )
     assert "approved for use by Dr. &lt;A&gt; Weber" in page and "draft" not in page
 
 
@@ -57,29 +70,48 @@ def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):
     screen("approve", folder / "good", "--by", "A. Weber")
     refused = screen("threshold", folder / "good", "--reason", "x", code=2)
     screen("threshold", folder / "good", "--g-mean", "--reason", "balance")
-    screen("approve", folder / "good", "--by", " ", "--ledger", tmp_path / "new.db", code=2)
+    screen(
+        "approve", folder / "good", "--by", " ", "--ledger", tmp_path / "new.db", code=2
+    )
     assert "--max-flag-rate" in refused.stderr
     assert load_model(folder / "good").facts.approval is None
     assert not (tmp_path / "new.db").exists()
 
 
-def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_until_then(folder):
+def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_until_then(
+    folder,
+):
     """The verdict of a model's page reaches nights, exit code and approval."""
     night = night_of(folder, "poor", "before", code=5)
     assert {"not_fit_for_use", "flags_like_chance"} <= codes(night)
-    assert {"not_fit_for_use", "flags_like_chance"} <= codes(load_model(folder / "poor").document)
+    assert {"not_fit_for_use", "flags_like_chance"} <= codes(
+        load_model(folder / "poor").document
+    )
     refused = screen("approve", folder / "poor", "--by", "A. Weber", code=2)
     assert "--reason" in refused.stderr and "not fit for use" in refused.stderr
     screen("approve", folder / "poor", "--by", "A. Weber", "--reason", "for a study")
-    assert not codes(night_of(folder, "poor", "after", code=5)) & {"not_fit_for_use", "flags_like_chance"}
+    assert not codes(night_of(folder, "poor", "after", code=5)) & {
+        "not_fit_for_use",
+        "flags_like_chance",
+    }
 
 
-def test_an_approval_is_an_entry_of_the_trail_and_the_approved_model_goes_on_as_champion(folder):
+def test_an_approval_is_an_entry_of_the_trail_and_the_approved_model_goes_on_as_champion(
+    folder,
+):
     """A series' nights go on with the approved model, and the trail says who approved it."""
     where = ("--ledger", folder / "l.db", "--series", "ward-1")
     night_of(folder, "good", "first", *where)
     screen("approve", folder / "good", "--by", "A. Weber", *where)
-    night_of(folder, "good", "second", *where, "--accept-delivery", "one table for both nights", day=2)
+    night_of(
+        folder,
+        "good",
+        "second",
+        *where,
+        "--accept-delivery",
+        "one table for both nights",
+        day=2,
+    )
     screen("history", "--ledger", folder / "l.db", "--verify")
 
 
@@ -92,14 +124,18 @@ def ward(n: int = 240, seed: int = 3) -> pd.DataFrame:
     ill = rng.random(n) < 0.3
     return pd.DataFrame(
         {
-            "row": [f"r{i:04d}" for i in range(n)], "who": [f"p{i // 2:04d}" for i in range(n)],
-            "crp": rng.normal(1.5 * ill, 1.0).round(3), "age": rng.normal(60, 12, n).round(),
+            "row": [f"r{i:04d}" for i in range(n)],
+            "who": [f"p{i // 2:04d}" for i in range(n)],
+            "crp": rng.normal(1.5 * ill, 1.0).round(3),
+            "age": rng.normal(60, 12, n).round(),
             "sex": rng.choice(["f", "m"], n),
             "day": pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(n), unit="D"),
             "ill": np.where(ill, "yes", "no"),
-            "kind": np.where(ill, rng.choice(["a", "b"], n), rng.choice(["none", "well"], n)),
+            "kind": np.where(
+                ill, rng.choice(["a", "b"], n), rng.choice(["none", "well"], n)
+            ),
         }
-    )  # fmt: skip
+    )
 
 
 # Recipe and other methods; label, group and the values of the condition.
@@ -126,8 +162,12 @@ def trained(case: str, rule: Rule, tmp_path) -> Model:
 
 
 def told(model: Model) -> dict[str, object]:
-    points = [each.replace(chosen_by="", reason=None) for each in model.facts.operating_points]
-    same = model.facts.replace(operating_points=points, arrays_sha256="", validation_sha256="", sha256="")
+    points = [
+        each.replace(chosen_by="", reason=None) for each in model.facts.operating_points
+    ]
+    same = model.facts.replace(
+        operating_points=points, arrays_sha256="", validation_sha256="", sha256=""
+    )
     return same.to_dict()
 
 
@@ -148,7 +188,10 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
     first, of_other = model.facts.validation, other.facts.validation
     reason = Reason("rows_of_one_patient", "Rows repeat age and sex.")
     warned = replace(
-        model, document=model.facts.replace(attention=[*model.facts.attention, reason]).to_dict()
+        model,
+        document=model.facts.replace(
+            attention=[*model.facts.attention, reason]
+        ).to_dict(),
     )
     approved = approve(warned, "X", datetime.date(2026, 3, 1), "trial")
 

@@ -41,18 +41,36 @@ TONIGHT, PAST = "input__files__0__sha256", "model__training__source__files__0__s
 GROUPS = {"groups": [], "groups_flagged": 20}
 TELLING = {
     "too_few_cases": ({POINT + "n_positive": 29}, {POINT + "n_positive": 30}),
-    "not_better_than_chance": ({SUMMARY + "auroc__low": 0.5}, {SUMMARY + "auroc__low": 0.51}),
+    "not_better_than_chance": (
+        {SUMMARY + "auroc__low": 0.5},
+        {SUMMARY + "auroc__low": 0.51},
+    ),
     "intervals_too_wide": ({SENSITIVITY + "low": 0.6}, {SENSITIVITY + "low": 0.7}),
     "flags_everything": ({POINT + "threshold": -1e12}, {POINT + "threshold": -1e3}),
-    "own_cases_not_flagged": ({SENSITIVITY + "value": 0.0}, {SENSITIVITY + "value": 0.01}),
-    "past_review_date": ({COHORT + "review_by": "2025-03-10"}, {COHORT + "review_by": "2025-03-11"}),
-    "rows_refused": ({"counts__refused": 2, "counts__read": 242}, {"counts__refused": 0}),
+    "own_cases_not_flagged": (
+        {SENSITIVITY + "value": 0.0},
+        {SENSITIVITY + "value": 0.01},
+    ),
+    "past_review_date": (
+        {COHORT + "review_by": "2025-03-10"},
+        {COHORT + "review_by": "2025-03-11"},
+    ),
+    "rows_refused": (
+        {"counts__refused": 2, "counts__read": 242},
+        {"counts__refused": 0},
+    ),
     "counts_do_not_add_up": ({"counts__read": 241}, {"counts__read": 240}),
     "over_capacity": ({COHORT + "capacity": 80}, {COHORT + "capacity": 81}),
     "flags_unexpected": ({"counts__flagged": 200}, {"counts__flagged": 80}),
     "no_rows": ({"counts__scored": 0, "counts__read": 0, "counts__flagged": 0}, {}),
-    "trained_on_these_rows": ({TONIGHT: "ab" * 32, PAST: "ab" * 32}, {TONIGHT: "ab" * 32, PAST: "cd" * 32}),
-    "everybody_flagged": (GROUPS | {"unflagged__cases": 0}, GROUPS | {"unflagged__cases": 1}),
+    "trained_on_these_rows": (
+        {TONIGHT: "ab" * 32, PAST: "ab" * 32},
+        {TONIGHT: "ab" * 32, PAST: "cd" * 32},
+    ),
+    "everybody_flagged": (
+        GROUPS | {"unflagged__cases": 0},
+        GROUPS | {"unflagged__cases": 1},
+    ),
     "nobody_flagged": ({"counts__flagged": 0}, {"counts__flagged": 70}),
 }
 
@@ -65,32 +83,57 @@ def test_each_rule_fires_beyond_its_bound_and_not_before(code):
     assert code not in codes(run(**before))
 
 
-WINDOW, OLD = "model__training__window", {"model__training__window": ["2014-01-01", "2015-03-11"]}
+WINDOW, OLD = (
+    "model__training__window",
+    {"model__training__window": ["2014-01-01", "2015-03-11"]},
+)
 SPARES = {POINT + "specificity__low": 0.0, POINT + "specificity__value": 0.0}
-FEW_ROWS = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate__value": 0.1}
+FEW_ROWS = {
+    "counts__scored": 2,
+    "counts__read": 2,
+    "counts__flagged": 0,
+    POINT + "flag_rate__value": 0.1,
+}
 MOST_FLAGGED = {
-    "model__validation__n_rows": 15_000, "counts__scored": 15_000, "counts__read": 15_000,
+    "model__validation__n_rows": 15_000,
+    "counts__scored": 15_000,
+    "counts__read": 15_000,
     POINT + "flag_rate__value": 0.95,
-}  # fmt: skip
-NO_STATES = dict.fromkeys(("counts__new", "counts__pending", "counts__ruled_out", "counts__known"), 0)
+}
+NO_STATES = dict.fromkeys(
+    ("counts__new", "counts__pending", "counts__ruled_out", "counts__known"), 0
+)
 NUMBERED = {"attention": [{"code": "ids_are_row_numbers", "words": "w"}]}
 MANY, IN_2025 = {"counts__flagged": 200}, {"trained": datetime.datetime(2025, 3, 1)}
 # A reason, what is changed in a night's document, what its ledger or model knows, and whether it is given.
 GIVEN = [
-    ("quiet_nights", {}, {"quiet": 3}, True), ("quiet_nights", {}, {"quiet": 2}, False),
-    ("quiet_nights", FEW_ROWS, {"quiet": 5}, False), ("quiet_nights", FEW_ROWS, {"quiet": 60}, True),
+    ("quiet_nights", {}, {"quiet": 3}, True),
+    ("quiet_nights", {}, {"quiet": 2}, False),
+    ("quiet_nights", FEW_ROWS, {"quiet": 5}, False),
+    ("quiet_nights", FEW_ROWS, {"quiet": 60}, True),
     ("counts_do_not_add_up", NO_STATES | {"counts__cases": 3}, {}, True),
     ("counts_do_not_add_up", NO_STATES | {"counts__cases": 0}, {}, False),
-    ("not_recognisable", {}, {"recognisable": False}, True), ("not_recognisable", {}, {}, False),
+    ("not_recognisable", {}, {"recognisable": False}, True),
+    ("not_recognisable", {}, {}, False),
     ("not_recognisable", NUMBERED, {"recognisable": False}, False),  # said once
     ("flags_everything", SPARES | {POINT + "specificity__high": 0.04}, {}, True),
     ("flags_everything", SPARES | {POINT + "specificity__high": 0.06}, {}, False),
     # Two years after its last patient a model is old, whenever it was trained, but for a date of review.
     ("past_review_date", {WINDOW: ["2014-01-01", "2023-03-12"]}, IN_2025, False),
     ("past_review_date", {WINDOW: ["2014-01-01", "2023-03-09"]}, IN_2025, True),
-    ("past_review_date", {WINDOW: None}, {"trained": datetime.datetime(2024, 3, 11)}, False),
+    (
+        "past_review_date",
+        {WINDOW: None},
+        {"trained": datetime.datetime(2024, 3, 11)},
+        False,
+    ),
     ("past_review_date", OLD, {}, True),
-    ("past_review_date", {WINDOW: None}, {"trained": datetime.datetime(2015, 3, 11)}, True),
+    (
+        "past_review_date",
+        {WINDOW: None},
+        {"trained": datetime.datetime(2015, 3, 11)},
+        True,
+    ),
     ("past_review_date", OLD | {COHORT + "review_by": "2026-01-01"}, {}, False),
     # No number of flags is expected of rows in groups; the mean of many machines may flag somewhat more.
     ("flags_unexpected", MANY, {}, True),
@@ -99,7 +142,7 @@ GIVEN = [
     ("flags_unexpected", MOST_FLAGGED | {"counts__flagged": 14_640}, {}, False),
     ("flags_unexpected", MOST_FLAGGED | {"counts__flagged": 14_800}, {}, True),
     ("flags_unexpected", MOST_FLAGGED | {"counts__flagged": 14_100}, {}, True),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("code", "changes", "known", "given"), GIVEN)
@@ -108,7 +151,12 @@ def test_reason_is_given_where_it_should(code, changes, known, given):
 
 
 def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
-    leak = {"code": "ranks_alone", "column": "crp", "figure": 0.999, "said": "crp: alone it ranks"}
+    leak = {
+        "code": "ranks_alone",
+        "column": "crp",
+        "figure": 0.999,
+        "said": "crp: alone it ranks",
+    }
     night = run(model__training__leaks=[leak])
     (reason,) = of_model(RunDocument.from_dict(night).model)
     assert (reason.code, reason.column, reason.figure) == ("leak", "crp", 0.999)
@@ -118,14 +166,24 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
 def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
     low, high = flags_expected(RunDocument.from_dict(run()).model, 240)
     for flagged, bound in ((low - 1, low), (high + 1, high)):
-        (reason,) = (each for each in of_run(run(counts__flagged=flagged)) if each.code == "flags_unexpected")
+        (reason,) = (
+            each
+            for each in of_run(run(counts__flagged=flagged))
+            if each.code == "flags_unexpected"
+        )
         assert reason.threshold == bound
     for flagged in (low, high):
         assert "flags_unexpected" not in codes(run(counts__flagged=flagged))
 
 
-@given(rate=st.floats(0.001, 0.999), scored=st.integers(0, 100_000), known=st.integers(1, 10_000))
-def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, scored, known):
+@given(
+    rate=st.floats(0.001, 0.999),
+    scored=st.integers(0, 100_000),
+    known=st.integers(1, 10_000),
+)
+def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(
+    rate, scored, known
+):
     model = RunDocument.from_dict(run()).model
     (point,) = model.operating_points
     model = model.replace(
@@ -140,10 +198,15 @@ def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, s
 @pytest.mark.parametrize("rate", [0.02, 0.1, 0.3])
 def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, rate):
     rows = {"counts__scored": scored, "counts__read": scored, COHORT + "capacity": None}
-    night, alarms = RunDocument.from_dict(run(**rows, **{POINT + "flag_rate__value": rate})), 0.0
+    night, alarms = (
+        RunDocument.from_dict(run(**rows, **{POINT + "flag_rate__value": rate})),
+        0.0,
+    )
     for flagged in range(scored + 1):
         counts = night.counts.replace(flagged=flagged)
-        alarms += bool(reasons_of(night.replace(counts=counts))) * binom.pmf(flagged, scored, rate)
+        alarms += bool(reasons_of(night.replace(counts=counts))) * binom.pmf(
+            flagged, scored, rate
+        )
     assert alarms < 0.01
 
 
@@ -169,27 +232,58 @@ def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
 @settings(max_examples=25, deadline=None)
 @given(
     st.sets(st.sampled_from(sorted(TELLING))),
-    st.lists(st.text("αz é<&\u202e", min_size=1).map(lambda text: Reason("values", f"crp {text}."))),
+    st.lists(
+        st.text("αz é<&\u202e", min_size=1).map(
+            lambda text: Reason("values", f"crp {text}.")
+        )
+    ),
     st.integers(0, 5),
 )
 def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, quiet):
-    night = run(**{place: value for code in sorted(wrong) for place, value in TELLING[code][0].items()})
+    night = run(
+        **{
+            place: value
+            for code in sorted(wrong)
+            for place, value in TELLING[code][0].items()
+        }
+    )
     night["attention"] = [vars(reason) for reason in gates]
     reasons = [vars(reason) for reason in of_run(night, quiet=quiet)]
     told = told_on(render_run(night | {"attention": reasons}))
-    assert [fmt.text(each).split() for each in said(reasons)] == [each.split() for each in told]
+    assert [fmt.text(each).split() for each in said(reasons)] == [
+        each.split() for each in told
+    ]
 
 
-@pytest.mark.parametrize(("model", "table", "year"), [
-    ("good", "night.csv", 2015), ("good", "annex.csv", 2026), ("good", "night.csv", 2026),
-    ("mute", "night.csv", 2015), ("tissue", "voxels.parquet", 2026),
-])  # fmt: skip
-def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, model, table, year):
+@pytest.mark.parametrize(
+    ("model", "table", "year"),
+    [
+        ("good", "night.csv", 2015),
+        ("good", "annex.csv", 2026),
+        ("good", "night.csv", 2026),
+        ("mute", "night.csv", 2015),
+        ("tissue", "voxels.parquet", 2026),
+    ],
+)
+def test_page_run_json_answer_ledger_and_status_say_the_same(
+    judged, tmp_path, model, table, year
+):
     book, out, copy = tmp_path / "book.db", tmp_path / "run", tmp_path / "model"
     shutil.copytree(judged / model, copy)
     written_at = datetime.datetime(year, 3, 11).timestamp()
     os.utime(copy / "arrays.npz", (written_at, written_at))
-    night = ("score", copy, judged / table, "--out", out, "--ledger", book, "--date", "2026-03-30", "--json")
+    night = (
+        "score",
+        copy,
+        judged / table,
+        "--out",
+        out,
+        "--ledger",
+        book,
+        "--date",
+        "2026-03-30",
+        "--json",
+    )
     answer = screen(*night)
     kept = json.loads((out / "run.json").read_text(encoding="utf-8"))["attention"]
     page = (out / "report.html").read_text(encoding="utf-8")
@@ -211,12 +305,25 @@ def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, m
 
 @pytest.mark.parametrize("name", ["good", "blind", "mute", "tissue"])
 def test_the_page_of_a_model_says_what_its_document_says(judged, name):
-    kept = json.loads((judged / name / "model.json").read_text(encoding="utf-8"))["attention"]
-    assert told_on((judged / name / "report.html").read_text(encoding="utf-8")) == said(kept)
+    kept = json.loads((judged / name / "model.json").read_text(encoding="utf-8"))[
+        "attention"
+    ]
+    assert told_on((judged / name / "report.html").read_text(encoding="utf-8")) == said(
+        kept
+    )
 
 
-def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(judged, tmp_path):
-    words = ("score", judged / "good", judged / "annex.csv", "--out", tmp_path / "run", "--json")
+def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(
+    judged, tmp_path
+):
+    words = (
+        "score",
+        judged / "good",
+        judged / "annex.csv",
+        "--out",
+        tmp_path / "run",
+        "--json",
+    )
     answer = screen(*words, "--strict", code=5)
     names = {"flagged.csv", "report.html", "run.json", "scores.parquet"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names
@@ -229,19 +336,42 @@ def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(ju
 def test_three_nights_in_a_row_without_a_flag_are_said_on_the_third(judged, tmp_path):
     said = []
     for day in ("01", "02", "03", "03"):
-        words = ("score", judged / "mute", judged / "night.csv", "--ledger", tmp_path / "book.db", "--json")
+        words = (
+            "score",
+            judged / "mute",
+            judged / "night.csv",
+            "--ledger",
+            tmp_path / "book.db",
+            "--json",
+        )
         out = tmp_path / f"run-{len(said)}"
         words += ("--accept-delivery", "the same table again")
-        answer = screen(*words, "--date", f"2026-03-{day}", "--out", out, "--strict", code=5)
-        said.append("quiet_nights" in {reason["code"] for reason in json.loads(answer.stdout)["attention"]})
+        answer = screen(
+            *words, "--date", f"2026-03-{day}", "--out", out, "--strict", code=5
+        )
+        said.append(
+            "quiet_nights"
+            in {reason["code"] for reason in json.loads(answer.stdout)["attention"]}
+        )
     assert said == [False, False, True, True]
 
 
 def test_another_threshold_makes_a_model_no_younger(judged, tmp_path):
-    old, past = shutil.copytree(judged / "good", tmp_path / "old"), datetime.datetime(2016, 3, 1).timestamp()
+    old, past = (
+        shutil.copytree(judged / "good", tmp_path / "old"),
+        datetime.datetime(2016, 3, 1).timestamp(),
+    )
     os.utime(old / "arrays.npz", (past, past))
     screen("threshold", old, "--max-flag-rate", 0.2, "--reason", "fewer")
-    night = ("score", old, judged / "night.csv", "--out", tmp_path / "r", "--date", "2026-03-01")
+    night = (
+        "score",
+        old,
+        judged / "night.csv",
+        "--out",
+        tmp_path / "r",
+        "--date",
+        "2026-03-01",
+    )
     (reason,) = as_json(*night)["attention"]
     assert reason["code"] == "past_review_date"
     assert reason["figure"] == pytest.approx(10, abs=0.01)

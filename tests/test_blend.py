@@ -29,30 +29,47 @@ def blend(*members):
 
 @pytest.fixture(scope="module")
 def model(cohort, trained):
-    return trained(cohort, blend("svm_weighted", "logistic", "one_class_conformal"), search=3)
+    return trained(
+        cohort, blend("svm_weighted", "logistic", "one_class_conformal"), search=3
+    )
 
 
 def test_the_score_is_the_weighted_mean_of_its_members(model, cohort):
     encoded = model.encoder.transform(cohort)
     log_odds = model.ensemble.by_member(encoded)[:, :, 0]
-    weights = [member["classes"][model.watched[0]]["weight"] for member in model.document["blend"]]
+    weights = [
+        member["classes"][model.watched[0]]["weight"]
+        for member in model.document["blend"]
+    ]
     assert log_odds.shape == (cohort.n_rows, 3)
     assert np.allclose(model.decisions(encoded)[:, 0], log_odds @ weights)
     assert sum(weights) == pytest.approx(1)
 
 
-def test_held_out_rows_are_weighted_by_average_precision_and_put_on_log_odds(cohort, trained):
-    alone = {name: trained(cohort, name, search=3, repeats=1) for name in ("svm_weighted", "logistic")}
+def test_held_out_rows_are_weighted_by_average_precision_and_put_on_log_odds(
+    cohort, trained
+):
+    alone = {
+        name: trained(cohort, name, search=3, repeats=1)
+        for name in ("svm_weighted", "logistic")
+    }
     both = trained(cohort, blend(*alone), search=3, repeats=1)
     ids = sorted(cohort.id)
-    columns = [each.validation.set_index("id")["score"][ids].to_numpy() for each in alone.values()]
+    columns = [
+        each.validation.set_index("id")["score"][ids].to_numpy()
+        for each in alone.values()
+    ]
     ill = (both.validation.set_index("id")["label"][ids] == both.watched[0]).to_numpy()
     standardised = [(own - own.mean()) / own.std() for own in columns]
-    weights = np.exp(5 * np.array([average_precision_score(ill, own) for own in columns]))
+    weights = np.exp(
+        5 * np.array([average_precision_score(ill, own) for own in columns])
+    )
     mean = np.average(standardised, axis=0, weights=weights)[:, None]
 
     expected = LogisticRegression(C=1e6).fit(mean, ill).decision_function(mean)
-    assert np.allclose(both.validation.set_index("id")["score"][ids], expected, rtol=1e-2, atol=1e-2)
+    assert np.allclose(
+        both.validation.set_index("id")["score"][ids], expected, rtol=1e-2, atol=1e-2
+    )
 
 
 def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
@@ -69,10 +86,14 @@ def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
     assert first == pytest.approx(second)
     assert first > 0
     np.testing.assert_allclose(blind.by_member(decisions), standardised, atol=1e-9)
-    np.testing.assert_allclose(blind.pooled(decisions), standardised.mean(axis=1), atol=1e-9)
+    np.testing.assert_allclose(
+        blind.pooled(decisions), standardised.mean(axis=1), atol=1e-9
+    )
 
 
-def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(cohort, monkeypatch):
+def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(
+    cohort, monkeypatch
+):
     real = held_out.hold_out
 
     def failing(sample, recipe, *given, **named):
@@ -99,10 +120,18 @@ def test_with_very_few_positives_the_one_class_machines_carry_it():
 
 
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
-    flagged = np.flatnonzero(model.scores(model.encoder.transform(cohort))[:, 0] >= model.thresholds[0])[:5]
+    flagged = np.flatnonzero(
+        model.scores(model.encoder.transform(cohort))[:, 0] >= model.thresholds[0]
+    )[:5]
     rows = cohort.take(flagged)
-    votes = [case.votes for case in explained(model, rows, score_batch(model, rows).rows)]
-    assert {name for each in votes for name in each} == {"svm_weighted", "logistic", "one_class_conformal"}
+    votes = [
+        case.votes for case in explained(model, rows, score_batch(model, rows).rows)
+    ]
+    assert {name for each in votes for name in each} == {
+        "svm_weighted",
+        "logistic",
+        "one_class_conformal",
+    }
     assert all(sum(each.values()) >= 1 for each in votes)
 
 
@@ -113,24 +142,38 @@ def test_the_blend_is_a_scikit_learn_estimator_and_scales_by_itself():
     x = rng.normal(size=(120, 3)) + y[:, None]
     moved = x * np.array([2.0**12, 1.0, 2.0**-9])
     results = check_estimator(estimator, on_fail=None, on_skip=None)
-    plain, scaled = (clone(estimator).fit(each, y).decision_function(each) for each in (x, moved))
+    plain, scaled = (
+        clone(estimator).fit(each, y).decision_function(each) for each in (x, moved)
+    )
 
     assert [one["check_name"] for one in results if one["status"] == "failed"] == []
     np.testing.assert_allclose(scaled, plain)
 
 
 @pytest.mark.parametrize(
-    ("params", "rows"), [({}, 30), ({"n_landmarks": 40}, 40), ({"approximation": "none"}, None)]
+    ("params", "rows"),
+    [({}, 30), ({"n_landmarks": 40}, 40), ({"approximation": "none"}, None)],
 )
 def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_otherwise(
     cohort, monkeypatch, params, rows
 ):
     monkeypatch.setattr(held_out, "MANY_ROWS", 50)
     monkeypatch.setattr(held_out, "SPANNING", 30)
-    model = train(cohort, blend("svm_weighted", "logistic"), search=1, repeats=1, params=params, beside=())
-    notes = [note for note in model.document["training"]["notes"] if "in the span of" in note]
+    model = train(
+        cohort,
+        blend("svm_weighted", "logistic"),
+        search=1,
+        repeats=1,
+        params=params,
+        beside=(),
+    )
+    notes = [
+        note for note in model.document["training"]["notes"] if "in the span of" in note
+    ]
     sizes = {len(machine.support_) for machine in model.ensemble.members[0].machines}
-    assert [f"in the span of {rows} rows" in note for note in notes] == [True] * (rows is not None)
+    assert [f"in the span of {rows} rows" in note for note in notes] == [True] * (
+        rows is not None
+    )
     assert sizes == {rows} or (rows is None and min(sizes) > 40)
 
 
@@ -138,7 +181,9 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
     monkeypatch.setattr(held_out, "MANY_ROWS", 100)
     monkeypatch.setattr(Logistic, "most_rows", 60)
     learned, fit = [], Logistic.fit
-    monkeypatch.setattr(Logistic, "fit", lambda own, x, y: learned.append(len(x)) or fit(own, x, y))
+    monkeypatch.setattr(
+        Logistic, "fit", lambda own, x, y: learned.append(len(x)) or fit(own, x, y)
+    )
     past = patients(300).assign(ward=np.resize([*"ABCDE"], 300))
     cohort = read_cohort(past, label="ill", id="patient", need_label=True)
 
@@ -169,10 +214,14 @@ def test_of_many_rows_a_member_by_chance_is_not_kept_and_not_fitted_again_to_sta
 ):
     monkeypatch.setattr(held_out, "MANY_ROWS", 100)
     fits, steps, fit = [], [], Logistic.fit
-    monkeypatch.setattr(Logistic, "fit", lambda own, x, y: fits.append(1) or fit(own, x, y))
+    monkeypatch.setattr(
+        Logistic, "fit", lambda own, x, y: fits.append(1) or fit(own, x, y)
+    )
     settings = {"search": 1, "repeats": 1, "beside": ["logistic", "svm"]}
     own = blend("logistic", "histogram_boosting")
-    document = train(cohort, own, **settings, progress=lambda *step: steps.append(step)).document
+    document = train(
+        cohort, own, **settings, progress=lambda *step: steps.append(step)
+    ).document
 
     assert [member["recipe"] for member in document["blend"]] == ["histogram_boosting"]
     notes = document["training"]["notes"]
@@ -184,12 +233,16 @@ def test_of_many_rows_a_member_by_chance_is_not_kept_and_not_fitted_again_to_sta
 
 
 def test_only_members_that_surely_add_to_the_auroc_carry_the_ranking(cohort, noise):
-    model = train(cohort, blend("logistic", "histogram_boosting"), search=1, repeats=1, beside=())
+    model = train(
+        cohort, blend("logistic", "histogram_boosting"), search=1, repeats=1, beside=()
+    )
     label, rows = model.watched[0], model.validation
     logistic, boosting = (member.classes[label] for member in model.facts.blend)
     without = roc_auc_score(rows["label"] == label, rows["score"]) - logistic.gain.value
 
-    assert [member.recipe for member in model.facts.carrying(label)] == ["histogram_boosting"]
+    assert [member.recipe for member in model.facts.carrying(label)] == [
+        "histogram_boosting"
+    ]
     assert boosting.gain.low > 0 > logistic.gain.low
     assert without == pytest.approx(boosting.auroc)
     page = render_model(model.document)
@@ -200,7 +253,11 @@ def test_of_many_cases_the_weights_are_those_of_the_best_mean():
     rng = np.random.default_rng(3)
     ill = rng.random(10_000) < 0.4
     told = ill + rng.normal(size=10_000)
-    decisions = np.stack([told, told + rng.normal(0, 2, 10_000), rng.normal(size=10_000)], axis=1)[..., None]
-    many, few = (Pooling.of(decisions[:n], ill[:n, None]).weights[:, 0] for n in (10_000, 4_000))
+    decisions = np.stack(
+        [told, told + rng.normal(0, 2, 10_000), rng.normal(size=10_000)], axis=1
+    )[..., None]
+    many, few = (
+        Pooling.of(decisions[:n], ill[:n, None]).weights[:, 0] for n in (10_000, 4_000)
+    )
     assert many[0] > 0.95 and (many > 0).all()
     assert few.max() < 0.6

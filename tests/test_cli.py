@@ -23,7 +23,18 @@ from screening.store.publishing import hold
 ROOT = Path(__file__).parents[1]
 SAMPLES = Path(str(files("screening.sample_cohorts")))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-QUICK = ["--recipe", "svm", "--search", "1", "--folds", "2", "--jobs", "1", "--beside", "none"]
+QUICK = [
+    "--recipe",
+    "svm",
+    "--search",
+    "1",
+    "--folds",
+    "2",
+    "--jobs",
+    "1",
+    "--beside",
+    "none",
+]
 
 
 def head(source: Path, target: Path, rows: int) -> None:
@@ -45,7 +56,14 @@ def desk(tmp_path_factory):
 
 
 def trained(desk, out, *more, code=0):
-    words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, *more]
+    words = [
+        "train",
+        desk / "past.csv",
+        "--contract",
+        desk / "cohort.toml",
+        *QUICK,
+        *more,
+    ]
     return screen(*words, "--out", out, code=code)
 
 
@@ -54,14 +72,30 @@ def model(desk):
     """Its training ends with its figures, the verdict and the place of the page."""
     answer = trained(desk, desk / "model").stdout
     names = [line.split("  ")[0] for line in answer.splitlines() if line[0] != " "]
-    assert names[-7:] == ["threshold", "AUROC", "sensitivity", "specificity", "PPV", "fit for use?", "report"]
+    assert names[-7:] == [
+        "threshold",
+        "AUROC",
+        "sensitivity",
+        "specificity",
+        "PPV",
+        "fit for use?",
+        "report",
+    ]
     assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 4
     return desk / "model"
 
 
 @pytest.fixture(scope="module")
 def run(desk, model):
-    screen("score", model, desk / "tonight.csv", "--out", desk / "run", "--date", "2026-03-01")
+    screen(
+        "score",
+        model,
+        desk / "tonight.csv",
+        "--out",
+        desk / "run",
+        "--date",
+        "2026-03-01",
+    )
     return desk / "run"
 
 
@@ -86,7 +120,9 @@ def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
     assert names["run"].document["counts"]["scored"] == 60
 
 
-def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, run, tmp_path):
+def test_the_same_training_and_the_same_night_give_the_same_bytes(
+    desk, model, run, tmp_path
+):
     """Wherever they lie, as long as model and run lie alike: the page links from the one to the other."""
     again, night = tmp_path / "model", tmp_path / "run"
     trained(desk, again)
@@ -103,23 +139,37 @@ def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, r
     command = json.loads((model / "model.json").read_bytes())["training"]["command"]
     assert " train past.csv --recipe svm" in command
     assert "'" not in command.partition("past.csv")[0]
-    assert str(desk) not in command and "--out" not in command and "--jobs" not in command
+    assert (
+        str(desk) not in command and "--out" not in command and "--jobs" not in command
+    )
 
 
-@pytest.mark.parametrize(("words", "told"), [
-    (["--recipe", "nope"], "svm_weighted"), (["--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
-    (["--min-sensitivity", "90"], "must be above 0 and at most 1, got 90; did you mean 0.9?"),
-    (["--param", "C"], "name=value"), (["--param", "kappa=1"], "'kappa'"),
-    (["--positive", "perhaps"], "perhaps"),
-])  # fmt: skip
-def test_a_command_that_makes_no_sense_exits_2_and_says_what_would(desk, tmp_path, words, told):
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--recipe", "nope"], "svm_weighted"),
+        (["--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
+        (
+            ["--min-sensitivity", "90"],
+            "must be above 0 and at most 1, got 90; did you mean 0.9?",
+        ),
+        (["--param", "C"], "name=value"),
+        (["--param", "kappa=1"], "'kappa'"),
+        (["--positive", "perhaps"], "perhaps"),
+    ],
+)
+def test_a_command_that_makes_no_sense_exits_2_and_says_what_would(
+    desk, tmp_path, words, told
+):
     result = trained(desk, tmp_path / "m", *words, code=2)
     assert told in result.stderr
     assert result.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broken_contract_exits_3_with_all_violations_and_no_value(desk, model, tmp_path):
+def test_a_broken_contract_exits_3_with_all_violations_and_no_value(
+    desk, model, tmp_path
+):
     lines = (desk / "tonight.csv").read_text(encoding="utf-8").splitlines()
     names = lines[0].split(",")
     for row, column in ((3, "age"), (5, "crp")):
@@ -127,8 +177,12 @@ def test_a_broken_contract_exits_3_with_all_violations_and_no_value(desk, model,
         cells[names.index(column)] = "SECRET77"
         lines[row] = ",".join(cells)
     (tmp_path / "tonight.csv").write_text("\n".join(lines), encoding="utf-8")
-    scored = screen("score", model, tmp_path / "tonight.csv", "--out", tmp_path / "r", code=3)
-    checked = screen("check", tmp_path / "tonight.csv", "--model", model, "--json", code=3)
+    scored = screen(
+        "score", model, tmp_path / "tonight.csv", "--out", tmp_path / "r", code=3
+    )
+    checked = screen(
+        "check", tmp_path / "tonight.csv", "--model", model, "--json", code=3
+    )
 
     assert not (tmp_path / "r").exists()
     assert len(json.loads(checked.stdout)["violations"]) == 2
@@ -139,7 +193,10 @@ def test_a_broken_contract_exits_3_with_all_violations_and_no_value(desk, model,
 
 def test_key_given_twice_named(desk, tmp_path):
     """A contract with a key given twice is TOML all the same: what is said is the key."""
-    twice, contract = tmp_path / "twice.toml", (desk / "cohort.toml").read_text(encoding="utf-8")
+    twice, contract = (
+        tmp_path / "twice.toml",
+        (desk / "cohort.toml").read_text(encoding="utf-8"),
+    )
     twice.write_text(contract + "[features.age]\n", encoding="utf-8")
     result = screen("check", desk / "past.csv", "--contract", twice, code=3)
     screen("init", desk / "past.csv", "--out", desk / "cohort.toml", code=2)
@@ -157,7 +214,9 @@ def test_a_model_that_cannot_be_used_is_refused(desk, model, tmp_path, monkeypat
     for words in (["score", tmp_path, *night], ["report", tmp_path]):
         assert "damaged" in screen(*words, code=4).stderr
 
-    assert screen("score", f"{model}s", *night, code=2).stderr.endswith("did you mean 'model'?\n")
+    assert screen("score", f"{model}s", *night, code=2).stderr.endswith(
+        "did you mean 'model'?\n"
+    )
     with hold(tmp_path / "r"):
         screen("score", model, *night, code=75)
     # The shell completes recipes, models and series.
@@ -166,22 +225,34 @@ def test_a_model_that_cannot_be_used_is_refused(desk, model, tmp_path, monkeypat
     assert options.series_like("") == []
 
 
-@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (ZeroDivisionError, 1)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(KeyboardInterrupt, 130), (ZeroDivisionError, 1)]
+)
 def test_an_interrupted_training_exits_130_and_a_bug_1_with_its_traceback(
     desk, tmp_path, monkeypatch, error, code
 ):
     """Neither leaves anything."""
-    monkeypatch.setattr("screening.model_selection.train.train", Mock(side_effect=error))
+    monkeypatch.setattr(
+        "screening.model_selection.train.train", Mock(side_effect=error)
+    )
     result = trained(desk, tmp_path / "deep" / "m", code=code)
     assert list(tmp_path.iterdir()) == []
     assert isinstance(result.exception, (SystemExit, ZeroDivisionError))
 
 
-def test_a_table_without_a_contract_is_trained_on_as_init_reads_it_and_says_the_same(desk, tmp_path):
-    init = screen("init", desk / "past.csv", "--yes", "--json", "--out", tmp_path / "c.toml")
-    trained = screen("train", desk / "past.csv", *QUICK, "--json", "--out", tmp_path / "model")
+def test_a_table_without_a_contract_is_trained_on_as_init_reads_it_and_says_the_same(
+    desk, tmp_path
+):
+    init = screen(
+        "init", desk / "past.csv", "--yes", "--json", "--out", tmp_path / "c.toml"
+    )
+    trained = screen(
+        "train", desk / "past.csv", *QUICK, "--json", "--out", tmp_path / "model"
+    )
     said, notes = json.loads(init.stdout), json.loads(trained.stdout)["notes"]
-    assert {*said["notes"], *(f"dropped, {words}" for words in said["dropped"])} <= {*notes}
+    assert {*said["notes"], *(f"dropped, {words}" for words in said["dropped"])} <= {
+        *notes
+    }
     contract = json.loads((tmp_path / "model" / "model.json").read_bytes())["contract"]
     assert contract == Contract.load(tmp_path / "c.toml").to_dict()
 
@@ -190,7 +261,15 @@ def test_a_table_without_a_contract_is_trained_on_as_init_reads_it_and_says_the_
 def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
     """Outcome, case, patient, row id, date and reviews a night; a wrong answer is asked again."""
     mine, theirs = os.openpty()
-    words = [sys.executable, "-m", "screening", "init", desk / "past.csv", "--out", tmp_path / "c.toml"]
+    words = [
+        sys.executable,
+        "-m",
+        "screening",
+        "init",
+        desk / "past.csv",
+        "--out",
+        tmp_path / "c.toml",
+    ]
     with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs):
         os.close(theirs)
         os.write(mine, b"\nno\nnone\npatient\npatient_id\n\n40\n")
@@ -201,17 +280,36 @@ def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
     os.close(mine)
 
     asked = said.decode()
-    for question in ("Outcome", "case (no, yes) [yes]", "Patient", "Row id", "[admission_date]", "Reviews"):
+    for question in (
+        "Outcome",
+        "case (no, yes) [yes]",
+        "Patient",
+        "Row id",
+        "[admission_date]",
+        "Reviews",
+    ):
         assert question in asked
     assert "there is no 'patient'" in asked
     contract = Contract.load(tmp_path / "c.toml")
-    assert (contract.label, contract.positive, contract.group) == ("infected", ["no"], None)
-    assert (contract.id, contract.time, contract.capacity) == ("patient_id", "admission_date", 40)
+    assert (contract.label, contract.positive, contract.group) == (
+        "infected",
+        ["no"],
+        None,
+    )
+    assert (contract.id, contract.time, contract.capacity) == (
+        "patient_id",
+        "admission_date",
+        40,
+    )
 
 
-def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(desk, model, run, tmp_path):
+def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(
+    desk, model, run, tmp_path
+):
     """Features, recipe and TRIPOD+AI record are there, at their anchors, as seen from the run directory."""
-    links = re.findall(r'<a href="([^"#]+)#(\w+)"', (run / "report.html").read_text(encoding="utf-8"))
+    links = re.findall(
+        r'<a href="([^"#]+)#(\w+)"', (run / "report.html").read_text(encoding="utf-8")
+    )
 
     assert {anchor for _, anchor in links} == {"features", "recipe", "tripod"}
     for place, anchor in links:
@@ -261,10 +359,13 @@ def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("C=10", 10), ("C=1e-3", 0.001), ("class_weight=balanced", "balanced"), ("normalise=true", True),
+        ("C=10", 10),
+        ("C=1e-3", 0.001),
+        ("class_weight=balanced", "balanced"),
+        ("normalise=true", True),
         ("g=a=b", "a=b"),
     ],
-)  # fmt: skip
+)
 def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
     """And a size is read with its unit."""
     (read,) = options.parameters_from([text]).values()
@@ -273,12 +374,19 @@ def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value)
     assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
 
 
-@pytest.mark.parametrize(("words", "told"), [
-    (["tarin", "past.csv"], "'tarin'. Did you mean 'train'?"), (["train"], "missing argument 'COHORT'"),
-    (["train", "past.csv", "--recpie", "svm"], "no option --recpie; did you mean '--recipe'?"),
-    (["train", "past.csv", "--out", "m", "--folds", "x"], "'--folds'"),
-    (["recipes", "svm_weigthed"], "did you mean 'svm_weighted'?"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["tarin", "past.csv"], "'tarin'. Did you mean 'train'?"),
+        (["train"], "missing argument 'COHORT'"),
+        (
+            ["train", "past.csv", "--recpie", "svm"],
+            "no option --recpie; did you mean '--recipe'?",
+        ),
+        (["train", "past.csv", "--out", "m", "--folds", "x"], "'--folds'"),
+        (["recipes", "svm_weigthed"], "did you mean 'svm_weighted'?"),
+    ],
+)
 def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
     plain, asked = screen(*words, code=2), screen(*words, "--json", code=2)
 
@@ -293,18 +401,31 @@ def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
 
 @pytest.mark.parametrize(
     ("option", "name", "told"),
-    [("--label", "ll", "'ill'"), ("--id", "Patient", "'patient'"), ("--drop", "warrd", "'ward'")],
+    [
+        ("--label", "ll", "'ill'"),
+        ("--id", "Patient", "'patient'"),
+        ("--drop", "warrd", "'ward'"),
+    ],
 )
-def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(table, tmp_path, option, name, told):
-    answer = screen("train", table, option, name, *LOGISTIC, "--out", tmp_path / "m", code=3)
-    assert f"missing column '{name}'" in answer.stderr and f"; did you mean {told}?" in answer.stderr
+def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(
+    table, tmp_path, option, name, told
+):
+    answer = screen(
+        "train", table, option, name, *LOGISTIC, "--out", tmp_path / "m", code=3
+    )
+    assert (
+        f"missing column '{name}'" in answer.stderr
+        and f"; did you mean {told}?" in answer.stderr
+    )
 
 
 def trained_on(past, out, *more, code=0):
     return screen("train", past, *WHO, *LOGISTIC, *more, "--out", out, code=code)
 
 
-def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(table, tmp_path):
+def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(
+    table, tmp_path
+):
     """The same training may replace its own model, byte for byte; a damaged one is not swept away."""
     out, other = tmp_path / "model", patients(seed=1)
     other["cold"] = np.where(other["fever"] < 37, "yes", "no")
@@ -316,7 +437,10 @@ def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(ta
     recipe = trained_on(table, out, "--recipe", "svm", code=2)
     cohort = trained_on(other, out, "--label", "cold", code=2)
 
-    assert "holds a model of another recipe; give another --out, or --force" in recipe.stderr
+    assert (
+        "holds a model of another recipe; give another --out, or --force"
+        in recipe.stderr
+    )
     assert "another cohort and label" in cohort.stderr
     assert (out / "model.json").read_bytes() == before
     trained_on(other, out, "--force")

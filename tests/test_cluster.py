@@ -37,7 +37,9 @@ def night(tmp_path):
 
 def by(workers, monkeypatch, model, night, out, **more):
     monkeypatch.setattr(scoring, "opened", workers.opened)
-    return score(model, night, out, date=NIGHT, batch_rows=16, cluster="local:2", **more)
+    return score(
+        model, night, out, date=NIGHT, batch_rows=16, cluster="local:2", **more
+    )
 
 
 def alone(model, night, out, **more):
@@ -47,13 +49,19 @@ def alone(model, night, out, **more):
 @pytest.fixture(scope="module")
 def expected(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
-    return content(alone(model, written(patients(90, seed=7), folder / "night.csv"), folder / "run"))
+    return content(
+        alone(
+            model, written(patients(90, seed=7), folder / "night.csv"), folder / "run"
+        )
+    )
 
 
 def content(run):
-    return {path.name: path.read_bytes() for path in run.directory.iterdir() if path.name != "run.json"} | {
-        "counts": run.document["counts"]
-    }
+    return {
+        path.name: path.read_bytes()
+        for path in run.directory.iterdir()
+        if path.name != "run.json"
+    } | {"counts": run.document["counts"]}
 
 
 def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
@@ -65,15 +73,28 @@ def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
     run = by(workers, monkeypatch, model, night, tmp_path / "by")
     other = by(InThisProcess(), monkeypatch, in_memory, frame, tmp_path / "memory")
     with pytest.raises(CohortError):
-        by(InThisProcess(), monkeypatch, model, frame.assign(fever="warm"), tmp_path / "broken")
+        by(
+            InThisProcess(),
+            monkeypatch,
+            model,
+            frame.assign(fever="warm"),
+            tmp_path / "broken",
+        )
 
     assert content(run) == expected
     assert content(other) == content(alone(in_memory, frame, tmp_path / "alone"))
     assert len(workers.pieces) == 6
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "by", "memory", "night.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "alone",
+        "by",
+        "memory",
+        "night.csv",
+    ]
 
 
-def test_a_killed_run_goes_on_from_its_finished_batches(model, night, expected, monkeypatch, tmp_path):
+def test_a_killed_run_goes_on_from_its_finished_batches(
+    model, night, expected, monkeypatch, tmp_path
+):
     again = InThisProcess()
     with pytest.raises(Stopped):
         by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
@@ -100,27 +121,44 @@ def test_decisions_of_another_table_or_damaged_ones_are_made_again(
 
 def compared(cohort, **more):
     return comparison.compare(
-        {"ward": cohort}, ["logistic", "one_class"], control="logistic", search=2, folds=3, repeats=1, **more
+        {"ward": cohort},
+        ["logistic", "one_class"],
+        control="logistic",
+        search=2,
+        folds=3,
+        repeats=1,
+        **more,
     )
 
 
 def figures(comparison_run):
     methods = comparison_run.summary()["cohorts"]["ward"]
     seconds = ("fit_seconds", "score_seconds")
-    said = {name: {key: row[key] for key in row if key not in seconds} for name, row in methods.items()}
+    said = {
+        name: {key: row[key] for key in row if key not in seconds}
+        for name, row in methods.items()
+    }
     return said, comparison_run.scores.to_csv()
 
 
-def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained_here(cohort, tmp_path):
+def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained_here(
+    cohort, tmp_path
+):
     """Also after a stop, and of a blend; no id travels."""
     quick = {"folds": 3, "repeats": 1, "beside": ()}
     killed, workers, progress = InThisProcess(lives=4), InThisProcess(), []
     with pytest.raises(Stopped):
         train(cohort, "svm_weighted", search=3, **quick, cluster=killed, kept=tmp_path)
 
-    model = train(cohort, "svm_weighted", search=3, **quick, cluster=workers, kept=tmp_path)
+    model = train(
+        cohort, "svm_weighted", search=3, **quick, cluster=workers, kept=tmp_path
+    )
     blend = train(
-        cohort, search=2, **quick, cluster=InThisProcess(), progress=lambda *step: progress.append(step)
+        cohort,
+        search=2,
+        **quick,
+        cluster=InThisProcess(),
+        progress=lambda *step: progress.append(step),
     )
 
     travelled = b"".join(pickle.dumps(each) for each in workers.pieces)
@@ -135,11 +173,12 @@ def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("local:0", "--cluster local:0: give local:N"), ("somewhere", "--cluster somewhere: give local:N"),
+        ("local:0", "--cluster local:0: give local:N"),
+        ("somewhere", "--cluster somewhere: give local:N"),
         ("tcp://127.0.0.1:9", "no scheduler of dask answers there"),
         ("local:2", r'pip install "screening\[cluster\]"'),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_cluster_is_refused_before_anything_is_written(
     model, night, where, words, monkeypatch, tmp_path
 ):
@@ -171,9 +210,13 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
         return message
 
     monkeypatch.setattr(tcp, "to_frames", sent)
-    monkeypatch.setattr(scoring, "opened", lambda _: InThisProcess.opened(workers, "local:2"))
+    monkeypatch.setattr(
+        scoring, "opened", lambda _: InThisProcess.opened(workers, "local:2")
+    )
 
-    run = score(model, night, tmp_path / "by", date=NIGHT, batch_rows=16, cluster="local:2")
+    run = score(
+        model, night, tmp_path / "by", date=NIGHT, batch_rows=16, cluster="local:2"
+    )
 
     travelled = b"".join(frames)
     assert content(run) == expected
@@ -182,7 +225,9 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
     assert [name for name in names if name.encode() in travelled] == []
 
 
-def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, monkeypatch, tmp_path):
+def test_a_comparison_by_workers_has_the_figures_of_one_alone(
+    workers, cohort, monkeypatch, tmp_path
+):
     monkeypatch.setattr(comparison, "opened", lambda _: nullcontext(workers))
     (tmp_path / "kept").mkdir()
     by_workers = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
@@ -194,7 +239,9 @@ def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
     """One whose worker is killed is given to another; an error is the caller's."""
     marks = [(str(tmp_path / str(number)),) for number in range(3)]
 
-    assert list(in_parallel(die_once, marks, cluster=workers)) == [f"done: {mark}" for (mark,) in marks]
+    assert list(in_parallel(die_once, marks, cluster=workers)) == [
+        f"done: {mark}" for (mark,) in marks
+    ]
     with pytest.raises(ModelError, match="cannot read"):
         list(in_parallel(load_model, [(tmp_path / "nothing",)], cluster=workers))
     with pytest.raises(UsageError, match="does not see /nowhere/model"):
@@ -202,7 +249,10 @@ def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
     # Workers of dask may have no children, unless they are told: a night there ends as one run here.
     (tmp_path / "m").mkdir()
     words = ["score", str(tmp_path / "m"), "--out", str(tmp_path / "run")]
-    secrets = {"SCREEN_LEDGER": str(tmp_path / "l.db"), "SCREEN_COHORT": str(tmp_path / "night.csv")}
+    secrets = {
+        "SCREEN_LEDGER": str(tmp_path / "l.db"),
+        "SCREEN_COHORT": str(tmp_path / "night.csv"),
+    }
     ended = Processes(cluster=workers).run(words, secrets, 1, 60)
     assert ended.code == 4 and ended.message is not None
 
@@ -236,15 +286,21 @@ def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
     assert {address for address, _ in sockets} == {"0100007F"}
 
 
-def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(monkeypatch, caplog):
+def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(
+    monkeypatch, caplog
+):
     """A scheduler without workers would keep a piece for ever; one that kills them all is given up."""
     distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(parallel, "DESERTED_SECONDS", 1.0)
     client = MagicMock()
-    client.submit.return_value.result.side_effect = distributed.KilledWorker("piece", None, 3)
+    client.submit.return_value.result.side_effect = distributed.KilledWorker(
+        "piece", None, 3
+    )
 
-    with pytest.raises(UsageError, match="workers died one after the other of one piece"):
+    with pytest.raises(
+        UsageError, match="workers died one after the other of one piece"
+    ):
         list(in_parallel(die_once, [("any",)], cluster=Cluster(client, "local:2", 1)))
     with parallel.opened("local:1") as cluster:
         cluster.client.cluster.scale(0)
@@ -252,5 +308,7 @@ def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(monkeypa
             pass
         with pytest.raises(ClusterError, match="no worker was left for 1 s"):
             list(in_parallel(os.getpid, [()], cluster=cluster))
-    messages = [record.message for record in caplog.records if record.name == "screening"]
+    messages = [
+        record.message for record in caplog.records if record.name == "screening"
+    ]
     assert messages == ["--cluster local:1: no worker is left; waiting for one"]

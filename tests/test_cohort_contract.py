@@ -16,23 +16,33 @@ from screening.data.reading import starter_contract
 from screening.errors import CohortError, UsageError
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
-BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(lambda pair: tuple(sorted(pair)))
+BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(
+    lambda pair: tuple(sorted(pair))
+)
 TEXTS = st.lists(NAMES.map(str.strip).filter(bool), min_size=1, max_size=4, unique=True)
 FEATURES = st.one_of(
     st.builds(
-        Feature, type=st.just("number"), unit=st.none() | NAMES, reference=st.none() | BOUNDS,
-        seen=st.none() | BOUNDS, plausible=st.none() | BOUNDS,
+        Feature,
+        type=st.just("number"),
+        unit=st.none() | NAMES,
+        reference=st.none() | BOUNDS,
+        seen=st.none() | BOUNDS,
+        plausible=st.none() | BOUNDS,
         missing=st.sampled_from(["impute", "indicator", "refuse"]),
-        missing_values=TEXTS, censored=st.sampled_from(["refuse", "limit", "half"]),
+        missing_values=TEXTS,
+        censored=st.sampled_from(["refuse", "limit", "half"]),
     ),
     st.builds(Feature, type=st.sampled_from(["ordinal", "category"]), categories=TEXTS),
     st.builds(Feature, type=st.just("boolean"), description=st.none() | NAMES),
-)  # fmt: skip
+)
 CONTRACTS = st.builds(
-    Contract, title=st.none() | NAMES, features=st.dictionaries(NAMES, FEATURES, max_size=5),
-    prevalence=st.none() | st.floats(0.001, 0.999), capacity=st.none() | st.integers(1, 1000),
+    Contract,
+    title=st.none() | NAMES,
+    features=st.dictionaries(NAMES, FEATURES, max_size=5),
+    prevalence=st.none() | st.floats(0.001, 0.999),
+    capacity=st.none() | st.integers(1, 1000),
     on_violation=st.sampled_from(["stop", "refuse_rows"]),
-)  # fmt: skip
+)
 
 
 @given(CONTRACTS, st.lists(st.text(), max_size=2))
@@ -47,28 +57,72 @@ def test_contract_survives_toml_and_json(tmp_path_factory, contract, notes):
 
 
 FAULTY = {
-    "unknown feature key": ("[features.age]\ntype='number'\nunti='a'", "features.age.unti", "unit"),
+    "unknown feature key": (
+        "[features.age]\ntype='number'\nunti='a'",
+        "features.age.unti",
+        "unit",
+    ),
     "unknown role": ("[cohort]\nlabels='y'", "cohort.labels", "label"),
     "unknown table": ("[cohorts]\nid='a'", "cohorts", "[cohort]"),
     "unknown type": ("[features.age]\ntype='float'", "features.age.type", "number"),
     "no type": ("[features.age]\nunit='a'", "features.age.type", "required"),
-    "ordinal without order": ("[features.a]\ntype='ordinal'", "features.a", "categories"),
-    "range upside down": ("[features.a]\ntype='number'\nseen=[2, 1]", "features.a", "lower first"),
-    "range of text": ("[features.a]\ntype='category'\nreference=[1, 2]", "features.a", "number"),
-    "normalise without group": ("[features.a]\ntype='number'\nnormalise='within_group'", "group", "[cohort]"),
-    "label as feature": ("[cohort]\nlabel='a'\n[features.a]\ntype='number'", "'a'", "remove"),
-    "positive and negative": ("[cohort]\npositive='yes'\nnegative='yes'", "both `positive`", "once"),
+    "ordinal without order": (
+        "[features.a]\ntype='ordinal'",
+        "features.a",
+        "categories",
+    ),
+    "range upside down": (
+        "[features.a]\ntype='number'\nseen=[2, 1]",
+        "features.a",
+        "lower first",
+    ),
+    "range of text": (
+        "[features.a]\ntype='category'\nreference=[1, 2]",
+        "features.a",
+        "number",
+    ),
+    "normalise without group": (
+        "[features.a]\ntype='number'\nnormalise='within_group'",
+        "group",
+        "[cohort]",
+    ),
+    "label as feature": (
+        "[cohort]\nlabel='a'\n[features.a]\ntype='number'",
+        "'a'",
+        "remove",
+    ),
+    "positive and negative": (
+        "[cohort]\npositive='yes'\nnegative='yes'",
+        "both `positive`",
+        "once",
+    ),
     "two coordinates": ("[cohort]\ncoordinates=['x', 'y']", "coordinates", "three"),
-    "prevalence of one": ("[cohort]\nprevalence=1.0", "cohort.prevalence", "less than 1"),
-    "fewest above most": ("[cohort]\nrows_per_night=[9, 8]", "cohort.rows_per_night", "lower first"),
+    "prevalence of one": (
+        "[cohort]\nprevalence=1.0",
+        "cohort.prevalence",
+        "less than 1",
+    ),
+    "fewest above most": (
+        "[cohort]\nrows_per_night=[9, 8]",
+        "cohort.rows_per_night",
+        "lower first",
+    ),
     "newer format": ("format = 2", "format 2", "format 1"),
     "no toml": ("[cohort", "contract.toml", "TOML"),
-    "two at once": ("[features.a]\ntype='float'\n[features.b]\nc=1", "features.a", "features.b.c"),
+    "two at once": (
+        "[features.a]\ntype='float'\n[features.b]\nc=1",
+        "features.a",
+        "features.b.c",
+    ),
 }
 
 
-@pytest.mark.parametrize(("text", "place", "remedy"), FAULTY.values(), ids=FAULTY.keys())
-def test_a_faulty_contract_is_refused_naming_key_and_remedy(tmp_path, text, place, remedy):
+@pytest.mark.parametrize(
+    ("text", "place", "remedy"), FAULTY.values(), ids=FAULTY.keys()
+)
+def test_a_faulty_contract_is_refused_naming_key_and_remedy(
+    tmp_path, text, place, remedy
+):
     path = tmp_path / "contract.toml"
     path.write_text(text)
     with pytest.raises(CohortError) as refused:
@@ -76,12 +130,18 @@ def test_a_faulty_contract_is_refused_naming_key_and_remedy(tmp_path, text, plac
     assert place in str(refused.value) and remedy in str(refused.value)
 
 
-@pytest.mark.parametrize(("feature", "value", "text"), [
-    (Feature(type="number"), 37.50000001, "37.5"), (Feature(type="number"), float("nan"), "missing"),
-    (Feature(type="boolean"), 1.0, "yes"), (Feature(type="boolean"), 0.0, "no"),
-    (Feature(type="ordinal", categories=["low", "high"]), 1.0, "high"),
-    (Feature(type="category"), "ICU", "ICU"), (Feature(type="category"), None, "missing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("feature", "value", "text"),
+    [
+        (Feature(type="number"), 37.50000001, "37.5"),
+        (Feature(type="number"), float("nan"), "missing"),
+        (Feature(type="boolean"), 1.0, "yes"),
+        (Feature(type="boolean"), 0.0, "no"),
+        (Feature(type="ordinal", categories=["low", "high"]), 1.0, "high"),
+        (Feature(type="category"), "ICU", "ICU"),
+        (Feature(type="category"), None, "missing"),
+    ],
+)
 def test_a_typed_value_is_shown_as_a_reader_would_write_it(feature, value, text):
     assert feature.shown(value) == text
 
@@ -109,7 +169,9 @@ def test_every_key_has_a_meaning():
 
 def test_a_starter_contract_has_the_roles_on_top_then_features_and_notes_last(starter):
     lines = starter.splitlines()
-    top = lines[: next(i for i, line in enumerate(lines) if line.startswith("[features."))]
+    top = lines[
+        : next(i for i, line in enumerate(lines) if line.startswith("[features."))
+    ]
     assert len(top) <= 30
     keys = [line.split(" = ")[0] for line in top]
     assert {"id", "label", "positive", "# capacity", "# display"} <= {*keys}
@@ -120,18 +182,27 @@ def test_a_starter_contract_has_the_roles_on_top_then_features_and_notes_last(st
 
 def test_a_key_of_the_cohort_may_be_set_by_taking_its_mark_away(starter):
     freed = re.sub(r"^# (\w+ = )", r"\1", starter, flags=re.MULTILINE)
-    assert {"title", "series", "display", "capacity"} <= set(tomllib.loads(freed)["cohort"])
+    assert {"title", "series", "display", "capacity"} <= set(
+        tomllib.loads(freed)["cohort"]
+    )
     Contract.from_dict(tomllib.loads(freed))
 
 
 def test_a_code_is_shown_with_the_words_of_the_sites_own_dictionary(tmp_path):
-    (tmp_path / "icd.csv").write_text('code,words\nI50,Heart failure\nK35,"Appendicitis, acute"\n')
+    (tmp_path / "icd.csv").write_text(
+        'code,words\nI50,Heart failure\nK35,"Appendicitis, acute"\n'
+    )
     place = tmp_path / "cohort.toml"
     place.write_text('[features.diag]\ntype = "category"\nlabels = "icd.csv"\n')
 
     feature = Contract.load(place).features["diag"]
 
-    shown = {"I50": "I50 Heart failure", "K35": "K35 Appendicitis, acute", "Z00": "Z00", None: "missing"}
+    shown = {
+        "I50": "I50 Heart failure",
+        "K35": "K35 Appendicitis, acute",
+        "Z00": "Z00",
+        None: "missing",
+    }
     assert {code: feature.shown(code) for code in shown} == shown
     again = Contract.from_dict(Contract.load(place).to_dict())
     assert again.features["diag"].shown("I50") == "I50 Heart failure"

@@ -15,23 +15,32 @@ from screening.data.encoding import Encoder
 from screening.data.reading import read_cohort
 
 FEATURES = {
-    "age": {"type": "number", "missing": "indicator"}, "ward": {"type": "category"},
+    "age": {"type": "number", "missing": "indicator"},
+    "ward": {"type": "category"},
     "sex": {"type": "category", "categories": ["male", "female"]},
     "drug": {"type": "category", "missing": "category"},
-    "stage": {"type": "ordinal", "categories": ["I", "II", "III"]}, "icu": {"type": "boolean"},
-}  # fmt: skip
+    "stage": {"type": "ordinal", "categories": ["I", "II", "III"]},
+    "icu": {"type": "boolean"},
+}
 CONTRACT = Contract.from_dict({"cohort": {}, "features": FEATURES})
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
 
 
 def cohort_of(folder, n_rows=80, seed=0, **columns):
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({
-        "age": np.where(rng.random(n_rows) < 0.2, np.nan, rng.normal(60, 15, n_rows)),
-        "ward": rng.choice(["A", "B", "C", None], n_rows, p=[0.5, 0.3, 0.1, 0.1]),
-        "sex": rng.choice(["male", "female"], n_rows), "drug": rng.choice(["x", "y", None], n_rows),
-        "stage": rng.choice(["I", "II", "III", None], n_rows), "icu": rng.choice(["t", "f", None], n_rows),
-    } | columns)  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "age": np.where(
+                rng.random(n_rows) < 0.2, np.nan, rng.normal(60, 15, n_rows)
+            ),
+            "ward": rng.choice(["A", "B", "C", None], n_rows, p=[0.5, 0.3, 0.1, 0.1]),
+            "sex": rng.choice(["male", "female"], n_rows),
+            "drug": rng.choice(["x", "y", None], n_rows),
+            "stage": rng.choice(["I", "II", "III", None], n_rows),
+            "icu": rng.choice(["t", "f", None], n_rows),
+        }
+        | columns
+    )
     frame.to_parquet(folder / "encode.parquet")
     return read_cohort(folder / "encode.parquet", CONTRACT)
 
@@ -52,7 +61,10 @@ def test_numbers_of_any_size_are_encoded_alike(tmp_path, size):
     ages = np.random.default_rng(3).normal(60, 15, 80)
     usual, extreme = (
         Encoder(CONTRACT).fit(cohort).transform(cohort)
-        for cohort in (cohort_of(tmp_path, age=ages), cohort_of(tmp_path, age=ages * size))
+        for cohort in (
+            cohort_of(tmp_path, age=ages),
+            cohort_of(tmp_path, age=ages * size),
+        )
     )
     np.testing.assert_allclose(extreme, usual, rtol=1e-9)
 
@@ -60,16 +72,29 @@ def test_numbers_of_any_size_are_encoded_alike(tmp_path, size):
 def test_encoded_columns_are_named_and_know_their_feature(tmp_path):
     encoder = Encoder(CONTRACT).fit(cohort_of(tmp_path))
     assert encoder.names == [
-        "age", "age missing", "drug=x", "drug=y", "drug=(missing)", "icu", "sex=female", "stage",
-        "ward=A", "ward=B", "ward=C",
-    ]  # fmt: skip
-    assert encoder.columns == [name.split("=")[0].split(" ")[0] for name in encoder.names]
+        "age",
+        "age missing",
+        "drug=x",
+        "drug=y",
+        "drug=(missing)",
+        "icu",
+        "sex=female",
+        "stage",
+        "ward=A",
+        "ward=B",
+        "ward=C",
+    ]
+    assert encoder.columns == [
+        name.split("=")[0].split(" ")[0] for name in encoder.names
+    ]
 
 
 def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
     cohort = cohort_of(tmp_path)
     encoder = Encoder(CONTRACT).fit(cohort)
-    filled = cohort.features.fillna({name: encoder.medians[name] for name in ("ward", "stage", "icu")})
+    filled = cohort.features.fillna(
+        {name: encoder.medians[name] for name in ("ward", "stage", "icu")}
+    )
     by_hand = encoder.transform(replace(cohort, values=columns_of(filled)))
     np.testing.assert_array_equal(encoder.transform(cohort), by_hand)
     assert encoder.medians["age"] == cohort.features["age"].median()
@@ -80,7 +105,9 @@ def test_an_unseen_category_sets_no_column(tmp_path):
     encoder = Encoder(CONTRACT).fit(cohort_of(tmp_path))
     new = cohort_of(tmp_path, n_rows=3, ward=["A", "S3CRET", None])
     raw = encoder.transform(new) * encoder.state()["scale"] + encoder.state()["center"]
-    np.testing.assert_allclose(raw[:, places(encoder, "ward")], [[1, 0, 0], [0, 0, 0], [1, 0, 0]], atol=1e-12)
+    np.testing.assert_allclose(
+        raw[:, places(encoder, "ward")], [[1, 0, 0], [0, 0, 0], [1, 0, 0]], atol=1e-12
+    )
 
 
 def test_a_rare_yes_does_not_stand_more_than_ten_units_apart(tmp_path):
@@ -89,7 +116,9 @@ def test_a_rare_yes_does_not_stand_more_than_ten_units_apart(tmp_path):
     assert np.abs(encoded[:, -1]).max() < 10
 
 
-def test_what_is_constant_or_empty_in_training_stays_zero_whatever_comes_later(tmp_path):
+def test_what_is_constant_or_empty_in_training_stays_zero_whatever_comes_later(
+    tmp_path,
+):
     constant = {"ward": None, "sex": "male", "drug": "x", "stage": "II", "icu": None}
     past = cohort_of(tmp_path, age=np.full(80, 0.1), **constant)
     encoder = Encoder(CONTRACT).fit(past)
@@ -102,13 +131,19 @@ def test_what_is_constant_or_empty_in_training_stays_zero_whatever_comes_later(t
 
 @settings(max_examples=25)
 @given(wards=st.lists(TEXTS, min_size=2, max_size=20), ages=st.floats(-1e9, 1e9))
-def test_state_is_plain_arrays_and_gives_the_same_bits_back(tmp_path_factory, wards, ages):
-    cohort = cohort_of(tmp_path_factory.getbasetemp(), n_rows=len(wards), ward=wards, age=ages)
+def test_state_is_plain_arrays_and_gives_the_same_bits_back(
+    tmp_path_factory, wards, ages
+):
+    cohort = cohort_of(
+        tmp_path_factory.getbasetemp(), n_rows=len(wards), ward=wards, age=ages
+    )
     encoder, stored = Encoder(CONTRACT).fit(cohort), io.BytesIO()
     np.savez(stored, **encoder.state())
     stored.seek(0)
     with np.load(stored, allow_pickle=False) as arrays:
-        restored = Encoder.from_state(Contract.from_dict(CONTRACT.to_dict()), dict(arrays))
+        restored = Encoder.from_state(
+            Contract.from_dict(CONTRACT.to_dict()), dict(arrays)
+        )
     np.testing.assert_array_equal(restored.transform(cohort), encoder.transform(cohort))
     assert (restored.names, restored.medians) == (encoder.names, encoder.medians)
 
@@ -116,10 +151,16 @@ def test_state_is_plain_arrays_and_gives_the_same_bits_back(tmp_path_factory, wa
 def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     cohort = cohort_of(tmp_path)
     order = np.random.default_rng(0).permutation(cohort.n_rows)
-    backwards = Contract.from_dict({"cohort": {}, "features": dict(reversed(FEATURES.items()))})
+    backwards = Contract.from_dict(
+        {"cohort": {}, "features": dict(reversed(FEATURES.items()))}
+    )
     own, shuffled, other = (
         Encoder(contract).fit(rows)
-        for contract, rows in ((CONTRACT, cohort), (CONTRACT, cohort.take(order)), (backwards, cohort))
+        for contract, rows in (
+            (CONTRACT, cohort),
+            (CONTRACT, cohort.take(order)),
+            (backwards, cohort),
+        )
     )
 
     encoded = own.transform(cohort)
@@ -134,11 +175,15 @@ CODES = {"diag": {"type": "category", "missing": "category"}, "age": {"type": "n
 def coded_cohort(folder, values):
     frame = pd.DataFrame({"diag": values, "age": np.arange(len(values), dtype=float)})
     frame.to_parquet(folder / "coded.parquet")
-    return read_cohort(folder / "coded.parquet", Contract.from_dict({"cohort": {}, "features": CODES}))
+    return read_cohort(
+        folder / "coded.parquet", Contract.from_dict({"cohort": {}, "features": CODES})
+    )
 
 
 def test_a_code_of_many_values_is_encoded_by_its_chapters(tmp_path):
-    finer = [f"{chapter}{number / 10}" for chapter in "IK" for number in range(200, 400)]
+    finer = [
+        f"{chapter}{number / 10}" for chapter in "IK" for number in range(200, 400)
+    ]
     codes = np.random.default_rng(0).choice(finer, 2000)
     cohort = coded_cohort(tmp_path, [*codes, *[None] * 50])
     encoder = Encoder(cohort.contract).fit(cohort)
@@ -148,21 +193,33 @@ def test_a_code_of_many_values_is_encoded_by_its_chapters(tmp_path):
     assert len(places(encoder, "diag")) <= 31 < len(set(finer))
     assert {"diag=I*", "diag=K*", "diag=(missing)"} <= set(encoder.names)
     assert unseen[:, encoder.names.index("diag=K*")].tolist() == [True, False, False]
-    assert unseen[:, encoder.names.index("diag=(missing)")].tolist() == [False, False, True]
+    assert unseen[:, encoder.names.index("diag=(missing)")].tolist() == [
+        False,
+        False,
+        True,
+    ]
     np.testing.assert_array_equal(again.transform(cohort), encoder.transform(cohort))
     assert (again.medians, again.names) == (encoder.medians, encoder.names)
 
 
 def test_numbers_as_codes_of_another_length_are_of_another_chapter(tmp_path):
-    codes = [str(number) for number in [*range(30, 60), *range(400, 460)] for _ in range(12)]
+    codes = [
+        str(number) for number in [*range(30, 60), *range(400, 460)] for _ in range(12)
+    ]
     cohort = coded_cohort(tmp_path, codes)
     encoder = Encoder(cohort.contract).fit(cohort)
     place = encoder.names.index("diag=4*")
-    assert ((encoder.transform(cohort)[:, place] > 0) == [len(code) == 3 for code in codes]).all()
+    assert (
+        (encoder.transform(cohort)[:, place] > 0) == [len(code) == 3 for code in codes]
+    ).all()
 
 
-def test_the_columns_of_a_category_are_one_where_levels_and_codes_stand_as_in_a_dictionary(tmp_path):
-    codes = ["5", "41", "410.1", "411", "V10", "V45"] + [f"6{number:02}" for number in range(40)]
+def test_the_columns_of_a_category_are_one_where_levels_and_codes_stand_as_in_a_dictionary(
+    tmp_path,
+):
+    codes = ["5", "41", "410.1", "411", "V10", "V45"] + [
+        f"6{number:02}" for number in range(40)
+    ]
     diagnosis = np.array(codes)[np.random.default_rng(5).integers(0, len(codes), 900)]
     cohort = cohort_of(tmp_path, n_rows=900, drug=diagnosis)
     encoder = Encoder(CONTRACT).fit(cohort)
@@ -170,7 +227,9 @@ def test_the_columns_of_a_category_are_one_where_levels_and_codes_stand_as_in_a_
     seen = encoder.bundles().of(encoded)
     assert seen.shape == (900, 7)  # age, age missing, drug, icu, sex, stage, ward
     age, _, drug, *_, ward = seen.T
-    assert np.array_equal(age, encoded[:, encoder.names.index("age")].astype(np.float32))
+    assert np.array_equal(
+        age, encoded[:, encoder.names.index("age")].astype(np.float32)
+    )
     for column, values in ((ward, cohort.values["ward"]), (drug, diagnosis)):
         level = {value: set(column[values == value]) for value in set(values) - {None}}
         assert all(len(places) == 1 for places in level.values())

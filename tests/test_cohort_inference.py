@@ -21,22 +21,32 @@ def cohort_of(folder, **columns):
 
 
 def kinds(contract):
-    return {name: feature.type for name, feature in contract.features.items() if name != "usable"}
+    return {
+        name: feature.type
+        for name, feature in contract.features.items()
+        if name != "usable"
+    }
 
 
 TYPES = {
     "decimals": (np.linspace(0, 1, N), {"x": "number"}),
-    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}), "zero and one": ([0, 1] * 30, {"x": "boolean"}),
-    "t and f": (["t", "f"] * 30, {"x": "boolean"}), "Yes and no": (["Yes", "no"] * 30, {"x": "boolean"}),
-    "text": (["M", "F", "I"] * 20, {"x": "category"}), "ranges": (["40-49", "50-59"] * 30, {"x": "category"}),
+    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}),
+    "zero and one": ([0, 1] * 30, {"x": "boolean"}),
+    "t and f": (["t", "f"] * 30, {"x": "boolean"}),
+    "Yes and no": (["Yes", "no"] * 30, {"x": "boolean"}),
+    "text": (["M", "F", "I"] * 20, {"x": "category"}),
+    "ranges": (["40-49", "50-59"] * 30, {"x": "category"}),
     "numbers and words": (["2", "4", "more"] * 20, {"x": "category"}),
-    "codes with leading zeros": (["01", "02", "13"] * 20, {"x": "category"}), "constant": (["a"] * N, {}),
-    "constant number": ([3.5] * N, {}), "all missing": ([None] * N, {}),
+    "codes with leading zeros": (["01", "02", "13"] * 20, {"x": "category"}),
+    "constant": (["a"] * N, {}),
+    "constant number": ([3.5] * N, {}),
+    "all missing": ([None] * N, {}),
     "constant or missing": (["a", None] * 30, {"x": "category"}),
     "beds": ([f"T{i % 12}N{i % 2}" for i in range(N)], {"x": "category"}),
     "places": ([f"{i % 4}{'abcdef'[i % 6]}" for i in range(N)], {"x": "category"}),
-    "free text": ([f"note {i}" for i in range(N)], {}), "dates": (["2024-01-31", "2024-02-01"] * 30, {}),
-}  # fmt: skip
+    "free text": ([f"note {i}" for i in range(N)], {}),
+    "dates": (["2024-01-31", "2024-02-01"] * 30, {}),
+}
 
 
 @pytest.mark.parametrize(("values", "types"), TYPES.values(), ids=TYPES.keys())
@@ -48,8 +58,17 @@ def test_types_are_inferred_and_stated(tmp_path, values, types):
 
 DRAWN, DAYS = np.random.default_rng(1), 44_931 + 3 * np.arange(N) % 365
 IDENTITIES = (
-    "patient_id", "MRN", "Unnamed: 0", "PatientID", "row", "Nummer", "N° dossier", "lfd. Nr.", "S_No", "#",
-)  # fmt: skip
+    "patient_id",
+    "MRN",
+    "Unnamed: 0",
+    "PatientID",
+    "row",
+    "Nummer",
+    "N° dossier",
+    "lfd. Nr.",
+    "S_No",
+    "#",
+)
 NO_FEATURES = {
     **{name: DRAWN.permutation(5 * N)[:N] for name in IDENTITIES},
     **dict.fromkeys(("Aufnahmedatum", "admission_date", "birthDate", "fecha"), DAYS),
@@ -59,9 +78,12 @@ NO_FEATURES = {
 
 
 OTHERS = [
-    ("days", DAYS), ("time", DAYS), ("admission_date", DAYS - 44_951), ("copies", [2**60, *range(N - 1)]),
+    ("days", DAYS),
+    ("time", DAYS),
+    ("admission_date", DAYS - 44_951),
+    ("copies", [2**60, *range(N - 1)]),
     ("platelets", DRAWN.permutation(N) * 3),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "values"), [*NO_FEATURES.items(), *OTHERS])
@@ -70,29 +92,48 @@ def test_whole_numbers_that_tell_who_or_when_are_no_feature(tmp_path, name, valu
     unused = values is NO_FEATURES.get(name)
     assert cohort.names == ["usable", name][: 2 - unused]
     dates = unused and values is DAYS
-    assert any(f"save the table again): {name}" in note for note in cohort.notes) == dates
+    assert (
+        any(f"save the table again): {name}" in note for note in cohort.notes) == dates
+    )
 
 
 @pytest.mark.parametrize(
     ("cell", "words"),
-    [("NA", "in missing_values"), ("haemolysed", "in missing_values"), ("<5", "as their limit")],
+    [
+        ("NA", "in missing_values"),
+        ("haemolysed", "in missing_values"),
+        ("<5", "as their limit"),
+    ],
 )
-def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_category(tmp_path, cell, words):
-    cohort = read_cohort(cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + [cell]))
+def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_category(
+    tmp_path, cell, words
+):
+    cohort = read_cohort(
+        cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + [cell])
+    )
     assert kinds(cohort.contract) == {"x": "number"}
     assert np.isnan(cohort.features["x"].iloc[-1]) or cohort.features["x"].iloc[-1] == 5
-    assert any(note.startswith("column 'x': ") and words in note for note in cohort.notes)
+    assert any(
+        note.startswith("column 'x': ") and words in note for note in cohort.notes
+    )
 
 
-def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_cohort(tmp_path):
-    path = cohort_of(tmp_path, y=["a", "b"] * 30, g=["p", "q"] * 30, z=range(N), ward=["A", "B"] * 30)
+def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_cohort(
+    tmp_path,
+):
+    path = cohort_of(
+        tmp_path, y=["a", "b"] * 30, g=["p", "q"] * 30, z=range(N), ward=["A", "B"] * 30
+    )
     (tmp_path / "new.csv").write_text("g,ward,usable\nq,C,0.5\np,A,\n")
     with pytest.raises(CohortError, match="missing column 'zz'"):
         read_cohort(path, label="y", drop="z,zz")
     cohort = read_cohort(path, label="y", group="g", drop="z")
     (night,) = open_cohort(tmp_path / "new.csv", cohort.contract)
 
-    assert cohort.names == ["usable", "ward"] and cohort.group.tolist()[:2] == ["p", "q"]
+    assert cohort.names == ["usable", "ward"] and cohort.group.tolist()[:2] == [
+        "p",
+        "q",
+    ]
     assert night.features["ward"].tolist() == ["C", "A"] and night.label is None
     # A flag takes a column out of a contract's features too.
     again = read_cohort(path, starter_contract(path)[0], label="ward")
@@ -101,29 +142,46 @@ def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_coho
 
 def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
     path = cohort_of(
-        tmp_path, case_id=[f"{i:05d}" for i in range(N)], label=["0", "1"] * 30,
+        tmp_path,
+        case_id=[f"{i:05d}" for i in range(N)],
+        label=["0", "1"] * 30,
         admission_date=pd.date_range("2024-01-01", periods=N).strftime("%Y-%m-%d"),
-        crp=["<5", "NA", *(f"{i}.5" for i in range(N - 2))], ward=["A", "n/a", "C"] * 20,
-        answer=["none", "unknown"] * 30, device=["0", "1"] * 30, smoker=["y", "?", "n"] * 20,
-    )  # fmt: skip
+        crp=["<5", "NA", *(f"{i}.5" for i in range(N - 2))],
+        ward=["A", "n/a", "C"] * 20,
+        answer=["none", "unknown"] * 30,
+        device=["0", "1"] * 30,
+        smoker=["y", "?", "n"] * 20,
+    )
     contract, notes = starter_contract(path)
     (tmp_path / "c.toml").write_text(contract.to_toml(notes))
     cohort = read_cohort(path, tmp_path / "c.toml", need_label=True)
 
     assert cohort.contract == contract
-    assert (contract.id, contract.label, contract.time) == ("case_id", "label", "admission_date")
+    assert (contract.id, contract.label, contract.time) == (
+        "case_id",
+        "label",
+        "admission_date",
+    )
     assert kinds(contract) == {
-        "crp": "number", "ward": "category", "answer": "category", "device": "boolean", "smoker": "boolean",
-    }  # fmt: skip
+        "crp": "number",
+        "ward": "category",
+        "answer": "category",
+        "device": "boolean",
+        "smoker": "boolean",
+    }
     assert contract.features["ward"].categories == ["A", "C"]
     assert contract.features["answer"].categories == ["none", "unknown"]
     low, high = contract.features["usable"].seen
     assert 0 <= low < 0.2 < 0.8 < high <= 1
-    assert cohort.features["crp"].tolist()[0] == 5.0 and np.isnan(cohort.features["crp"][1])
+    assert cohort.features["crp"].tolist()[0] == 5.0 and np.isnan(
+        cohort.features["crp"][1]
+    )
 
 
 def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
-    path = cohort_of(tmp_path, a=[*range(N - 1), None], b=["u", "v", "w"] * 20, c=["yes", "no"] * 30)
+    path = cohort_of(
+        tmp_path, a=[*range(N - 1), None], b=["u", "v", "w"] * 20, c=["yes", "no"] * 30
+    )
     lines = path.read_text().splitlines(keepends=True)
     (tmp_path / "parts").mkdir()
     for name, rows in (("1.csv", lines[1:21]), ("2.csv", lines[21:])):
@@ -131,8 +189,12 @@ def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
     assert starter_contract(tmp_path / "parts")[0] == starter_contract(path)[0]
 
 
-@pytest.mark.parametrize("name", ["Patient-ID", "patient no", "MRN", "PatientID", "subject_id", "pat_nr"])
-def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(tmp_path, name):
+@pytest.mark.parametrize(
+    "name", ["Patient-ID", "patient no", "MRN", "PatientID", "subject_id", "pat_nr"]
+)
+def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(
+    tmp_path, name
+):
     path = cohort_of(tmp_path, **{name: [f"P{i % 30}" for i in range(N)]})
     contract, notes = starter_contract(path)
     assert (read_cohort(path).names, contract.group) == (["usable"], name)
@@ -144,7 +206,10 @@ def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
     days = pd.date_range("2024-01-13", periods=N).strftime("%d.%m.%Y")
     columns = {"visit date": days, "birth date": days, "Discharge-Date": days}
     assert starter_contract(cohort_of(tmp_path, **columns))[0].time == "visit date"
-    assert starter_contract(cohort_of(tmp_path, sampling_date=days, **columns))[0].time is None
+    assert (
+        starter_contract(cohort_of(tmp_path, sampling_date=days, **columns))[0].time
+        is None
+    )
 
 
 def with_codes(code, often=12):
@@ -152,15 +217,21 @@ def with_codes(code, often=12):
 
 
 FAR = {
-    "-99": (with_codes(-99), ["-99"]), "999": (with_codes(999), ["999"]), "-9": (with_codes(-9), ["-9"]),
-    "88": (with_codes(88), ["88"]), "no code": (with_codes(20), []),
-    "only once": (with_codes(-99, often=1), []), "among the others": (with_codes(9), []),
+    "-99": (with_codes(-99), ["-99"]),
+    "999": (with_codes(999), ["999"]),
+    "-9": (with_codes(-9), ["-9"]),
+    "88": (with_codes(88), ["88"]),
+    "no code": (with_codes(20), []),
+    "only once": (with_codes(-99, often=1), []),
+    "among the others": (with_codes(9), []),
     "within their reach": ([*with_codes(-99), 5e3, -5e3], []),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("values", "missing"), FAR.values(), ids=FAR)
-def test_numbers_that_stand_for_missing_are_listed_and_other_far_ones_stay_values(tmp_path, values, missing):
+def test_numbers_that_stand_for_missing_are_listed_and_other_far_ones_stay_values(
+    tmp_path, values, missing
+):
     path = tmp_path / "past.csv"
     pd.DataFrame({"x": values}).to_csv(path, index=False)
     assert starter_contract(path)[0].features["x"].missing_values == missing
@@ -174,7 +245,10 @@ def test_a_number_that_stands_for_missing_is_missing_and_no_value(tmp_path):
     assert x.missing == "indicator" and contract.features["usable"].missing == "impute"
     assert x.seen[1] < 20 and x.seen[0] > 7
     assert np.isnan(read_cohort(path, contract=contract).features["x"]).sum() == 12
-    assert any("far from all others" in note and "-99" not in note.replace("like -99", "") for note in notes)
+    assert any(
+        "far from all others" in note and "-99" not in note.replace("like -99", "")
+        for note in notes
+    )
 
 
 def test_columns_of_one_finding_stand_in_one_note(tmp_path):
@@ -194,61 +268,96 @@ def test_numbers_with_their_unit_in_the_cell_are_said_and_no_category(tmp_path, 
 def stays(n_rows=600, seed=0):
     rng = np.random.default_rng(seed)
     codes = [*map(str, range(380, 440)), "V57", "V58", "E909", "250.01", "250.83"]
-    return pd.DataFrame({
-        "encounter_id": np.arange(n_rows) * 7 + 1000,
-        "patient_nbr": rng.integers(0, 400, n_rows) * 31 + 100_000,
-        "admission_type_id": rng.integers(1, 9, n_rows),
-        "discharge_disposition_id": rng.integers(1, 29, n_rows),
-        "diag_1": rng.choice(codes, n_rows), "days": rng.poisson(4, n_rows),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "encounter_id": np.arange(n_rows) * 7 + 1000,
+            "patient_nbr": rng.integers(0, 400, n_rows) * 31 + 100_000,
+            "admission_type_id": rng.integers(1, 9, n_rows),
+            "discharge_disposition_id": rng.integers(1, 29, n_rows),
+            "diag_1": rng.choice(codes, n_rows),
+            "days": rng.poisson(4, n_rows),
+        }
+    )
 
 
-def test_codes_are_categories_and_who_repeats_is_the_patient_whatever_names_end_in(tmp_path):
+def test_codes_are_categories_and_who_repeats_is_the_patient_whatever_names_end_in(
+    tmp_path,
+):
     contract, _ = starter_contract(written(stays(), tmp_path / "stays.csv"))
     later = written(stays(seed=1).assign(diag_1="V99"), tmp_path / "later.csv")
     coded = ("admission_type_id", "discharge_disposition_id", "diag_1")
     assert (contract.id, contract.group) == ("encounter_id", "patient_nbr")
     assert kinds(contract) == dict.fromkeys(coded, "category") | {"days": "number"}
     assert contract.features["admission_type_id"].categories
-    assert contract.features["diag_1"].categories is None  # the next table has codes that this one lacks
+    assert (
+        contract.features["diag_1"].categories is None
+    )  # the next table has codes that this one lacks
     assert read_cohort(later, contract).n_rows == 600
 
 
 OUTCOMES = {
     "by its name": ({"dead": [0, 0, 0, 1] * 15}, "dead", ["1"]),
-    "a word of its name": ({"hospital_mortality": ["n", "n", "y"] * 20}, "hospital_mortality", ["y"]),
+    "a word of its name": (
+        {"hospital_mortality": ["n", "n", "y"] * 20},
+        "hospital_mortality",
+        ["y"],
+    ),
     "of the well": ({"survived": [1, 1, 0] * 20}, "survived", ["0"]),
-    "a sentence": ({"readmitted within 30 days?": ["No", "Yes"] * 30}, "readmitted within 30 days?", ["Yes"]),
+    "a sentence": (
+        {"readmitted within 30 days?": ["No", "Yes"] * 30},
+        "readmitted within 30 days?",
+        ["Yes"],
+    ),
     "what was so before": ({"prior_sepsis": [0, 1] * 30}, None, []),
     "several values": ({"event": list("abc") * 20}, "event", []),
-    "beside a class": ({"class": list("abc") * 20, "survived": [1, 0, 0] * 20}, "survived", ["0"]),
+    "beside a class": (
+        {"class": list("abc") * 20, "survived": [1, 0, 0] * 20},
+        "survived",
+        ["0"],
+    ),
 }
 
 
-@pytest.mark.parametrize(("columns", "label", "positive"), OUTCOMES.values(), ids=OUTCOMES.keys())
-def test_the_outcome_and_its_case_are_guessed_from_name_and_values(tmp_path, columns, label, positive):
+@pytest.mark.parametrize(
+    ("columns", "label", "positive"), OUTCOMES.values(), ids=OUTCOMES.keys()
+)
+def test_the_outcome_and_its_case_are_guessed_from_name_and_values(
+    tmp_path, columns, label, positive
+):
     contract, _ = starter_contract(cohort_of(tmp_path, **columns))
     assert (contract.label, contract.positive) == (label, positive)
 
 
 def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
-    columns = {"sex": ["m", "f"] * 30, "relapsing (y/n)": ["y", "n"] * 30, "z": [0, 0, 0, 1] * 15}
+    columns = {
+        "sex": ["m", "f"] * 30,
+        "relapsing (y/n)": ["y", "n"] * 30,
+        "z": [0, 0, 0, 1] * 15,
+    }
     notes = starter_contract(cohort_of(tmp_path, **columns, result=range(N)))[1]
-    (note,) = (note for note in notes if note.startswith("no outcome recognised: set `label`"))
+    (note,) = (
+        note for note in notes if note.startswith("no outcome recognised: set `label`")
+    )
     assert note.endswith("give --label; it may be relapsing (y/n), z, sex, result")
 
 
 def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):
-    path = cohort_of(tmp_path, infected=["yes", "no"] * 30, died=["yes", "no", "no"] * 20)
+    path = cohort_of(
+        tmp_path, infected=["yes", "no"] * 30, died=["yes", "no", "no"] * 20
+    )
     contract, notes = starter_contract(path, label="died")
     assert contract.label == "died" and "infected" in contract.features
     assert any("may be outcomes too: infected" in note for note in notes)
 
 
 @pytest.mark.parametrize("share", [63, 37])
-def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_turns_it(share):
+def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_turns_it(
+    share,
+):
     """Where 1 is most rows it may say that a tumour is benign: the table cannot tell, so that it is said."""
-    table = pd.DataFrame({"radius": np.linspace(8, 20, 100), "target": [1] * share + [0] * (100 - share)})
+    table = pd.DataFrame(
+        {"radius": np.linspace(8, 20, 100), "target": [1] * share + [0] * (100 - share)}
+    )
     contract, notes = starter_contract(table)
     remark = f"positive: 1, {share}% of rows (if the others are the cases, give --positive 0)"
     assert contract.positive == ["1"] and f"guessed role {remark}" in notes
@@ -257,47 +366,86 @@ def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_
 def test_x_y_and_z_are_places_of_voxels_where_values_repeat_and_else_features(tmp_path):
     """Where hardly a value repeats rows lie on no grid; features they are, and patients are looked for."""
     grid, rng = np.arange(N), np.random.default_rng(1)
-    voxels, _ = starter_contract(cohort_of(tmp_path, patient_id=["a", "b"] * 30, x=grid, y=grid % 3, z=grid))
-    scattered = {name: rng.random(N) for name in "xyz"} | {"ill": ["no", "no", "yes"] * 20}
+    voxels, _ = starter_contract(
+        cohort_of(tmp_path, patient_id=["a", "b"] * 30, x=grid, y=grid % 3, z=grid)
+    )
+    scattered = {name: rng.random(N) for name in "xyz"} | {
+        "ill": ["no", "no", "yes"] * 20
+    }
     contract, _ = starter_contract(cohort_of(tmp_path, **scattered))
-    assert (voxels.group, voxels.coordinates, voxels.label) == ("patient_id", ["x", "y", "z"], None)
+    assert (voxels.group, voxels.coordinates, voxels.label) == (
+        "patient_id",
+        ["x", "y", "z"],
+        None,
+    )
     assert contract.coordinates == [] and {"x", "y", "z"} <= contract.features.keys()
 
 
 COUNT = 12
-ODD = st.sampled_from(["", "NA", "n/a", "-", "?", "<5", ">90", "haemolysed", "inf", " ", "'12", "unknown"])
+ODD = st.sampled_from(
+    ["", "NA", "n/a", "-", "?", "<5", ">90", "haemolysed", "inf", " ", "'12", "unknown"]
+)
 WHOLE = st.integers(-(10**6), 10**6).map(lambda x: f"{x:,}")
 POINT = st.one_of(st.floats(-1e6, 1e6).map(lambda x: f"{x:.2f}"), WHOLE, ODD)
-COMMA = st.floats(-1e6, 1e6).map(lambda x: f"{x:,.2f}".translate(str.maketrans(",.", ".,")))
+COMMA = st.floats(-1e6, 1e6).map(
+    lambda x: f"{x:,.2f}".translate(str.maketrans(",.", ".,"))
+)
 KINDS = [
-    POINT, st.one_of(COMMA, ODD), st.integers(0, 3).map(str),
-    st.sampled_from(["yes", "no", "Ja", "nein", "x", "", "T", "0", "wahr"]), st.sampled_from(["x", ""]),
-    st.dates().map(str), st.dates().map(lambda day: f"{day:%d.%m.%Y}"),
+    POINT,
+    st.one_of(COMMA, ODD),
+    st.integers(0, 3).map(str),
+    st.sampled_from(["yes", "no", "Ja", "nein", "x", "", "T", "0", "wahr"]),
+    st.sampled_from(["x", ""]),
+    st.dates().map(str),
+    st.dates().map(lambda day: f"{day:%d.%m.%Y}"),
     st.dates().map(lambda day: f"{day:%m/%d/%y}"),
     st.sampled_from(["A", "a ", "01", "001", "'01", "None", "ü;", '"q"', "a,b"]),
     st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), max_size=8),
-]  # fmt: skip
-NAMES = ["id", "patient_id", "label", "date", "x", "y", "z", "group", "crp", "ÄÖ [°C]", 'a "b"', "Unnamed: 0"]
+]
+NAMES = [
+    "id",
+    "patient_id",
+    "label",
+    "date",
+    "x",
+    "y",
+    "z",
+    "group",
+    "crp",
+    "ÄÖ [°C]",
+    'a "b"',
+    "Unnamed: 0",
+]
 
 
 @st.composite
 def tables(draw) -> str:
     """CSV text of a few columns, quoted throughout, beside one that is always a feature."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=6, unique=True))
-    columns = [draw(st.lists(draw(st.sampled_from(KINDS)), min_size=COUNT, max_size=COUNT)) for _ in names]
+    columns = [
+        draw(st.lists(draw(st.sampled_from(KINDS)), min_size=COUNT, max_size=COUNT))
+        for _ in names
+    ]
     columns.append([f"{row}.5" for row in range(COUNT)])
     delimiter = draw(st.sampled_from(",;\t|"))
     rows = [[*names, "usable"], *map(list, zip(*columns, strict=True))]
-    quoted = ((f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row) for row in rows)
+    quoted = (
+        (f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row) for row in rows
+    )
     return "\n".join(map(delimiter.join, quoted)) + "\n"
 
 
 @settings(max_examples=60)
 @given(tables())
-def test_a_table_passes_the_check_of_the_contract_written_from_it(tmp_path_factory, text):
+def test_a_table_passes_the_check_of_the_contract_written_from_it(
+    tmp_path_factory, text
+):
     """What `init` writes, `check` reads: whatever the table's cells look like."""
     folder = tmp_path_factory.mktemp("init")
     (folder / "past.csv").write_text(text, encoding="utf-8", newline="")
     contract, notes = starter_contract(folder / "past.csv")
     (folder / "cohort.toml").write_text(contract.to_toml(notes), encoding="utf-8")
-    assert check_cohort(folder / "past.csv", Contract.load(folder / "cohort.toml"))[0] == []
+    assert (
+        check_cohort(folder / "past.csv", Contract.load(folder / "cohort.toml"))[0]
+        == []
+    )

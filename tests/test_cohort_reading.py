@@ -16,15 +16,17 @@ from screening.data.reading import read_cohort
 from screening.errors import CohortError
 from screening.io.columns import absent
 
-CONTRACT = Contract.from_dict({
-    "cohort": {"id": "id"},
-    "features": {
-        "age": {"type": "number", "plausible": [0, 120]},
-        "ward": {"type": "category", "categories": ["A", "B"]},
-        "sick": {"type": "boolean"},
-        "stage": {"type": "ordinal", "categories": ["I", "II", "III"]},
-    },
-})  # fmt: skip
+CONTRACT = Contract.from_dict(
+    {
+        "cohort": {"id": "id"},
+        "features": {
+            "age": {"type": "number", "plausible": [0, 120]},
+            "ward": {"type": "category", "categories": ["A", "B"]},
+            "sick": {"type": "boolean"},
+            "stage": {"type": "ordinal", "categories": ["I", "II", "III"]},
+        },
+    }
+)
 HEADER = "id,age,ward,sick,stage"
 GOOD = "00123,61,A,yes,II"
 
@@ -36,7 +38,9 @@ def written(folder, text, name="night.csv", encoding="utf-8"):
 
 
 def with_feature(**feature):
-    return Contract.from_dict({"cohort": {}, "features": {"x": {"type": "number"} | feature}})
+    return Contract.from_dict(
+        {"cohort": {}, "features": {"x": {"type": "number"} | feature}}
+    )
 
 
 def column(folder, cells, **feature):
@@ -46,10 +50,17 @@ def column(folder, cells, **feature):
 
 
 def test_a_table_is_typed_by_its_contract(tmp_path):
-    cohort = read_cohort(written(tmp_path, f"{HEADER}\n{GOOD}\n7, 61.5 ,B,F,\n"), CONTRACT)
+    cohort = read_cohort(
+        written(tmp_path, f"{HEADER}\n{GOOD}\n7, 61.5 ,B,F,\n"), CONTRACT
+    )
     assert cohort.id.tolist() == ["00123", "7"]
-    assert cohort.features[["age", "ward", "sick"]].to_numpy().tolist() == [[61, "A", 1], [61.5, "B", 0]]
-    assert cohort.features["stage"].tolist()[0] == 1.0 and np.isnan(cohort.features["stage"][1])
+    assert cohort.features[["age", "ward", "sick"]].to_numpy().tolist() == [
+        [61, "A", 1],
+        [61.5, "B", 0],
+    ]
+    assert cohort.features["stage"].tolist()[0] == 1.0 and np.isnan(
+        cohort.features["stage"][1]
+    )
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -64,45 +75,80 @@ def test_delimiter_and_encoding_are_detected_and_stated(tmp_path, delimiter, enc
     assert encoding in cohort.notes[0]
 
 
-@pytest.mark.parametrize(("cells", "values"), [
-    (["3,5", "12,25", "7"], [3.5, 12.25, 7.0]), (["1,234", "2.5", "1,234,567"], [1234.0, 2.5, 1234567.0]),
-    (["1.234", "2,5", "1.234.567,8"], [1234.0, 2.5, 1234567.8]),
-    (["1'234.5", "2’345", "7"], [1234.5, 2345.0, 7.0]),
-    (["1 234,5", "2\u202f345,5", "3\u00a0456"], [1234.5, 2345.5, 3456.0]),
-    (["0,125", "0,250"], [0.125, 0.25]), (["1.234", "2.345"], [1.234, 2.345]),
-    (["'7", "'7.5", "\u22122.5"], [7.0, 7.5, -2.5]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["3,5", "12,25", "7"], [3.5, 12.25, 7.0]),
+        (["1,234", "2.5", "1,234,567"], [1234.0, 2.5, 1234567.0]),
+        (["1.234", "2,5", "1.234.567,8"], [1234.0, 2.5, 1234567.8]),
+        (["1'234.5", "2’345", "7"], [1234.5, 2345.0, 7.0]),
+        (["1 234,5", "2\u202f345,5", "3\u00a0456"], [1234.5, 2345.5, 3456.0]),
+        (["0,125", "0,250"], [0.125, 0.25]),
+        (["1.234", "2.345"], [1.234, 2.345]),
+        (["'7", "'7.5", "\u22122.5"], [7.0, 7.5, -2.5]),
+    ],
+)
 def test_numbers_are_read_by_the_marks_of_their_own_column(tmp_path, cells, values):
     assert column(tmp_path, cells) == values
 
 
 def test_a_column_that_leaves_its_mark_open_is_written_as_the_others_are(tmp_path):
     german = read_cohort(written(tmp_path, "a;b;c\n1,5;150.000;x\n2,5;200.000;y\n"))
-    english = read_cohort(written(tmp_path, 'a,b,c\n1.5,"150,000",x\n2.5,"200,000",y\n'))
-    assert german.features["b"].tolist() == english.features["b"].tolist() == [150000.0, 200000.0]
-    assert german.features["a"].tolist() == [1.5, 2.5] and "decimal comma" in german.notes[0]
+    english = read_cohort(
+        written(tmp_path, 'a,b,c\n1.5,"150,000",x\n2.5,"200,000",y\n')
+    )
+    assert (
+        german.features["b"].tolist()
+        == english.features["b"].tolist()
+        == [150000.0, 200000.0]
+    )
+    assert (
+        german.features["a"].tolist() == [1.5, 2.5]
+        and "decimal comma" in german.notes[0]
+    )
 
 
-@pytest.mark.parametrize(("cells", "order"), [
-    (["2024-01-31", "2024-02-29"], None), (["2024/01/31", "2024.2.29"], None),
-    (["31.01.2024", "29.2.2024"], "dmy"), (["31/01/24", "29/02/24"], "dmy"),
-    (["01/31/2024", "2/29/2024"], "mdy"), (["31.01.2024 00:00", "29.02.2024 0:00:00"], "dmy"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cells", "order"),
+    [
+        (["2024-01-31", "2024-02-29"], None),
+        (["2024/01/31", "2024.2.29"], None),
+        (["31.01.2024", "29.2.2024"], "dmy"),
+        (["31/01/24", "29/02/24"], "dmy"),
+        (["01/31/2024", "2/29/2024"], "mdy"),
+        (["31.01.2024 00:00", "29.02.2024 0:00:00"], "dmy"),
+    ],
+)
 def test_dates_are_read_in_the_order_of_the_contract(tmp_path, cells, order):
     path = written(tmp_path, "x,day\n" + "".join(f"1,{cell}\n" for cell in cells))
     cohort = read_cohort(path, with_feature().with_roles(time="day", date_order=order))
-    assert cohort.time.astype("datetime64[D]").astype(str).tolist() == ["2024-01-31", "2024-02-29"]
+    assert cohort.time.astype("datetime64[D]").astype(str).tolist() == [
+        "2024-01-31",
+        "2024-02-29",
+    ]
 
 
 def test_what_is_no_date_in_the_contracts_order_is_refused(tmp_path):
-    path = written(tmp_path, "x,day\n1,31/01/2024\n2,2024-13-01\n3,31.02.2024\n4,soon\n")
-    with pytest.raises(CohortError, match=r"column 'day', rows 1, 2, 3, 4: not a date.*date_order"):
+    path = written(
+        tmp_path, "x,day\n1,31/01/2024\n2,2024-13-01\n3,31.02.2024\n4,soon\n"
+    )
+    with pytest.raises(
+        CohortError, match=r"column 'day', rows 1, 2, 3, 4: not a date.*date_order"
+    ):
         read_cohort(path, with_feature().with_roles(time="day", date_order="mdy"))
 
 
 @pytest.mark.parametrize(
     ("yes", "no"),
-    [("yes", "no"), ("Ja", "Nein"), ("oui", "non"), ("sí", "no"), ("WAHR", "FALSCH"), ("j", "n"), ("x", "")],
+    [
+        ("yes", "no"),
+        ("Ja", "Nein"),
+        ("oui", "non"),
+        ("sí", "no"),
+        ("WAHR", "FALSCH"),
+        ("j", "n"),
+        ("x", ""),
+    ],
 )
 def test_yes_and_no_are_read_in_the_usual_languages(tmp_path, yes, no):
     cohort = read_cohort(written(tmp_path, f"a,b\n1,{yes}\n2,{no}\n3,{yes}\n4,{no}\n"))
@@ -110,8 +156,12 @@ def test_yes_and_no_are_read_in_the_usual_languages(tmp_path, yes, no):
     assert cohort.features["b"].tolist() == [1.0, 0.0, 1.0, 0.0]
 
 
-def test_excels_apostrophe_is_no_part_of_a_code_but_an_id_is_kept_as_it_stands(tmp_path):
-    path = written(tmp_path, "id,code,town\n'007,'01,'s-Gravenhage\n'008,02,'s-Graveland\n")
+def test_excels_apostrophe_is_no_part_of_a_code_but_an_id_is_kept_as_it_stands(
+    tmp_path,
+):
+    path = written(
+        tmp_path, "id,code,town\n'007,'01,'s-Gravenhage\n'008,02,'s-Graveland\n"
+    )
     cohort = read_cohort(path, id="id")
     assert cohort.id.tolist() == ["'007", "'008"]
     assert cohort.features["code"].tolist() == ["01", "02"]
@@ -130,23 +180,36 @@ def test_a_gzipped_file_a_directory_and_a_glob_give_the_rows_in_file_order(tmp_p
 
 
 def test_parquet_keeps_types_and_turns_ids_into_text(tmp_path):
-    frame = pd.DataFrame({
-        "id": [2**60 + 1, 5], "age": [61.0, None], "ward": pd.Categorical(["A", None]),
-        "sick": [True, False], "stage": ["I", "III"],
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "id": [2**60 + 1, 5],
+            "age": [61.0, None],
+            "ward": pd.Categorical(["A", None]),
+            "sick": [True, False],
+            "stage": ["I", "III"],
+        }
+    )
     frame.to_parquet(tmp_path / "a.parquet")
     cohort = read_cohort(tmp_path / "a.parquet", CONTRACT)
 
     assert cohort.id.tolist() == [str(2**60 + 1), "5"]
-    assert cohort.features.isna().to_numpy().tolist() == [[False] * 4, [True, True, False, False]]
+    assert cohort.features.isna().to_numpy().tolist() == [
+        [False] * 4,
+        [True, True, False, False],
+    ]
     assert cohort.features["ward"].tolist()[0] == "A"
     assert cohort.features[["sick", "stage"]].to_numpy().tolist() == [[1, 0], [0, 2]]
 
 
-def test_parquet_under_any_name_gives_ids_that_it_holds_as_floats_without_a_point(tmp_path):
+def test_parquet_under_any_name_gives_ids_that_it_holds_as_floats_without_a_point(
+    tmp_path,
+):
     pd.DataFrame({"id": [1.0, 20.0], "a.b": [0.5, 1.5]}).to_parquet(tmp_path / "a.csv")
     cohort = read_cohort(tmp_path / "a.csv", id="id")
-    assert cohort.id.tolist() == ["1", "20"] and cohort.features["a.b"].tolist() == [0.5, 1.5]
+    assert cohort.id.tolist() == ["1", "20"] and cohort.features["a.b"].tolist() == [
+        0.5,
+        1.5,
+    ]
 
 
 CHARACTERS = st.characters(exclude_categories=("Cs",), exclude_characters="\0\r\n")
@@ -166,50 +229,91 @@ def test_ids_survive_whatever_their_text(tmp_path_factory, ids):
 
 
 @settings(max_examples=40)
-@given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+@given(
+    st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), min_size=1)
+)
 def test_numbers_are_the_same_bits_from_csv_and_parquet(tmp_path_factory, numbers):
     native = tmp_path_factory.getbasetemp() / "numbers.parquet"
     cells = "".join(f"{'' if x is None else repr(x)},-\n" for x in numbers)
     text = written(native.parent, "x,other\n" + cells, "numbers.csv")
     pq.write_table(pa.table({"x": pa.array(numbers, pa.float64())}), native)
-    values = [read_cohort(path, with_feature()).features["x"] for path in (text, native)]
+    values = [
+        read_cohort(path, with_feature()).features["x"] for path in (text, native)
+    ]
     np.testing.assert_array_equal(*values)
 
 
 def test_missing_values_are_those_the_contract_names_and_empty_cells(tmp_path):
-    values = column(tmp_path, ["1", "", "NA", "-999", "-999.0"], missing_values=["NA", "-999"])
+    values = column(
+        tmp_path, ["1", "", "NA", "-999", "-999.0"], missing_values=["NA", "-999"]
+    )
     assert np.isnan(values).tolist() == [False, True, True, True, True]
 
 
-@pytest.mark.parametrize(("rule", "low", "high"), [("limit", 5.0, 90.0), ("half", 2.5, 90.0)])
+@pytest.mark.parametrize(
+    ("rule", "low", "high"), [("limit", 5.0, 90.0), ("half", 2.5, 90.0)]
+)
 def test_censored_values_are_read_by_the_contracts_rule(tmp_path, rule, low, high):
-    assert column(tmp_path, ["<5", "> 90", "7", "≤5"], censored=rule) == [low, high, 7.0, low]
+    assert column(tmp_path, ["<5", "> 90", "7", "≤5"], censored=rule) == [
+        low,
+        high,
+        7.0,
+        low,
+    ]
 
 
 PADDED = [f"{number:05}" for number in range(417, 30_000, 113)]
 
 
-@pytest.mark.parametrize(("past", "tonight", "words"), [
-    (PADDED, [str(int(name)) for name in PADDED[:40]], ["characters", "zeros in front"]),
-    (PADDED, [str(int(name)) for name in PADDED[-40:]], []),
-    (PADDED, [f"{int(name):08}" for name in PADDED[:40]], ["8 characters long, in training 5"]),
-    ([str(int(name)) for name in PADDED], ["123456", "98765"], []),
-    ([str(int(name)) for name in PADDED], PADDED[:9], ["with zeros in front"]),
-    (["0007", "12", *(f"P{name}" for name in PADDED)], ["9", "11"], []),
-    ([f"P{name}" for name in PADDED], PADDED[-9:], ["5 characters", "digits alone"]),
-    ([f"{7919 * int(name):08x}" for name in PADDED], ["0a-b12c7", "deadbeef"], []),
-])  # fmt: skip
-def test_ids_of_another_shape_are_those_that_no_other_patients_explain(past, tonight, words):
-    differences = other_shape(*(id_shape(np.array([*ids, None], dtype=object)) for ids in (past, tonight)))
+@pytest.mark.parametrize(
+    ("past", "tonight", "words"),
+    [
+        (
+            PADDED,
+            [str(int(name)) for name in PADDED[:40]],
+            ["characters", "zeros in front"],
+        ),
+        (PADDED, [str(int(name)) for name in PADDED[-40:]], []),
+        (
+            PADDED,
+            [f"{int(name):08}" for name in PADDED[:40]],
+            ["8 characters long, in training 5"],
+        ),
+        ([str(int(name)) for name in PADDED], ["123456", "98765"], []),
+        ([str(int(name)) for name in PADDED], PADDED[:9], ["with zeros in front"]),
+        (["0007", "12", *(f"P{name}" for name in PADDED)], ["9", "11"], []),
+        (
+            [f"P{name}" for name in PADDED],
+            PADDED[-9:],
+            ["5 characters", "digits alone"],
+        ),
+        ([f"{7919 * int(name):08x}" for name in PADDED], ["0a-b12c7", "deadbeef"], []),
+    ],
+)
+def test_ids_of_another_shape_are_those_that_no_other_patients_explain(
+    past, tonight, words
+):
+    differences = other_shape(
+        *(id_shape(np.array([*ids, None], dtype=object)) for ids in (past, tonight))
+    )
     assert len(differences) == len(words)
     assert all(word in said for word, said in zip(words, differences, strict=True))
 
 
 def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
-    path = written(tmp_path, "d,x,y,z,s,f\n2024-01-31,1,2,3,m,0.5\n2024-02-01T06:30:00+02:00,4,5,6,,1.5\n")
+    path = written(
+        tmp_path,
+        "d,x,y,z,s,f\n2024-01-31,1,2,3,m,0.5\n2024-02-01T06:30:00+02:00,4,5,6,,1.5\n",
+    )
     roles = {"time": "d", "coordinates": ["x", "y", "z"], "subgroup": ["s"]}
-    cohort = read_cohort(path, Contract.from_dict({"cohort": roles, "features": {"f": {"type": "number"}}}))
-    assert cohort.time.astype(str).tolist() == ["2024-01-31T00:00:00.000000", "2024-02-01T04:30:00.000000"]
+    cohort = read_cohort(
+        path,
+        Contract.from_dict({"cohort": roles, "features": {"f": {"type": "number"}}}),
+    )
+    assert cohort.time.astype(str).tolist() == [
+        "2024-01-31T00:00:00.000000",
+        "2024-02-01T04:30:00.000000",
+    ]
     assert cohort.coordinates.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert absent(cohort.subgroups["s"]).tolist() == [False, True]
 

@@ -28,11 +28,17 @@ CONTRACT = Contract.from_dict({"cohort": ROLES, "features": FEATURES})
 
 def table(n_rows, seed=0):
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({
-        "id": [f"{i:05d}" for i in range(n_rows)], "patient": rng.choice(["p1", "p2", "p3"], n_rows),
-        "flux": np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(1e4, 3, n_rows)),
-        "age": rng.integers(18, 99, n_rows).astype(str), "ward": rng.choice(["A", "B", ""], n_rows),
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "id": [f"{i:05d}" for i in range(n_rows)],
+            "patient": rng.choice(["p1", "p2", "p3"], n_rows),
+            "flux": np.where(
+                rng.random(n_rows) < 0.1, np.nan, rng.normal(1e4, 3, n_rows)
+            ),
+            "age": rng.integers(18, 99, n_rows).astype(str),
+            "ward": rng.choice(["A", "B", ""], n_rows),
+        }
+    )
     frame.loc[rng.random(n_rows) < 0.05, "age"] = "old"
     frame.loc[[n_rows // 2, n_rows - 1], "id"] = "00000"
     return frame
@@ -40,7 +46,9 @@ def table(n_rows, seed=0):
 
 def same(one, other):
     pd.testing.assert_frame_equal(one.features, other.features, check_exact=True)
-    pd.testing.assert_frame_equal(pd.DataFrame(one.raw), pd.DataFrame(other.raw), check_exact=True)
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(one.raw), pd.DataFrame(other.raw), check_exact=True
+    )
     assert one.id.tolist() == other.id.tolist()
     assert one.group.tolist() == other.group.tolist()
     assert one.rows.tolist() == other.rows.tolist()
@@ -55,7 +63,9 @@ WRITERS = {
 @pytest.mark.parametrize(("kind", "write"), WRITERS.items())
 @settings(max_examples=8)
 @given(batch_rows=st.integers(3, 120))
-def test_any_batch_size_gives_the_rows_of_a_whole_read_bit_for_bit(tmp_path_factory, kind, write, batch_rows):
+def test_any_batch_size_gives_the_rows_of_a_whole_read_bit_for_bit(
+    tmp_path_factory, kind, write, batch_rows
+):
     folder = tmp_path_factory.mktemp("night")
     frame = table(101)
     for part, rows in enumerate((frame[:40], frame[40:])):
@@ -76,7 +86,11 @@ def test_violations_come_together_at_the_end_and_no_rows_after_the_first(tmp_pat
     frame = table(50).assign(age="50", id=[str(i) for i in range(50)])
     frame.loc[[14, 49], "age"], frame.loc[30, "id"] = "old", "3"
     frame.to_csv(tmp_path / "a.csv", index=False)
-    batches = iter(open_cohort(tmp_path / "a.csv", CONTRACT.with_roles(on_violation="stop"), batch_rows=10))
+    batches = iter(
+        open_cohort(
+            tmp_path / "a.csv", CONTRACT.with_roles(on_violation="stop"), batch_rows=10
+        )
+    )
     assert next(batches).n_rows == 10
     with pytest.raises(CohortError) as caught:
         next(batches)
@@ -86,16 +100,28 @@ def test_violations_come_together_at_the_end_and_no_rows_after_the_first(tmp_pat
 
 @pytest.mark.parametrize(
     ("policy", "flux", "readings"),
-    [("stop", {}, 1), ("refuse_rows", {}, 2), ("stop", {"normalise": "within_group"}, 2)],
+    [
+        ("stop", {}, 1),
+        ("refuse_rows", {}, 2),
+        ("stop", {"normalise": "within_group"}, 2),
+    ],
 )
-def test_table_is_read_once_but_for_what_needs_all_of_it(monkeypatch, tmp_path, policy, flux, readings):
-    table(50).assign(age="50", id=[str(i) for i in range(50)]).to_csv(tmp_path / "a.csv", index=False)
+def test_table_is_read_once_but_for_what_needs_all_of_it(
+    monkeypatch, tmp_path, policy, flux, readings
+):
+    table(50).assign(age="50", id=[str(i) for i in range(50)]).to_csv(
+        tmp_path / "a.csv", index=False
+    )
     features = FEATURES | {"flux": {"type": "number"} | flux}
-    contract = Contract.from_dict({"cohort": ROLES | {"on_violation": policy}, "features": features})
+    contract = Contract.from_dict(
+        {"cohort": ROLES | {"on_violation": policy}, "features": features}
+    )
     stream = open_cohort(tmp_path / "a.csv", contract, batch_rows=10)
     (file,) = stream.source.files
     blocks, read = type(file).blocks, []
-    monkeypatch.setattr(type(file), "blocks", lambda *given: read.append(given[1]) or blocks(*given))
+    monkeypatch.setattr(
+        type(file), "blocks", lambda *given: read.append(given[1]) or blocks(*given)
+    )
     assert sum(batch.n_rows for batch in stream) == 50
     assert len(read) == readings
 
@@ -119,8 +145,16 @@ def test_memory_of_streaming_does_not_grow_with_the_rows(tmp_path):
     for n_rows in (30_000, 180_000):
         rng, path = np.random.default_rng(0), tmp_path / f"{n_rows}.parquet"
         groups = np.where(np.arange(n_rows) % 2, "p1", "p2")
-        rows = pa.table({"g": groups, "a": rng.normal(size=n_rows), "b": rng.random(n_rows)})
-        pq.write_table(rows, path, row_group_size=n_rows, data_page_size=1 << 14, use_dictionary=False)
+        rows = pa.table(
+            {"g": groups, "a": rng.normal(size=n_rows), "b": rng.random(n_rows)}
+        )
+        pq.write_table(
+            rows,
+            path,
+            row_group_size=n_rows,
+            data_page_size=1 << 14,
+            use_dictionary=False,
+        )
         del rows
         tracemalloc.start()
         before = pa.total_allocated_bytes()
@@ -136,8 +170,12 @@ def test_memory_of_streaming_does_not_grow_with_the_rows(tmp_path):
 
 def test_features_are_standardised_within_their_group_and_raw_values_kept(tmp_path):
     x = [1.0, 1e6, 3.0, 1e6 + 2, 7.0, 5.5, 5.5]
-    pd.DataFrame({"g": [*"ababcdd"], "x": x, "other": "-"}).to_csv(tmp_path / "a.csv", index=False)
-    features = {"x": {"type": "number", "normalise": "within_group", "plausible": [0, 2e6]}}
+    pd.DataFrame({"g": [*"ababcdd"], "x": x, "other": "-"}).to_csv(
+        tmp_path / "a.csv", index=False
+    )
+    features = {
+        "x": {"type": "number", "normalise": "within_group", "plausible": [0, 2e6]}
+    }
     contract = Contract.from_dict({"cohort": {"group": "g"}, "features": features})
     cohort = read_cohort(tmp_path / "a.csv", contract)
     # A group of one row, or of equal values, has no spread: zero says "as usual for this group".
@@ -147,14 +185,20 @@ def test_features_are_standardised_within_their_group_and_raw_values_kept(tmp_pa
 
 @settings(max_examples=25)
 @given(scale=st.floats(0.01, 1000), shift=st.floats(-1000, 1000))
-def test_normalised_values_do_not_depend_on_a_groups_unit(tmp_path_factory, scale, shift):
+def test_normalised_values_do_not_depend_on_a_groups_unit(
+    tmp_path_factory, scale, shift
+):
     folder = tmp_path_factory.getbasetemp()
     x = np.random.default_rng(1).normal(size=30)
-    contract = Contract.from_dict({"cohort": {"group": "g"}, "features": {"flux": FEATURES["flux"]}})
+    contract = Contract.from_dict(
+        {"cohort": {"group": "g"}, "features": {"flux": FEATURES["flux"]}}
+    )
     seen = []
     for values in (x, x * scale + shift):
         pd.DataFrame({"g": "a", "flux": values}).to_parquet(folder / "units.parquet")
-        seen.append(read_cohort(folder / "units.parquet", contract).features["flux"].to_numpy())
+        seen.append(
+            read_cohort(folder / "units.parquet", contract).features["flux"].to_numpy()
+        )
     np.testing.assert_allclose(seen[0], seen[1], atol=1e-6)
 
 
@@ -163,6 +207,8 @@ def test_rows_that_are_left_out_move_nobodys_normalised_values(tmp_path):
     frame.loc[[30, 59], "flux"] = 5e4
     frame.to_csv(tmp_path / "all.csv", index=False)
     frame[frame["id"] != "00000"].to_csv(tmp_path / "sound.csv", index=False)
-    every, sound = (read_cohort(tmp_path / f"{name}.csv", CONTRACT) for name in ("all", "sound"))
+    every, sound = (
+        read_cohort(tmp_path / f"{name}.csv", CONTRACT) for name in ("all", "sound")
+    )
     assert every.refused and not sound.refused
     np.testing.assert_allclose(every.features["flux"], sound.features["flux"])

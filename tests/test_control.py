@@ -20,7 +20,14 @@ from screening import read_cohort, score, train
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.metrics import control
-from screening.metrics.control import cells_of, control_charts, drift_over, inner_edges, limits, shift
+from screening.metrics.control import (
+    cells_of,
+    control_charts,
+    drift_over,
+    inner_edges,
+    limits,
+    shift,
+)
 from screening.report.history import render_history, sentences
 from screening.report.rules import drift_alarms, drift_reason, drift_words
 from screening.schemas.base import Reason
@@ -39,7 +46,9 @@ def signals(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return (share > high + 1e-12) | (share < low - 1e-12)
 
 
-def binomial(rng: np.random.Generator, mean_size: int, rate: float, nights: int = NIGHTS):
+def binomial(
+    rng: np.random.Generator, mean_size: int, rate: float, nights: int = NIGHTS
+):
     sizes = rng.integers(max(1, mean_size // 2), 3 * mean_size // 2 + 1, nights)
     return rng.binomial(sizes, rate), sizes
 
@@ -48,7 +57,9 @@ def restless(rng: np.random.Generator, mean_size: int, rate: float):
     """Nights whose own rates differ, by three tenths of the rate."""
     sizes = rng.integers(mean_size // 2, 3 * mean_size // 2 + 1, NIGHTS)
     weight = (1 - rate) / (0.09 * rate) - 1
-    return rng.binomial(sizes, rng.beta(weight * rate, weight * (1 - rate), NIGHTS)), sizes
+    return rng.binomial(
+        sizes, rng.beta(weight * rate, weight * (1 - rate), NIGHTS)
+    ), sizes
 
 
 def staying(rng: np.random.Generator, beds: int, rate: float):
@@ -82,17 +93,26 @@ def test_a_doubled_rate_is_seen_within_two_weeks():
     rng = np.random.default_rng(0)
     seen = []
     for _ in range(200):
-        (quiet, sizes), (loud, later) = binomial(rng, 240, 0.05, 20), binomial(rng, 240, 0.1, 14)
+        (quiet, sizes), (loud, later) = (
+            binomial(rng, 240, 0.05, 20),
+            binomial(rng, 240, 0.1, 14),
+        )
         seen.append(signals(np.append(quiet, loud), np.append(sizes, later))[20:].any())
     assert np.mean(seen) >= 0.99
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 400), st.floats(0, 1)), min_size=control.LEAST + 5, max_size=40),
+    st.lists(
+        st.tuples(st.integers(0, 400), st.floats(0, 1)),
+        min_size=control.LEAST + 5,
+        max_size=40,
+    ),
     st.integers(1, 10**7),
 )
-def test_limits_hold_the_centre_and_stay_shares_and_are_not_passed_by_chance(nights, size):
+def test_limits_hold_the_centre_and_stay_shares_and_are_not_passed_by_chance(
+    nights, size
+):
     sizes = np.array([n for n, _ in nights])
     counts = np.array([round(n * share) for n, share in nights])
     usual = limits(counts, sizes)
@@ -103,7 +123,10 @@ def test_limits_hold_the_centre_and_stay_shares_and_are_not_passed_by_chance(nig
     for centre, low, high in bounds:
         assert 0 <= low[0] <= centre <= high[0] <= 1
         assert binom.sf(high[0] * size + 1e-6, size, centre) <= 1.6 * control.TAIL
-        assert binom.cdf(low[0] * size - 1e-6 - 1e-9 * size, size, centre) <= 1.6 * control.TAIL
+        assert (
+            binom.cdf(low[0] * size - 1e-6 - 1e-9 * size, size, centre)
+            <= 1.6 * control.TAIL
+        )
 
 
 def test_a_plain_p_chart_has_the_limits_of_the_textbook():
@@ -115,13 +138,20 @@ def test_a_plain_p_chart_has_the_limits_of_the_textbook():
     assert np.allclose([low[0], high[0]], [0.06 - reach, 0.06 + reach])
 
 
-def run(day: int, flagged: int, model: str = "one", recipe: str = "svm") -> SimpleNamespace:
+def run(
+    day: int, flagged: int, model: str = "one", recipe: str = "svm"
+) -> SimpleNamespace:
     """A night as the history tells it, as far as charts look."""
     return SimpleNamespace(
         night=f"2026-03-{day:02d}" if day <= 31 else f"2026-04-{day - 31:02d}",
-        model=model, recipe=recipe, read=200, flagged=flagged, refused=0,
-        missing=None, ppv=SimpleNamespace(found=0, judged=0),
-    )  # fmt: skip
+        model=model,
+        recipe=recipe,
+        read=200,
+        flagged=flagged,
+        refused=0,
+        missing=None,
+        ppv=SimpleNamespace(found=0, judged=0),
+    )
 
 
 def test_later_nights_leave_the_limits_as_the_first_twenty_fixed_them():
@@ -130,22 +160,46 @@ def test_later_nights_leave_the_limits_as_the_first_twenty_fixed_them():
     alone = control_charts(quiet, [])[0]
     assert chart.phases[0].points[:20] == alone.phases[0].points
     assert chart.phases[0].frozen and chart.phases[0].centre == alone.phases[0].centre
-    assert [reason.words[3:13] for reason in chart.signals] == [f.night for f in chart.phases[0].points[20:]]
+    assert [reason.words[3:13] for reason in chart.signals] == [
+        f.night for f in chart.phases[0].points[20:]
+    ]
 
 
 PHASES = [
-    (["one svm", "two svm", "three svm", "four logistic"], ["two" + "0" * 61, "two"], [],
-     ["first night", "threshold changed", "model or threshold changed", "method changed"]),
+    (
+        ["one svm", "two svm", "three svm", "four logistic"],
+        ["two" + "0" * 61, "two"],
+        [],
+        [
+            "first night",
+            "threshold changed",
+            "model or threshold changed",
+            "method changed",
+        ],
+    ),
     # A promotion begins a phase that says so, whatever else was new.
-    (["one svm", "two svm", "three logistic", "two svm"], ["two"], ["two", "three"],
-     ["first night", "model promoted", "model promoted, another method", "model promoted, another method"]),
-]  # fmt: skip
+    (
+        ["one svm", "two svm", "three logistic", "two svm"],
+        ["two"],
+        ["two", "three"],
+        [
+            "first night",
+            "model promoted",
+            "model promoted, another method",
+            "model promoted, another method",
+        ],
+    ),
+]
 
 
 @pytest.mark.parametrize(("models", "revised", "promoted", "began"), PHASES)
-def test_another_model_begins_a_new_phase_and_says_which_it_was(models, revised, promoted, began):
+def test_another_model_begins_a_new_phase_and_says_which_it_was(
+    models, revised, promoted, began
+):
     used = [run(day, 10, *models[(day - 1) // 5].split()) for day in range(1, 21)]
-    changes, promotions = ([SimpleNamespace(model_after=each) for each in to] for to in (revised, promoted))
+    changes, promotions = (
+        [SimpleNamespace(model_after=each) for each in to] for to in (revised, promoted)
+    )
     phases = control_charts(used, changes, promotions)[0].phases
     assert [phase.began for phase in phases] == began
     assert all(phase.centre is None and not phase.frozen for phase in phases)
@@ -155,10 +209,14 @@ def test_another_model_begins_a_new_phase_and_says_which_it_was(models, revised,
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     """Thirty nights of two hundred rows; on the last, four times as many flags and an empty column."""
-    with open_ledger(tmp_path_factory.mktemp("charts") / "screening.db", make=True) as ledger:
+    with open_ledger(
+        tmp_path_factory.mktemp("charts") / "screening.db", make=True
+    ) as ledger:
         for day in range(1, 31):
             loud = day == 30
-            flagged = tuple(f"P{day:02d}{n:02d}" for n in range(48 if loud else 10 + day % 4))
+            flagged = tuple(
+                f"P{day:02d}{n:02d}" for n in range(48 if loud else 10 + day % 4)
+            )
             rows = {"read": 200, "scored": 200, "flagged": len(flagged)}
             missing = {"missing": 400 if loud else 60 + day % 7, "values": 2000}
             rest = {"cases": 200 - len(flagged)}
@@ -178,9 +236,15 @@ def test_the_history_names_the_nights_beyond_the_limits_and_what_to_do(told):
 
 
 def test_the_page_draws_the_charts_and_says_under_each_what_left_its_limits(told):
-    page, words = render_history(told), sentences(HistoryDocument.from_dict(told).series[0])
+    page, words = (
+        render_history(told),
+        sentences(HistoryDocument.from_dict(told).series[0]),
+    )
     assert page.count('class="mark signal"') == 2
-    assert "On 2026-01-30 24% of the rows read were flagged, above the control limit" in page
+    assert (
+        "On 2026-01-30 24% of the rows read were flagged, above the control limit"
+        in page
+    )
     assert "from the first 20 nights, held since" in page
     assert sum("beyond a control limit" in sentence for sentence in words) == 2
     assert "P3001" not in page
@@ -191,14 +255,19 @@ counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)
 
 def drift_of(past: np.ndarray, tonight: np.ndarray, unit: str = "row") -> ScoreCounts:
     edges = inner_edges(past)
-    known, seen = (np.bincount(cells_of(one, edges), minlength=len(edges) + 1) for one in (past, tonight))
+    known, seen = (
+        np.bincount(cells_of(one, edges), minlength=len(edges) + 1)
+        for one in (past, tonight)
+    )
     difference = shift(known, seen)
     return ScoreCounts(unit=unit, known=known, counted=seen, **vars(difference))
 
 
 @given(counts, counts)
 @settings(max_examples=30)
-def test_the_test_is_the_same_each_time_and_sees_no_difference_between_equal_shares(known, seen):
+def test_the_test_is_the_same_each_time_and_sees_no_difference_between_equal_shares(
+    known, seen
+):
     whole, more = [n + 1 for n in known], [*seen[:3], seen[3] + 1]
     once, equal = shift(whole, more), shift(whole, whole)
     assert once == shift(whole, more) and 0 < once.p <= 1 and 0 <= once.distance <= 1
@@ -216,7 +285,9 @@ def test_a_p_value_is_as_often_small_as_it_says():
 
 def test_half_a_standard_deviation_is_seen_in_three_hundred_rows_and_nothing_where_there_is_none():
     rng = np.random.default_rng(1)
-    shifted = [drift_of(rng.normal(size=683), rng.normal(size=300) - 0.5) for _ in range(20)]
+    shifted = [
+        drift_of(rng.normal(size=683), rng.normal(size=300) - 0.5) for _ in range(20)
+    ]
     steady = [drift_of(rng.normal(size=683), rng.normal(size=300)) for _ in range(100)]
     assert sum(map(drift_alarms, shifted)) >= 19
     assert sum(map(drift_alarms, steady)) == 0
@@ -226,12 +297,17 @@ def test_half_a_standard_deviation_is_seen_in_three_hundred_rows_and_nothing_whe
 def test_an_alarm_is_a_reason_with_figure_threshold_and_remedy_and_its_direction():
     rng = np.random.default_rng(2)
     past = rng.normal(size=500)
-    up, same = drift_of(past, rng.normal(size=300) + 0.8, "group"), drift_of(past, rng.normal(size=300))
+    up, same = (
+        drift_of(past, rng.normal(size=300) + 0.8, "group"),
+        drift_of(past, rng.normal(size=300)),
+    )
     reason = drift_reason(up)
     assert isinstance(reason, Reason) and reason.code == "scores_differ"
     assert reason.figure <= reason.threshold and reason.remedy
     assert "patients score higher" in reason.words
-    assert drift_reason(same) is drift_reason(None) is None and "no sign" in drift_words(same)
+    assert drift_reason(same) is drift_reason(
+        None
+    ) is None and "no sign" in drift_words(same)
 
 
 def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
@@ -247,17 +323,23 @@ def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
 def counts_of(cells: np.ndarray, known: tuple[int, ...], first: int = 0) -> ScoreCounts:
     """A night of patients, numbered from the first on, in these cells."""
     who = tuple(range(first, first + len(cells)))
-    return ScoreCounts(unit="row", known=known, counted=(), who=who, cell=tuple(cells.tolist()))
+    return ScoreCounts(
+        unit="row", known=known, counted=(), who=who, cell=tuple(cells.tolist())
+    )
 
 
-def stays(rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0) -> list[ScoreCounts]:
+def stays(
+    rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0
+) -> list[ScoreCounts]:
     """Nights of a ward in which everybody stays so many nights with about the same score."""
     past = rng.normal(size=400)
     edges = inner_edges(past)
     known = tuple(np.bincount(cells_of(past, edges), minlength=len(edges) + 1).tolist())
     own = rng.normal(size=(nights, beds)) + by
     return [
-        counts_of(cells_of(own[turn] + 0.1 * rng.normal(size=beds), edges), known, turn * beds)
+        counts_of(
+            cells_of(own[turn] + 0.1 * rng.normal(size=beds), edges), known, turn * beds
+        )
         for turn in (night // stay for night in range(nights))
     ]
 
@@ -275,14 +357,24 @@ def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(sta
 # their share, and whether that is said: one in two hundred is where chance ends, a trifle is no alarm
 # however many make it sure, and fewer than twenty patients are no evidence.
 OVER_NIGHTS = [
-    (100, 17, 20, False), (100, 18, 20, False), (100, 20, 20, True), (100, 22, 20, True),
-    (20_000, 800, 1000, False), (20_000, 1200, 1000, True), (19, 19, 20, False), (20, 20, 20, True),
-]  # fmt: skip
+    (100, 17, 20, False),
+    (100, 18, 20, False),
+    (100, 20, 20, True),
+    (100, 22, 20, True),
+    (20_000, 800, 1000, False),
+    (20_000, 1200, 1000, True),
+    (19, 19, 20, False),
+    (20, 20, 20, True),
+]
 
 
 @pytest.mark.parametrize(("patients", "in_the_last", "per_cell", "spoken"), OVER_NIGHTS)
-def test_drift_over_nights_is_said_from_where_chance_and_trifles_end(patients, in_the_last, per_cell, spoken):
-    cells = np.concatenate([np.arange(patients - in_the_last) % 20, np.full(in_the_last, 19)])
+def test_drift_over_nights_is_said_from_where_chance_and_trifles_end(
+    patients, in_the_last, per_cell, spoken
+):
+    cells = np.concatenate(
+        [np.arange(patients - in_the_last) % 20, np.full(in_the_last, 19)]
+    )
     drift = drift_over([counts_of(cells, (per_cell,) * 20)])
     assert (drift.reason is not None) == spoken
     assert spoken == (patients >= 20 and drift.p <= 0.005 and drift.distance >= 0.05)
@@ -297,12 +389,23 @@ def test_nights_that_cannot_be_put_together_say_nothing():
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     past = written(patients(300), tmp_path_factory.mktemp("past") / "past.csv")
-    return train(read_cohort(past, label="ill", id="patient"), "logistic", search=1, forward=False, beside=())
+    return train(
+        read_cohort(past, label="ill", id="patient"),
+        "logistic",
+        search=1,
+        forward=False,
+        beside=(),
+    )
 
 
-def test_a_steady_night_is_quiet_a_changed_one_says_so_and_batches_do_not_matter(model, tmp_path):
+def test_a_steady_night_is_quiet_a_changed_one_says_so_and_batches_do_not_matter(
+    model, tmp_path
+):
     night = patients(200, seed=7)
-    runs = [score(model, night, tmp_path / f"r{rows}", batch_rows=rows).document for rows in (7, 1000)]
+    runs = [
+        score(model, night, tmp_path / f"r{rows}", batch_rows=rows).document
+        for rows in (7, 1000)
+    ]
     other = score(model, night.assign(crp=night["crp"] * 3), tmp_path / "rc").document
     codes = [[each["code"] for each in run["attention"]] for run in (runs[0], other)]
     assert runs[0]["drift"] == runs[1]["drift"]
@@ -327,7 +430,9 @@ def test_the_reference_stands_at_the_prevalence_in_use(model):
     edges, known = reference(model)
     (point,) = model.operating_points
     stated = [point | {"prevalence": point["prevalence"] / 4}]
-    rarer = reference(replace(model, document=model.document | {"operating_points": stated}))
+    rarer = reference(
+        replace(model, document=model.document | {"operating_points": stated})
+    )
     assert known.sum() == 300 == len(model.validation)
     assert rarer[1].sum() < 300
     assert np.quantile(rarer[0], 0.9) < np.quantile(edges, 0.9)
@@ -338,7 +443,9 @@ def test_images_count_once_by_their_highest_voxel(tissue_model, tmp_path, monkey
     table = voxels(12, seed=9)
     whole = score(tissue_model, table, tmp_path / "whole").document["drift"]
     monkeypatch.setattr(reference_distribution, "MOST_UNITS", 12)
-    thinned = score(tissue_model, table, tmp_path / "thinned", batch_rows=100).document["drift"]
+    thinned = score(tissue_model, table, tmp_path / "thinned", batch_rows=100).document[
+        "drift"
+    ]
     assert whole["unit"] == "group" and sum(whole["known"]) == 8
     assert thinned["counted"] == whole["counted"] and sum(whole["counted"]) == 12
 
@@ -359,6 +466,8 @@ def test_more_visits_a_patient_in_training_than_tonight_are_no_change(each, tmp_
     past = read_cohort(visits(120, 4, 0), label="ill", id="visit", group="patient")
     model = train(past, "logistic", search=1, forward=False, beside=())
     for seed in range(1, 9):
-        drift = score(model, visits(100, each, seed), tmp_path / f"{seed}").document["drift"]
+        drift = score(model, visits(100, each, seed), tmp_path / f"{seed}").document[
+            "drift"
+        ]
         assert (drift["unit"], sum(drift["counted"])) == ("group", 100)
         assert drift["p"] > 0.001

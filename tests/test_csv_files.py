@@ -15,7 +15,11 @@ from screening.errors import CohortError
 from screening.io.opening import source_at
 from screening.io.readers import TableFile
 
-CELLS = st.text(st.sampled_from("01 x.é<-\t"), max_size=4) | st.just('"a ""b"",\n\nc"') | st.just('x"y')
+CELLS = (
+    st.text(st.sampled_from("01 x.é<-\t"), max_size=4)
+    | st.just('"a ""b"",\n\nc"')
+    | st.just('x"y')
+)
 ROWS = st.lists(CELLS, min_size=3, max_size=3).map(",".join)
 ODD = st.sampled_from(["", "  ", "a,b", "1,2,3,4", "id,age, note", ",,", '""'])
 
@@ -29,8 +33,12 @@ def rows_of(file: TableFile, batch_rows: int) -> list[list[str] | str]:
     found: list[list[str] | str] = []
     for block in file.blocks(["id", "age", "note"], batch_rows):
         assert block.first_row == len(found) + 1
-        cells = zip(*(column.to_pylist() for column in block.columns.values()), strict=True)
-        for row, ragged, repeated in zip(cells, block.ragged, block.repeated_header, strict=True):
+        cells = zip(
+            *(column.to_pylist() for column in block.columns.values()), strict=True
+        )
+        for row, ragged, repeated in zip(
+            cells, block.ragged, block.repeated_header, strict=True
+        ):
             found.append("ragged" if ragged else "header" if repeated else list(row))
     return found
 
@@ -43,12 +51,20 @@ def rows_of(file: TableFile, batch_rows: int) -> list[list[str] | str]:
     batch_rows=st.sampled_from([1, 4, 1000]),
     encoding=st.sampled_from(["utf-8", "utf-16", "cp1252"]),
 )
-def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(lines, end, last, batch_rows, encoding):
+def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(
+    lines, end, last, batch_rows, encoding
+):
     text = end.join(["id,age, note", *lines]) + last
     expected: list[list[str] | str] = []
     for cells in list(csv.reader(io.StringIO(text, newline=""), strict=True))[1:]:
         if cells:
-            broken = "ragged" if len(cells) != 3 else "header" if cells == ["id", "age", " note"] else ""
+            broken = (
+                "ragged"
+                if len(cells) != 3
+                else "header"
+                if cells == ["id", "age", " note"]
+                else ""
+            )
             expected.append(broken or cells)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.csv"
@@ -61,9 +77,13 @@ def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(lines, end, 
 
 @pytest.mark.parametrize("bad", ['9,"open,2', '9,"a" b,2', '9,2,"open', '"9" 9,2,3'])
 @pytest.mark.parametrize("behind", [3, 30_000])
-def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(tmp_path, bad, behind):
+def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(
+    tmp_path, bad, behind
+):
     path = tmp_path / "t.csv"
-    path.write_text('id,age,note\n"1\n1",2,3\n\na,b\n' + bad + "\n" + '1,2,"3"\n' * behind)
+    path.write_text(
+        'id,age,note\n"1\n1",2,3\n\na,b\n' + bad + "\n" + '1,2,"3"\n' * behind
+    )
     file, rows = opened(path), 0
     with pytest.raises(CohortError, match=r"^t\.csv, row 3: a quote is not closed"):
         for block in file.blocks(["id"], 16_384):
@@ -78,9 +98,16 @@ def test_a_line_longer_than_any_tables_is_refused_by_its_row(tmp_path):
         list(opened(path).blocks(["id"], 1000))
 
 
-def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(tmp_path):
+def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(
+    tmp_path,
+):
     wide, narrow = tmp_path / "wide.csv", tmp_path / "narrow.csv"
-    wide.write_text(",".join(f"v{i}" for i in range(2000)) + "\n" + ",".join(["x" * 100] * 2000) + "\n")
+    wide.write_text(
+        ",".join(f"v{i}" for i in range(2000))
+        + "\n"
+        + ",".join(["x" * 100] * 2000)
+        + "\n"
+    )
     narrow.write_text("id,age\n" + ",".join(["x" * 1000] * 300) + "\n")
     assert [block.n_rows for block in opened(wide).blocks(["v1999"], 10)] == [1]
     with pytest.raises(CohortError, match="line end missing"):
@@ -98,7 +125,9 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
         path = tmp_path / f"{n_rows}.csv"
         path.write_text("id,a,b\n" + '"x",1.5,2.5\n' * n_rows)
         words = [sys.executable, "-c", code, str(path)]
-        rows, kilobytes = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+        rows, kilobytes = subprocess.run(
+            words, capture_output=True, text=True, check=True
+        ).stdout.split()
         assert int(rows) == n_rows
         return int(kilobytes)
 
@@ -117,5 +146,7 @@ def test_a_table_of_single_spaces_is_read_and_an_aligned_one_gets_its_remedy(tmp
         (tmp_path / f"{name}.txt").write_text("\n".join(lines))
     assert source_at(tmp_path / "plain.txt").files[0].header == ["age", "crp", "ill"]
     for name in ("aligned.txt", "r.txt"):
-        with pytest.raises(CohortError, match=rf"{name}: its columns are parted by spaces.*write\.csv"):
+        with pytest.raises(
+            CohortError, match=rf"{name}: its columns are parted by spaces.*write\.csv"
+        ):
             source_at(tmp_path / name)

@@ -31,10 +31,16 @@ def kept(request, tmp_path):
     def put(table: pd.DataFrame, name: str = "past") -> str:
         if request.param == "postgresql":
             socket = request.getfixturevalue("postgres")
-            urls.append(urls[0] if urls else schema(socket, f"cohort{abs(hash(request.node.name))}"))
+            urls.append(
+                urls[0]
+                if urls
+                else schema(socket, f"cohort{abs(hash(request.node.name))}")
+            )
             in_database(table, urls[0], name)
             return urls[0]
-        return {"sqlite": in_sqlite, "duckdb": in_duckdb}[request.param](table, tmp_path, name)
+        return {"sqlite": in_sqlite, "duckdb": in_duckdb}[request.param](
+            table, tmp_path, name
+        )
 
     urls: list[str] = []
     return put
@@ -45,11 +51,16 @@ def test_a_table_scores_the_same_from_every_place(logistic_model, kept, tmp_path
     night["crp"] = night["crp"].round(3)
     database = Database(kept(night, "tonight"), table="tonight")
     places = {
-        "csv": written(night, tmp_path / "night.csv"), "parquet": written(night, tmp_path / "night.parquet"),
-        "frame": night, "database": database,
-    }  # fmt: skip
+        "csv": written(night, tmp_path / "night.csv"),
+        "parquet": written(night, tmp_path / "night.parquet"),
+        "frame": night,
+        "database": database,
+    }
     first, *others = (
-        pq.read_table(score(load_model(logistic_model), place, tmp_path / name).directory / "scores.parquet")
+        pq.read_table(
+            score(load_model(logistic_model), place, tmp_path / name).directory
+            / "scores.parquet"
+        )
         for name, place in places.items()
     )
     digests = {read_cohort(database, id="patient").source.files[0].sha256 for _ in "ab"}
@@ -59,27 +70,45 @@ def test_a_table_scores_the_same_from_every_place(logistic_model, kept, tmp_path
     assert len(digests) == 1
 
 
-def test_a_query_is_answered_and_its_digest_stands_in_the_run(logistic_model, kept, tmp_path):
+def test_a_query_is_answered_and_its_digest_stands_in_the_run(
+    logistic_model, kept, tmp_path
+):
     """A case is explained from it, too."""
     night, query = patients(120, seed=3), tmp_path / "icu.sql"
-    query.write_text("SELECT patient, fever, crp, ward FROM past WHERE ward LIKE '%icu%' ORDER BY 1; -- :x")
+    query.write_text(
+        "SELECT patient, fever, crp, ward FROM past WHERE ward LIKE '%icu%' ORDER BY 1; -- :x"
+    )
     place = [kept(night), "--query", query]
     screen("score", logistic_model, *place, "--out", tmp_path / "run")
     document = json.loads((tmp_path / "run" / "run.json").read_text())
     (file,), name = document["input"]["files"], document["cases"][0]["id"]
-    told = screen("explain", tmp_path / "run", name, "--model", logistic_model, "--cohort", *place)
+    told = screen(
+        "explain", tmp_path / "run", name, "--model", logistic_model, "--cohort", *place
+    )
 
-    assert file["rows"] == document["counts"]["scored"] == (night["ward"] == "icu").sum()
+    assert (
+        file["rows"] == document["counts"]["scored"] == (night["ward"] == "icu").sum()
+    )
     assert file["name"] == "icu.sql" and len(file["query_sha256"]) == 64
-    assert file["place"].partition(":")[0] == place[0].partition(":")[0].partition("+")[0]
+    assert (
+        file["place"].partition(":")[0] == place[0].partition(":")[0].partition("+")[0]
+    )
     assert name in told.stdout
 
 
-@pytest.mark.parametrize("what", [
-    "", "DELETE FROM past", "SELECT 1 AS a; COMMIT; DELETE FROM past",
-    "SELECT 1 AS a$b$; DELETE FROM past --$b$", "ATTACH 'other.db' AS other",
-])  # fmt: skip
-def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(what, kept, tmp_path):
+@pytest.mark.parametrize(
+    "what",
+    [
+        "",
+        "DELETE FROM past",
+        "SELECT 1 AS a; COMMIT; DELETE FROM past",
+        "SELECT 1 AS a$b$; DELETE FROM past --$b$",
+        "ATTACH 'other.db' AS other",
+    ],
+)
+def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(
+    what, kept, tmp_path
+):
     url, query = kept(patients(50)), tmp_path / "q.sql"
     query.write_text(what)
     with pytest.raises(UsageError, match=r"^q\.sql"):
@@ -101,15 +130,25 @@ def test_what_stands_in_texts_comments_and_names_is_no_statement(end, kept, tmp_
 
 BEYOND = {
     in_duckdb: [
-        "SELECT 1 AS a$b$; COPY (SELECT 1) TO '{}/leaked.csv' --$b$", "COPY past TO '{}/leaked.csv'",
-        "SELECT * FROM read_csv('{}/secret.csv')", "SELECT * FROM stolen", "SELECT * FROM url",
-        "SET enable_external_access = true", "INSTALL httpfs",
+        "SELECT 1 AS a$b$; COPY (SELECT 1) TO '{}/leaked.csv' --$b$",
+        "COPY past TO '{}/leaked.csv'",
+        "SELECT * FROM read_csv('{}/secret.csv')",
+        "SELECT * FROM stolen",
+        "SELECT * FROM url",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
     ],
-    in_sqlite: ["VACUUM INTO '{}/leaked.db'", "ATTACH '{}/leaked.db' AS other", "PRAGMA query_only = OFF"],
-}  # fmt: skip
+    in_sqlite: [
+        "VACUUM INTO '{}/leaked.db'",
+        "ATTACH '{}/leaked.db' AS other",
+        "PRAGMA query_only = OFF",
+    ],
+}
 
 
-@pytest.mark.parametrize(("put", "query"), [(put, query) for put in BEYOND for query in BEYOND[put]])
+@pytest.mark.parametrize(
+    ("put", "query"), [(put, query) for put in BEYOND for query in BEYOND[put]]
+)
 def test_a_query_or_view_of_a_file_reaches_nothing_beyond_it(put, query, tmp_path):
     import duckdb
 
@@ -118,7 +157,9 @@ def test_a_query_or_view_of_a_file_reaches_nothing_beyond_it(put, query, tmp_pat
     query_file.write_text(query.format(tmp_path))
     if put is in_duckdb:
         with duckdb.connect(str(tmp_path / "ward.duckdb")) as connection:
-            connection.sql(f"CREATE VIEW stolen AS SELECT * FROM '{tmp_path}/secret.csv'")
+            connection.sql(
+                f"CREATE VIEW stolen AS SELECT * FROM '{tmp_path}/secret.csv'"
+            )
     before = {path.name for path in tmp_path.iterdir()}
 
     with pytest.raises(UsageError, match=r"^q\.sql"):
@@ -127,7 +168,9 @@ def test_a_query_or_view_of_a_file_reaches_nothing_beyond_it(put, query, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_postgresql_is_read_in_a_transaction_that_may_change_nothing(postgres, tmp_path):
+def test_postgresql_is_read_in_a_transaction_that_may_change_nothing(
+    postgres, tmp_path
+):
     url = schema(postgres, "readonly")
     said_to(url, "CREATE SEQUENCE counter", "CREATE TABLE past (a int)")
     query = tmp_path / "q.sql"
@@ -136,7 +179,9 @@ def test_postgresql_is_read_in_a_transaction_that_may_change_nothing(postgres, t
         read_cohort(Database(url, query=query))
 
 
-def test_a_database_that_goes_away_in_the_middle_leaves_nothing(logistic_model, postgres, tmp_path):
+def test_a_database_that_goes_away_in_the_middle_leaves_nothing(
+    logistic_model, postgres, tmp_path
+):
     url = schema(postgres, "gone")
     query = tmp_path / "q.sql"
     # The server ends its own connection when half of the rows are sent.
@@ -146,25 +191,48 @@ def test_a_database_that_goes_away_in_the_middle_leaves_nothing(logistic_model, 
         "FROM generate_series(1, 90000) n"
     )
 
-    ended = screen("score", logistic_model, url, "--query", query, "--out", tmp_path / "runs" / "run", code=2)
+    ended = screen(
+        "score",
+        logistic_model,
+        url,
+        "--query",
+        query,
+        "--out",
+        tmp_path / "runs" / "run",
+        code=2,
+    )
 
     assert "stopped answering behind row" in ended.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["q.sql"]
 
 
-@pytest.mark.parametrize("command", [
-    "check {place} --model {model}", "init {place} --out {folder}/c.toml",
-    "score {model} {place} --out {folder}/run", "train {place} --label ill --out {folder}/m",
-    "compare {place} --recipes svm --label ill --out {folder}/c",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check {place} --model {model}",
+        "init {place} --out {folder}/c.toml",
+        "score {model} {place} --out {folder}/run",
+        "train {place} --label ill --out {folder}/m",
+        "compare {place} --recipes svm --label ill --out {folder}/c",
+    ],
+)
 def test_no_command_tells_the_password(command, logistic_model, tmp_path):
     url = "postgresql://reader:s3cr3t%40%2F:?x@127.0.0.1:1/ward?application_name=hids3cr3tden"
-    words = command.format(place=f"{url} --table past --json", model=logistic_model, folder=tmp_path)
+    words = command.format(
+        place=f"{url} --table past --json", model=logistic_model, folder=tmp_path
+    )
     ended = screen(*words.split(), code=2)
-    assert "postgresql://127.0.0.1:1/ward" in ended.stderr and "s3cr3t" not in ended.output
+    assert (
+        "postgresql://127.0.0.1:1/ward" in ended.stderr and "s3cr3t" not in ended.output
+    )
     unnamed = screen("init", url, "--out", tmp_path / "c.toml", code=2)
-    assert "needs --table NAME or --query" in unnamed.stderr and "s3cr3t" not in unnamed.output
-    of_file = screen("init", "past.csv", "--table", "x", "--out", tmp_path / "c.toml", code=2)
+    assert (
+        "needs --table NAME or --query" in unnamed.stderr
+        and "s3cr3t" not in unnamed.output
+    )
+    of_file = screen(
+        "init", "past.csv", "--table", "x", "--out", tmp_path / "c.toml", code=2
+    )
     assert "--table and --query are of databases" in of_file.stderr
 
 
@@ -180,15 +248,26 @@ def test_a_model_trained_from_a_database_tells_no_password(postgres, tmp_path):
 
 
 def test_errors_of_values_repeat_no_value(kept, tmp_path):
-    (tmp_path / "q.sql").write_text("SELECT patient, CAST(ward AS INTEGER) AS ward, ill FROM past")
+    (tmp_path / "q.sql").write_text(
+        "SELECT patient, CAST(ward AS INTEGER) AS ward, ill FROM past"
+    )
     url = kept(patients(30).assign(ward="Mrs Smith"))
-    words = ["init", url, "--query", str(tmp_path / "q.sql"), "--out", str(tmp_path / "c.toml")]
+    words = [
+        "init",
+        url,
+        "--query",
+        str(tmp_path / "q.sql"),
+        "--out",
+        str(tmp_path / "c.toml"),
+    ]
     ended = CliRunner().invoke(app, words)
     assert ended.exit_code in (0, 2, 3)
     assert "Smith" not in ended.output
 
 
-def test_numbers_that_are_none_are_missing_or_refused_by_row_as_in_a_file(kept, tmp_path):
+def test_numbers_that_are_none_are_missing_or_refused_by_row_as_in_a_file(
+    kept, tmp_path
+):
     table = patients(40)
     table.loc[3, "fever"], table.loc[5, "crp"] = np.inf, np.nan
     contract = read_cohort(patients(40), **ROLES).contract
@@ -210,15 +289,24 @@ def test_postgresql_types_become_what_they_mean(postgres):
         " interval '1 day', 12345678901234567890.5 + n FROM generate_series(1, 60) n",
     )
 
-    said_to(url, "CREATE TABLE endless (a int, b timestamp)", "INSERT INTO endless VALUES (1, 'infinity')")
+    said_to(
+        url,
+        "CREATE TABLE endless (a int, b timestamp)",
+        "INSERT INTO endless VALUES (1, 'infinity')",
+    )
 
     cohort = read_cohort(Database(url, table="past"), id="id", label="ill")
 
     with pytest.raises((UsageError, CohortError)):
         read_cohort(Database(url, table="endless"))
     assert cohort.names == ["whole", "price", "odd"]
-    assert cohort.features["price"].tolist() == [float(f"{n * 1.001:.3f}") for n in range(1, 61)]
-    assert np.isnan(cohort.features["odd"][2]) and cohort.features["odd"].notna().sum() == 59
+    assert cohort.features["price"].tolist() == [
+        float(f"{n * 1.001:.3f}") for n in range(1, 61)
+    ]
+    assert (
+        np.isnan(cohort.features["odd"][2])
+        and cohort.features["odd"].notna().sum() == 59
+    )
     assert cohort.classes == ["false", "true"]
     assert len(set(cohort.id)) == 60 and len(cohort.id[0]) == 36
 
@@ -232,19 +320,32 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
         "UPDATE mixed SET value = '<5' WHERE rowid = 3",
         "UPDATE mixed SET value = x'00ff', other = x'ff' WHERE rowid = 4",
     )
-    table = pd.DataFrame({"id": list("abcd"), "value": [1.0, 2.0, 3.0, 4.5], "other": [1, 2, 3, 5]})
-    violations, _ = check_cohort(Database(url, table="mixed"), read_cohort(table, id="id").contract)
+    table = pd.DataFrame(
+        {"id": list("abcd"), "value": [1.0, 2.0, 3.0, 4.5], "other": [1, 2, 3, 5]}
+    )
+    violations, _ = check_cohort(
+        Database(url, table="mixed"), read_cohort(table, id="id").contract
+    )
     places = ["column 'value', row 3", "column 'value', row 4", "column 'other', row 4"]
     assert [line.partition(":")[0] for line in violations] == places
 
 
-@pytest.mark.parametrize(("url", "words"), [
-    ("sqlite:///nowhere.db", "no database file"), ("duckdb:///nowhere.db", "no database file"),
-    ("sqlite://", "in memory"), ("nothing://x/y", "knows no database"), ("http//x", "URL"),
-    ("oracle://u:p@h/d", "needs the Python package"), ("sqlite:///{}/ward.db", "no table or view"),
-    ("duckdb:///{}/ward.duckdb", "no table or view"),
-])  # fmt: skip
-def test_a_place_that_is_no_database_or_has_no_such_table_is_refused_in_words(url, words, tmp_path):
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("sqlite:///nowhere.db", "no database file"),
+        ("duckdb:///nowhere.db", "no database file"),
+        ("sqlite://", "in memory"),
+        ("nothing://x/y", "knows no database"),
+        ("http//x", "URL"),
+        ("oracle://u:p@h/d", "needs the Python package"),
+        ("sqlite:///{}/ward.db", "no table or view"),
+        ("duckdb:///{}/ward.duckdb", "no table or view"),
+    ],
+)
+def test_a_place_that_is_no_database_or_has_no_such_table_is_refused_in_words(
+    url, words, tmp_path
+):
     in_sqlite(patients(20), tmp_path), in_duckdb(patients(20), tmp_path)
     with pytest.raises(UsageError, match=words):
         read_cohort(Database(url.format(tmp_path), table="nowhere; drop table past"))
@@ -263,7 +364,9 @@ def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
 
     def peak(n_rows: int) -> int:
         series = f"generate_series(1, {n_rows}) n"
-        query.write_text(f"SELECT n, random() AS a, random() AS b, n::text AS t FROM {series}")
+        query.write_text(
+            f"SELECT n, random() AS a, random() AS b, n::text AS t FROM {series}"
+        )
         words = [sys.executable, "-c", code, url, str(query)]
         ended = subprocess.run(words, capture_output=True, text=True, check=True)
         rows, kilobytes = map(int, ended.stdout.split())
@@ -276,7 +379,12 @@ def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
 
 pytest.importorskip("duckdb", reason="needs DuckDB")
 QUERY = Path(__file__).parents[1] / "docs" / "omop_cohort.sql"
-CONCEPTS = {"temperature": 3020891, "heart_rate": 3027018, "crp": 3020460, "leukocytes": 3000905}
+CONCEPTS = {
+    "temperature": 3020891,
+    "heart_rate": 3027018,
+    "crp": 3020460,
+    "leukocytes": 3000905,
+}
 DAY = pd.Timestamp("2026-03-01").date()
 STAYS = 40
 
@@ -286,26 +394,44 @@ def omop() -> dict[str, pd.DataFrame]:
     rng = np.random.default_rng(0)
     number = np.arange(STAYS)
     later = pd.Timestamp("2026-03-03").date()
-    values = pd.DataFrame({
-        "visit_occurrence_id": np.repeat(1000 + number, 4),
-        "measurement_concept_id": list(CONCEPTS.values()) * STAYS, "measurement_date": DAY,
-        "value_as_number": rng.normal(40, 5, 4 * STAYS),
-    })  # fmt: skip
+    values = pd.DataFrame(
+        {
+            "visit_occurrence_id": np.repeat(1000 + number, 4),
+            "measurement_concept_id": list(CONCEPTS.values()) * STAYS,
+            "measurement_date": DAY,
+            "value_as_number": rng.normal(40, 5, 4 * STAYS),
+        }
+    )
     # A higher value of the next day must not be seen.
-    values = pd.concat([values, values.assign(measurement_date=later, value_as_number=999.0)])
-    ill = pd.DataFrame({"visit_occurrence_id": 1000 + number[::5], "condition_start_date": later})
-    known = pd.DataFrame({"visit_occurrence_id": 1000 + number[3::10], "condition_start_date": DAY})
+    values = pd.concat(
+        [values, values.assign(measurement_date=later, value_as_number=999.0)]
+    )
+    ill = pd.DataFrame(
+        {"visit_occurrence_id": 1000 + number[::5], "condition_start_date": later}
+    )
+    known = pd.DataFrame(
+        {"visit_occurrence_id": 1000 + number[3::10], "condition_start_date": DAY}
+    )
     gender = 8532 - 25 * (number % 2)
-    persons = {"person_id": number, "year_of_birth": 1950 + number, "gender_concept_id": gender}
+    persons = {
+        "person_id": number,
+        "year_of_birth": 1950 + number,
+        "gender_concept_id": gender,
+    }
     visits = {
-        "visit_occurrence_id": 1000 + np.arange(STAYS + 1), "person_id": [*number, 0],
-        "visit_concept_id": [9201] * STAYS + [9202], "visit_start_date": DAY, "visit_end_date": later,
-    }  # fmt: skip
+        "visit_occurrence_id": 1000 + np.arange(STAYS + 1),
+        "person_id": [*number, 0],
+        "visit_concept_id": [9201] * STAYS + [9202],
+        "visit_start_date": DAY,
+        "visit_end_date": later,
+    }
     return {
         "person": pd.DataFrame(persons),
         "visit_occurrence": pd.DataFrame(visits),
         "measurement": values,
-        "condition_occurrence": pd.concat([ill, known]).assign(condition_concept_id=132797),
+        "condition_occurrence": pd.concat([ill, known]).assign(
+            condition_concept_id=132797
+        ),
     }
 
 

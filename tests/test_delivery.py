@@ -24,43 +24,76 @@ def night(number: int) -> str:
     return str(FIRST + datetime.timedelta(days=number))
 
 
-def came(rows: int, number: int, still: int | None = 33, before: int | None = 40, **told: object) -> Delivery:
-    return Delivery(rows=rows, units=rows, earlier=night(number - 1), before=before, still=still, **told)
+def came(
+    rows: int,
+    number: int,
+    still: int | None = 33,
+    before: int | None = 40,
+    **told: object,
+) -> Delivery:
+    return Delivery(
+        rows=rows,
+        units=rows,
+        earlier=night(number - 1),
+        before=before,
+        still=still,
+        **told,
+    )
 
 
 def ward(n: int = len(ROWS), **told: object) -> dict[str, Delivery]:
     """Nights of a ward of about forty, of whom seven leave every day."""
-    return {night(number): came(rows, number, **told) for number, rows in enumerate(ROWS[:n])}
+    return {
+        night(number): came(rows, number, **told)
+        for number, rows in enumerate(ROWS[:n])
+    }
 
 
 def codes(
-    tonight: Delivery, past: dict[str, Delivery], number: int = len(ROWS), **asked: object
+    tonight: Delivery,
+    past: dict[str, Delivery],
+    number: int = len(ROWS),
+    **asked: object,
 ) -> list[str]:
     _, findings = examine(night(number), tonight, past, **asked)
     return [("stops: " if one.sure else "") + one.reason.code for one in findings]
 
 
-WEEKDAYS = [20 if (FIRST + datetime.timedelta(days=n)).weekday() > 4 else 60 for n in range(28)]
+WEEKDAYS = [
+    20 if (FIRST + datetime.timedelta(days=n)).weekday() > 4 else 60 for n in range(28)
+]
 GROWING = {night(n): came(40 + 2 * n, n, 34 + 2 * n, 38 + 2 * n) for n in range(30)}
-CLINIC = {night(n): came(count, n, 0, WEEKDAYS[n - 1]) for n, count in enumerate(WEEKDAYS)}
-VOXELS = {night(n): came(500 * rows, n).replace(units=rows) for n, rows in enumerate(ROWS[:6])}
+CLINIC = {
+    night(n): came(count, n, 0, WEEKDAYS[n - 1]) for n, count in enumerate(WEEKDAYS)
+}
+VOXELS = {
+    night(n): came(500 * rows, n).replace(units=rows) for n, rows in enumerate(ROWS[:6])
+}
 HELD = [
-    (came(40, 10, 33), ward(), []), (came(36, 10, 30), ward(), []), (came(44, 10, 34), ward(), []),
-    (came(20, 10, 17), ward(), ["not_whole"]), (came(40, 10, 16), ward(), ["not_whole"]),
-    (came(40, 10, 0), ward(), ["stops: patients_gone"]), (came(80, 10, 33), ward(), ["rows_too_many"]),
+    (came(40, 10, 33), ward(), []),
+    (came(36, 10, 30), ward(), []),
+    (came(44, 10, 34), ward(), []),
+    (came(20, 10, 17), ward(), ["not_whole"]),
+    (came(40, 10, 16), ward(), ["not_whole"]),
+    (came(40, 10, 0), ward(), ["stops: patients_gone"]),
+    (came(80, 10, 33), ward(), ["rows_too_many"]),
     # The last night's table written again is known by its patients.
     (came(40, 10, 40, 40), ward(), ["patients_unchanged"]),
     # A series says nothing of rows before its own spread is known.
-    (came(12, 4, 10), ward(4), []), (came(12, 5, 10), ward(5), ["not_whole"]),
+    (came(12, 4, 10), ward(4), []),
+    (came(12, 5, 10), ward(5), ["not_whole"]),
     # A table of a day's admissions has other patients every night: nobody is missed.
-    (came(40, 10, 0), ward(still=0), []), (came(10, 10, 0), ward(still=0), ["not_whole"]),
-    (came(100, 30, 92, 98), GROWING, []), (came(40, 30, 36, 98), GROWING, ["not_whole"]),
+    (came(40, 10, 0), ward(still=0), []),
+    (came(10, 10, 0), ward(still=0), ["not_whole"]),
+    (came(100, 30, 92, 98), GROWING, []),
+    (came(40, 30, 36, 98), GROWING, ["not_whole"]),
     # Weekends of a clinic are known after some weeks.
-    (came(20, 33, 0), CLINIC, []), (came(20, 29, 0), CLINIC, ["not_whole"]),
+    (came(20, 33, 0), CLINIC, []),
+    (came(20, 29, 0), CLINIC, ["not_whole"]),
     # Two patients of 500 voxels less are not a thousand patients less.
     (came(18_000, 6).replace(units=36), VOXELS, []),
     (came(9_000, 6, 15).replace(units=18), VOXELS, ["not_whole"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("tonight", "past", "expected"), HELD)
@@ -80,13 +113,16 @@ def test_half_a_ward_three_nights_running_is_named_three_times_and_then_accepted
     assert codes(came(20, 13, 16, 20), past, 13) == []
 
 
-@pytest.mark.parametrize(("same", "expected"), [
-    ([Elsewhere(night(9))], ["stops: table_of_another_night"]),
-    ([Elsewhere(night(12), "ward-7")], ["stops: table_of_another_night"]),
-    ([Elsewhere(night(10), "ward-7")], ["table_of_another_series"]),
-    ([Elsewhere(night(10), "ward-9.falls", differs=False)], []),
-    ([Elsewhere(night(10))], []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("same", "expected"),
+    [
+        ([Elsewhere(night(9))], ["stops: table_of_another_night"]),
+        ([Elsewhere(night(12), "ward-7")], ["stops: table_of_another_night"]),
+        ([Elsewhere(night(10), "ward-7")], ["table_of_another_series"]),
+        ([Elsewhere(night(10), "ward-9.falls", differs=False)], []),
+        ([Elsewhere(night(10))], []),
+    ],
+)
 def test_a_table_that_was_there_before(same, expected):
     """Two screens may read one ward's table every night; the same night again is no other night."""
     assert codes(came(40, 10), ward(), same_table=same) == expected
@@ -94,25 +130,40 @@ def test_a_table_that_was_there_before(same, expected):
 
 def test_what_the_contract_states_and_ids_of_another_shape():
     stated = {"files_expected": 3, "n_files": 2, "rows_expected": (60, 120)}
-    assert codes(came(40, 0), {}, 0, **stated) == ["files_unexpected", "rows_unexpected"]
+    assert codes(came(40, 0), {}, 0, **stated) == [
+        "files_unexpected",
+        "rows_unexpected",
+    ]
     other = {"other_ids": ["4 characters long"]}
     assert codes(came(40, 0), {}, 0, **other) == ["stops: ids_of_another_shape"]
-    taken, _ = examine(night(0), came(40, 0, accepted="another hospital's"), {}, **other)
+    taken, _ = examine(
+        night(0), came(40, 0, accepted="another hospital's"), {}, **other
+    )
     later, findings = examine(night(1), came(40, 1), {night(0): taken}, **other)
     assert not findings and later.found == taken.found
 
 
-@pytest.mark.parametrize(("oldest", "newest", "past", "expected"), [
-    (0, 0, {"oldest": 0, "newest": 0}, []), (1, 1, {"oldest": 0, "newest": 0}, ["rows_too_old"]),
-    (20, 1, {"oldest": 20, "newest": 0}, []), (20, 9, {"oldest": 20, "newest": 0}, ["rows_too_old"]),
-    (0, -2, {"oldest": 20, "newest": 0}, ["rows_of_days_to_come"]),
-    (0, -2, {"oldest": 20, "newest": -3}, []), (3, 3, None, ["rows_too_old"]), (1, 1, None, []),
-    (60, 20, None, []), (60, 40, None, ["rows_too_old"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("oldest", "newest", "past", "expected"),
+    [
+        (0, 0, {"oldest": 0, "newest": 0}, []),
+        (1, 1, {"oldest": 0, "newest": 0}, ["rows_too_old"]),
+        (20, 1, {"oldest": 20, "newest": 0}, []),
+        (20, 9, {"oldest": 20, "newest": 0}, ["rows_too_old"]),
+        (0, -2, {"oldest": 20, "newest": 0}, ["rows_of_days_to_come"]),
+        (0, -2, {"oldest": 20, "newest": -3}, []),
+        (3, 3, None, ["rows_too_old"]),
+        (1, 1, None, []),
+        (60, 20, None, []),
+        (60, 40, None, ["rows_too_old"]),
+    ],
+)
 def test_the_newest_row_beside_the_night(oldest, newest, past, expected):
     """In days before it; tables of one day are held to that, tables of stays to how often somebody comes."""
     nights = {
-        day: one.replace(**{name: night(number - old) for name, old in (past or {}).items()})
+        day: one.replace(
+            **{name: night(number - old) for name, old in (past or {}).items()}
+        )
         for number, (day, one) in enumerate(ward().items())
     }
     tonight = came(40, 10, oldest=night(10 - oldest), newest=night(10 - newest))
@@ -148,13 +199,28 @@ def site(model, tmp_path):
     with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
         for number in range(6):
             table = written(beds(number), tmp_path / f"{number}.csv")
-            run = score(model, table, tmp_path / f"run{number}", date=f"2026-01-0{number + 1}", ledger=ledger)
-            assert not {"not_whole", "patients_gone"} & {reason.code for reason in run.attention}
+            run = score(
+                model,
+                table,
+                tmp_path / f"run{number}",
+                date=f"2026-01-0{number + 1}",
+                ledger=ledger,
+            )
+            assert not {"not_whole", "patients_gone"} & {
+                reason.code for reason in run.attention
+            }
     return tmp_path
 
 
 def scored(site, table, *words: object, code: int = 0, day: int = 7):
-    asked = ("--date", f"2026-01-{day:02}", "--ledger", site / "ledger.db", "--out", site / f"run{day}")
+    asked = (
+        "--date",
+        f"2026-01-{day:02}",
+        "--ledger",
+        site / "ledger.db",
+        "--out",
+        site / f"run{day}",
+    )
     return screen("score", site / "model", table, *asked, "--json", *words, code=code)
 
 
@@ -165,10 +231,21 @@ def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
     page = (site / "run7" / "report.html").read_text()
     whole = Delivery(**json.loads((site / "run5/run.json").read_text())["delivery"])
 
-    usual = [reason["code"] for reason in attention if "usual after the last nights" in reason["words"]]
+    usual = [
+        reason["code"]
+        for reason in attention
+        if "usual after the last nights" in reason["words"]
+    ]
     assert usual == ["not_whole"]
-    assert "30 rows came" in page and "27 of 60 patients of 2026-01-06 still here" in page
-    assert (whole.rows, whole.earlier, whole.before, whole.still) == (60, "2026-01-05", 60, 54)
+    assert (
+        "30 rows came" in page and "27 of 60 patients of 2026-01-06 still here" in page
+    )
+    assert (whole.rows, whole.earlier, whole.before, whole.still) == (
+        60,
+        "2026-01-05",
+        60,
+        54,
+    )
 
 
 def test_who_has_left_is_told_from_who_is_no_longer_flagged(site, model):
@@ -184,8 +261,13 @@ def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
     """Numbers where training had text with zeros in front: every case would be a new one."""
     numbers = written(beds(6).astype({"patient": int}), site / "n.parquet")
     told = {
-        site / "5.csv": ["is that of the night of 2026-01-06, byte for byte", "--accept-delivery REASON"],
-        written(beds(60), site / "other.csv"): ["0 of 60 patients of 2026-01-06 are still there"],
+        site / "5.csv": [
+            "is that of the night of 2026-01-06, byte for byte",
+            "--accept-delivery REASON",
+        ],
+        written(beds(60), site / "other.csv"): [
+            "0 of 60 patients of 2026-01-06 are still there"
+        ],
         numbers: ["written otherwise", "without the zeros"],
     }
     for table, words in told.items():
@@ -203,34 +285,61 @@ def test_an_accepted_delivery_is_scored_says_why_and_is_found_again(site):
     assert document["delivery"]["accepted"] == words[1]
     assert document["delivery"]["found"][0] == "table_of_another_night"
     assert words[1] in (site / "run7" / "report.html").read_text()
-    assert again["run_id"] == first["run_id"] and again["attention"] == first["attention"]
-    screen("score", site / "model", site / "5.csv", "--out", site / "x", "--accept-delivery", " ", code=2)
+    assert (
+        again["run_id"] == first["run_id"] and again["attention"] == first["attention"]
+    )
+    screen(
+        "score",
+        site / "model",
+        site / "5.csv",
+        "--out",
+        site / "x",
+        "--accept-delivery",
+        " ",
+        code=2,
+    )
 
 
 def test_one_table_for_two_wards_is_named(site, model):
     """Where both are of one model, or had tables of their own on the night before."""
     table = written(beds(6), site / "6.csv")
     codes = [
-        {reason["code"] for reason in json.loads(scored(site, table, "--series", name).stdout)["attention"]}
+        {
+            reason["code"]
+            for reason in json.loads(scored(site, table, "--series", name).stdout)[
+                "attention"
+            ]
+        }
         for name in ("ward-7", "ward-9")
     ]
     assert ["table_of_another_series" in some for some in codes] == [False, True]
 
 
-def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(model, tmp_path):
+def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(
+    model, tmp_path
+):
     """A ward of feverish patients differs from training every night, and from itself when it changes."""
     runs = []
     with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
         for number in range(LEAST + 2):
             table, run = beds(number, 50, 30), tmp_path / f"run{number}"
             table["fever"] += 0.8 if number <= LEAST else 2.2
-            runs.append(score(model, table, run, date=f"2026-01-{number + 1:02}", ledger=ledger))
-    early, usual, changed = ({(one.code, one.column) for one in runs[n].attention} for n in (0, -2, -1))
+            runs.append(
+                score(model, table, run, date=f"2026-01-{number + 1:02}", ledger=ledger)
+            )
+    early, usual, changed = (
+        {(one.code, one.column) for one in runs[n].attention} for n in (0, -2, -1)
+    )
 
     fever = ("values_differ", "fever")
     assert fever in early and fever not in usual and fever in changed
-    assert fever in {(one["code"], one["column"]) for one in runs[-2].document["unlike_training"]}
-    assert "like this series’ own nights" in (tmp_path / f"run{LEAST}" / "report.html").read_text()
+    assert fever in {
+        (one["code"], one["column"]) for one in runs[-2].document["unlike_training"]
+    }
+    assert (
+        "like this series’ own nights"
+        in (tmp_path / f"run{LEAST}" / "report.html").read_text()
+    )
     assert "on this series' last 20 nights" not in str(runs[-2].attention)
 
 

@@ -23,13 +23,17 @@ WATCHED = ["1", "2"]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    past = read_cohort(table_of(PAST), label="lesion", positive=WATCHED, group="patient_id")
+    past = read_cohort(
+        table_of(PAST), label="lesion", positive=WATCHED, group="patient_id"
+    )
     model = train(past, "logistic", search=1, jobs=1, beside=())
     folder = tmp_path_factory.mktemp("night")
     return score(model, folder_of(NIGHT, folder / "images"), folder / "run").directory
 
 
-def series_of(values: np.ndarray, affine: np.ndarray, folder: Path, turned: bool = False) -> Path:
+def series_of(
+    values: np.ndarray, affine: np.ndarray, folder: Path, turned: bool = False
+) -> Path:
     """A volume as an MR series; `turned`: with its slices along another axis, and rows the other way."""
     folder.mkdir(parents=True)
     volume = highdicom.Volume(values, LPS @ affine, "PATIENT")
@@ -37,31 +41,57 @@ def series_of(values: np.ndarray, affine: np.ndarray, folder: Path, turned: bool
     volume = volume.permute_spatial_axes((0, 2, 1) if turned else (2, 1, 0))
     volume = volume.flip_spatial(1) if turned else volume
     volume = volume.ensure_handedness("RIGHT_HANDED", flip_axis=0)
-    uids = {name: generate_uid() for name in ("StudyInstanceUID", "SeriesInstanceUID", "FrameOfReferenceUID")}
+    uids = {
+        name: generate_uid()
+        for name in ("StudyInstanceUID", "SeriesInstanceUID", "FrameOfReferenceUID")
+    }
     for number, plane in enumerate(volume.array):
         one = Dataset()
         one.file_meta = FileMetaDataset()
         one.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-        one.SOPClassUID, one.SOPInstanceUID, one.Modality = MRImageStorage, generate_uid(), "MR"
+        one.SOPClassUID, one.SOPInstanceUID, one.Modality = (
+            MRImageStorage,
+            generate_uid(),
+            "MR",
+        )
         for name, uid in uids.items():
             setattr(one, name, uid)
-        one.PatientID, one.PatientName, one.PatientBirthDate, one.PatientSex = folder.name, "A^B", "", ""
-        one.StudyID, one.StudyDate, one.StudyTime, one.AccessionNumber = "1", "20260301", "000000", ""
+        one.PatientID, one.PatientName, one.PatientBirthDate, one.PatientSex = (
+            folder.name,
+            "A^B",
+            "",
+            "",
+        )
+        one.StudyID, one.StudyDate, one.StudyTime, one.AccessionNumber = (
+            "1",
+            "20260301",
+            "000000",
+            "",
+        )
         one.ReferringPhysicianName = ""
         one.SeriesNumber, one.InstanceNumber = 1, number + 1
         one.Rows, one.Columns = plane.shape
         one.SamplesPerPixel, one.PhotometricInterpretation = 1, "MONOCHROME2"
         one.BitsAllocated = one.BitsStored = 16
         one.HighBit, one.PixelRepresentation = 15, 0
-        one.PixelSpacing, one.SliceThickness = list(volume.pixel_spacing), volume.spacing_between_slices
-        one.ImageOrientationPatient = volume.get_plane_orientation()[0].ImageOrientationPatient
-        one.ImagePositionPatient = volume.get_plane_position(number)[0].ImagePositionPatient
+        one.PixelSpacing, one.SliceThickness = (
+            list(volume.pixel_spacing),
+            volume.spacing_between_slices,
+        )
+        one.ImageOrientationPatient = volume.get_plane_orientation()[
+            0
+        ].ImageOrientationPatient
+        one.ImagePositionPatient = volume.get_plane_position(number)[
+            0
+        ].ImagePositionPatient
         one.PixelData = plane.astype(np.uint16).tobytes()
         one.save_as(folder / f"{number:04d}.dcm", enforce_file_format=True)
     return folder
 
 
-def series_of_all(folder: Path, affine: np.ndarray = AFFINE, turned: bool = False) -> Path:
+def series_of_all(
+    folder: Path, affine: np.ndarray = AFFINE, turned: bool = False
+) -> Path:
     for name, volumes in NIGHT.items():
         series_of(volumes["flair"], affine, folder / name, turned)
     return folder
@@ -90,7 +120,9 @@ def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned
         back = highdicom.Volume(np.zeros((9, 8, 7), np.uint8), LPS @ AFFINE, "PATIENT")
         found = volume.match_geometry(back, tol=1e-2).array
         wanted = np.zeros((9, 8, 7), int)
-        wanted[tuple(own[axis].to_numpy(int) for axis in "xyz")] = own["class"].astype(int)
+        wanted[tuple(own[axis].to_numpy(int) for axis in "xyz")] = own["class"].astype(
+            int
+        )
         assert np.array_equal(found, wanted) and set(WATCHED) == set(own["class"])
         labels = [segment.SegmentLabel for segment in seg.SegmentSequence]
         assert labels == ["Flagged for lesion 1", "Flagged for lesion 2"]
@@ -98,7 +130,9 @@ def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned
         assert (seg.PatientID, seg.StudyInstanceUID) == (name, first.StudyInstanceUID)
 
 
-def test_a_night_of_several_classes_names_them_and_their_clusters_in_millimetres(run, tmp_path):
+def test_a_night_of_several_classes_names_them_and_their_clusters_in_millimetres(
+    run, tmp_path
+):
     """A patient's classes, each cluster's class and size, a colour a class, and numbers a class in NIfTI."""
     document = json.loads((run / "run.json").read_text(encoding="utf-8"))
     rows = pd.read_parquet(run / "scores.parquet").query("flagged")
@@ -111,15 +145,24 @@ def test_a_night_of_several_classes_names_them_and_their_clusters_in_millimetres
     for patient in document["voxels"]["patients"]:
         for cluster in patient["clusters"]:
             reach = np.subtract(cluster["high"], cluster["low"]) + 1
-            assert sorted(cluster["millimetres"]) == pytest.approx(sorted(reach * sizes))
+            assert sorted(cluster["millimetres"]) == pytest.approx(
+                sorted(reach * sizes)
+            )
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "Largest clusters" in page and all(colour in page for colour in colours.values())
+    assert "Largest clusters" in page and all(
+        colour in page for colour in colours.values()
+    )
 
     screen("export", run, "--to", "nifti", "--out", tmp_path / "maps")
-    assert json.loads((tmp_path / "maps" / "volumes.json").read_text())["classes"] == {"1": "1", "2": "2"}
+    assert json.loads((tmp_path / "maps" / "volumes.json").read_text())["classes"] == {
+        "1": "1",
+        "2": "2",
+    }
     for name in NIGHT:
         own = rows[rows["group"] == name]
-        flags = np.asarray(nibabel.load(tmp_path / "maps" / f"{name}_flags.nii.gz").dataobj)
+        flags = np.asarray(
+            nibabel.load(tmp_path / "maps" / f"{name}_flags.nii.gz").dataobj
+        )
         places = tuple(own[axis].to_numpy(int) for axis in "xyz")
         assert np.array_equal(flags[places], own["class"].astype(int))
 
@@ -128,7 +171,9 @@ def test_a_night_of_several_classes_names_them_and_their_clusters_in_millimetres
 def test_a_series_that_lies_elsewhere_is_refused(run, tmp_path, shift):
     moved = AFFINE.copy()
     moved[0, 3] += shift
-    refused(run, series_of_all(tmp_path / "dicom", moved), tmp_path / "out", "--reference")
+    refused(
+        run, series_of_all(tmp_path / "dicom", moved), tmp_path / "out", "--reference"
+    )
 
 
 def test_what_is_no_series_is_refused(run, tmp_path):
@@ -139,4 +184,7 @@ def test_what_is_no_series_is_refused(run, tmp_path):
     (dicom / "P10" / "0003.dcm").write_bytes(b"no DICOM at all")
     refused(run, dicom, out, "no series")
     assert "P10" not in refused(run, tmp_path / "nothing", out, "not invented")
-    assert "--reference" in screen("export", run, "--to", "dicom-seg", "--out", out, code=2).stderr
+    assert (
+        "--reference"
+        in screen("export", run, "--to", "dicom-seg", "--out", out, code=2).stderr
+    )

@@ -52,7 +52,9 @@ def test_what_training_and_scoring_write_is_what_the_types_say(kind, request):
     """A key that no type knows is noticed."""
     folder = request.getfixturevalue(kind)
     document = stored(folder / "run" / "run.json")
-    model = ModelDocument.from_dict(stored(folder / "model" / "model.json"), "model.json")
+    model = ModelDocument.from_dict(
+        stored(folder / "model" / "model.json"), "model.json"
+    )
     run = RunDocument.from_dict(document, "run.json")
 
     assert model.validation.n_rows == model.training.n_rows_used
@@ -63,7 +65,9 @@ def test_what_training_and_scoring_write_is_what_the_types_say(kind, request):
         RunDocument.from_dict(document, "run.json")
 
 
-def test_what_every_command_prints_with_json_is_what_its_schema_says(tmp_path, monkeypatch):
+def test_what_every_command_prints_with_json_is_what_its_schema_says(
+    tmp_path, monkeypatch
+):
     """`screen` of the tests holds each answer to its type; here every command that has --json is asked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("screening.cli.data._whole_job", lambda *job: None)
@@ -104,7 +108,9 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(tmp_path, m
     ask("review 1 verdicts.json", *book)
     ask("retrain w m past.csv --nights {date}.csv --out next", *book)
     ask("approve next --by Weber --reason try")
-    ask("score next 2026-03-02.csv --date 2026-03-02 --out 2 --series w --shadow", *book)
+    ask(
+        "score next 2026-03-02.csv --date 2026-03-02 --out 2 --series w --shadow", *book
+    )
     ask("promote next --series w --reason newer", *book)
     ask("history", *book)
     ask("status --night 2026-03-01 --artefacts", *book)
@@ -117,13 +123,19 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(tmp_path, m
     commands = {command.__name__ for command in EXAMPLES} - {"schema"}
     assert asked == set(ANSWERS) == {"error", *commands}
     assert all(schema_of(name, printed=True)["properties"] for name in asked)
-    comparison = ComparisonDocument.from_dict(stored(tmp_path / "c" / "comparison.json"))
-    assert [each.recipe for each in comparison.cohorts[0].methods] == ["svm", "logistic"]
+    comparison = ComparisonDocument.from_dict(
+        stored(tmp_path / "c" / "comparison.json")
+    )
+    assert [each.recipe for each in comparison.cohorts[0].methods] == [
+        "svm",
+        "logistic",
+    ]
 
 
 # Older ones describe fewer of the nested keys.
 as_in_the_docs = pytest.mark.skipif(
-    tuple(map(int, version("pydantic").split(".")[:2])) < (2, 14), reason="the docs are of pydantic 2.14"
+    tuple(map(int, version("pydantic").split(".")[:2])) < (2, 14),
+    reason="the docs are of pydantic 2.14",
 )
 
 
@@ -132,16 +144,20 @@ as_in_the_docs = pytest.mark.skipif(
 def test_the_command_prints_the_schema_that_the_docs_keep(name):
     printed = CliRunner().invoke(app, ["schema", name])
     assert printed.exit_code == 0
-    assert json.loads(printed.stdout) == stored(ROOT / "docs" / "schemas" / f"{name}.json")
+    assert json.loads(printed.stdout) == stored(
+        ROOT / "docs" / "schemas" / f"{name}.json"
+    )
 
 
 @pytest.mark.parametrize(
     "place",
     [
-        "model/validation/curves/yes/sensitivity/low", "model/validation/search/scores",
-        "score_counts/yes/counts", "scale/past_cases",
+        "model/validation/curves/yes/sensitivity/low",
+        "model/validation/search/scores",
+        "score_counts/yes/counts",
+        "scale/past_cases",
     ],
-)  # fmt: skip
+)
 def test_columns_that_are_read_side_by_side_are_of_one_length(night, place):
     document = stored(night / "run" / "run.json")
     reduce(getitem, place.split("/"), document).pop()

@@ -24,30 +24,41 @@ from screening.schemas.model import Profile
 from screening.store.loading import load_model
 from screening.store.model import save_model
 
-CONTRACT = Contract.from_dict({
-    "cohort": {"id": "patient", "label": "ill"},
-    "features": {
-        "fever": {"type": "number", "unit": "degC", "plausible": [30, 45]},
-        "crp": {"type": "number"},
-        "ward": {"type": "category"},
-    },
-})  # fmt: skip
+CONTRACT = Contract.from_dict(
+    {
+        "cohort": {"id": "patient", "label": "ill"},
+        "features": {
+            "fever": {"type": "number", "unit": "degC", "plausible": [30, 45]},
+            "crp": {"type": "number"},
+            "ward": {"type": "category"},
+        },
+    }
+)
 
 
 def kinds(**types: str) -> Contract:
     """A contract of columns by their types, and nothing else."""
-    return Contract.from_dict({"features": {name: {"type": kind} for name, kind in types.items()}})
+    return Contract.from_dict(
+        {"features": {name: {"type": kind} for name, kind in types.items()}}
+    )
 
 
-def stored(table: pd.DataFrame, contract: Contract = CONTRACT, groups: object = None) -> Profile:
+def stored(
+    table: pd.DataFrame, contract: Contract = CONTRACT, groups: object = None
+) -> Profile:
     return profile(columns_of(table[list(contract.features)]), contract, groups)
 
 
 def gated(
-    table: pd.DataFrame, past: pd.DataFrame | None = None, contract: Contract = CONTRACT,
-    groups: object = None, past_groups: object = None,
-) -> Gates:  # fmt: skip
-    gates = Gates(stored(patients(600) if past is None else past, contract, past_groups), contract)
+    table: pd.DataFrame,
+    past: pd.DataFrame | None = None,
+    contract: Contract = CONTRACT,
+    groups: object = None,
+    past_groups: object = None,
+) -> Gates:
+    gates = Gates(
+        stored(patients(600) if past is None else past, contract, past_groups), contract
+    )
     gates.add(columns_of(table[list(contract.features)]), groups)
     return gates
 
@@ -70,7 +81,9 @@ def in_fahrenheit(table: pd.DataFrame, rows: slice = slice(None)) -> pd.DataFram
         lambda k: st.tuples(*[st.lists(st.integers(0, 99), min_size=k, max_size=k)] * 2)
     )
 )
-def test_distances_are_never_negative_the_same_in_both_directions_and_zero_of_equal_shares(pair):
+def test_distances_are_never_negative_the_same_in_both_directions_and_zero_of_equal_shares(
+    pair,
+):
     first, second = ([1 + n for n in counts] for counts in pair)
     for distance in (psi, ks, total_variation):
         assert distance(first, second) >= 0
@@ -86,7 +99,9 @@ def test_bins_hold_every_training_value_and_none_is_empty(values):
     assert len(np.unique(steps(counts, 10))) <= 10
 
 
-ZEROS = np.random.default_rng(1).lognormal(1, 1, 600) * (np.random.default_rng(0).random(600) > 0.75)
+ZEROS = np.random.default_rng(1).lognormal(1, 1, 600) * (
+    np.random.default_rng(0).random(600) > 0.75
+)
 
 
 @pytest.mark.parametrize(
@@ -116,26 +131,37 @@ def test_a_fahrenheit_night_is_stopped_and_named(n_rows):
 
 def test_degrees_are_not_looked_for_in_a_column_of_years():
     past = pd.DataFrame({"age": np.random.default_rng(0).normal(37, 0.5, 500)})
-    contract = Contract.from_dict({"features": {"age": {"type": "number", "unit": "years"}}})
+    contract = Contract.from_dict(
+        {"features": {"age": {"type": "number", "unit": "years"}}}
+    )
     assert gated(1.8 * past[:50] + 32, past, contract).stops() == []
 
 
 def test_a_part_of_the_rows_in_another_unit_is_said_and_does_not_stop():
     gates = gated(in_fahrenheit(patients(100, seed=5), slice(19)))
     assert gates.stops() == []
-    assert re.search(r"fever: in (19|20)% of the rows the values look in degrees F", said(gates))
+    assert re.search(
+        r"fever: in (19|20)% of the rows the values look in degrees F", said(gates)
+    )
 
 
 def test_unseen_categories_ranges_and_shifts_are_said_by_column():
     night = patients(200, seed=5)
     night.loc[:9, "ward"] = "tent"
-    night = night.assign(crp=night["crp"] * 2.5 + 3, fever=night["fever"].where(night.index > 9, 44.5))
+    night = night.assign(
+        crp=night["crp"] * 2.5 + 3, fever=night["fever"].where(night.index > 9, 44.5)
+    )
     gates = gated(night)
 
     assert {(reason.code, reason.column) for reason in gates.attention()} == {
-        ("unseen_category", "ward"), ("values_differ", "crp"), ("outside_range", "fever"),
-    }  # fmt: skip
-    assert all(reason.figure < reason.threshold and reason.remedy for reason in gates.attention())
+        ("unseen_category", "ward"),
+        ("values_differ", "crp"),
+        ("outside_range", "fever"),
+    }
+    assert all(
+        reason.figure < reason.threshold and reason.remedy
+        for reason in gates.attention()
+    )
     assert "ward: 10 of 200 rows with a category never seen in training" in said(gates)
     assert "tent" not in said(gates)
     assert gates.facts()["ward"].unseen == 10
@@ -145,12 +171,16 @@ def test_a_single_row_of_a_new_ward_is_counted_by_column_and_no_alarm():
     night = patients(30, seed=5)
     night.loc[0, "ward"] = "tent"
     assert gated(night).attention() == []
-    assert gated(night).notes() == ["ward: 1 row with a category never seen in training, scored as unknown"]
+    assert gated(night).notes() == [
+        "ward: 1 row with a category never seen in training, scored as unknown"
+    ]
 
 
 @pytest.mark.parametrize("n_rows", [5, 20, 240])
 def test_a_column_whose_values_were_all_recoded_is_one_reason_and_no_error(n_rows):
-    gates = gated(patients(n_rows, seed=5).assign(ward=lambda table: table["ward"].str.upper()))
+    gates = gated(
+        patients(n_rows, seed=5).assign(ward=lambda table: table["ward"].str.upper())
+    )
     (reason,) = gates.attention()
     assert (reason.code, reason.column) == ("unseen_category", "ward")
     assert gates.stops() == []
@@ -165,7 +195,9 @@ def test_a_column_that_is_missing_far_more_often_is_a_reason_at_any_batch_size()
     # The share is that of all rows.
     past = pd.DataFrame({"crp": np.arange(200.0)})
     fewer = pd.DataFrame({"crp": past["crp"].where(past.index % 4 > 0)})
-    assert "50 of 200 rows without a value, in training 0%" in said(gated(fewer, past, kinds(crp="number")))
+    assert "50 of 200 rows without a value, in training 0%" in said(
+        gated(fewer, past, kinds(crp="number"))
+    )
 
 
 EVEN = np.linspace(0, 1, 4000)
@@ -175,14 +207,20 @@ WARD = kinds(ward="category")
 ROW = np.arange(4000)
 
 
-@pytest.mark.parametrize(("night", "expected"), [
-    (0.92 * EVEN, []), (0.85 * EVEN, ["values_differ"]),
-    (np.where(ROW % 25 == 0, np.nan, EVEN), []),
-    (np.where(ROW % 15 == 0, np.nan, EVEN), ["missing_more"]),
-    (np.where(ROW % 70 == 0, 5, EVEN), []), (np.where(ROW % 40 == 0, -5, EVEN), ["outside_range"]),
-    (np.where(ROW % 40 == 0, 5, EVEN), ["outside_range"]), (np.where(ROW % 40 == 0, 1, EVEN), []),
-    (np.where(ROW % 40 == 0, 0, EVEN), []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("night", "expected"),
+    [
+        (0.92 * EVEN, []),
+        (0.85 * EVEN, ["values_differ"]),
+        (np.where(ROW % 25 == 0, np.nan, EVEN), []),
+        (np.where(ROW % 15 == 0, np.nan, EVEN), ["missing_more"]),
+        (np.where(ROW % 70 == 0, 5, EVEN), []),
+        (np.where(ROW % 40 == 0, -5, EVEN), ["outside_range"]),
+        (np.where(ROW % 40 == 0, 5, EVEN), ["outside_range"]),
+        (np.where(ROW % 40 == 0, 1, EVEN), []),
+        (np.where(ROW % 40 == 0, 0, EVEN), []),
+    ],
+)
 def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, expected):
     past = pd.DataFrame({"x": np.linspace(0, 1, 2000)})
     assert codes(gated(pd.DataFrame({"x": night}), past, kinds(x="number"))) == expected
@@ -191,7 +229,9 @@ def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, expe
 @pytest.mark.parametrize("n_columns", [1, 4])
 def test_one_night_in_a_hundred_is_shared_among_gates_and_columns(n_columns):
     names = [f"x{j}" for j in range(n_columns)]
-    past, night = (pd.DataFrame(dict.fromkeys(names, scale * EVEN)) for scale in (1.0, 0.8))
+    past, night = (
+        pd.DataFrame(dict.fromkeys(names, scale * EVEN)) for scale in (1.0, 0.8)
+    )
     reasons = gated(night, past, kinds(**dict.fromkeys(names, "number"))).attention()
     assert {reason.threshold for reason in reasons} == {ALARMS["values"] / n_columns}
     assert sum(ALARMS.values()) == pytest.approx(0.01)
@@ -206,7 +246,9 @@ def test_rows_added_after_a_look_are_looked_at_too():
 
 def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
     past = pd.DataFrame({"code": [f"c{n}" for n in range(1200)] + [None] * 3})
-    night, fresh = (pd.DataFrame({"code": codes}) for codes in (["c5", "no such"], ["no such"]))
+    night, fresh = (
+        pd.DataFrame({"code": codes}) for codes in (["c5", "no such"], ["no such"])
+    )
     gates = gated(night, past, kinds(code="category"))
     assert gates.past.features["code"].more == 200
     assert gates.training.columns["code"][:2].tolist() == [1203, 1200]
@@ -220,35 +262,55 @@ def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
     past, night = (pd.DataFrame({"code": codes}) for codes in texts)
     gates = gated(night, past, kinds(code="category"))
     assert gates.facts()["code"].psi > 5
-    assert gates.facts()["code"].unseen == 3000 and len(gates.columns["code"].unseen) <= 1001
+    assert (
+        gates.facts()["code"].unseen == 3000
+        and len(gates.columns["code"].unseen) <= 1001
+    )
 
 
 def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_category():
-    contract = Contract.from_dict({"features": {"asa": {"type": "ordinal", "categories": ["low", "high"]}}})
-    gates = Gates(profile(columns_of(pd.DataFrame({"asa": [0.0, 1.0] * 200})), contract), contract)
+    contract = Contract.from_dict(
+        {"features": {"asa": {"type": "ordinal", "categories": ["low", "high"]}}}
+    )
+    gates = Gates(
+        profile(columns_of(pd.DataFrame({"asa": [0.0, 1.0] * 200})), contract), contract
+    )
     unlisted = np.arange(40) < 10
-    gates.add(columns_of(pd.DataFrame({"asa": np.where(unlisted, np.nan, 1.0)})), unlisted={"asa": unlisted})
+    gates.add(
+        columns_of(pd.DataFrame({"asa": np.where(unlisted, np.nan, 1.0)})),
+        unlisted={"asa": unlisted},
+    )
     assert "asa: 10 of 40 rows with a category never seen in training" in said(gates)
     assert "missing" not in said(gates)
 
 
 def test_shares_are_compared_as_their_definitions_say():
-    assert psi([10, 0], [5, 5]) == pytest.approx(0.5 * np.log(2) + (0.5 - 0.05) * np.log(10))
+    assert psi([10, 0], [5, 5]) == pytest.approx(
+        0.5 * np.log(2) + (0.5 - 0.05) * np.log(10)
+    )
     assert total_variation([1, 1], [2, 0]) == 0.5
     assert np.bincount(steps([30] * 20, 10)).tolist() == [2] * 10
-    assert [*stored(pd.DataFrame({"ward": list("abb")}), WARD).features["ward"].counts] == ["b", "a"]
+    assert [
+        *stored(pd.DataFrame({"ward": list("abb")}), WARD).features["ward"].counts
+    ] == ["b", "a"]
     # Twelve rows of one group and four of others: by Kish, 16^2 / (12^2 + 4).
     groups = np.array([0] * 12 + [1, 2, 3, 4])
-    assert stored(pd.DataFrame({"ward": ["a"] * 16}), WARD, groups).n_units == pytest.approx(256 / 148)
+    assert stored(
+        pd.DataFrame({"ward": ["a"] * 16}), WARD, groups
+    ).n_units == pytest.approx(256 / 148)
 
 
-OF_PATIENTS = Contract.from_dict({"cohort": {"group": "p"}, "features": {"crp": {"type": "number"}}})
+OF_PATIENTS = Contract.from_dict(
+    {"cohort": {"group": "p"}, "features": {"crp": {"type": "number"}}}
+)
 
 
 def measured_often(rng, n_patients, each):
     """Patients by their numbers, and a value of each that hardly varies between its rows."""
     names = np.repeat(np.arange(n_patients), each)
-    return names, pd.DataFrame({"crp": rng.normal(0, 1, n_patients)[names] + rng.normal(0, 0.2, len(names))})
+    return names, pd.DataFrame(
+        {"crp": rng.normal(0, 1, n_patients)[names] + rng.normal(0, 0.2, len(names))}
+    )
 
 
 def test_rows_of_one_patient_tonight_or_in_training_are_not_taken_for_many():
@@ -259,7 +321,9 @@ def test_rows_of_one_patient_tonight_or_in_training_are_not_taken_for_many():
     usual = pd.DataFrame({"crp": rng.normal(0, 1, 40)})
 
     assert codes(gated(night, past, OF_PATIENTS, np.zeros(100, int), names)) == []
-    assert codes(gated(night, past, OF_PATIENTS, np.arange(100), names)) == ["values_differ"]
+    assert codes(gated(night, past, OF_PATIENTS, np.arange(100), names)) == [
+        "values_differ"
+    ]
     assert codes(gated(usual, past_of_few, OF_PATIENTS, past_groups=few)) == []
     assert "values_differ" in codes(gated(usual, past_of_few, OF_PATIENTS))
 
@@ -278,13 +342,20 @@ def test_counts_do_not_depend_on_the_batches():
 
 
 def test_rows_that_are_not_scored_are_not_said_to_be_scored_as_unknown():
-    leaving = Contract.from_dict({"features": {"ward": {"type": "category", "on_unseen": "refuse_row"}}})
+    leaving = Contract.from_dict(
+        {"features": {"ward": {"type": "category", "on_unseen": "refuse_row"}}}
+    )
     past, night = (pd.DataFrame({"ward": list(wards)}) for wards in ("abab", "abc"))
-    assert [len(gated(night, past, contract).notes()) for contract in (WARD, leaving)] == [1, 0]
+    assert [
+        len(gated(night, past, contract).notes()) for contract in (WARD, leaving)
+    ] == [1, 0]
 
 
 def test_an_unseen_category_of_one_patients_many_rows_is_one_case_of_it():
-    past, night = (pd.DataFrame({"ward": list(wards)}) for wards in ("ab" * 300, "c" * 30 + "ab" * 10))
+    past, night = (
+        pd.DataFrame({"ward": list(wards)})
+        for wards in ("ab" * 300, "c" * 30 + "ab" * 10)
+    )
     of_one = np.array([0] * 30 + [*range(1, 21)])
     assert "unseen_category" not in codes(gated(night, past, WARD, of_one))
     assert "unseen_category" in codes(gated(night, past, WARD, np.arange(50)))
@@ -292,17 +363,26 @@ def test_an_unseen_category_of_one_patients_many_rows_is_one_case_of_it():
 
 def test_leaving_implausible_rows_out_does_not_hide_the_unit(tmp_path):
     lenient = CONTRACT.with_roles(label=None, on_violation="refuse_rows")
-    night = written(in_fahrenheit(patients(40, seed=5), slice(5, None)), tmp_path / "night.csv")
+    night = written(
+        in_fahrenheit(patients(40, seed=5), slice(5, None)), tmp_path / "night.csv"
+    )
     gates = Gates(stored(patients(600)), lenient)
-    assert "column fever: the values look in degrees F" in check_cohort(night, lenient, gates=gates)[0][0]
+    assert (
+        "column fever: the values look in degrees F"
+        in check_cohort(night, lenient, gates=gates)[0][0]
+    )
 
 
 def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_path):
     t2 = {"type": "number", "normalise": "within_group"}
-    contract = Contract.from_dict({"cohort": {"group": "p", "label": "ill"}, "features": {"t2": t2}})
+    contract = Contract.from_dict(
+        {"cohort": {"group": "p", "label": "ill"}, "features": {"t2": t2}}
+    )
     names = np.repeat([f"p{n}" for n in range(60)], 5)
     values = np.random.default_rng(0).normal(100, 9, 300)
-    table = pd.DataFrame({"p": names, "t2": values, "ill": np.where(values > 108, "yes", "no")})
+    table = pd.DataFrame(
+        {"p": names, "t2": values, "ill": np.where(values > 108, "yes", "no")}
+    )
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
     described = profile(past.measured, contract, past.group)
     gates = Gates(described, contract)
@@ -313,10 +393,15 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     raw = profile({**past.values, **past.raw}, contract, past.group)
     assert described == raw != profile(past.values, contract)
     model = train(past, "logistic", search=1, beside=())
-    assert model.facts.training.profile.features["t2"].range == (values.min(), values.max())
+    assert model.facts.training.profile.features["t2"].range == (
+        values.min(),
+        values.max(),
+    )
 
 
-def test_what_the_gates_found_stops_the_night_or_stands_in_the_run_and_on_its_page(tmp_path):
+def test_what_the_gates_found_stops_the_night_or_stands_in_the_run_and_on_its_page(
+    tmp_path,
+):
     past = read_cohort(written(patients(), tmp_path / "past.csv"), CONTRACT)
     model = save_model(train(past, "logistic", search=1, beside=()), tmp_path / "model")
     night = patients(90, seed=5)
@@ -329,10 +414,15 @@ def test_what_the_gates_found_stops_the_night_or_stands_in_the_run_and_on_its_pa
     checked = screen("check", warm, "--model", model, code=3).stderr
 
     assert ward["unseen"] == 7 and ward["psi"] > 0
-    assert [reason["code"] for reason in run.document["attention"]] == ["unseen_category"]
+    assert [reason["code"] for reason in run.document["attention"]] == [
+        "unseen_category"
+    ]
     assert "ward: 7 of 90 rows with a category never seen in training" in page
     assert "PSI" in page and "7 unseen" in page
-    assert all("column fever: the values look in degrees F" in words for words in (scored, checked))
+    assert all(
+        "column fever: the values look in degrees F" in words
+        for words in (scored, checked)
+    )
     assert "outside the plausible range" in scored
     assert not (tmp_path / "warm").exists()
 
@@ -341,14 +431,18 @@ sizes = st.integers(1, 60)
 
 
 @given(st.integers(0, 60), sizes, st.integers(0, 60), sizes)
-def test_more_events_than_before_is_the_one_sided_test_of_fisher(events, rows, past, past_rows):
+def test_more_events_than_before_is_the_one_sided_test_of_fisher(
+    events, rows, past, past_rows
+):
     events, past = min(events, rows), min(past, past_rows)
     table = [[events, rows - events], [past, past_rows - past]]
     told = chance.more_often(events, rows, past, past_rows)
     assert told == pytest.approx(fisher_exact(table, "greater").pvalue, rel=1e-7)
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 90)), min_size=2, max_size=4))
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 90)), min_size=2, max_size=4)
+)
 def test_other_shares_are_the_surest_category_either_way_times_their_number(categories):
     counts, past = np.array(categories).T
     rows, past_rows = counts.sum(), past.sum()
@@ -361,7 +455,9 @@ def test_other_shares_are_the_surest_category_either_way_times_their_number(cate
     # Of two categories each says what the other says.
     tried = 2 * {2: 1}.get(len(categories), len(categories))
 
-    assert chance.other_shares(counts, past) == pytest.approx(min(1.0, tried * min(tails)), rel=1e-7)
+    assert chance.other_shares(counts, past) == pytest.approx(
+        min(1.0, tried * min(tails)), rel=1e-7
+    )
 
 
 @given(st.integers(1, 25), st.integers(4, 80), st.integers(0, 10_000))
@@ -390,14 +486,19 @@ def test_unseen_and_outside_keep_their_chance_where_nothing_has_changed(m):
         new = np.unique(night[~np.isin(night, past)], return_counts=True)[1]
         beyond = np.count_nonzero((night < past.min()) | (night > past.max()))
         known = np.unique(past, return_counts=True)[1]
-        hits += chance.never_seen(new, known, m) < 0.05, chance.outside(beyond, m, 100) < 0.05
+        hits += (
+            chance.never_seen(new, known, m) < 0.05,
+            chance.outside(beyond, m, 100) < 0.05,
+        )
 
     assert (hits / 2000 < 0.06).all()
 
 
 def test_large_tables_count_as_the_limits_of_their_laws():
     """More than 20,000 rows as so many of the same shares, the distance by Kolmogorov's law."""
-    assert chance.more_often(60, 80_000, 20, 40_000) == chance.more_often(15, 20_000, 10, 20_000)
+    assert chance.more_often(60, 80_000, 20, 40_000) == chance.more_often(
+        15, 20_000, 10, 20_000
+    )
     for scale in (1.2, 1.6, 2.2):
         long = chance.other_distribution(scale * np.sqrt(1 / 800 + 1 / 1600), 800, 1600)
         assert kstwobign.sf(scale) <= long <= 1.1 * kstwobign.sf(scale)

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
-from screening import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold, load_recipe, read_cohort
+from screening import (
+    GMean,
+    MaxFlagRate,
+    MinSensitivity,
+    MissCost,
+    Threshold,
+    load_recipe,
+    read_cohort,
+)
 from screening.metrics.intervals import students_share
 from screening.metrics.operating_point import ThresholdSelector, choose
 from screening.metrics.paired import auroc_difference, share_difference
@@ -33,11 +41,14 @@ RULES = (MinSensitivity(0.9), MaxFlagRate(0.2), MissCost(20.0), GMean(), Thresho
 def test_sensitivity_is_the_law_above_a_rank_with_its_sizes_divided(m, data):
     r = data.draw(st.integers(1, m))
     ends = Evidence(hits=m + 1 - r, misses=r - 1, false=3, clear=97).sensitivity_range()
-    assert ends == pytest.approx(beta.ppf([0.025, 0.975], (m + 1 - r) / 1.5, r / 1.5), abs=1e-9)
+    assert ends == pytest.approx(
+        beta.ppf([0.025, 0.975], (m + 1 - r) / 1.5, r / 1.5), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(
-    ("false", "n", "b"), [(20, 200, 0.0), (20, 200, 0.001), (0, 300, 0.0), (1, 10**6, 0)]
+    ("false", "n", "b"),
+    [(20, 200, 0.0), (20, 200, 0.001), (0, 300, 0.0), (1, 10**6, 0)],
 )
 def test_specificity_is_wald_on_the_logit_with_the_variance_between_folds(false, n, b):
     q = 1 - false / n
@@ -45,7 +56,9 @@ def test_specificity_is_wald_on_the_logit_with_the_variance_between_folds(false,
     c = float(np.clip(q, min(0.002, 1 / n), 1 - min(0.002, 1 / n)))
     half = 1.96 * np.sqrt(v0 + b) / (c * (1 - c))
     low, high = 1 / (1 + np.exp(-(np.log(c / (1 - c)) + half * np.array([-1, 1]))))
-    assert Evidence(9, 1, false, n - false, b).specificity_range() == pytest.approx((low, max(high, q)))
+    assert Evidence(9, 1, false, n - false, b).specificity_range() == pytest.approx(
+        (low, max(high, q))
+    )
 
 
 def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_they_differ_by():
@@ -67,13 +80,19 @@ def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_t
 
 def test_draws_have_the_moments_of_their_laws():
     evidence = Evidence(hits=54, misses=6, false=90, clear=360, between=0.0004)
-    stated, estimated = (evidence.drawn(p, 0)["flag_rate"] for p in (0.1, (60.0, 450.0)))
+    stated, estimated = (
+        evidence.drawn(p, 0)["flag_rate"] for p in (0.1, (60.0, 450.0))
+    )
     v0 = 0.2 * 0.8 / 450
     hit = beta(54 / 1.5, 7 / 1.5)
     false = beta(90.5 / (1 + 0.0004 / v0), 360.5 / (1 + 0.0004 / v0))
 
-    assert stated.mean() == pytest.approx(0.1 * hit.mean() + 0.9 * false.mean(), abs=0.002)
-    assert stated.std() == pytest.approx(np.hypot(0.1 * hit.std(), 0.9 * false.std()), rel=0.05)
+    assert stated.mean() == pytest.approx(
+        0.1 * hit.mean() + 0.9 * false.mean(), abs=0.002
+    )
+    assert stated.std() == pytest.approx(
+        np.hypot(0.1 * hit.std(), 0.9 * false.std()), rel=0.05
+    )
     assert false.std() == pytest.approx(np.sqrt(v0 + 0.0004), rel=0.02)
     assert estimated.std() > stated.std()
 
@@ -84,14 +103,21 @@ def cohorts():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_interval_holds_for_the_mean_of_fold_machines_whatever_the_rule(cohorts, rule):
+def test_every_interval_holds_for_the_mean_of_fold_machines_whatever_the_rule(
+    cohorts, rule
+):
     inside = []
     for seed, model in enumerate(cohorts):
         point = choose(model.scores[0], model.y, rule, seed=seed, fold=model.fold)
         se, sp = model.sensitivity(point.threshold), model.specificity(point.threshold)
         true = {"sensitivity": se, "specificity": sp} | predictive(0.1, se, 1 - sp)
         ends = [getattr(point, name).ends[1:] for name in true]
-        inside.append([low <= value <= high for (low, high), value in zip(ends, true.values(), strict=True)])
+        inside.append(
+            [
+                low <= value <= high
+                for (low, high), value in zip(ends, true.values(), strict=True)
+            ]
+        )
 
     # 93 to 97 in 100 is meant; three standard errors of a share over so many cohorts are 3 in 100. The
     # sensitivity of a rule that no positive decides is widened though it would not need it.
@@ -104,9 +130,18 @@ def test_repeats_tell_the_spread_between_deals():
     for seed in range(150):
         model = folded(*drawn(seed, 500, 0.1), seed, repeats=3)
         mean = model.scores.mean(axis=0)
-        point, bare = (choose(mean, model.y, RULES[0], repeats=each) for each in (model.scores, None))
-        inside.append(point.specificity.low <= model.specificity(point.threshold) <= point.specificity.high)
-        widths.append([each.specificity.high - each.specificity.low for each in (point, bare)])
+        point, bare = (
+            choose(mean, model.y, RULES[0], repeats=each)
+            for each in (model.scores, None)
+        )
+        inside.append(
+            point.specificity.low
+            <= model.specificity(point.threshold)
+            <= point.specificity.high
+        )
+        widths.append(
+            [each.specificity.high - each.specificity.low for each in (point, bare)]
+        )
 
     assert np.mean(inside) >= 0.92
     assert np.mean(widths, axis=0)[0] > np.mean(widths, axis=0)[1]
@@ -118,12 +153,19 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
         x, y = drawn(seed, 500, 0.1)
         one, two = folded(x, y, seed), folded(x, y, seed, features=2)
         at = [choose(model.scores[0], y, RULES[0]).threshold for model in (one, two)]
-        clear = [model.scores[0][~y] < t for model, t in zip((one, two), at, strict=True)]
+        clear = [
+            model.scores[0][~y] < t for model, t in zip((one, two), at, strict=True)
+        ]
         area = auroc_difference(one.scores[0], two.scores[0], y)
         specificity = share_difference(*clear, one.fold[~y])
         true = one.auroc - two.auroc, one.specificity(at[0]) - two.specificity(at[1])
         ends = [(found.low, found.high) for found in (area, specificity)]
-        held.append([low <= value <= high for (low, high), value in zip(ends, true, strict=True)])
+        held.append(
+            [
+                low <= value <= high
+                for (low, high), value in zip(ends, true, strict=True)
+            ]
+        )
 
     assert np.all(np.mean(held, axis=0) >= 0.92)
 
@@ -138,7 +180,9 @@ def test_the_paired_difference_of_areas_has_the_variance_of_its_definition():
     found = auroc_difference(a, b, y)
 
     assert found.value == pytest.approx(gap.mean())
-    assert (found.high - found.low) / 2 == pytest.approx(norm.ppf(0.975) * np.sqrt(1.5 * variance))
+    assert (found.high - found.low) / 2 == pytest.approx(
+        norm.ppf(0.975) * np.sqrt(1.5 * variance)
+    )
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=5, max_size=60))
@@ -148,8 +192,12 @@ def test_the_difference_of_specificities_is_its_formula(rows):
     n, total = len(u), u.sum()
     v = (np.count_nonzero(u) + 1 - total**2 / (n + 2)) / (n + 2) ** 2
     found = share_difference(clear, others)
-    assert found.low == pytest.approx(min(total / (n + 2) - 1.96 * np.sqrt(v), u.mean()))
-    assert found.high == pytest.approx(max(total / (n + 2) + 1.96 * np.sqrt(v), u.mean()))
+    assert found.low == pytest.approx(
+        min(total / (n + 2) - 1.96 * np.sqrt(v), u.mean())
+    )
+    assert found.high == pytest.approx(
+        max(total / (n + 2) + 1.96 * np.sqrt(v), u.mean())
+    )
 
 
 def test_rows_alike_within_a_group_count_once_in_a_difference():
@@ -196,15 +244,23 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
     frame = flow_cohorts.patients(120, 0.2, seed)
     mixed = frame.assign(ill=np.random.default_rng(seed).permutation(frame["ill"]))
     table = {True: mixed, False: frame}[permuted]
-    cohort = read_cohort(table, label="ill", positive="yes", id="patient", need_label=True)
+    cohort = read_cohort(
+        table, label="ill", positive="yes", id="patient", need_label=True
+    )
     study = plan_study(cohort, infer_task(cohort, False)[0], 5, 1, seed, search=3)
-    validation = HeldOutScores.of(held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1)), study)
+    validation = HeldOutScores.of(
+        held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1)), study
+    )
     wider = variance_inflation(validation.n_settings)
-    return delong(validation.scores[:, 0], validation.watched[:, 0], variance_inflation=wider)
+    return delong(
+        validation.scores[:, 0], validation.watched[:, 0], variance_inflation=wider
+    )
 
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])
-def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_they_do_not(recipe):
+def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_they_do_not(
+    recipe,
+):
     blind = np.array([interval(recipe, seed, permuted=True) for seed in range(8)])
     low, _ = interval(recipe, 0, permuted=False)
     # Each may miss once in twenty; two of eight would be one chance in twenty more.
@@ -214,10 +270,23 @@ def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_the
 
 def test_a_promised_sensitivity_is_kept_on_average(cohorts, monkeypatch):
     """The interval of the area holds too."""
-    monkeypatch.setattr("screening.metrics.tally.DRAWS", 20)  # of average precision, not looked at here
-    areas = [(summary(model.scores[0], model.y).auroc, model.auroc) for model in cohorts]
+    monkeypatch.setattr(
+        "screening.metrics.tally.DRAWS", 20
+    )  # of average precision, not looked at here
+    areas = [
+        (summary(model.scores[0], model.y).auroc, model.auroc) for model in cohorts
+    ]
     points = [choose(model.scores[0], model.y, RULES[0]) for model in cohorts]
-    true = [model.sensitivity(point.threshold) for model, point in zip(cohorts, points, strict=True)]
+    true = [
+        model.sensitivity(point.threshold)
+        for model, point in zip(cohorts, points, strict=True)
+    ]
     assert np.mean(true) >= 0.9
-    assert np.mean(true) == pytest.approx(np.mean([point.sensitivity.value for point in points]), abs=0.012)
-    assert 0.93 <= np.mean([area.low <= value <= area.high for area, value in areas]) <= 0.99
+    assert np.mean(true) == pytest.approx(
+        np.mean([point.sensitivity.value for point in points]), abs=0.012
+    )
+    assert (
+        0.93
+        <= np.mean([area.low <= value <= area.high for area, value in areas])
+        <= 0.99
+    )

@@ -30,7 +30,9 @@ def folder(cohort, trained, tmp_path_factory):
     written(patients(), place / "past.csv")
     model = trained(cohort, "svm_weighted", search=1)
     save_model(model, place / "model")
-    tonight = written(patients(80, share=0.3, seed=7).drop(columns="ill"), place / "tonight.csv")
+    tonight = written(
+        patients(80, share=0.3, seed=7).drop(columns="ill"), place / "tonight.csv"
+    )
     with patch.multiple(summary, CASES_EXPLAINED=5, CASES_SHOWN=8):
         score(model, tonight, place / "run", date="2026-03-01")
     return place
@@ -39,7 +41,11 @@ def folder(cohort, trained, tmp_path_factory):
 def explained(folder, name, *words, code=0):
     """What `explain` says of a row of the run, or its answer with --json."""
     answer = screen("explain", folder / "run", name, *words, code=code)
-    return json.loads(answer.stdout) if "--json" in words else answer.stdout + answer.stderr
+    return (
+        json.loads(answer.stdout)
+        if "--json" in words
+        else answer.stdout + answer.stderr
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +56,19 @@ def run(folder):
 @pytest.fixture(scope="module")
 def images(tissue_model, tmp_path_factory):
     place = tmp_path_factory.mktemp("images")
-    score(tissue_model, voxels(3, seed=5).drop(columns="tissue"), place / "run", date="2026-03-01")
+    score(
+        tissue_model,
+        voxels(3, seed=5).drop(columns="tissue"),
+        place / "run",
+        date="2026-03-01",
+    )
     return place
 
 
 @pytest.mark.parametrize("content", [None, b"PAR1 and no more"])
-def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(folder, run, tmp_path, content):
+def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(
+    folder, run, tmp_path, content
+):
     shutil.copytree(folder / "run", tmp_path / "run")
     scores = tmp_path / "run" / "scores.parquet"
     scores.unlink() if content is None else scores.write_bytes(content)
@@ -66,12 +79,20 @@ def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(folder, run, tmp_p
 def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run, images):
     """A near miss is not called flagged; a patient of voxels is explained by the row that scores highest."""
     case, shown = run["cases"][1], json.loads((images / "run" / "run.json").read_text())
-    answer, text = explained(folder, case["id"], "--json"), explained(folder, case["id"])
+    answer, text = (
+        explained(folder, case["id"], "--json"),
+        explained(folder, case["id"]),
+    )
     first = shown["cases"][0]
     patient = explained(images, first["group"], "--json")
 
-    assert answer == {"run_id": run["run_id"], "date": "2026-03-01"} | case | {"flagged": True}
-    assert f"number 2 of {run['cases_total']}" in text and case["contributions"][0]["feature"] in text
+    assert answer == {"run_id": run["run_id"], "date": "2026-03-01"} | case | {
+        "flagged": True
+    }
+    assert (
+        f"number 2 of {run['cases_total']}" in text
+        and case["contributions"][0]["feature"] in text
+    )
     assert "Not flagged" in explained(folder, run["near_misses"][0]["id"])
     assert (patient["id"], patient["rank"]) == (first["id"], 1)
 
@@ -79,15 +100,23 @@ def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run, images)
 def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
     """Of each what is known of it, and the id of none is repeated."""
     listed = pd.read_csv(folder / "run" / "flagged.csv", dtype=str)["id"]
-    lowest = pd.read_parquet(folder / "run" / "scores.parquet").nsmallest(1, "score")["id"].iloc[0]
+    lowest = (
+        pd.read_parquet(folder / "run" / "scores.parquet")
+        .nsmallest(1, "score")["id"]
+        .iloc[0]
+    )
     names = (run["cases"][6]["id"], listed.iloc[-1], lowest, "nobody")
     half = explained(folder, names[0], "--model", folder / "model", code=2)
     given = ("--model", folder / "model", "--cohort", folder / "past.csv")
-    later, unnamed, quiet, nobody = answers = [explained(folder, name, code=2) for name in names]
+    later, unnamed, quiet, nobody = answers = [
+        explained(folder, name, code=2) for name in names
+    ]
 
     assert "number 7 of" in later and "first 5 only" in later
     assert "names 8 only" in unnamed and "not flagged" in quiet
-    assert "no row of this run has this id" in nobody and "80 rows were scored" in nobody
+    assert (
+        "no row of this run has this id" in nobody and "80 rows were scored" in nobody
+    )
     assert all("give --model and --cohort" in answer for answer in answers[:3])
     assert not any(name in answer for answer, name in zip(answers, names, strict=True))
     assert "belong together" in half
@@ -99,14 +128,21 @@ def test_any_row_is_explained_from_its_model_and_table(folder, run, tmp_path):
     model = shutil.copytree(folder / "model", tmp_path / "model")
     given = ("--model", model, "--cohort", folder / "tonight.csv", "--json")
     kept, later, last = (run["cases"][at] for at in (0, 6, -1))
-    again, answer, before = (explained(folder, case["id"], *given) for case in (kept, later, last))
+    again, answer, before = (
+        explained(folder, case["id"], *given) for case in (kept, later, last)
+    )
     n = len(kept["contributions"])
     first, second = (
-        {one["feature"]: one["change"] for one in case["contributions"][:n]} for case in (kept, again)
+        {one["feature"]: one["change"] for one in case["contributions"][:n]}
+        for case in (kept, again)
     )
 
     assert list(second) == list(first) and second == pytest.approx(first)
-    assert answer["score"] == pytest.approx(later["score"]) and answer["rank"] == 7 and answer["flagged"]
+    assert (
+        answer["score"] == pytest.approx(later["score"])
+        and answer["rank"] == 7
+        and answer["flagged"]
+    )
     assert answer["contributions"]
     screen("threshold", model, "--max-flag-rate", "0.01", "--reason", "fewer")
     assert explained(folder, last["id"], *given) == before
@@ -128,7 +164,9 @@ def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_pat
     document = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")
     own = "{{ run.counts.flagged }} of {{ run.counts.scored|plural('row') }}|{{ list.parts[0].lines[0].id }}"
     (tmp_path / "tonight.html.j2").write_text(own)
-    screen("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "p.html")
+    screen(
+        "report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "p.html"
+    )
     page = unescape((tmp_path / "p.html").read_text())
 
     assert written_by["page"](document) == document, "run python docs/templates.py"
@@ -162,13 +200,17 @@ def night(tmp_path_factory):
     tonight = written(placed(patients(60, seed=7)), desk / "night.csv")
     roles = ("--contract", desk / "contract.toml", "--max-flag-rate", "0.3")
     screen("train", past, *roles, *LOGISTIC, "--out", desk / "model")
-    scored = screen("score", desk / "model", tonight, "--out", desk / "run", "--date", "2026-03-01")
+    scored = screen(
+        "score", desk / "model", tonight, "--out", desk / "run", "--date", "2026-03-01"
+    )
     return desk, scored.stdout + scored.stderr
 
 
 def test_a_training_table_needs_none_of_them_and_no_feature_is_made_of_them():
     """Neither the label nor what is dropped can be displayed."""
-    contract = Contract.from_dict({"cohort": {"display": ["bed", "name"], "label": "ill", "id": "patient"}})
+    contract = Contract.from_dict(
+        {"cohort": {"display": ["bed", "name"], "label": "ill", "id": "patient"}}
+    )
     cohort = read_cohort(placed(patients(40)), contract)
     assert not {"bed", "name"} & set(cohort.contract.features)
     assert cohort.display is None
@@ -180,7 +222,9 @@ def test_a_training_table_needs_none_of_them_and_no_feature_is_made_of_them():
 def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
     desk, _ = night
     run = json.loads((desk / "run" / "run.json").read_text())
-    table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")[["ward", "bed", "name"]]
+    table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")[
+        ["ward", "bed", "name"]
+    ]
     flagged = pd.read_csv(desk / "run" / "flagged.csv", dtype=str).set_index("id")
     page = (desk / "run" / "report.html").read_text(encoding="utf-8")
     audit = page[page.index('<section class="list drawn"') :]
@@ -188,15 +232,22 @@ def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
     assert run["cases"] and run["sample"]
     for case in run["cases"] + run["sample"]:
         assert case["display"] == table.loc[case["id"]].to_dict()
-    assert all(f"<bdi>{drawn['display']['bed']}</bdi>" in audit for drawn in run["sample"])
+    assert all(
+        f"<bdi>{drawn['display']['bed']}</bdi>" in audit for drawn in run["sample"]
+    )
     assert flagged[[*table]].equals(table.loc[flagged.index])
 
 
-def test_no_log_and_no_copy_for_teaching_holds_them_and_the_scores_those_of_the_flagged(night):
+def test_no_log_and_no_copy_for_teaching_holds_them_and_the_scores_those_of_the_flagged(
+    night,
+):
     desk, told = night
     run = RunDocument.from_dict(json.loads((desk / "run" / "run.json").read_text()))
     key = SiteKey(bytes(range(32)))
     assert "Surname" not in told
     assert "Surname" not in repr(deidentified(run, key).run)
     scores = pd.read_parquet(desk / "run" / "scores.parquet")
-    assert scores["display_name"].notna().equals(scores["flagged"]) and not scores["flagged"].all()
+    assert (
+        scores["display_name"].notna().equals(scores["flagged"])
+        and not scores["flagged"].all()
+    )

@@ -31,7 +31,18 @@ from screening.scoring.rows import BEGINS, FlaggedRows, as_text, read_flagged
 from screening.store.model import CHANCES
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
-NASTY = ["=1+1", "@x", "+2", "-3", "'4", "00123", "a\nb", "\t=5", "x;=6", "=HYPERLINK(1)"]
+NASTY = [
+    "=1+1",
+    "@x",
+    "+2",
+    "-3",
+    "'4",
+    "00123",
+    "a\nb",
+    "\t=5",
+    "x;=6",
+    "=HYPERLINK(1)",
+]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +75,9 @@ def exported(run, out: Path, to: str, *words: object) -> Path:
 
 def flagged_of(run) -> pd.DataFrame:
     scores = pd.read_parquet(run / "scores.parquet")
-    return scores[scores["flagged"]].sort_values("score", ascending=False, kind="stable")
+    return scores[scores["flagged"]].sort_values(
+        "score", ascending=False, kind="stable"
+    )
 
 
 def listed(run) -> pd.DataFrame:
@@ -79,13 +92,17 @@ def test_what_is_marked_for_a_spreadsheet_can_be_told_from_what_was_written_so(t
 
 def test_the_rows_are_those_of_the_scores_with_their_ids_as_written(run):
     rows, scores = read_flagged(run).rows, flagged_of(run)
-    assert rows["id"].to_pylist() == scores["id"].tolist() and set(NASTY) <= set(scores["id"])
+    assert rows["id"].to_pylist() == scores["id"].tolist() and set(NASTY) <= set(
+        scores["id"]
+    )
     assert rows["score"].to_pylist() == scores["score"].tolist()
     assert rows["rank"].to_pylist() == list(range(1, len(scores) + 1))
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "flagged.csv"])
-def test_a_run_whose_tables_were_touched_or_are_gone_is_exported_by_nobody(name, run, tmp_path):
+def test_a_run_whose_tables_were_touched_or_are_gone_is_exported_by_nobody(
+    name, run, tmp_path
+):
     copy = shutil.copytree(run, tmp_path / "copy")
     with (copy / name).open("ab") as file:
         file.write(b" ")
@@ -99,10 +116,23 @@ def test_a_run_whose_tables_were_touched_or_are_gone_is_exported_by_nobody(name,
     assert not (tmp_path / "out").exists()
 
 
-def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(run, tmp_path):
-    with exported(run, tmp_path / "a.csv", "csv").open(encoding="utf-8", newline="") as file:
+def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(
+    run, tmp_path
+):
+    with exported(run, tmp_path / "a.csv", "csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         header, *rows = csv.reader(file)
-    assert header[:8] == ["run_id", "date", "rank", "id", "group", "class", "score", "p_value"]
+    assert header[:8] == [
+        "run_id",
+        "date",
+        "rank",
+        "id",
+        "group",
+        "class",
+        "score",
+        "p_value",
+    ]
     assert len(rows) == len(flagged_of(run))
     assert {row[1] for row in rows} == {"2026-03-01"}
     assert not [row[3] for row in rows if row[3][:1] in tuple("=+-@\t")]
@@ -113,11 +143,15 @@ def test_a_workbook_has_typed_cells_and_texts_are_never_formulas(run, tmp_path):
     flagged = read_flagged(run)
     sheet = openpyxl.load_workbook(exported(run, tmp_path / "a.xlsx", "xlsx")).active
     columns = {column[0].value: column[1:] for column in sheet.columns}
-    kinds = {name: {cell.data_type for cell in column} for name, column in columns.items()}
+    kinds = {
+        name: {cell.data_type for cell in column} for name, column in columns.items()
+    }
 
     assert list(columns) == flagged.table().column_names
     assert kinds["id"] == kinds["run_id"] == {"s"}
-    assert kinds["score"] == kinds["rank"] == kinds["nights"] == {"n"} and kinds["drawn"] == {"b"}
+    assert kinds["score"] == kinds["rank"] == kinds["nights"] == {"n"} and kinds[
+        "drawn"
+    ] == {"b"}
     assert [cell.value for cell in columns["id"]] == flagged.rows["id"].to_pylist()
 
 
@@ -128,19 +162,30 @@ def test_the_bundle_is_valid_fhir_and_points_from_flag_to_assessment(run, tmp_pa
     assessments, flags = bundle.entry[::2], bundle.entry[1::2]
     subjects = [entry.resource.subject for entry in bundle.entry]
 
-    assert {entry.resource.get_resource_type() for entry in assessments} == {"RiskAssessment"}
+    assert {entry.resource.get_resource_type() for entry in assessments} == {
+        "RiskAssessment"
+    }
     pointed = [flag.resource.extension[0].valueReference.reference for flag in flags]
     assert pointed == [entry.fullUrl for entry in assessments]
-    assert all(subject.reference is None and subject.display is None for subject in subjects)
-    assert [subject.identifier.value for subject in subjects[::2]] == flagged_of(run)["id"].tolist()
+    assert all(
+        subject.reference is None and subject.display is None for subject in subjects
+    )
+    assert [subject.identifier.value for subject in subjects[::2]] == flagged_of(run)[
+        "id"
+    ].tolist()
 
 
 def test_a_calibrated_chance_is_the_probability(tmp_path):
     past = read_cohort(patients(1500), **ROLES)
     model = train(past, "logistic", search=1, jobs=1, beside=())
     score(model, patients(100, seed=5), tmp_path / "run", date="2026-03-01")
-    entries = json.loads(exported(tmp_path / "run", tmp_path / "a.json", "fhir").read_bytes())["entry"]
-    told = [entry["resource"]["prediction"][0]["probabilityDecimal"] for entry in entries[::2]]
+    entries = json.loads(
+        exported(tmp_path / "run", tmp_path / "a.json", "fhir").read_bytes()
+    )["entry"]
+    told = [
+        entry["resource"]["prediction"][0]["probabilityDecimal"]
+        for entry in entries[::2]
+    ]
     np.testing.assert_array_equal(told, flagged_of(tmp_path / "run")["chance"])
 
 
@@ -151,7 +196,9 @@ def test_an_id_that_a_form_cannot_hold_is_named_by_rank_alone(model, run, tmp_pa
         fhir.write(read_flagged(tmp_path / "run"), out=tmp_path / "a.json")
     with pytest.raises(UsageError, match="no whole numbers") as no_persons:
         omop.write(read_flagged(run), out=tmp_path / "omop")
-    assert "secret" not in str(refused.value) and "HYPERLINK" not in str(no_persons.value)
+    assert "secret" not in str(refused.value) and "HYPERLINK" not in str(
+        no_persons.value
+    )
     assert not (tmp_path / "omop").exists()
 
 
@@ -161,7 +208,10 @@ def test_a_quiet_night_is_a_valid_bundle_and_tables_of_headers(run, tmp_path):
     flagged = replace(flagged, rows=flagged.rows.slice(0, 0))
     for form in (fhir, csv_form, omop):
         form.write(flagged, out=tmp_path / form.__name__)
-    assert r4.Bundle.model_validate_json((tmp_path / fhir.__name__).read_bytes()).entry is None
+    assert (
+        r4.Bundle.model_validate_json((tmp_path / fhir.__name__).read_bytes()).entry
+        is None
+    )
     assert (tmp_path / csv_form.__name__).read_bytes().count(b"\n") == 1
     assert (tmp_path / omop.__name__ / "cohort.csv").read_bytes().count(b"\n") == 1
 
@@ -171,9 +221,17 @@ def test_omop_has_a_row_a_person_and_its_definition(model, tmp_path):
     night = patients(60, seed=7).assign(patient=[*map(str, range(60))])
     score(model, night, tmp_path / "run", date="2026-03-01")
     out = exported(tmp_path / "run", tmp_path / "omop", "omop", "--definition", "70")
-    cohort, definition = (pd.read_csv(out / f"{name}.csv") for name in ("cohort", "cohort_definition"))
-    assert sorted(cohort["subject_id"]) == sorted(map(int, flagged_of(tmp_path / "run")["id"]))
-    assert set(cohort["cohort_definition_id"]) == set(definition["cohort_definition_id"]) == {70}
+    cohort, definition = (
+        pd.read_csv(out / f"{name}.csv") for name in ("cohort", "cohort_definition")
+    )
+    assert sorted(cohort["subject_id"]) == sorted(
+        map(int, flagged_of(tmp_path / "run")["id"])
+    )
+    assert (
+        set(cohort["cohort_definition_id"])
+        == set(definition["cohort_definition_id"])
+        == {70}
+    )
     assert set(cohort["cohort_start_date"]) == {"2026-03-01"}
 
 
@@ -194,7 +252,9 @@ def test_omop_counts_a_patient_once_however_many_rows_are_flagged(tmp_path):
 def url(request, tmp_path):
     """An empty database of each kind."""
     if request.param == "postgresql":
-        return schema(request.getfixturevalue("postgres"), f"sink{abs(hash(request.node.name))}")
+        return schema(
+            request.getfixturevalue("postgres"), f"sink{abs(hash(request.node.name))}"
+        )
     pytest.importorskip("duckdb", reason="needs DuckDB")
     return f"{request.param}:///{tmp_path / 'sink.db'}"
 
@@ -207,7 +267,9 @@ def read_back(url: str, name: str) -> list[tuple]:
             return connection.execute(f"SELECT * FROM {name} ORDER BY rank").fetchall()
     engine = sa.create_engine(url)
     with engine.connect() as connection:
-        rows = connection.exec_driver_sql(f"SELECT * FROM {name} ORDER BY rank").fetchall()
+        rows = connection.exec_driver_sql(
+            f"SELECT * FROM {name} ORDER BY rank"
+        ).fetchall()
     engine.dispose()
     return [tuple(row) for row in rows]
 
@@ -222,7 +284,17 @@ def test_a_table_of_a_database_holds_the_rows_and_is_replaced_only_when_told(run
 
 
 def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeypatch):
-    words = ["export", run, "--to", "table", "--url", url, "--table", "flagged", "--force"]
+    words = [
+        "export",
+        run,
+        "--to",
+        "table",
+        "--url",
+        url,
+        "--table",
+        "flagged",
+        "--force",
+    ]
     said(*words)
     before = read_back(url, "flagged")
     # Columns that can be made into a table, and rows that cannot be had.
@@ -235,13 +307,24 @@ def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeyp
     assert read_back(url, "flagged") == before
 
 
-@pytest.mark.parametrize(("words", "refusal"), [
-    (["--to", "table", "--url", "sqlite:///a.db"], "--to table needs --table"),
-    (["--to", "csv"], "--to csv needs --out"),
-    (["--to", "csv", "--out", "a", "--url", "sqlite:///a.db", "--table", "t"], "takes no --table, --url"),
-    (["--to", "fhir", "--out", "a", "--definition", "7"], "--to fhir takes no --definition"),
-])  # fmt: skip
-def test_a_form_without_its_options_or_with_those_of_another_is_refused(words, refusal, run):
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (["--to", "table", "--url", "sqlite:///a.db"], "--to table needs --table"),
+        (["--to", "csv"], "--to csv needs --out"),
+        (
+            ["--to", "csv", "--out", "a", "--url", "sqlite:///a.db", "--table", "t"],
+            "takes no --table, --url",
+        ),
+        (
+            ["--to", "fhir", "--out", "a", "--definition", "7"],
+            "--to fhir takes no --definition",
+        ),
+    ],
+)
+def test_a_form_without_its_options_or_with_those_of_another_is_refused(
+    words, refusal, run
+):
     code, text = said("export", run, *words)
     assert code == 2 and refusal in text
 
@@ -259,7 +342,9 @@ def test_the_examples_of_the_page_run(run, tmp_path, monkeypatch):
     page = Path(__file__).parents[1] / "docs" / "exports.md"
     lines = commands_of(page.read_text(encoding="utf-8"))
     assert [said(*shlex.split(line))[0] for line in lines] == [0] * 4
-    assert {"night.csv", "night.xlsx", "night.json", "worklist.db"} <= {*map(str, Path().iterdir())}
+    assert {"night.csv", "night.xlsx", "night.json", "worklist.db"} <= {
+        *map(str, Path().iterdir())
+    }
 
 
 def test_a_shadow_run_is_handed_on_to_nobody(model, tmp_path):
@@ -269,31 +354,53 @@ def test_a_shadow_run_is_handed_on_to_nobody(model, tmp_path):
         read_flagged(tmp_path / "run")
 
 
-def test_flagged_csv_has_the_promised_columns_and_with_a_ledger_the_state_of_every_case(model, tmp_path):
+def test_flagged_csv_has_the_promised_columns_and_with_a_ledger_the_state_of_every_case(
+    model, tmp_path
+):
     promised = {"rank", "id", "group", "class", "score", "p_value", *CHANCES}
     first, later = patients(60, seed=7), patients(20, seed=8)
     plain = score(model, first, tmp_path / "plain")
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
-        before = score(model, first, tmp_path / "run1", date="2026-03-01", ledger=ledger)
+        before = score(
+            model, first, tmp_path / "run1", date="2026-03-01", ledger=ledger
+        )
         judged = min(set(listed(before)["id"]) & set(first["patient"][:40]))
-        record_verdicts(ledger, before.document["ledger"]["key"], [Verdict(judged, "ruled out")])
+        record_verdicts(
+            ledger, before.document["ledger"]["key"], [Verdict(judged, "ruled out")]
+        )
         second = pd.concat([first[:40], later], ignore_index=True)
         run = score(model, second, tmp_path / "run2", date="2026-03-02", ledger=ledger)
 
     table = listed(run).set_index("id")
     assert set(listed(plain)) == promised
     assert {"id", *table.columns} == promised | {"state", "nights", "drawn"}
-    assert dict(table.loc[judged, ["state", "nights"]]) == {"state": "ruled out", "nights": "2"}
+    assert dict(table.loc[judged, ["state", "nights"]]) == {
+        "state": "ruled out",
+        "nights": "2",
+    }
     assert set(table.loc[table.index.isin(later["patient"]), "state"]) == {"new"}
     for state in ("new", "pending", "ruled out"):
-        assert (table["state"] == state).sum() == run.document["counts"][state.replace(" ", "_")] > 0
+        assert (
+            (table["state"] == state).sum()
+            == run.document["counts"][state.replace(" ", "_")]
+            > 0
+        )
 
 
 def test_rows_of_a_group_have_the_state_of_their_patient(tissue_model, tmp_path):
     three = voxels(3, 50, seed=9)
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         for day, rows in ((1, three[three["patient"] != "P91"]), (2, three)):
-            run = score(tissue_model, rows, tmp_path / f"{day}", date=f"2026-03-0{day}", ledger=ledger)
+            run = score(
+                tissue_model,
+                rows,
+                tmp_path / f"{day}",
+                date=f"2026-03-0{day}",
+                ledger=ledger,
+            )
     found = listed(run).groupby("group")[["state", "nights"]].agg(set).to_dict("index")
-    known, new = {"state": {"pending"}, "nights": {"2"}}, {"state": {"new"}, "nights": {"1"}}
+    known, new = (
+        {"state": {"pending"}, "nights": {"2"}},
+        {"state": {"new"}, "nights": {"1"}},
+    )
     assert found == {"P90": known, "P91": new, "P92": known}

@@ -31,7 +31,9 @@ def found(model, elsewhere):
     return validate(model, elsewhere)
 
 
-def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(model, elsewhere, found):
+def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(
+    model, elsewhere, found
+):
     """Nothing is chosen or corrected: shares seen, with Wilson's interval."""
     scored = model.score_frame(elsewhere.drop(columns="ill"))
     ill, flagged = (elsewhere["ill"] == "yes").to_numpy(), scored["flagged"].to_numpy()
@@ -44,20 +46,32 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(model, elsewhe
         [float(end) for end in wilson((~flagged[~ill]).sum(), (~ill).sum())]
     )
     ends = found.figures.summary["yes"].auroc.ends[1:]
-    assert ends == pytest.approx(delong(scored["score"].to_numpy(), ill))  # not widened for folds
+    assert ends == pytest.approx(
+        delong(scored["score"].to_numpy(), ill)
+    )  # not widened for folds
 
 
 def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
     """A predictive value of another prevalence would be of another population; chances are as written."""
     promise, ill = found.classes["yes"].promise, (elsewhere["ill"] == "yes")
-    hit, false = ill.mean() * promise.sensitivity.value, (1 - ill.mean()) * (1 - promise.specificity.value)
-    chances, calibration = model.score_frame(elsewhere)["chance"], found.figures.calibration["yes"]
+    hit, false = (
+        ill.mean() * promise.sensitivity.value,
+        (1 - ill.mean()) * (1 - promise.specificity.value),
+    )
+    chances, calibration = (
+        model.score_frame(elsewhere)["chance"],
+        found.figures.calibration["yes"],
+    )
 
-    assert promise.sensitivity.value == model.operating_points[0]["sensitivity"]["value"]
+    assert (
+        promise.sensitivity.value == model.operating_points[0]["sensitivity"]["value"]
+    )
     assert promise.ppv.value == pytest.approx(hit / (hit + false))
     assert promise.ppv.value > model.operating_points[0]["ppv"]["value"]
     assert calibration.platt == model.facts.validation.calibration["yes"].platt
-    assert calibration.observed_expected.value == pytest.approx(ill.sum() / chances.sum(), rel=1e-3)
+    assert calibration.observed_expected.value == pytest.approx(
+        ill.sum() / chances.sum(), rel=1e-3
+    )
     assert calibration.observed_expected.low > 1
 
 
@@ -67,14 +81,18 @@ def test_intervals_of_true_chances_hold_one(n_groups):
     groups = None if n_groups is None else np.arange(400) % n_groups
     rng = np.random.default_rng(3)
     past = np.arange(900) % 6 == 0
-    fitted = calibrate(rng.normal(size=900) + 1.5 * past, past, np.arange(900) % 5, 1 / 6)
+    fitted = calibrate(
+        rng.normal(size=900) + 1.5 * past, past, np.arange(900) % 5, 1 / 6
+    )
     held = []
     for _ in range(150):
         scores = rng.normal(size=400) * 1.5
         drawn = rng.random(400) < fitted.platt.chances(scores)[0]
         seen = calibration_elsewhere(fitted, scores, drawn, groups)
         ratio = seen.observed_expected
-        held.append((ratio.low <= 1 <= ratio.high, seen.slope.low <= 1 <= seen.slope.high))
+        held.append(
+            (ratio.low <= 1 <= ratio.high, seen.slope.low <= 1 <= seen.slope.high)
+        )
 
     assert (np.mean(held, axis=0) >= 0.91).all()
 
@@ -83,7 +101,9 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, 
     """Where the condition is twice as common, at most 30 flags in 100 rows ask for a higher threshold."""
     local = found.classes["yes"].local
     # Labels that have nothing to do with the rows: the ranking is lower than was promised.
-    mixed = elsewhere.assign(ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy())
+    mixed = elsewhere.assign(
+        ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy()
+    )
 
     assert local.rule == model.facts.operating_points[0].rule
     assert local.flag_rate.value <= 0.3 < found.operating_points[0].flag_rate.value
@@ -91,43 +111,70 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, 
     codes = {reason.code for reason in validate(model, mixed).attention}
     assert {"promise_not_kept", "chance_misfit"} <= codes
     with pytest.raises(ValueError, match="of another threshold"):
-        found.replace(operating_points=[found.operating_points[0].replace(threshold=0.0)])
+        found.replace(
+            operating_points=[found.operating_points[0].replace(threshold=0.0)]
+        )
 
 
-def test_a_stated_share_of_cases_counts_each_row_as_often_as_that_place_has_it(model, elsewhere):
+def test_a_stated_share_of_cases_counts_each_row_as_often_as_that_place_has_it(
+    model, elsewhere
+):
     """Half of these are cases: with one in ten stated, the others count as nine rows each would."""
     ill = elsewhere["ill"] == "yes"
     cases, others = elsewhere[ill], elsewhere[~ill][: ill.sum()]
-    copies = [others.assign(patient=lambda rows, k=k: f"{k} " + rows["patient"]) for k in range(9)]
+    copies = [
+        others.assign(patient=lambda rows, k=k: f"{k} " + rows["patient"])
+        for k in range(9)
+    ]
     stated = validate(model, pd.concat([cases, others]), prevalence=0.1)
     there = validate(model, pd.concat([cases, *copies]))
 
     for name in ("ppv", "npv", "flag_rate", "nne"):
-        point, own = (getattr(each.operating_points[0], name).value for each in (stated, there))
+        point, own = (
+            getattr(each.operating_points[0], name).value for each in (stated, there)
+        )
         assert point == pytest.approx(own), name
     weighted, counted = (each.figures.calibration["yes"] for each in (stated, there))
     assert weighted.slope.value == pytest.approx(counted.slope.value, rel=0.01)
-    assert weighted.observed_expected.value == pytest.approx(counted.observed_expected.value, rel=0.01)
+    assert weighted.observed_expected.value == pytest.approx(
+        counted.observed_expected.value, rel=0.01
+    )
     for name in ("log_loss", "brier"):
-        assert getattr(weighted, name) == pytest.approx(getattr(counted, name), rel=0.01), name
-    assert stated.classes["yes"].promise.prevalence == stated.classes["yes"].local.prevalence == 0.1
+        assert getattr(weighted, name) == pytest.approx(
+            getattr(counted, name), rel=0.01
+        ), name
+    assert (
+        stated.classes["yes"].promise.prevalence
+        == stated.classes["yes"].local.prevalence
+        == 0.1
+    )
 
 
-def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(logistic_model, table, tmp_path):
+def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(
+    logistic_model, table, tmp_path
+):
     """One patient of the training among others is enough, and is not named."""
     past = pd.read_csv(table, dtype={"patient": str})
-    mixed = written(pd.concat([patients(60, seed=11), past[5:6]]), tmp_path / "mixed.csv")
-    words = screen("validate", logistic_model, mixed, "--out", tmp_path / "out", code=2).stderr
+    mixed = written(
+        pd.concat([patients(60, seed=11), past[5:6]]), tmp_path / "mixed.csv"
+    )
+    words = screen(
+        "validate", logistic_model, mixed, "--out", tmp_path / "out", code=2
+    ).stderr
     assert "1 of 61 rows" in words and "rows 61" in words
     assert past["patient"][5] not in words
     assert not (tmp_path / "out").exists()
 
 
-def test_the_training_file_is_known_where_no_column_names_the_rows(table, model, elsewhere, found):
+def test_the_training_file_is_known_where_no_column_names_the_rows(
+    table, model, elsewhere, found
+):
     """Labels may be written otherwise there."""
     past = read_cohort(table, label="ill", drop=["patient"])
     learned = train(past.take(np.arange(120)), "logistic", search=1, beside=())
-    numbers = elsewhere.assign(sick=np.where(elsewhere["ill"] == "yes", 1, 0)).drop(columns="ill")
+    numbers = elsewhere.assign(sick=np.where(elsewhere["ill"] == "yes", 1, 0)).drop(
+        columns="ill"
+    )
 
     with pytest.raises(UsageError, match="from a file that it was trained on"):
         validate(learned, past)
@@ -141,12 +188,16 @@ def test_classes_of_patients_are_judged_by_patient(judged):
     """Of several classes each that occurs has its figures; voxels of one patient do not count as patients."""
     tissue, model = voxels(6, seed=9), load_model(judged / "tissue")
     by_patient = validate(model, tissue)
-    by_voxel = validate(model, tissue.assign(patient=[f"v{i}" for i in range(len(tissue))]))
+    by_voxel = validate(
+        model, tissue.assign(patient=[f"v{i}" for i in range(len(tissue))])
+    )
     (point,), (alone,) = by_patient.operating_points, by_voxel.operating_points
 
     assert point.label == "lesion" and point.n_groups == 6
     assert by_patient.figures.confusion.classes == list(model.facts.task.classes)
-    width, own = (each.sensitivity.high - each.sensitivity.low for each in (point, alone))
+    width, own = (
+        each.sensitivity.high - each.sensitivity.low for each in (point, alone)
+    )
     assert width > own
     with pytest.raises(UsageError, match="some of both"):
         validate(model, tissue[tissue["tissue"] != "lesion"])
@@ -157,14 +208,33 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
 ):
     table, out = written(elsewhere, tmp_path / "elsewhere.csv"), tmp_path / "out"
     told = as_json("validate", logistic_model, table, "--out", out)
-    screen("validate", logistic_model, table, "--prevalence", "0.05", "--out", tmp_path / "rare")
+    screen(
+        "validate",
+        logistic_model,
+        table,
+        "--prevalence",
+        "0.05",
+        "--out",
+        tmp_path / "rare",
+    )
     page = (out / "report.html").read_text()
     again = screen("report", out, "--out", tmp_path / "again.html")
 
-    stored = ExternalValidation.from_dict(json.loads((out / "validation.json").read_text()))
+    stored = ExternalValidation.from_dict(
+        json.loads((out / "validation.json").read_text())
+    )
     assert stored.figures == found.figures
-    assert told["classes"]["yes"]["promise"]["threshold"] == found.operating_points[0].threshold
+    assert (
+        told["classes"]["yes"]["promise"]["threshold"]
+        == found.operating_points[0].threshold
+    )
     assert (tmp_path / "again.html").read_text() == page and "attention" in again.stdout
-    assert "A threshold for this place" in page and "Observed and validation estimate" in page
+    assert (
+        "A threshold for this place" in page
+        and "Observed and validation estimate" in page
+    )
     assert elsewhere["patient"][3] not in page
-    assert "the stated share of cases, 5.0%" in (tmp_path / "rare" / "report.html").read_text()
+    assert (
+        "the stated share of cases, 5.0%"
+        in (tmp_path / "rare" / "report.html").read_text()
+    )

@@ -23,8 +23,14 @@ from screening.factors import (
 from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances, rescaled
 from screening.solvers import Problem, smo
 
-MACHINES = {"one_class": OneClassSVM, "two_class": TwoClassSVM, "multi_class": MultiClassSVM}
-COMPOSED = [(name, kind) for name, factor in FACTORS.items() for kind in sorted(factor.machines)]
+MACHINES = {
+    "one_class": OneClassSVM,
+    "two_class": TwoClassSVM,
+    "multi_class": MultiClassSVM,
+}
+COMPOSED = [
+    (name, kind) for name, factor in FACTORS.items() for kind in sorted(factor.machines)
+]
 
 
 def fitted(name: str, kind: str, x: np.ndarray, codes: np.ndarray, **given):
@@ -40,12 +46,16 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
     x, y = three_clouds(60)
     codes = np.unique(y, return_inverse=True)[1]
     machine, none = (fitted(name, kind, x, codes, passes=passes) for passes in (1, 0))
-    plain = MACHINES[kind](kernel=none.kernel).fit(x, {"two_class": codes == 2}.get(kind, codes))
+    plain = MACHINES[kind](kernel=none.kernel).fit(
+        x, {"two_class": codes == 2}.get(kind, codes)
+    )
 
     gram = machine.kernel_(x, x)
     for c in machine.factor_at(x).T:
         assert c.min() > 0
-        assert np.linalg.eigvalsh(rescaled(gram, c, c)).min() > -1e-10 * np.square(c).max()
+        assert (
+            np.linalg.eigvalsh(rescaled(gram, c, c)).min() > -1e-10 * np.square(c).max()
+        )
     np.testing.assert_array_equal(none.decision_function(x), plain.decision_function(x))
     np.testing.assert_array_equal(none.factor_at(x), 1.0)
 
@@ -54,10 +64,17 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_input_distances_are_exact_far_from_the_origin(n_features, offset):
     rng = np.random.default_rng(0)
-    x, z = rng.normal(size=(15, n_features)) + offset, rng.normal(size=(9, n_features)) + offset
+    x, z = (
+        rng.normal(size=(15, n_features)) + offset,
+        rng.normal(size=(9, n_features)) + offset,
+    )
     gaps = x[:, None] - z
-    np.testing.assert_allclose(input_distances(x, z, 2), np.square(gaps).sum(axis=-1), rtol=1e-9)
-    np.testing.assert_allclose(input_distances(x, z, 1), np.abs(gaps).sum(axis=-1), rtol=1e-12)
+    np.testing.assert_allclose(
+        input_distances(x, z, 2), np.square(gaps).sum(axis=-1), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        input_distances(x, z, 1), np.abs(gaps).sum(axis=-1), rtol=1e-12
+    )
     np.testing.assert_array_equal(np.diagonal(input_distances(x, x, 2)), 0.0)
 
 
@@ -82,7 +99,9 @@ def squares(x, z):
 def liu_and_he(one):
     """By the mean distance to the near support vectors across, or to the nearest where none is near."""
     distances, means = 2.0 - 2.0 * np.exp(-one.apart / (2 * 1.2**2)), []
-    for row, across in zip(distances, one.labels != np.sign(one.f)[:, None], strict=True):
+    for row, across in zip(
+        distances, one.labels != np.sign(one.f)[:, None], strict=True
+    ):
         near = row[across & (row < (row.min() + row.max()) / 2)]
         means.append(near.mean() if len(near) else row[across].min())
     return np.exp(-np.abs(one.f) * means)
@@ -91,7 +110,9 @@ def liu_and_he(one):
 # What no recipe sets; what recipes do is held to independent implementations (`test_agreement.py`).
 OPTIONS = {
     Bumps(h="alpha"): lambda one: np.exp(-one.apart / (2 * 1.2**2 / 3)) @ one.alphas,
-    LocalBumps(M=500, drop_wrong_side=False): lambda one: np.exp(-one.apart / one.reach).sum(axis=1),
+    LocalBumps(M=500, drop_wrong_side=False): lambda one: np.exp(
+        -one.apart / one.reach
+    ).sum(axis=1),
     MarginDecay(kappa=0.7): lambda one: np.exp(-0.7 * one.f**2),
     OneSidedMarginDecay(kappa_pos=0.1, kappa_neg=0.9): (
         lambda one: np.exp(-np.where(one.f >= 0, 0.1, 0.9) * one.f**2)
@@ -106,10 +127,12 @@ def test_options_are_their_formulas_of_the_first_pass(factor):
     machine = TwoClassSVM(Gaussian.from_sigma(1.2), C=3.0).fit(x, y)
     vectors = machine.support_vectors_
     one = SimpleNamespace(
-        f=machine.decision_function(NEW), apart=squares(NEW, vectors), alphas=np.abs(machine.dual_coef_[0]),
+        f=machine.decision_function(NEW),
+        apart=squares(NEW, vectors),
+        alphas=np.abs(machine.dual_coef_[0]),
         labels=np.where(y == 1, 1, -1)[machine.support_],
         reach=squares(vectors, vectors).sum(axis=1) / (len(vectors) - 1),
-    )  # fmt: skip
+    )
     c = TwoClassSVM(machine.kernel, C=3.0, factor=factor).fit(x, y).factor_at(NEW)[:, 0]
 
     np.testing.assert_allclose(c, OPTIONS[factor](one), rtol=1e-8)
@@ -119,7 +142,9 @@ LIMITS = [
     *(
         TwoClassSVM(KERNEL, factor=factor, passes=3)
         for factor in (
-            MarginDecay(kappa=0.0), MarginDecay(k=1e-9), OneSidedMarginDecay(kappa=0.0),
+            MarginDecay(kappa=0.0),
+            MarginDecay(k=1e-9),
+            OneSidedMarginDecay(kappa=0.0),
             OneSidedMarginDecay(kappa_pos=0.0, kappa_neg=0.0),
         )
     ),
@@ -127,15 +152,19 @@ LIMITS = [
     # Bumps without end are constant; divided by their root mean square they are 1.
     TwoClassSVM(Gaussian(0.3), factor=Bumps(width=1e7), passes=2, normalise=True),
     OneClassSVM(Gaussian(0.3), factor=Bumps(width=1e7), passes=2),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize("machine", LIMITS, ids=lambda machine: f"{machine.name}-{machine.factor!r}")
+@pytest.mark.parametrize(
+    "machine", LIMITS, ids=lambda machine: f"{machine.name}-{machine.factor!r}"
+)
 def test_limit_of_a_factor_gives_k_back(machine):
     x, y = {"multi_class": three_clouds}.get(machine.name, two_clouds)()
     machine = machine.set_params(tol=1e-8).fit(x, y)
     plain = clone(machine).set_params(passes=0).fit(x, y)
-    np.testing.assert_allclose(machine.decision_function(x), plain.decision_function(x), atol=1e-5)
+    np.testing.assert_allclose(
+        machine.decision_function(x), plain.decision_function(x), atol=1e-5
+    )
 
 
 N_FEATURES = (2, 50)
@@ -159,14 +188,18 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
         decisions = machine._passes.decisions(x, upto=passes)
         assert np.isfinite(decisions).all()
         # Where every row of a large c is of one class, f is rightly 1 there and all but 1 elsewhere.
-        constant = {True: 0.0, False: machine._passes.chain[passes].dual.intercept}[kind == "one_class"]
+        constant = {True: 0.0, False: machine._passes.chain[passes].dual.intercept}[
+            kind == "one_class"
+        ]
         moved = decisions - constant
         assert np.all(np.ptp(moved, axis=0) > 1e-9 * np.abs(moved).max(axis=0))
 
 
 @pytest.mark.parametrize("n_features", N_FEATURES)
 @pytest.mark.parametrize("nu", [0.05, 0.5])
-@pytest.mark.parametrize("name", [name for name, kind in COMPOSED if kind == "one_class"])
+@pytest.mark.parametrize(
+    "name", [name for name, kind in COMPOSED if kind == "one_class"]
+)
 def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
     x = np.random.default_rng(0).normal(size=(300, n_features))
     machine = OneClassSVM(nu=nu, factor=FACTORS[name](), passes=PASSES).fit(x)
@@ -204,11 +237,17 @@ def test_a_constant_in_c_is_a_constant_in_the_costs(height, monkeypatch):
     factor = FACTORS["margin_decay"]
     plain = TwoClassSVM(Gaussian(0.2), C=height**2 * 3.0, tol=1e-6).fit(x, y)
     log_c = np.log(height)
-    monkeypatch.setattr(factor, "log_at", lambda self, first, _: np.full(len(first.x), log_c))
-    machine = TwoClassSVM(Gaussian(0.2), C=3.0, factor=factor(kappa=0.0), tol=1e-6).fit(x, y)
+    monkeypatch.setattr(
+        factor, "log_at", lambda self, first, _: np.full(len(first.x), log_c)
+    )
+    machine = TwoClassSVM(Gaussian(0.2), C=3.0, factor=factor(kappa=0.0), tol=1e-6).fit(
+        x, y
+    )
 
     decisions = plain.decision_function(x)
-    np.testing.assert_allclose(machine.decision_function(x), decisions, atol=1e-4 * np.ptp(decisions))
+    np.testing.assert_allclose(
+        machine.decision_function(x), decisions, atol=1e-4 * np.ptp(decisions)
+    )
 
 
 # A large c is a large cost, and an SVM of classes that overlap takes for ever at a cost of e^200.
@@ -221,7 +260,9 @@ def test_logs_beyond_every_exponent_still_give_finite_machines(kind, size, monke
     x, codes = rows(3)
     y = {"two_class": codes == 2}.get(kind, codes)
     factor = FACTORS["margin_decay"]
-    monkeypatch.setattr(factor, "log_at", lambda self, first_pass, _: size + first_pass.x[:, 0])
+    monkeypatch.setattr(
+        factor, "log_at", lambda self, first_pass, _: size + first_pass.x[:, 0]
+    )
     machine = MACHINES[kind](factor=factor(), passes=PASSES).fit(x, y)
     c = machine.factor_at(np.vstack([x, 1e3 + x]))
 

@@ -17,9 +17,13 @@ N_ROWS = 120
 Table = pd.DataFrame
 
 
-def csv(sep: str = ",", encoding: str = "utf-8", head: str = "") -> Callable[[Table, Path], object]:
+def csv(
+    sep: str = ",", encoding: str = "utf-8", head: str = ""
+) -> Callable[[Table, Path], object]:
     """Write every cell as the text it is."""
-    return lambda table, path: path.write_bytes((head + table.to_csv(index=False, sep=sep)).encode(encoding))
+    return lambda table, path: path.write_bytes(
+        (head + table.to_csv(index=False, sep=sep)).encode(encoding)
+    )
 
 
 def excel(table: Table, path: Path) -> None:
@@ -27,7 +31,9 @@ def excel(table: Table, path: Path) -> None:
     table.to_excel(path, index=False)
 
 
-def files(folder: Path, change=lambda table: table, write=None, ending=".csv", label="ill"):
+def files(
+    folder: Path, change=lambda table: table, write=None, ending=".csv", label="ill"
+):
     """A past with its labels and a night without."""
     past, night = folder / f"past{ending}", folder / f"tonight{ending}"
     whole = change(patients(N_ROWS, share=0.3))
@@ -55,50 +61,67 @@ def three_commands(folder: Path, past: Path, night: Path):
 PAGES = {
     "plain": {},
     "sep= line and byte-order mark": {"write": csv(";", "utf-8-sig", "sep=;\n")},
-    "a tick or nothing": {"change": lambda t: t.assign(catheter=["x", "", ""] * (N_ROWS // 3))},
+    "a tick or nothing": {
+        "change": lambda t: t.assign(catheter=["x", "", ""] * (N_ROWS // 3))
+    },
     "empty, constant and nameless columns": {
         "change": lambda t: t.assign(**{"empty": "", "site": "A", "": "left over"})
     },
     "no id": {"change": lambda t: t.drop(columns="patient")},
-    "several rows a patient": {"change": lambda t: t.assign(patient=[f"P{i // 2}" for i in range(N_ROWS)])},
+    "several rows a patient": {
+        "change": lambda t: t.assign(patient=[f"P{i // 2}" for i in range(N_ROWS)])
+    },
     "label of zero and one": {
-        "change": lambda t: t.assign(outcome=(t.pop("ill") == "yes").astype(int)), "label": "outcome",
+        "change": lambda t: t.assign(outcome=(t.pop("ill") == "yes").astype(int)),
+        "label": "outcome",
     },
     "names with spaces, quotes and brackets": {
-        "change": lambda t: t.rename(columns={"fever": 'temp. "max" [°C]', "crp": "CRP, mg/l = x"})
+        "change": lambda t: t.rename(
+            columns={"fever": 'temp. "max" [°C]', "crp": "CRP, mg/l = x"}
+        )
     },
     "times of day and durations": {
         "change": lambda t: t.assign(
-            time=[datetime.time(i % 24) for i in range(N_ROWS)], stay=pd.to_timedelta(t["crp"], "h")
+            time=[datetime.time(i % 24) for i in range(N_ROWS)],
+            stay=pd.to_timedelta(t["crp"], "h"),
         ),
-        "write": lambda t, path: t.to_parquet(path), "ending": ".parquet",
+        "write": lambda t, path: t.to_parquet(path),
+        "ending": ".parquet",
     },
     "Excel workbook": {"write": excel, "ending": ".xlsx"},
-}  # fmt: skip
+}
 # Each names the column (or the file, where no column can be told) and what to do about it.
 MESSAGES = {
     "a label of one class": (
-        {"change": lambda t: t.assign(ill="no")}, "without a label; name its column with --label",
+        {"change": lambda t: t.assign(ill="no")},
+        "without a label; name its column with --label",
     ),
     "a label that is ticked": (
         {"change": lambda t: t.replace({"ill": {"yes": "x", "no": ""}})},
         r"column 'ill', rows .*no label; fill",
     ),
     "no column called like a label": (
-        {"change": lambda t: t.rename(columns={"ill": "zz"}), "label": "zz"}, "--label",
+        {"change": lambda t: t.rename(columns={"ill": "zz"}), "label": "zz"},
+        "--label",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("quirk", PAGES.values(), ids=PAGES.keys())
 def test_a_quirky_table_reaches_a_page_in_three_commands(tmp_path, quirk):
     answer = three_commands(tmp_path, *files(tmp_path, **quirk))
     assert answer.exit_code == 0, answer.stderr
-    assert (tmp_path / "run" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert (
+        (tmp_path / "run" / "report.html")
+        .read_text(encoding="utf-8")
+        .startswith("<!DOCTYPE html>")
+    )
 
 
 @pytest.mark.parametrize(("quirk", "words"), MESSAGES.values(), ids=MESSAGES.keys())
-def test_what_cannot_be_read_ends_in_one_message_that_names_column_and_remedy(tmp_path, quirk, words):
+def test_what_cannot_be_read_ends_in_one_message_that_names_column_and_remedy(
+    tmp_path, quirk, words
+):
     answer = three_commands(tmp_path, *files(tmp_path, **quirk))
     assert answer.exit_code in (2, 3)
     assert re.search(words, answer.stderr), answer.stderr

@@ -14,10 +14,17 @@ from screening.scoring import rows as night_rows
 from screening.scoring.rows import Rows, as_listed, as_text, as_texts, listed_columns
 
 BATCH = 500
-SCHEMA = pa.schema({
-    "id": pa.string(), "score": pa.float64(), "p_value": pa.float64(), "flagged": pa.bool_(),
-    "class": pa.string(), "display_ward": pa.string(), "display_score": pa.string(),
-})  # fmt: skip
+SCHEMA = pa.schema(
+    {
+        "id": pa.string(),
+        "score": pa.float64(),
+        "p_value": pa.float64(),
+        "flagged": pa.bool_(),
+        "class": pa.string(),
+        "display_ward": pa.string(),
+        "display_score": pa.string(),
+    }
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,13 +48,26 @@ def listed(folder, scores, flagged):
         for start in range(0, len(scores), BATCH):
             mine = np.arange(start, min(start + BATCH, len(scores)))
             ids, wards = [f"{row:07d}" for row in mine], [ward(row) for row in mine]
-            columns = [ids, scores[mine], scores[mine], flagged[mine], ["yes"] * len(mine), wards, ids]
+            columns = [
+                ids,
+                scores[mine],
+                scores[mine],
+                flagged[mine],
+                ["yes"] * len(mine),
+                wards,
+                ids,
+            ]
             append(pa.table(columns, schema=SCHEMA))
     return map(as_listed, rows.by_rank(listed_columns(rows.schema)))
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 6000), st.sampled_from([1, 3, 1000]), st.floats(0, 1), st.integers(0, 9))
+@given(
+    st.integers(0, 6000),
+    st.sampled_from([1, 3, 1000]),
+    st.floats(0, 1),
+    st.integers(0, 9),
+)
 def test_flagged_rows_come_by_falling_score(tmp_path_factory, n, levels, share, seed):
     """Equal ones in the order of the table."""
     rng = np.random.default_rng(seed)
@@ -55,19 +75,46 @@ def test_flagged_rows_come_by_falling_score(tmp_path_factory, n, levels, share, 
     tables = list(listed(tmp_path_factory.mktemp("night"), scores, flagged))
     rows = np.flatnonzero(flagged)
     expected = [
-        (rank, f"{row:07d}", None, "yes", scores[row], scores[row], ward(row), f"{row:07d}")
-        for rank, row in enumerate(rows[np.argsort(-scores[rows], kind="stable")], start=1)
+        (
+            rank,
+            f"{row:07d}",
+            None,
+            "yes",
+            scores[row],
+            scores[row],
+            ward(row),
+            f"{row:07d}",
+        )
+        for rank, row in enumerate(
+            rows[np.argsort(-scores[rows], kind="stable")], start=1
+        )
     ]
     names = tables[0].column_names
-    columns = [[cell for table in tables for cell in table[name].to_pylist()] for name in names]
+    columns = [
+        [cell for table in tables for cell in table[name].to_pylist()] for name in names
+    ]
 
     # A column to display that is called as one of ours is told from it.
-    assert names == ["rank", "id", "group", "class", "score", "p_value", "ward", "display_score"]
+    assert names == [
+        "rank",
+        "id",
+        "group",
+        "class",
+        "score",
+        "p_value",
+        "ward",
+        "display_score",
+    ]
     assert list(zip(*columns, strict=True)) == expected
     assert max(table.num_rows for table in tables) <= 800
 
 
-@given(st.lists(st.none() | st.text("a1-=+@'\";,|\t\r\n\v\x1c\x85\u2028\u200b\ufeff＝﹣− ", max_size=5)))
+@given(
+    st.lists(
+        st.none()
+        | st.text("a1-=+@'\";,|\t\r\n\v\x1c\x85\u2028\u200b\ufeff＝﹣− ", max_size=5)
+    )
+)
 def test_texts_of_a_column_are_marked_as_each_is_alone(texts):
     marked = as_texts(pa.chunked_array([texts], pa.string())).to_pylist()
     assert marked == [text if text is None else as_text(text) for text in texts]
@@ -96,7 +143,11 @@ def test_memory_hardly_grows_with_rows_that_are_named():
         tracemalloc.start()
         looked = stream.DuplicateIds()
         for start in range(0, n_rows, BATCH):
-            looked.add(np.array([f"{row:07d}" for row in range(start, start + BATCH)], dtype=object))
+            looked.add(
+                np.array(
+                    [f"{row:07d}" for row in range(start, start + BATCH)], dtype=object
+                )
+            )
             largest = max(largest, pa.total_allocated_bytes())
         assert not looked.repeats()[0].size
         most = tracemalloc.get_traced_memory()[1]

@@ -13,7 +13,14 @@ from sklearn.metrics import roc_auc_score
 from screening import read_cohort
 from screening.data.ids import keyed_hashes, short_hash
 from screening.errors import UsageError
-from screening.model_selection.folds import in_hash_order, keys, plan_study, split_folds, sub_sample, units
+from screening.model_selection.folds import (
+    in_hash_order,
+    keys,
+    plan_study,
+    split_folds,
+    sub_sample,
+    units,
+)
 from screening.model_selection.task import infer_task
 
 
@@ -27,10 +34,18 @@ def grouped(seed, n_groups=12, rows_each=15):
 def test_keys_of_names_are_fixed_numbers():
     """Rows are dealt to the same folds, and units known on several nights, whatever the version of pandas."""
     names = np.array(["p001", "Müller", "x" * 40, "", "12345678"], object)
-    assert keys(names, 0)[:3].tolist() == [12457215547498215282, 6172449052822196991, 18373295167079362554]
+    assert keys(names, 0)[:3].tolist() == [
+        12457215547498215282,
+        6172449052822196991,
+        18373295167079362554,
+    ]
     assert keys(names, 7)[3:].tolist() == [1874201255128393200, 17224946301801908296]
     hashes = keyed_hashes(names, "0123456789abcdef0")
-    assert hashes[[0, 1, 3]].tolist() == [12574385679337745910, 7768589453762885031, 17823166148561711690]
+    assert hashes[[0, 1, 3]].tolist() == [
+        12574385679337745910,
+        7768589453762885031,
+        17823166148561711690,
+    ]
     assert short_hash("p001", "0123456789abcdef") == 1169124854
 
 
@@ -47,7 +62,8 @@ def test_every_fold_has_its_share_of_positives():
     target = (np.arange(200) % 10 == 0).astype(int)
     several = np.concatenate([np.repeat([0, 1], 40), [2, 2, 3]])
     fold, of_several = (
-        split_folds(each, None, keys(np.arange(len(each)).astype(str), 0), 5) for each in (target, several)
+        split_folds(each, None, keys(np.arange(len(each)).astype(str), 0), 5)
+        for each in (target, several)
     )
 
     assert np.bincount(fold[target == 1]).tolist() == [4] * 5
@@ -57,10 +73,14 @@ def test_every_fold_has_its_share_of_positives():
 
 
 def test_rows_without_an_id_are_known_by_what_they_hold():
-    nameless = read_cohort(patients().drop(columns="patient"), label="ill", need_label=True)
+    nameless = read_cohort(
+        patients().drop(columns="patient"), label="ill", need_label=True
+    )
     order = np.random.default_rng(3).permutation(nameless.n_rows)
     dealt = ((nameless, 0), (nameless.take(order), 0), (nameless, 1))
-    one, other, new = (in_hash_order(each, seed).features["fever"].to_numpy() for each, seed in dealt)
+    one, other, new = (
+        in_hash_order(each, seed).features["fever"].to_numpy() for each, seed in dealt
+    )
     assert np.array_equal(one, other)
     assert not np.array_equal(one, nameless.features["fever"])
     assert not np.array_equal(one, new)
@@ -70,10 +90,15 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself():
     # Sixty kinds of ten, the labels drawn by lot: those of the others of a kind tell nothing.
     rng = np.random.default_rng(5)
     kind = np.repeat(np.arange(60), 10)
-    table = pd.DataFrame({"fever": 36 + kind / 10, "ill": rng.choice(["no", "yes"], len(kind))})
+    table = pd.DataFrame(
+        {"fever": 36 + kind / 10, "ill": rng.choice(["no", "yes"], len(kind))}
+    )
     nameless = read_cohort(table, label="ill", need_label=True)
     fold = plan_study(nameless, infer_task(nameless, False)[0], 5, 1, 0).fold[0]
-    ill, other = nameless.label == "yes", (kind[:, None] == kind) & (fold[:, None] != fold)
+    ill, other = (
+        nameless.label == "yes",
+        (kind[:, None] == kind) & (fold[:, None] != fold),
+    )
     assert 0.4 < roc_auc_score(ill, other @ ill / other.sum(axis=1)) < 0.55
 
 
@@ -86,10 +111,18 @@ def test_every_repeat_deals_anew_and_every_row_once(cohort):
 
     assert study.fold.shape == (3, cohort.n_rows)
     assert all(set(fold) == set(range(5)) for fold in study.fold)
-    assert max(np.mean(study.fold[0] == study.fold[1]), np.mean(study.fold[1] == study.fold[2])) < 0.4
+    assert (
+        max(
+            np.mean(study.fold[0] == study.fold[1]),
+            np.mean(study.fold[1] == study.fold[2]),
+        )
+        < 0.4
+    )
     assert [(len(each.fold), each.repeats_asked) for each in (study, few, one)] == [
-        (3, True), (3, False), (1, False)
-    ]  # fmt: skip
+        (3, True),
+        (3, False),
+        (1, False),
+    ]
 
 
 def table(group, coordinates=None):
@@ -101,7 +134,9 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
     x, y, z = np.meshgrid(np.arange(5), np.arange(40), np.arange(4), indexing="ij")
     coordinates = np.column_stack([x.ravel(), y.ravel(), z.ravel()]).astype(float)
     target = np.arange(len(coordinates)) % 2
-    groups, number, notes = units(table(np.full(len(coordinates), "a"), coordinates), target, 5)
+    groups, number, notes = units(
+        table(np.full(len(coordinates), "a"), coordinates), target, 5
+    )
 
     assert number == 5
     assert "along y" in notes[0]
@@ -113,9 +148,24 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
 @pytest.mark.parametrize(
     ("groups", "target", "folds", "words"),
     [
-        (None, [0] * 50 + [1] * 3, 3, "3 row(s) of the rarer class for 5 folds: validated by 3 folds"),
-        ([*"aabb"], [0, 1, 0, 1], 2, "2 group(s) for 5 folds: validated by 2 folds instead"),
-        ([*"abcdefg"], [0] * 5 + [1] * 2, 2, "2 group(s) of the rarer class for 5 folds"),
+        (
+            None,
+            [0] * 50 + [1] * 3,
+            3,
+            "3 row(s) of the rarer class for 5 folds: validated by 3 folds",
+        ),
+        (
+            [*"aabb"],
+            [0, 1, 0, 1],
+            2,
+            "2 group(s) for 5 folds: validated by 2 folds instead",
+        ),
+        (
+            [*"abcdefg"],
+            [0] * 5 + [1] * 2,
+            2,
+            "2 group(s) of the rarer class for 5 folds",
+        ),
     ],
 )
 def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_said(
@@ -127,7 +177,11 @@ def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_sai
 
 
 @pytest.mark.parametrize(
-    ("groups", "what"), [(None, "one row is all"), (["a"] * 9 + ["b"], "one group of column patient holds")]
+    ("groups", "what"),
+    [
+        (None, "one row is all"),
+        (["a"] * 9 + ["b"], "one group of column patient holds"),
+    ],
 )
 def test_a_class_of_a_single_row_or_group_is_refused(groups, what):
     """Or all of whose groups would be in one fold."""
@@ -138,13 +192,20 @@ def test_a_class_of_a_single_row_or_group_is_refused(groups, what):
         split_folds(target, whose, keys(whose, 0), 2)
 
 
-@given(n=st.integers(60, 400), share=st.floats(0.02, 0.3), wanted=st.integers(20, 60), seed=st.integers(0, 9))
+@given(
+    n=st.integers(60, 400),
+    share=st.floats(0.02, 0.3),
+    wanted=st.integers(20, 60),
+    seed=st.integers(0, 9),
+)
 def test_a_sub_sample_has_its_size_and_never_repeats_a_row(n, share, wanted, seed):
     """And keeps every group."""
     target = (np.arange(n) < max(1, int(share * n))).astype(int)
     of_groups, groups = grouped(seed, n_groups=10, rows_each=100)
     kept = sub_sample(target, None, wanted, 0.2, seed)
-    counts = np.unique(groups[sub_sample(of_groups, groups, 200, 0.0, seed)], return_counts=True)[1]
+    counts = np.unique(
+        groups[sub_sample(of_groups, groups, 200, 0.0, seed)], return_counts=True
+    )[1]
 
     assert len(np.unique(kept)) == len(kept)
     assert abs(len(kept) - wanted) <= 1

@@ -16,16 +16,25 @@ from screening.data.encoding import Encoder
 from screening.errors import ModelError, RecipeError
 from screening.estimators import boosting
 from screening.estimators.boosting import Boosting, HistogramBoosting
-from screening.estimators.forests import BalancedForest, RandomForest, Trees, rounded_down
+from screening.estimators.forests import (
+    BalancedForest,
+    RandomForest,
+    Trees,
+    rounded_down,
+)
 from screening.kernels.threads import limit_threads
 from screening.model_selection.compare import comparable
 from screening.recipes.building import read_recipe
 
 FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]
-every_forest = pytest.mark.parametrize("forest", FORESTS, ids=lambda forest: type(forest).__name__)
+every_forest = pytest.mark.parametrize(
+    "forest", FORESTS, ids=lambda forest: type(forest).__name__
+)
 
 
-@given(seed=st.integers(0, 10_000), exponent=st.integers(-30, 30), digits=st.integers(0, 6))
+@given(
+    seed=st.integers(0, 10_000), exponent=st.integers(-30, 30), digits=st.integers(0, 6)
+)
 def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, digits):
     rng = np.random.default_rng(seed)
     x = (np.round(rng.normal(size=(60, 3)), digits) * 10.0**exponent).astype(np.float32)
@@ -33,20 +42,30 @@ def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, 
     splits = tree.tree_.feature >= 0
     on = np.repeat(rounded_down(tree.tree_.threshold[splits])[:, None], 3, axis=1)
     new = np.concatenate([x, on, np.nextafter(on, np.float32(np.inf))])
-    np.testing.assert_allclose(Trees.of([tree]).shares(new), tree.predict_proba(new), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        Trees.of([tree]).shares(new), tree.predict_proba(new), rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced_subsample"])
 @pytest.mark.parametrize("least", [1, 3, 400], ids=["pure", "leaves", "roots alone"])
-@pytest.mark.parametrize("cases", [[60, 240], [2, 50, 148]], ids=["two classes", "a class of two rows"])
+@pytest.mark.parametrize(
+    "cases", [[60, 240], [2, 50, 148]], ids=["two classes", "a class of two rows"]
+)
 def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases):
     """Growing on the drawn rows alone changes no tree, also where a tree draws no row of some class."""
     rng = np.random.default_rng(3)
-    x = np.column_stack([np.ones(sum(cases)), rng.normal(size=(sum(cases), 4)).round(1)]).astype(np.float32)
+    x = np.column_stack(
+        [np.ones(sum(cases)), rng.normal(size=(sum(cases), 4)).round(1)]
+    ).astype(np.float32)
     new = rng.normal(scale=2.0, size=(500, 5)).astype(np.float32)
     y = np.repeat(np.arange(len(cases)), cases)
-    theirs = RandomForestClassifier(40, min_samples_leaf=least, class_weight=class_weight, random_state=5)
-    own = RandomForest(40, min_samples_leaf=least, class_weight=class_weight or "none", seed=5).fit(x, y)
+    theirs = RandomForestClassifier(
+        40, min_samples_leaf=least, class_weight=class_weight, random_state=5
+    )
+    own = RandomForest(
+        40, min_samples_leaf=least, class_weight=class_weight or "none", seed=5
+    ).fit(x, y)
 
     expected = theirs.fit(x, y).predict_proba(new)
     np.testing.assert_allclose(own.predict_proba(new), expected, rtol=0, atol=1e-6)
@@ -54,9 +73,15 @@ def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases)
 
 def test_trees_of_a_balanced_forest_stand_on_as_many_rows_of_each_class():
     x = np.random.default_rng(0).normal(size=(2000, 4))
-    y = np.where(np.arange(2000) % 40 == 0, "rare", np.where(np.arange(2000) % 3 == 0, "some", "most"))
+    y = np.where(
+        np.arange(2000) % 40 == 0,
+        "rare",
+        np.where(np.arange(2000) % 3 == 0, "some", "most"),
+    )
     # 50 rows of each class are drawn: leaves of more than half of them leave every tree at its root.
-    shares = BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y).predict_proba(x)
+    shares = (
+        BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y).predict_proba(x)
+    )
     np.testing.assert_allclose(shares, 1 / 3, atol=1e-7)
 
 
@@ -71,7 +96,9 @@ def test_a_row_scores_the_same_in_any_batch_on_any_number_of_threads(forest):
     with limit_threads(4):
         np.testing.assert_array_equal(fitted.decision_function(table), alone)
     for rows in ([0], [4999, 17, 512], slice(500, 1100)):
-        np.testing.assert_array_equal(fitted.decision_function(table[rows]), alone[rows])
+        np.testing.assert_array_equal(
+            fitted.decision_function(table[rows]), alone[rows]
+        )
 
 
 lightgbm = boosting.lightgbm()
@@ -98,7 +125,9 @@ HISTOGRAMS = [
     (three_clouds(400), {}),
     (three_clouds(400), {"class_weight": "balanced", "n_rounds": 3}),
 ]
-histograms = pytest.mark.parametrize(("rows", "given"), HISTOGRAMS, ids=range(len(HISTOGRAMS)))
+histograms = pytest.mark.parametrize(
+    ("rows", "given"), HISTOGRAMS, ids=range(len(HISTOGRAMS))
+)
 
 
 def encoded_rows(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -117,7 +146,9 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
     cohort = read_cohort(written(table, tmp_path / "t.csv"), label="ill", id="patient")
     x = Encoder(cohort.contract).fit(cohort).transform(cohort).astype(np.float32)
     given = {"max_leaf_nodes": 15, "min_samples_leaf": 5, "learning_rate": 0.1}
-    theirs = HistGradientBoostingClassifier(max_iter=40, early_stopping=False, random_state=0, **given)
+    theirs = HistGradientBoostingClassifier(
+        max_iter=40, early_stopping=False, random_state=0, **given
+    )
     theirs.fit(x[:500], codes[:500])
     ours = HistogramBoosting(n_rounds=40, **given).fit(x[:500], codes[:500])
     on = x[500:].copy()
@@ -126,29 +157,47 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
     for new in (x[500:], on):
         raw = theirs.decision_function(new)
         expected = raw if classes == 2 else against_the_rest(raw)
-        np.testing.assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            ours.decision_function(new), expected, rtol=0, atol=1e-5
+        )
 
 
 @with_lightgbm
 @histograms
-def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(rows, given, monkeypatch):
+def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(
+    rows, given, monkeypatch
+):
     x = np.column_stack([np.ones(len(rows[0])), rows[0]]).astype(np.float32)
-    new = np.random.default_rng(1).normal(scale=3.0, size=(1500, x.shape[1])).astype(np.float32)
+    new = (
+        np.random.default_rng(1)
+        .normal(scale=3.0, size=(1500, x.shape[1]))
+        .astype(np.float32)
+    )
     models, train_theirs = [], lightgbm.train
     monkeypatch.setattr(
-        lightgbm, "train", lambda *own, **named: models.append(train_theirs(*own, **named)) or models[-1]
+        lightgbm,
+        "train",
+        lambda *own, **named: models.append(train_theirs(*own, **named)) or models[-1],
     )
     ours = Boosting(**given).fit(x, rows[1])
     raw = models[0].predict(new, raw_score=True)
     expected = raw if raw.ndim == 1 else against_the_rest(raw)
 
-    np.testing.assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-12)
-    again = Boosting(**given).restore({name: np.array(value) for name, value in ours.state().items()})
-    np.testing.assert_array_equal(again.decision_function(new), ours.decision_function(new))
+    np.testing.assert_allclose(
+        ours.decision_function(new), expected, rtol=0, atol=1e-12
+    )
+    again = Boosting(**given).restore(
+        {name: np.array(value) for name, value in ours.state().items()}
+    )
+    np.testing.assert_array_equal(
+        again.decision_function(new), ours.decision_function(new)
+    )
 
 
 @with_lightgbm
-def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(monkeypatch, tmp_path):
+def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(
+    monkeypatch, tmp_path
+):
     """So does a stored model."""
     text = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "blend"\n'
     blend = read_recipe(text + 'members = ["logistic", "boosting"]')

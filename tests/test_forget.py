@@ -48,8 +48,16 @@ DAY = datetime.date.today() + datetime.timedelta(days=30)
 
 def table(n_rows: int, seed: int) -> pd.DataFrame:
     """Patients of whom one, very ill, is the secret one, with a name."""
-    rows = patients(n_rows, seed=seed).assign(called=[f"P{seed} {i}" for i in range(n_rows)])
-    rows.loc[0, ["patient", "called", "fever", "crp", "ill"]] = [SECRET, NAME, 40.5, 90.0, "yes"]
+    rows = patients(n_rows, seed=seed).assign(
+        called=[f"P{seed} {i}" for i in range(n_rows)]
+    )
+    rows.loc[0, ["patient", "called", "fever", "crp", "ill"]] = [
+        SECRET,
+        NAME,
+        40.5,
+        90.0,
+        "yes",
+    ]
     return rows
 
 
@@ -63,13 +71,34 @@ def kept(tmp_path_factory):
     learn = [place / "past.csv", "--contract", place / "cohort.toml"]
     method = ["--recipe", "svm_weighted", "--max-flag-rate", 0.3]
     screen("train", *learn, *method, *QUICK, "--out", place / "models/a")
-    screen("compare", *learn, "--recipes", "logistic,svm", *QUICK, "--out", place / "runs/compared")
+    screen(
+        "compare",
+        *learn,
+        "--recipes",
+        "logistic,svm",
+        *QUICK,
+        "--out",
+        place / "runs/compared",
+    )
     for day in (1, 2):
-        night, run = written(table(60, day), place / f"night{day}.csv"), place / f"runs/{day}"
+        night, run = (
+            written(table(60, day), place / f"night{day}.csv"),
+            place / f"runs/{day}",
+        )
         ledger = ["--ledger", place / "screening.db"]
-        words = ["--date", f"2026-03-0{day}", *ledger, "--series", "ward-7", "--out", run]
+        words = [
+            "--date",
+            f"2026-03-0{day}",
+            *ledger,
+            "--series",
+            "ward-7",
+            "--out",
+            run,
+        ]
         screen("score", place / "models/a", night, *words, "--publish", place / "pages")
-        verdicts = verdict_file(run, [{"id": SECRET, "verdict": "confirmed", "note": NOTE}])
+        verdicts = verdict_file(
+            run, [{"id": SECRET, "verdict": "confirmed", "note": NOTE}]
+        )
         screen("review", run, verdicts, *ledger)
     for left in ("past.csv", "night1.csv", "night2.csv", "runs/verdicts.json"):
         (place / left).unlink()
@@ -88,12 +117,21 @@ def site(kept):
 
 def places(site: Path) -> list[object]:
     """Options that name every place of a site."""
-    where = {name: site / name for name in ("models", "runs", "pages")} | {"ledger": site / "screening.db"}
+    where = {name: site / name for name in ("models", "runs", "pages")} | {
+        "ledger": site / "screening.db"
+    }
     return [word for name, path in where.items() for word in (f"--{name}", path)]
 
 
 def told(site: Path, *words: object) -> dict:
-    where = ["--runs", site / "runs", "--pages", site / "pages", "--ledger", site / "screening.db"]
+    where = [
+        "--runs",
+        site / "runs",
+        "--pages",
+        site / "pages",
+        "--ledger",
+        site / "screening.db",
+    ]
     return as_json(*words, *where)
 
 
@@ -104,44 +142,85 @@ def forget(site: Path, *words: object) -> dict:
 def naming(site: Path) -> list[str]:
     """Files in which the patient's id, name or note stands, packed or not."""
     words = [word.encode() for word in (SECRET, NOTE, NAME)]
-    files = {str(path.relative_to(site)): path for path in sorted(site.rglob("*")) if path.is_file()}
-    naming = {name for name, path in files.items() if any(word in path.read_bytes() for word in words)}
+    files = {
+        str(path.relative_to(site)): path
+        for path in sorted(site.rglob("*"))
+        if path.is_file()
+    }
+    naming = {
+        name
+        for name, path in files.items()
+        if any(word in path.read_bytes() for word in words)
+    }
     packed = {name: path for name, path in files.items() if path.suffix == ".parquet"}
-    naming |= {name for name, path in packed.items() if SECRET in pd.read_parquet(path)["id"].tolist()}
+    naming |= {
+        name
+        for name, path in packed.items()
+        if SECRET in pd.read_parquet(path)["id"].tolist()
+    }
     return sorted(naming)
 
 
 def test_nothing_of_the_patient_is_left_in_any_byte_and_every_count_is(site):
     def tables() -> list[pd.DataFrame]:
         run = site / "runs/1"
-        return [pd.read_parquet(run / "scores.parquet"), pd.read_csv(run / "flagged.csv", dtype=str)]
+        return [
+            pd.read_parquet(run / "scores.parquet"),
+            pd.read_csv(run / "flagged.csv", dtype=str),
+        ]
 
-    before, learned, rows = read_document(site / "runs/1", "run"), load_model(site / "models/a"), tables()
+    before, learned, rows = (
+        read_document(site / "runs/1", "run"),
+        load_model(site / "models/a"),
+        tables(),
+    )
     assert len(naming(site)) == 14
     said = forget(site)
     after, again = read_document(site / "runs/1", "run"), load_model(site / "models/a")
 
     assert naming(site) == []
-    assert (after["counts"], after["cases_total"]) == (before["counts"], before["cases_total"])
+    assert (after["counts"], after["cases_total"]) == (
+        before["counts"],
+        before["cases_total"],
+    )
     assert (after["erased"], after["cases_shown"]) == (1, before["cases_shown"] - 1)
-    assert "1 patient named here was erased since" in (site / "runs/1/report.html").read_text()
+    assert (
+        "1 patient named here was erased since"
+        in (site / "runs/1/report.html").read_text()
+    )
     assert said["ledger"] == {"nights": 2, "cases": 2, "verdicts": 2, "mentions": 0}
-    assert [len(said[key]) for key in ("runs", "comparisons", "models", "pages")] == [2, 1, 1, 3]
+    assert [len(said[key]) for key in ("runs", "comparisons", "models", "pages")] == [
+        2,
+        1,
+        1,
+        3,
+    ]
     assert said["pieces"] == said["left"] == []
     # Everybody else stays in the tables of the run, and their digests are sealed.
     for old, new in zip(rows, tables(), strict=True):
         others = old[old["id"] != SECRET].reset_index(drop=True)
         pd.testing.assert_frame_equal(new[others.columns], others)
-    assert after["outputs"]["scores.parquet"] == digest_of(site / "runs/1/scores.parquet")
+    assert after["outputs"]["scores.parquet"] == digest_of(
+        site / "runs/1/scores.parquet"
+    )
     # The model scores on, and says until when.
     assert said["retrain"] == {str(site / "models/a"): DAY.isoformat()}
     assert len(again.validation) == len(learned.validation) - 1
     assert len(again.calibration) == len(learned.calibration)
     assert again.document["operating_points"] == learned.document["operating_points"]
     night = written(table(20, 9).drop(columns="ill")[1:], site / "night.csv")
-    where = ["--date", "2026-03-03", "--series", "ward-7", "--ledger", site / "screening.db"]
+    where = [
+        "--date",
+        "2026-03-03",
+        "--series",
+        "ward-7",
+        "--ledger",
+        site / "screening.db",
+    ]
     screen("score", site / "models/a", night, *where, "--out", site / "runs/3")
-    codes = [each["code"] for each in read_document(site / "runs/3", "run")["attention"]]
+    codes = [
+        each["code"] for each in read_document(site / "runs/3", "run")["attention"]
+    ]
     assert "to_be_trained_again" in codes
 
 
@@ -155,7 +234,12 @@ def test_after_its_day_the_model_scores_no_more(site):
 
 def half_done(site: Path) -> list[Path]:
     """What killed commands left: of a first model, a model's next training, a night, a comparison."""
-    names = "models/.b.fits", "models/.a.fits", "runs/2026/.3.fragments", "runs/.compared.fits"
+    names = (
+        "models/.b.fits",
+        "models/.a.fits",
+        "runs/2026/.3.fragments",
+        "runs/.compared.fits",
+    )
     for name in names:
         (site / name).mkdir(parents=True, mode=0o700)
         keep_piece(site / name / "rows-0.npz", {"x": np.array([[40.5, 90.0]])})
@@ -176,9 +260,19 @@ def test_pieces_that_killed_commands_left_go_whosever_they_are(site):
 def test_pieces_of_a_command_that_still_runs_stay_and_are_named(site):
     half_done(site)
     with publishing.hold(site / "models" / "b"):
-        words = ["forget", SECRET, "--models", site / "models", "--ledger", site / "screening.db"]
+        words = [
+            "forget",
+            SECRET,
+            "--models",
+            site / "models",
+            "--ledger",
+            site / "screening.db",
+        ]
         ended = screen(*words, code=5)
-    assert ".b.fits: another run is writing" in ended.stderr and "run this again afterwards" in ended.stderr
+    assert (
+        ".b.fits: another run is writing" in ended.stderr
+        and "run this again afterwards" in ended.stderr
+    )
     assert [path.name for path in (site / "models").glob(".*")] == [".b.fits"]
 
 
@@ -191,13 +285,20 @@ def test_what_the_register_lists_is_erased_without_being_pointed_at(site):
         ["explain", run, somebody, "--out", site / "other.html"],
         ["export", run, "--to", "csv", "--out", site / "flagged.csv"],
         ["report", run, "--out", site / "out.html"],
-    ):  # fmt: skip
+    ):
         screen(*command, *ledger)
     listed = as_json("status", *ledger, "--artefacts", code=5)["artefacts"]
     said = as_json("forget", SECRET, *ledger, "--runs", site / "runs/compared")
 
-    assert sorted(each["what"] for each in listed) == ["case", "case", "export", *["page"] * 4]
-    assert {(each["state"], each["mode"]) for each in listed} == {("as written", "0600")}
+    assert sorted(each["what"] for each in listed) == [
+        "case",
+        "case",
+        "export",
+        *["page"] * 4,
+    ]
+    assert {(each["state"], each["mode"]) for each in listed} == {
+        ("as written", "0600")
+    }
     assert naming(site) == []
     assert [Path(path).name for path in said["removed"]] == ["case.html", "flagged.csv"]
     assert len(said["pages"]) == 4 and (site / "other.html").exists()
@@ -215,14 +316,19 @@ def test_what_cannot_be_reached_or_was_altered_is_named_until_it_is_done(site):
         assert "runs/1: it cannot be reached" in screen(*words, code=5).stderr
     away.rename(site / "runs")
     altered = screen(*words, code=5).stderr
-    assert "runs/1" not in altered and "2026-03-01.html: it is not as it was written" in altered
+    assert (
+        "runs/1" not in altered
+        and "2026-03-01.html: it is not as it was written" in altered
+    )
     page.unlink()
     screen(*words)
     assert naming(site) == ["runs/compared/scores.parquet"]
 
 
 @pytest.mark.parametrize("to", ["elsewhere", None])
-def test_a_moved_site_is_erased_where_it_lies_and_what_is_gone_is_asked_for_no_more(site, to):
+def test_a_moved_site_is_erased_where_it_lies_and_what_is_gone_is_asked_for_no_more(
+    site, to
+):
     new, ledger = site.with_name("elsewhere"), site / "screening.db"
     (site / "runs").rename(new)
     shutil.rmtree(new / "compared")
@@ -232,7 +338,9 @@ def test_a_moved_site_is_erased_where_it_lies_and_what_is_gone_is_asked_for_no_m
     told = screen("forget", SECRET, "--ledger", ledger, code=0 if to else 5).stderr
 
     assert said == {"moved" if to else "gone": 2}
-    assert told.count("its run directory is not there to draw it again from") == (0 if to else 3)
+    assert told.count("its run directory is not there to draw it again from") == (
+        0 if to else 3
+    )
     assert bool(naming(site)) is bool(naming(new)) is (to is None)
     shutil.rmtree(new)
     with open_ledger(ledger) as book:
@@ -240,24 +348,61 @@ def test_a_moved_site_is_erased_where_it_lies_and_what_is_gone_is_asked_for_no_m
 
 
 def test_an_exported_table_is_named_until_it_is_exported_again_or_said_to_be_gone(site):
-    ledger, url = ["--ledger", site / "screening.db"], f"sqlite:///{site / 'exported.sqlite'}"
-    export = ["export", site / "runs/1", "--to", "table", "--url", url, "--table", "flagged", *ledger]
+    ledger, url = (
+        ["--ledger", site / "screening.db"],
+        f"sqlite:///{site / 'exported.sqlite'}",
+    )
+    export = [
+        "export",
+        site / "runs/1",
+        "--to",
+        "table",
+        "--url",
+        url,
+        "--table",
+        "flagged",
+        *ledger,
+    ]
     screen(*export)
     for _ in range(2):
         refused = screen("forget", SECRET, *ledger, "--runs", site / "runs", code=5)
-        assert "sqlite:/exported.sqlite/flagged: a table of a database" in refused.stderr
+        assert (
+            "sqlite:/exported.sqlite/flagged: a table of a database" in refused.stderr
+        )
     screen(*export, "--force")
     screen("forget", SECRET, *ledger)
 
 
 def test_nothing_is_left_in_caches_or_temporary_folders(site, tmp_path):
-    private = {"TMPDIR": tmp_path / "tmp", "XDG_CACHE_HOME": tmp_path / "cache", "HOME": tmp_path}
+    private = {
+        "TMPDIR": tmp_path / "tmp",
+        "XDG_CACHE_HOME": tmp_path / "cache",
+        "HOME": tmp_path,
+    }
     for place in private.values():
         place.mkdir(exist_ok=True)
     night = written(table(60, 3), site / "night3.csv")
-    scored = ["score", site / "models/a", night, "--out", site / "runs/3", "--date", "2026-03-03"]
-    for command in ([*scored, "--series", "ward-7"], ["forget", SECRET, "--runs", site / "runs"]):
-        words = [sys.executable, "-m", "screening", *command, "--ledger", site / "screening.db"]
+    scored = [
+        "score",
+        site / "models/a",
+        night,
+        "--out",
+        site / "runs/3",
+        "--date",
+        "2026-03-03",
+    ]
+    for command in (
+        [*scored, "--series", "ward-7"],
+        ["forget", SECRET, "--runs", site / "runs"],
+    ):
+        words = [
+            sys.executable,
+            "-m",
+            "screening",
+            *command,
+            "--ledger",
+            site / "screening.db",
+        ]
         subprocess.run(words, check=True, env=os.environ | private, capture_output=True)
     night.unlink()
     assert naming(site) == naming(tmp_path) == []
@@ -266,7 +411,11 @@ def test_nothing_is_left_in_caches_or_temporary_folders(site, tmp_path):
 def test_a_dry_run_says_the_same_and_touches_nothing_and_twice_is_once(site):
     def files() -> dict[Path, bytes]:
         """But for the ledger's, which is cleaned each time; what it holds is compared where it is tested."""
-        paths = [path for path in site.rglob("*.*") if path.is_file() and path.suffix != ".db"]
+        paths = [
+            path
+            for path in site.rglob("*.*")
+            if path.is_file() and path.suffix != ".db"
+        ]
         return {path: path.read_bytes() for path in paths}
 
     before, ledger = files(), (site / "screening.db").read_bytes()
@@ -276,12 +425,26 @@ def test_a_dry_run_says_the_same_and_touches_nothing_and_twice_is_once(site):
     after, again = files(), forget(site)
     assert files() == after
     assert again["ledger"] == {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
-    assert [again[key] for key in ("runs", "comparisons", "models", "pages")] == [[], [], [], []]
+    assert [again[key] for key in ("runs", "comparisons", "models", "pages")] == [
+        [],
+        [],
+        [],
+        [],
+    ]
 
 
 def test_the_id_may_come_by_standard_input_and_is_told_nowhere(site):
-    done = CliRunner().invoke(app, ["forget", "-", *map(str, places(site))], input=f"{SECRET}\n")
-    where = ["--ledger", site / "screening.db", "--runs", site / "runs", "--models", site / "models"]
+    done = CliRunner().invoke(
+        app, ["forget", "-", *map(str, places(site))], input=f"{SECRET}\n"
+    )
+    where = [
+        "--ledger",
+        site / "screening.db",
+        "--runs",
+        site / "runs",
+        "--models",
+        site / "models",
+    ]
     unknown = screen("forget", "00123", *where).stderr
     assert (done.exit_code, naming(site)) == (0, [])
     assert SECRET not in done.output and "nothing here knows" not in done.output
@@ -289,12 +452,17 @@ def test_the_id_may_come_by_standard_input_and_is_told_nowhere(site):
 
 
 STEPS = {
-    "the model's files": (erasing, "write_model"), "its entry in the trail": (erasing, "record_sealed"),
-    "the model's place": (publishing, "exchange"), "a run's tables": (erasing, "rewrite"),
-    "a run's page": (erasing, "render_run"), "a page's copy": (erasing, "write_whole"),
-    "a comparison": (erasing, "rewrite_scores"), "the ledger": (erasing, "erase"),
-    "the ledger's entry": (taking, "append"), "the file's free pages": (Ledger, "compact"),
-}  # fmt: skip
+    "the model's files": (erasing, "write_model"),
+    "its entry in the trail": (erasing, "record_sealed"),
+    "the model's place": (publishing, "exchange"),
+    "a run's tables": (erasing, "rewrite"),
+    "a run's page": (erasing, "render_run"),
+    "a page's copy": (erasing, "write_whole"),
+    "a comparison": (erasing, "rewrite_scores"),
+    "the ledger": (erasing, "erase"),
+    "the ledger's entry": (taking, "append"),
+    "the file's free pages": (Ledger, "compact"),
+}
 
 
 class Killed(BaseException):
@@ -303,7 +471,9 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("nth", [1, 2] if LONG else [1])
 @pytest.mark.parametrize("step", STEPS)
-def test_an_attempt_killed_at_any_step_is_ended_by_the_next(site, monkeypatch, step, nth):
+def test_an_attempt_killed_at_any_step_is_ended_by_the_next(
+    site, monkeypatch, step, nth
+):
     owner, name = STEPS[step]
     real, calls = getattr(owner, name), []
 
@@ -337,7 +507,9 @@ def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):
 
     def saved(name: str, **columns: object) -> None:
         held_out = columns_of(model.validation.assign(**columns))
-        save_model(replace(model, held_out=held_out, directory=None), site / "models" / name)
+        save_model(
+            replace(model, held_out=held_out, directory=None), site / "models" / name
+        )
 
     saved("b", held=False)
     said = forget(site)
@@ -346,14 +518,20 @@ def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):
     assert "nobody else" in screen("forget", SECRET, *places(site), code=5).stderr
 
 
-def test_a_damaged_model_and_a_page_that_no_run_accounts_for_are_named_and_the_rest_is_erased(site):
+def test_a_damaged_model_and_a_page_that_no_run_accounts_for_are_named_and_the_rest_is_erased(
+    site,
+):
     shutil.copytree(site / "models/a", site / "models/b")
     (site / "models/b/arrays.npz").write_bytes(b"no arrays")
     shutil.copyfile(site / "pages/latest.html", site / "pages/kept.html")
     shutil.rmtree(site / "runs/2")
     refused = screen("forget", SECRET, *places(site), code=5).stderr
     places_named = ("models/b", "kept.html", "2026-03-01.html", "2026-03-02.html")
-    assert [name for name in places_named if name in refused] == ["models/b", "kept.html", "2026-03-02.html"]
+    assert [name for name in places_named if name in refused] == [
+        "models/b",
+        "kept.html",
+        "2026-03-02.html",
+    ]
     pages_left = [f"pages/{name}.html" for name in ("2026-03-02", "kept", "latest")]
     assert naming(site) == ["models/b/validation.parquet", *pages_left]
 
@@ -362,12 +540,33 @@ def test_a_patient_of_many_voxels_leaves_with_all_of_them(tmp_path):
     past = written(voxels(), tmp_path / "past.parquet")
     who = ["--label", "tissue", "--group", "patient", "--positive", "lesion"]
     method = ["--recipe", "logistic", "--max-flag-rate", 0.3]
-    model, run, ledger = tmp_path / "models/v", tmp_path / "runs/1", tmp_path / "screening.db"
+    model, run, ledger = (
+        tmp_path / "models/v",
+        tmp_path / "runs/1",
+        tmp_path / "screening.db",
+    )
     screen("train", past, *who, *method, *QUICK, "--out", model)
-    screen("score", model, written(voxels(4, seed=1), tmp_path / "n.csv"), "--out", run, "--ledger", ledger)
+    screen(
+        "score",
+        model,
+        written(voxels(4, seed=1), tmp_path / "n.csv"),
+        "--out",
+        run,
+        "--ledger",
+        ledger,
+    )
     before = read_document(run, "run")
     for name in ("P10", "P00"):
-        screen("forget", name, "--runs", run.parent, "--models", model.parent, "--ledger", ledger)
+        screen(
+            "forget",
+            name,
+            "--runs",
+            run.parent,
+            "--models",
+            model.parent,
+            "--ledger",
+            ledger,
+        )
 
     after = read_document(run, "run")
     assert "P10" not in json.dumps(after) and after["counts"] == before["counts"]
@@ -377,7 +576,10 @@ def test_a_patient_of_many_voxels_leaves_with_all_of_them(tmp_path):
 
 
 def test_a_purge_erases_everybody_of_old_nights_and_keeps_the_counts(site):
-    before, kept = read_document(site / "runs/1", "run"), (site / "runs/2/run.json").read_bytes()
+    before, kept = (
+        read_document(site / "runs/1", "run"),
+        (site / "runs/2/run.json").read_bytes(),
+    )
     days = (datetime.date.today() - datetime.date(2026, 3, 2)).days
     said, again = (told(site, "purge", "--older-than", f"{days}d") for _ in range(2))
     after = read_document(site / "runs/1", "run")
@@ -392,7 +594,9 @@ def test_a_purge_erases_everybody_of_old_nights_and_keeps_the_counts(site):
         history(ledger, verify=True)
 
 
-def test_no_page_of_erased_patients_says_that_nobody_was_flagged_or_where_they_are_not(site):
+def test_no_page_of_erased_patients_says_that_nobody_was_flagged_or_where_they_are_not(
+    site,
+):
     forget(site)
     one = pages.render_run(read_document(site / "runs/1", "run"))
     told(site, "purge", "--older-than", "1d")
@@ -400,7 +604,13 @@ def test_no_page_of_erased_patients_says_that_nobody_was_flagged_or_where_they_a
     everybody, n = pages.render_run(purged), purged["counts"]["flagged"]
     unknown = screen("explain", site / "runs/1", SECRET, code=2).stderr
 
-    assert f"1 of {n} flagged are not named here: erased since, or in flagged.csv alone." in one
+    assert (
+        f"1 of {n} flagged are not named here: erased since, or in flagged.csv alone."
+        in one
+    )
     assert f"{n} of {n} flagged are not named here" in everybody
     assert "Nobody was flagged" not in everybody
-    assert f"{purged['counts']['scored']} rows were scored, of which some were erased" in unknown
+    assert (
+        f"{purged['counts']['scored']} rows were scored, of which some were erased"
+        in unknown
+    )

@@ -30,24 +30,38 @@ NOTHING = {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
 
 def drift_of(*names: str) -> dict:
     """What a night's facts hold of drift, with the hashes of these patients."""
-    who = [int(lot) for lot in short_hashes(keyed_hashes(np.array(names, dtype=object), "m" * 64))]
+    who = [
+        int(lot)
+        for lot in short_hashes(keyed_hashes(np.array(names, dtype=object), "m" * 64))
+    ]
     return {
-        "unit": "row", "known": [5, 5], "counted": [1, 1], "distance": None, "p": None, "higher": False,
-        "who": who, "cell": [0] * len(who),
-    }  # fmt: skip
+        "unit": "row",
+        "known": [5, 5],
+        "counted": [1, 1],
+        "distance": None,
+        "p": None,
+        "higher": False,
+        "who": who,
+        "cell": [0] * len(who),
+    }
 
 
 def three_nights(ledger) -> None:
     """Nights on which the secret patient is flagged, drawn, judged twice and hashed."""
     for day in (1, 2, 3):
-        enter(ledger, night(day, [SECRET, "b"], ["c"], drift=drift_of(SECRET, "b"), draw=1 + day))
+        enter(
+            ledger,
+            night(day, [SECRET, "b"], ["c"], drift=drift_of(SECRET, "b"), draw=1 + day),
+        )
     for verdict in (
         Verdict(SECRET, "unsure", "ward 7", "ab", "his note of old"),
         Verdict(SECRET, "confirmed", "ward 7", "ab", "her note"),
         Verdict("b", "ruled out", "ward 7", "cd", f"in one room with {SECRET}, not 1"),
     ):
         record_verdicts(ledger, "key of 2026-01-01", [verdict])
-    record_verdicts(ledger, "key of 2026-01-02", [Verdict("c", "confirmed", "", "cd", "")])
+    record_verdicts(
+        ledger, "key of 2026-01-02", [Verdict("c", "confirmed", "", "cd", "")]
+    )
 
 
 def everything(ledger) -> str:
@@ -63,7 +77,10 @@ def figures(told: dict) -> dict:
 
     Sums over patients go by their names, so that stand-ins change the last digit of some.
     """
-    series = [{key: value for key, value in each.items() if key != "drift"} for each in told["series"]]
+    series = [
+        {key: value for key, value in each.items() if key != "drift"}
+        for each in told["series"]
+    ]
     text = json.dumps({"runs": told["runs"], "series": series})
     return json.loads(text, parse_float=lambda figure: round(float(figure), 12))
 
@@ -80,7 +97,12 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
     assert [word for word in gone if word in held] == []
     assert "in one room with [erased], not 1" in held
     assert figures(history(ledger, verify=True)) == figures(before)
-    assert history(ledger, verify=True, printed=before["audit"]["head"])["audit"]["entries"] == 8
+    assert (
+        history(ledger, verify=True, printed=before["audit"]["head"])["audit"][
+            "entries"
+        ]
+        == 8
+    )
 
 
 def test_forgetting_twice_is_once_and_after_it_the_patient_is_new_like_anybody(ledger):
@@ -100,22 +122,34 @@ words = st.lists(st.sampled_from(VERDICTS), min_size=4, max_size=4)
 
 @given(nights_of, words, st.sampled_from("abcde"))
 @settings(max_examples=15)
-def test_no_count_depends_on_who_was_forgotten(tmp_path_factory, flagged, given_words, name):
+def test_no_count_depends_on_who_was_forgotten(
+    tmp_path_factory, flagged, given_words, name
+):
     """And the trail always verifies."""
     said = dict(zip("abcd", given_words, strict=True))
-    with open_ledger(tmp_path_factory.mktemp("forgotten") / "screening.db", make=True) as ledger:
+    with open_ledger(
+        tmp_path_factory.mktemp("forgotten") / "screening.db", make=True
+    ) as ledger:
         for day, names in enumerate(flagged, start=1):
             one = night(day, sorted(names))
             enter(ledger, one)
-            record_verdicts(ledger, one.night.key, [Verdict(each, said[each]) for each in sorted(names)])
+            record_verdicts(
+                ledger,
+                one.night.key,
+                [Verdict(each, said[each]) for each in sorted(names)],
+            )
         before = figures(history(ledger))
         for scope in (Scope(name), Scope()):
             erase(ledger, WHY, scope)
             assert figures(history(ledger, verify=True)) == before
 
 
-@pytest.mark.parametrize("given", [b"x" * 10_000, "é\u2028é".encode(), "café".encode("latin-1")])
-def test_an_id_of_any_length_and_encoding_is_forgotten_by_the_bytes_it_had(tmp_path, given):
+@pytest.mark.parametrize(
+    "given", [b"x" * 10_000, "é\u2028é".encode(), "café".encode("latin-1")]
+)
+def test_an_id_of_any_length_and_encoding_is_forgotten_by_the_bytes_it_had(
+    tmp_path, given
+):
     with open_ledger(tmp_path / "l.db", make=True) as ledger:
         enter(ledger, night(1, [id_from(given)]))
     words = ["forget", "-", "--ledger", str(tmp_path / "l.db"), "--json"]
@@ -135,11 +169,17 @@ def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
 
 
 def test_a_purge_of_one_series_leaves_the_others(ledger):
-    for (day, name), ward in itertools.product(enumerate("ab", 1), ("ward-1", "ward-2")):
+    for (day, name), ward in itertools.product(
+        enumerate("ab", 1), ("ward-1", "ward-2")
+    ):
         enter(ledger, night(day, [f"{name}-{ward}"], key=f"{name} {ward}", series=ward))
     erase(ledger, WHY, Scope(before="2030-01-01", series="ward-1"))
     held = everything(ledger)
-    kept = [text for text in ("a-ward-1", "b-ward-1", "a-ward-2", "b-ward-2") if text in held]
+    kept = [
+        text
+        for text in ("a-ward-1", "b-ward-1", "a-ward-2", "b-ward-2")
+        if text in held
+    ]
     assert kept == ["a-ward-2", "b-ward-2"]
     history(ledger, verify=True)
 
@@ -151,18 +191,28 @@ def test_a_model_sealed_anew_is_champion_where_the_one_before_was(ledger):
         record_sealed(ledger, before * 64, after * 64)
     enter(ledger, night(2, "a", series="ward-1", model="o" * 64))
     told = history(ledger, verify=True)
-    change = {"model_before": "o" * 64, "model_after": "p" * 64, "reason": "r", "classes": []}
+    change = {
+        "model_before": "o" * 64,
+        "model_after": "p" * 64,
+        "reason": "r",
+        "classes": [],
+    }
     record_revision(ledger, "threshold", change)
     record_sealed(ledger, "p" * 64, "q" * 64)
     enter(ledger, night(3, "a", series="ward-1", model="q" * 64))
     assert (told["threshold_changes"], told["audit"]["entries"]) == ([], 4)
 
 
-@pytest.mark.parametrize(("age", "today", "first"), [
-    ("3y", "2026-03-01", "2023-03-01"), ("1y", "2024-02-29", "2023-03-01"),
-    ("4y", "2024-02-29", "2020-03-01"), ("2w", "2026-03-01", "2026-02-15"),
-    ("90d", "2026-03-01", "2025-12-01"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("age", "today", "first"),
+    [
+        ("3y", "2026-03-01", "2023-03-01"),
+        ("1y", "2024-02-29", "2023-03-01"),
+        ("4y", "2024-02-29", "2020-03-01"),
+        ("2w", "2026-03-01", "2026-02-15"),
+        ("90d", "2026-03-01", "2025-12-01"),
+    ],
+)
 def test_an_age_is_counted_back_from_today(age, today, first):
     assert before_age(age, datetime.date.fromisoformat(today)) == first
 

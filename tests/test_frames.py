@@ -29,7 +29,9 @@ class Streamed:
 
 def viewed(table: pd.DataFrame) -> pa.Table:
     coded = pa.array(table["ward"]).dictionary_encode()
-    views = pa.DictionaryArray.from_arrays(coded.indices, coded.dictionary.cast(pa.string_view()))
+    views = pa.DictionaryArray.from_arrays(
+        coded.indices, coded.dictionary.cast(pa.string_view())
+    )
     whole = pa.Table.from_pandas(table, preserve_index=False)
     return whole.set_column(whole.column_names.index("ward"), "ward", views)
 
@@ -37,11 +39,15 @@ def viewed(table: pd.DataFrame) -> pa.Table:
 FORMS = {
     "pandas": lambda table: table,
     "Arrow": lambda table: pa.Table.from_pandas(table, preserve_index=False),
-    "streamed": lambda table: Streamed(pa.Table.from_pandas(table, preserve_index=False)),
+    "streamed": lambda table: Streamed(
+        pa.Table.from_pandas(table, preserve_index=False)
+    ),
     "categories": lambda table: table.astype({"ward": "category"}),
     "ids in the index": lambda table: table.set_index("patient"),
     "categories of string views, as in polars": lambda table: Streamed(viewed(table)),
-    "pandas of an odd index": lambda table: table.set_axis(np.arange(len(table)) * 7, axis=0),
+    "pandas of an odd index": lambda table: table.set_axis(
+        np.arange(len(table)) * 7, axis=0
+    ),
 }
 
 
@@ -50,15 +56,21 @@ def test_a_table_in_memory_reads_as_the_file_does(form, tmp_path):
     table = patients()
     from_file = read_cohort(written(table, tmp_path / "past.csv"), **ROLES)
     cohort = read_cohort(FORMS[form](table), **ROLES)
-    pd.testing.assert_frame_equal(cohort.features, from_file.features, check_dtype=False)
-    np.testing.assert_array_equal([cohort.id, cohort.label], [from_file.id, from_file.label])
+    pd.testing.assert_frame_equal(
+        cohort.features, from_file.features, check_dtype=False
+    )
+    np.testing.assert_array_equal(
+        [cohort.id, cohort.label], [from_file.id, from_file.label]
+    )
 
 
 def test_the_digest_is_of_the_values_and_not_of_the_pieces():
     table = pa.Table.from_pandas(patients(), preserve_index=False)
     pieces = pa.concat_tables([table.slice(0, 100), table.slice(100)])
     other = table.set_column(0, "patient", pa.array(["x"] * len(table)))
-    first, again, changed = (source_of(each).files[0].sha256 for each in (table, pieces, other))
+    first, again, changed = (
+        source_of(each).files[0].sha256 for each in (table, pieces, other)
+    )
     assert first == again != changed
 
 
@@ -81,16 +93,22 @@ def test_a_table_that_is_none_is_refused_with_the_reason(reason, wrong):
 def test_an_arrow_file_reads_as_the_table_whatever_it_is_called(tmp_path, ending):
     table = patients()
     feather.write_feather(table, tmp_path / f"past.{ending}", chunksize=70)
-    cohort = read_cohort(tmp_path / f"past.{ending}", id="patient", label="ill", batch_rows=50)
-    pd.testing.assert_frame_equal(cohort.features, read_cohort(table, id="patient", label="ill").features)
+    cohort = read_cohort(
+        tmp_path / f"past.{ending}", id="patient", label="ill", batch_rows=50
+    )
+    pd.testing.assert_frame_equal(
+        cohort.features, read_cohort(table, id="patient", label="ill").features
+    )
     assert cohort.notes[0] == f"past.{ending}: Arrow"
 
 
 ROWS = [
-    ["id", "age", "crp", "ill", "seen"], ["00123", 61, "3,5", "yes", datetime.datetime(2024, 1, 31)],
-    [124, 61.5, "12,25", "no", datetime.datetime(2024, 2, 1, 9, 30)], [None] * 5,
+    ["id", "age", "crp", "ill", "seen"],
+    ["00123", 61, "3,5", "yes", datetime.datetime(2024, 1, 31)],
+    [124, 61.5, "12,25", "no", datetime.datetime(2024, 2, 1, 9, 30)],
+    [None] * 5,
     ["7", None, "4", True, None],
-]  # fmt: skip
+]
 
 
 def saved(folder, rows, sheets=("table",), name="past.xlsx"):
@@ -114,7 +132,10 @@ def test_a_sheet_is_read_with_its_texts_numbers_and_dates(tmp_path, name, batch_
     assert cohort.features["age"].tolist()[:2] == [61.0, 61.5]
     assert cohort.features["crp"].tolist() == [3.5, 12.25, 4.0]
     assert cohort.label.tolist() == ["yes", "no", "True"]
-    assert cohort.notes[0] == f"{name}: Excel workbook, sheet 'table' (1 other sheet not read)"
+    assert (
+        cohort.notes[0]
+        == f"{name}: Excel workbook, sheet 'table' (1 other sheet not read)"
+    )
     assert any("dates" in note and note.endswith("seen") for note in cohort.notes)
 
 

@@ -22,18 +22,40 @@ from screening.metrics.operating_point import choose
 from screening.metrics.ranking import auroc
 from screening.model_selection.judge import check_model, refuse_too_few
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.search import APART, CONSTANT, NOT_FINITE, choose_setting, criterion, unusable
+from screening.model_selection.search import (
+    APART,
+    CONSTANT,
+    NOT_FINITE,
+    choose_setting,
+    criterion,
+    unusable,
+)
 from screening.recipes.recipe import Criterion
 
 BINARY = {
-    "svm_weighted": {}, "logistic": {}, "random_forest": {}, "balanced_forest": {}, "williams": {"passes": 1},
-    "one_class_conformal": {"passes": 1, "width": 3.0}, "act_feature_space": {"passes": 1}, "e_smote_svm": {},
-}  # fmt: skip
+    "svm_weighted": {},
+    "logistic": {},
+    "random_forest": {},
+    "balanced_forest": {},
+    "williams": {"passes": 1},
+    "one_class_conformal": {"passes": 1, "width": 3.0},
+    "act_feature_space": {"passes": 1},
+    "e_smote_svm": {},
+}
 SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
 METHODS = (
-    "svm", "svm_weighted", "williams", "maratea", "liu_he", "wu_amari", "amari_wu", "act_input_space",
-    "act_feature_space", "one_class", "one_class_conformal",
-)  # fmt: skip
+    "svm",
+    "svm_weighted",
+    "williams",
+    "maratea",
+    "liu_he",
+    "wu_amari",
+    "amari_wu",
+    "act_input_space",
+    "act_feature_space",
+    "one_class",
+    "one_class_conformal",
+)
 WHO = {"label": "ill", "id": "patient"}
 TISSUE = {"label": "tissue", "drop": ["x", "y", "z"]}
 
@@ -43,22 +65,31 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
     model = trained(cohort, recipe, params=BINARY[recipe], search=1, repeats=1)
     held_out = model.validation.set_index("id").loc[cohort.id]
     encoded, kind = model.encoder.transform(cohort), model.ensemble.kind
-    by_machine = [oriented_decisions(each, encoded, kind, 1)[:, 0] for each in model.ensemble.machines]
+    by_machine = [
+        oriented_decisions(each, encoded, kind, 1)[:, 0]
+        for each in model.ensemble.machines
+    ]
     own = np.array(by_machine)[held_out["fold"], np.arange(cohort.n_rows)]
     assert len(by_machine) == 5
     assert np.abs(held_out["score"].to_numpy() - own).max() <= 1e-6 * np.ptp(own)
 
 
 @pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
-def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(cohort, recipe, trained):
+def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(
+    cohort, recipe, trained
+):
     model = trained(cohort, recipe, search=3, repeats=1)
     far = np.full((1, model.encoder.transform(cohort).shape[1]), 1e6)
     of_each = [model.ensemble.decision_of(k, far)[0, 0] for k in range(5)]
     assert of_each == pytest.approx([1.0] * 5, rel=1e-6)
 
 
-@pytest.mark.parametrize(("recipe", "params"), [*BINARY.items(), *SEVERAL.items()], ids=[*BINARY, *SEVERAL])
-def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tissue, recipe, params, trained):
+@pytest.mark.parametrize(
+    ("recipe", "params"), [*BINARY.items(), *SEVERAL.items()], ids=[*BINARY, *SEVERAL]
+)
+def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(
+    cohort, tissue, recipe, params, trained
+):
     rows = tissue if recipe in SEVERAL else cohort
     model = trained(rows, recipe, params=params, search=1, repeats=1)
     encoded, ensemble = model.encoder.transform(rows), model.ensemble
@@ -66,7 +97,9 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tiss
     alone = [oriented_decisions(each, encoded, kind, n) for each in ensemble.machines]
     together = ensemble.decisions(encoded)
 
-    assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
+    assert (
+        np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
+    )
 
 
 def ensemble_of(name: str) -> FoldEnsemble:
@@ -77,16 +110,21 @@ def ensemble_of(name: str) -> FoldEnsemble:
     kind = {True: "one_class"}.get(name.startswith("one_class"), "two_class")
     learned = {"one_class": y == 0}.get(kind, y >= 0)
     parts = [np.flatnonzero((np.arange(90) % 3 != k) & learned) for k in range(3)]
-    return FoldEnsemble([build(name).scaled_to(x).fit(x[part], y[part]) for part in parts], kind, 1)
+    return FoldEnsemble(
+        [build(name).scaled_to(x).fit(x[part], y[part]) for part in parts], kind, 1
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(name):
     ensemble, new = ensemble_of(name), two_clouds(40, seed=1)[0]
     expected = np.mean(
-        [oriented_decisions(each, new, ensemble.kind, 1) for each in ensemble.machines], axis=0
+        [oriented_decisions(each, new, ensemble.kind, 1) for each in ensemble.machines],
+        axis=0,
     )
-    np.testing.assert_allclose(ensemble.decisions(new), expected, rtol=0, atol=1e-4 * np.ptp(expected))
+    np.testing.assert_allclose(
+        ensemble.decisions(new), expected, rtol=0, atol=1e-4 * np.ptp(expected)
+    )
 
 
 @pytest.mark.parametrize("name", ["svm", "williams", "act_input_space"])
@@ -105,26 +143,45 @@ def test_rows_are_let_go_as_soon_as_they_are_scored(name):
 
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
 def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(recipe):
-    mixed = patients().sample(frac=1, random_state=3)[["ward", "ill", "crp", "patient", "fever"]]
-    first, second = (train(table, recipe, search=3, beside=(), **WHO) for table in (patients(), mixed))
-    one, other = (each.validation.set_index("id").sort_index() for each in (first, second))
+    mixed = patients().sample(frac=1, random_state=3)[
+        ["ward", "ill", "crp", "patient", "fever"]
+    ]
+    first, second = (
+        train(table, recipe, search=3, beside=(), **WHO)
+        for table in (patients(), mixed)
+    )
+    one, other = (
+        each.validation.set_index("id").sort_index() for each in (first, second)
+    )
     assert second.thresholds == pytest.approx(first.thresholds, rel=1e-6)
-    assert ((one["score"] >= first.thresholds[0]) == (other["score"] >= second.thresholds[0])).all()
+    assert (
+        (one["score"] >= first.thresholds[0])
+        == (other["score"] >= second.thresholds[0])
+    ).all()
 
 
-def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(monkeypatch):
+def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(
+    monkeypatch,
+):
     """A rule that few cases can keep still trains on three."""
     few = patients().assign(ill=np.where(np.arange(240) < 3, "yes", "no"))
     rare = voxels(n_patients=6)
     rare.loc[np.flatnonzero(rare["tissue"] == "lesion")[3:], "tissue"] = "gland"
-    model = train(few, "svm_weighted", search=1, rule=MaxFlagRate(0.2), beside=(), **WHO)
+    model = train(
+        few, "svm_weighted", search=1, rule=MaxFlagRate(0.2), beside=(), **WHO
+    )
     monkeypatch.setattr("screening.model_selection.train.held_out_by", None)
 
     assert model.document["validation"]["folds"] == 3
-    with pytest.raises(UsageError, match=r"3 case\(s\) of yes are too few.*9 cases.*--min-sensitivity 0.75"):
+    with pytest.raises(
+        UsageError,
+        match=r"3 case\(s\) of yes are too few.*9 cases.*--min-sensitivity 0.75",
+    ):
         train(few, beside=(), **WHO)
     with pytest.raises(UsageError, match=r"lesion are too few to promise"):
-        train(rare.drop(columns="patient"), "one_vs_rest", search=1, beside=(), **TISSUE)
+        train(
+            rare.drop(columns="patient"), "one_vs_rest", search=1, beside=(), **TISSUE
+        )
 
 
 @given(st.integers(2, 30), st.floats(0.97, 0.985), st.sampled_from([None, 0.8, 0.95]))
@@ -160,7 +217,9 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
         check_model(replace(held, trained=trained, recipe="svm"), 0, point)
 
     check(scores[:, None])
-    with pytest.raises(RecipeError, match=r"recipe svm: it promises to find .* and flags 0%"):
+    with pytest.raises(
+        RecipeError, match=r"recipe svm: it promises to find .* and flags 0%"
+    ):
         check(scores[:, None] - 100.0)
     with pytest.raises(RecipeError, match="scores all rows alike"):
         check(np.full((len(scores), 1), 5.0))
@@ -174,8 +233,12 @@ def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(recipe)
     negatives = fresh.take(fresh.label == "no")
     shares = []
     for seed in range(8):  # one calibration set of 340 is itself off by 0.012
-        model = train(patients(400, seed=seed), recipe, search=1, forward=False, beside=(), **WHO)
-        p = p_values(model.calibration, model.scores(model.encoder.transform(negatives))[:, 0])
+        model = train(
+            patients(400, seed=seed), recipe, search=1, forward=False, beside=(), **WHO
+        )
+        p = p_values(
+            model.calibration, model.scores(model.encoder.transform(negatives))[:, 0]
+        )
         shares.append(np.mean(p <= 0.05))
 
     assert 0.04 <= np.mean(shares) <= 0.06
@@ -213,7 +276,9 @@ def test_the_better_of_two_settings_wins_by_a_hundredth():
 
 
 @pytest.mark.parametrize(("n_narrow", "said"), [(15, None), (60, APART)])
-def test_a_fold_scored_far_more_narrowly_lies_apart_where_it_has_rows_to_tell(n_narrow, said):
+def test_a_fold_scored_far_more_narrowly_lies_apart_where_it_has_rows_to_tell(
+    n_narrow, said
+):
     decisions = np.random.default_rng(4).normal(size=N)
     narrow = np.arange(N) < n_narrow
     fold = np.where(narrow, 4, np.arange(N) % 4)
@@ -236,10 +301,13 @@ TRUTH = np.array([0, 0, 0, 1, 1, 1])
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("auroc", 8 / 9), ("g_mean", 2 / 3), ("best_g_mean", np.sqrt(2 / 3)), ("balanced_accuracy", 2 / 3),
+        ("auroc", 8 / 9),
+        ("g_mean", 2 / 3),
+        ("best_g_mean", np.sqrt(2 / 3)),
+        ("balanced_accuracy", 2 / 3),
         ("average_precision", (1 + 1 + 3 / 4) / 3),
     ],
-)  # fmt: skip
+)
 def test_a_binary_criterion_has_its_textbook_value(name, value):
     """Perfect decisions for two or three classes are worth one."""
     target = np.array([0, 1, 2, 2, 1, 0])

@@ -21,7 +21,12 @@ PATIENTS, STAY, NIGHTS = 60, 5, 30
 
 
 def simulate(
-    ledger, nights: int = NIGHTS, first: int = 0, drifts_from: int = 99, seed: int = 0, **more
+    ledger,
+    nights: int = NIGHTS,
+    first: int = 0,
+    drifts_from: int = 99,
+    seed: int = 0,
+    **more,
 ) -> dict[str, set[str]]:
     """Nights of a ward: every patient stays five nights, three in twenty are ill, all are judged."""
     rng = np.random.default_rng(seed)
@@ -33,8 +38,14 @@ def simulate(
         names = [f"P{number // STAY * PATIENTS + i:05d}" for i in range(PATIENTS)]
         ill = {name for name in names if int(name[1:]) % 20 < 3}
         shift = 0.8 if number >= drifts_from else 0.0
-        scores = rng.normal(size=PATIENTS) + np.array([2.0 * (name in ill) for name in names]) + shift
-        flagged = [name for name, score in zip(names, scores, strict=True) if score >= 1.5]
+        scores = (
+            rng.normal(size=PATIENTS)
+            + np.array([2.0 * (name in ill) for name in names])
+            + shift
+        )
+        flagged = [
+            name for name, score in zip(names, scores, strict=True) if score >= 1.5
+        ]
         rest = sorted(set(names) - set(flagged))
         sampled = [rest[i] for i in rng.choice(len(rest), 5, replace=False)]
         cell = cells_of(scores, edges)
@@ -42,11 +53,23 @@ def simulate(
         who, place = tuple(int(name[1:]) for name in names), tuple(cell.tolist())
         counts = {"known": known, "counted": counted, "who": who, "cell": place}
         drift = ScoreCounts(unit="row", distance=0.1, p=0.4, **counts)
-        figures = {"read": PATIENTS, "scored": PATIENTS, "flagged": len(flagged), "capacity": 12}
+        figures = {
+            "read": PATIENTS,
+            "scored": PATIENTS,
+            "flagged": len(flagged),
+            "capacity": 12,
+        }
         figures |= {"unflagged": {"cases": len(rest)}, "drift": drift.to_dict()}
         date = f"2026-01-{number + 1:02d}"
-        enter(ledger, night(number + 1, flagged, sampled, key=date, **figures | more), force=True)
-        said = [Verdict(name, "confirmed" if name in ill else "ruled out") for name in [*flagged, *sampled]]
+        enter(
+            ledger,
+            night(number + 1, flagged, sampled, key=date, **figures | more),
+            force=True,
+        )
+        said = [
+            Verdict(name, "confirmed" if name in ill else "ruled out")
+            for name in [*flagged, *sampled]
+        ]
         record_verdicts(ledger, date, said)
         truth["found"] |= ill & set(flagged)
         truth["judged"] |= set(flagged)
@@ -57,14 +80,25 @@ def simulate(
 @pytest.fixture(scope="module")
 def story(tmp_path_factory):
     rules = {
-        f"rule_{when}": {"name": "max_flag_rate", "value": value, "confidence": None, "prevalence": None}
+        f"rule_{when}": {
+            "name": "max_flag_rate",
+            "value": value,
+            "confidence": None,
+            "prevalence": None,
+        }
         for when, value in (("before", 0.2), ("after", 0.15))
     }
     change = {
-        "model_before": "a" * 64, "model_after": "b" * 64, "reason": "<b>ten a night</b>",
-        "classes": [{"class": "yes", "threshold_before": 1.5, "threshold_after": 2.0} | rules],
-    }  # fmt: skip
-    with open_ledger(tmp_path_factory.mktemp("story") / "screening.db", make=True) as ledger:
+        "model_before": "a" * 64,
+        "model_after": "b" * 64,
+        "reason": "<b>ten a night</b>",
+        "classes": [
+            {"class": "yes", "threshold_before": 1.5, "threshold_after": 2.0} | rules
+        ],
+    }
+    with open_ledger(
+        tmp_path_factory.mktemp("story") / "screening.db", make=True
+    ) as ledger:
         truth = simulate(ledger)
         record_revision(ledger, "threshold", change)
         yield history(ledger, verify=True), truth
@@ -75,10 +109,16 @@ def test_a_case_flagged_on_many_nights_counts_once_in_the_predictive_value(story
     (told,), truth = story[0]["series"], story[1]
     ppv, misses = told["ppv"], told["misses"]
     assert (ppv["found"], ppv["judged"]) == (len(truth["found"]), len(truth["judged"]))
-    assert [ppv["low"], ppv["high"]] == [float(end) for end in wilson(ppv["found"], ppv["judged"])]
+    assert [ppv["low"], ppv["high"]] == [
+        float(end) for end in wilson(ppv["found"], ppv["judged"])
+    ]
     assert told["ppv_to_date"][-1]["value"] == ppv["value"]
     assert misses["judged"] == 5 * NIGHTS
-    assert misses["per_night"]["low"] <= len(truth["missed"]) / NIGHTS <= misses["per_night"]["high"]
+    assert (
+        misses["per_night"]["low"]
+        <= len(truth["missed"]) / NIGHTS
+        <= misses["per_night"]["high"]
+    )
 
 
 def test_steady_nights_show_no_drift_and_shifted_ones_do(story, tmp_path):
@@ -98,7 +138,10 @@ def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
     words = re.sub(r"<[^>]+>", "", page)
 
     assert page == render_history(json.loads(json.dumps(told)))
-    lines = [line.split(": ", 1)[-1] for line in sentences(HistoryDocument.from_dict(told).series[0])]
+    lines = [
+        line.split(": ", 1)[-1]
+        for line in sentences(HistoryDocument.from_dict(told).series[0])
+    ]
     assert all(line[1:] in words for line in lines)
     assert f"<bdi>{told['series'][0]['series']}" in page
     assert page.count("<svg") == 3 + len(told["series"][0]["control"])
@@ -117,7 +160,10 @@ def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
 
     assert series["ppv"]["value"] is series["ppv_flagged"]["value"] is None
     assert series["misses"]["per_night"]["value"] is None
-    assert all("unknown" in line for line in sentences(HistoryDocument.from_dict(told).series[0])[2:5])
+    assert all(
+        "unknown" in line
+        for line in sentences(HistoryDocument.from_dict(told).series[0])[2:5]
+    )
     assert ">None<" not in render_history(told)
 
 
@@ -125,7 +171,10 @@ def test_the_page_of_the_nights_says_what_wanted_attention_and_on_how_many(place
     with open_ledger(place, make=True) as ledger:
         simulate(ledger, 4)
         told = history(ledger)
-    quiet, crowded = ({"code": code, "words": words} for code, words in (("a", "Quiet."), ("b", "Crowded.")))
+    quiet, crowded = (
+        {"code": code, "words": words}
+        for code, words in (("a", "Quiet."), ("b", "Crowded."))
+    )
     told["runs"] = [run | {"attention": [quiet]} for run in told["runs"]]
     told["runs"][1]["attention"] = [quiet, crowded]
     page, runs = render_history(told), told["runs"]
@@ -140,14 +189,22 @@ def test_of_many_series_the_overview_links_to_a_page_each(ledger, tmp_path):
     overview, pages = render_histories(history(ledger), "history")
 
     assert sorted(pages) == ["ward-1.html", "ward-2.html"]
-    assert [f'href="history/{name}"' in overview for name in sorted(pages)] == [True, True]
+    assert [f'href="history/{name}"' in overview for name in sorted(pages)] == [
+        True,
+        True,
+    ]
     assert "2026-01-02" in pages["ward-1.html"] and "superseded" not in overview
-    assert "ward-2" not in pages["ward-1.html"] and len(overview) < 2 * len(pages["ward-1.html"])
+    assert "ward-2" not in pages["ward-1.html"] and len(overview) < 2 * len(
+        pages["ward-1.html"]
+    )
     assert overview.count("<svg") == 0 < pages["ward-1.html"].count("<svg")
 
 
 def test_an_interval_for_every_look_holds_at_all_looks_where_one_for_a_single_look_does_not():
-    rng, looks = np.random.default_rng(0), np.unique(np.geomspace(10, 3000, 120).astype(int))
+    rng, looks = (
+        np.random.default_rng(0),
+        np.unique(np.geomspace(10, 3000, 120).astype(int)),
+    )
     counts = np.cumsum(rng.random((400, 3000)) < 0.4, axis=1)[:, looks - 1]
 
     def missed(level) -> float:

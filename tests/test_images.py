@@ -53,11 +53,18 @@ def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
     table = read_cohort(table_of(PAST), **ROLES)
 
     assert images.contract == table.contract
-    assert images.contract.coordinates == ["x", "y", "z"] and images.contract.group == "patient_id"
+    assert (
+        images.contract.coordinates == ["x", "y", "z"]
+        and images.contract.group == "patient_id"
+    )
     pd.testing.assert_frame_equal(images.features, table.features)
     assert np.array_equal(images.coordinates, table.coordinates)
-    assert np.array_equal(images.group, table.group) and np.array_equal(images.label, table.label)
-    assert bids.names == ["FLAIR", "T1w"] and np.array_equal(bids.features, images.features)
+    assert np.array_equal(images.group, table.group) and np.array_equal(
+        images.label, table.label
+    )
+    assert bids.names == ["FLAIR", "T1w"] and np.array_equal(
+        bids.features, images.features
+    )
     assert np.array_equal(bids.label, images.label)
     assert [name.removeprefix("sub-") for name in bids.group] == list(images.group)
 
@@ -65,7 +72,10 @@ def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
 def test_a_subject_of_two_sessions_is_refused(tmp_path):
     folder = bids_of(brains(1), tmp_path / "bids")
     for session in ("ses-1", "ses-2"):
-        save(folder / "sub-P00" / session / "anat" / f"sub-P00_{session}_T2w.nii.gz", PAST["P00"]["t1"])
+        save(
+            folder / "sub-P00" / session / "anat" / f"sub-P00_{session}_T2w.nii.gz",
+            PAST["P00"]["t1"],
+        )
     with pytest.raises(UsageError, match="several sessions"):
         images.opened(folder)
 
@@ -73,11 +83,17 @@ def test_a_subject_of_two_sessions_is_refused(tmp_path):
 def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient(run):
     grids = run.document["geometries"]
     assert [each["group"] for each in grids] == list(NIGHT)
-    assert grids[0]["affine"] == AFFINE.tolist() and list(grids[0]["shape"]) == [9, 8, 7]
+    assert grids[0]["affine"] == AFFINE.tolist() and list(grids[0]["shape"]) == [
+        9,
+        8,
+        7,
+    ]
     assert "P11" not in str(document_without(run.document, "P11"))
 
 
-def test_without_a_mask_what_is_zero_is_left_out_and_what_is_no_number_is_missing(tmp_path):
+def test_without_a_mask_what_is_zero_is_left_out_and_what_is_no_number_is_missing(
+    tmp_path,
+):
     patients = {"A": brain(1), "B": brain(2)}
     for volumes in patients.values():
         mask = volumes.pop("mask")
@@ -107,7 +123,9 @@ def test_a_night_of_images_is_known_again_by_its_digests(run, night, tmp_path):
     known = [file["sha256"] for file in run.document["input"]["files"]]
     changed = folder_of(NIGHT, tmp_path / "night")
     save(changed / "P11" / "t1.nii.gz", 2 * NIGHT["P11"]["t1"])
-    same = [one == other for one, other in zip(digests(str(changed)), known, strict=True)]
+    same = [
+        one == other for one, other in zip(digests(str(changed)), known, strict=True)
+    ]
     assert digests(str(night)) == known and same == [True, False, True]
 
 
@@ -119,7 +137,9 @@ def test_without_nibabel_images_are_refused_with_the_remedy(night, monkeypatch):
 
 def rewritten(change):
     """A fault in the bytes that a packed image holds."""
-    return lambda path: path.write_bytes(gzip.compress(change(gzip.decompress(path.read_bytes()))))
+    return lambda path: path.write_bytes(
+        gzip.compress(change(gzip.decompress(path.read_bytes())))
+    )
 
 
 def saved(change, affine=AFFINE):
@@ -130,13 +150,23 @@ def saved(change, affine=AFFINE):
 FAULTS = {
     "missing column": lambda path: path.unlink(),
     "another shape than flair": saved(lambda t1: t1[:-1]),
-    "another place in space than flair": saved(lambda t1: t1, AFFINE + np.eye(4) * 0.01),
+    "another place in space than flair": saved(
+        lambda t1: t1, AFFINE + np.eye(4) * 0.01
+    ),
     "4 axes": saved(lambda t1: np.stack([t1] * 3, axis=-1)),
-    "mask is empty": lambda path: save(path.with_name("mask.nii.gz"), 0 * brain(1)["mask"]),
-    "fewer voxels than": rewritten(lambda c: c[:108] + struct.pack("<f", 4e9) + c[112:]),
+    "mask is empty": lambda path: save(
+        path.with_name("mask.nii.gz"), 0 * brain(1)["mask"]
+    ),
+    "fewer voxels than": rewritten(
+        lambda c: c[:108] + struct.pack("<f", 4e9) + c[112:]
+    ),
     "fewer voxels": rewritten(lambda content: content[:-8]),
-    "damaged or cut short": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "more than 134217728 voxels": rewritten(lambda c: c[:40] + struct.pack("<4h", 3, *[30_000] * 3) + c[48:]),
+    "damaged or cut short": lambda path: path.write_bytes(
+        path.read_bytes()[: path.stat().st_size // 2]
+    ),
+    "more than 134217728 voxels": rewritten(
+        lambda c: c[:40] + struct.pack("<4h", 3, *[30_000] * 3) + c[48:]
+    ),
     "not a NIfTI file": lambda path: path.write_bytes(b"PK\3\4 something else"),
     "write plain numbers": saved(
         lambda t1: np.zeros(t1.shape, dtype=[("R", "u1"), ("G", "u1"), ("B", "u1")])
@@ -146,7 +176,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("words", FAULTS)
-def test_images_that_cannot_be_meant_are_refused_in_words_without_the_patients_name(model, tmp_path, words):
+def test_images_that_cannot_be_meant_are_refused_in_words_without_the_patients_name(
+    model, tmp_path, words
+):
     folder = folder_of({"secret": brain(1), "other": brain(2)}, tmp_path / "night")
     FAULTS[words](folder / "secret" / "t1.nii.gz")
     with pytest.raises(CohortError, match=words) as error:
@@ -161,14 +193,20 @@ def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
     rows = pd.read_parquet(run.directory / "scores.parquet")
 
     for name, volumes in NIGHT.items():
-        flags, scores = (nibabel.load(out / f"{name}_{what}.nii.gz") for what in ("flags", "scores"))
+        flags, scores = (
+            nibabel.load(out / f"{name}_{what}.nii.gz") for what in ("flags", "scores")
+        )
         own = rows[rows["group"] == name]
         at = tuple(own[axis].to_numpy(dtype=int) for axis in "xyz")
         assert np.array_equal(flags.affine, AFFINE) and flags.shape == (9, 8, 7)
         assert np.array_equal(np.asarray(flags.dataobj)[at], own["flagged"])
         assert np.asarray(flags.dataobj).sum() == own["flagged"].sum() > 0
-        assert np.array_equal(np.asarray(scores.dataobj)[at], own["score"].astype(np.float32))
-        assert np.array_equal(np.isfinite(np.asarray(scores.dataobj)), volumes["mask"] > 0)
+        assert np.array_equal(
+            np.asarray(scores.dataobj)[at], own["score"].astype(np.float32)
+        )
+        assert np.array_equal(
+            np.isfinite(np.asarray(scores.dataobj)), volumes["mask"] > 0
+        )
 
 
 def test_an_affine_is_never_invented(model, tmp_path):
@@ -179,7 +217,9 @@ def test_an_affine_is_never_invented(model, tmp_path):
         nibabel.save(nowhere, path)
     run = score(model, folder, tmp_path / "run")
     assert not run.document["geometries"]
-    assert any("state no place in space" in note for note in run.document["input"]["notes"])
+    assert any(
+        "state no place in space" in note for note in run.document["input"]["notes"]
+    )
     table = score(model, table_of(NIGHT), tmp_path / "table").directory
     done = screen("export", table, "--to", "nifti", "--out", tmp_path / "maps", code=2)
     assert "no reference geometry" in done.stderr and not (tmp_path / "maps").exists()
@@ -188,16 +228,27 @@ def test_an_affine_is_never_invented(model, tmp_path):
 def by_hand(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
     """Mean, sd and gradient of every voxel by looking at every other one."""
     found = []
-    where = {tuple(place): value for place, value in zip(places.tolist(), values, strict=True)}
+    where = {
+        tuple(place): value
+        for place, value in zip(places.tolist(), values, strict=True)
+    }
     for place, own in zip(places, values, strict=True):
-        near = values[(abs(places - place) <= size // 2).all(axis=1) & np.isfinite(values)]
+        near = values[
+            (abs(places - place) <= size // 2).all(axis=1) & np.isfinite(values)
+        ]
         slopes = []
         for axis in np.eye(3, dtype=int):
-            back, forth = (where.get(tuple(place + step * axis), np.nan) for step in (-1, 1))
+            back, forth = (
+                where.get(tuple(place + step * axis), np.nan) for step in (-1, 1)
+            )
             sides = np.array([own - back, forth - own])
             slopes.append(np.nansum(sides) / max(np.isfinite(sides).sum(), 1))
         gradient = np.linalg.norm(slopes) if np.isfinite(own) else np.nan
-        found.append([near.mean(), near.std(), gradient] if len(near) else [np.nan, np.nan, gradient])
+        found.append(
+            [near.mean(), near.std(), gradient]
+            if len(near)
+            else [np.nan, np.nan, gradient]
+        )
     return np.array(found).T
 
 
@@ -222,17 +273,27 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
 
 
 def test_images_and_their_table_have_the_same_surroundings_and_score_alike(tmp_path):
-    images = read_cohort(folder_of(PAST, tmp_path / "past"), label="lesion", neighbourhood=3)
+    images = read_cohort(
+        folder_of(PAST, tmp_path / "past"), label="lesion", neighbourhood=3
+    )
     table = read_cohort(table_of(PAST), **ROLES, neighbourhood=3)
     model = train(images, "logistic", search=1, jobs=1, beside=())
-    one = score(model, folder_of(NIGHT, tmp_path / "night"), tmp_path / "one", batch_rows=64)
+    one = score(
+        model, folder_of(NIGHT, tmp_path / "night"), tmp_path / "one", batch_rows=64
+    )
     other = score(model, table_of(NIGHT), tmp_path / "other")
 
-    around_them = [f"{each}_{what}" for each in ("flair", "t1") for what in ("mean", "sd", "gradient")]
+    around_them = [
+        f"{each}_{what}"
+        for each in ("flair", "t1")
+        for what in ("mean", "sd", "gradient")
+    ]
     assert images.names == ["flair", "t1", *around_them]
     pd.testing.assert_frame_equal(images.features, table.features)
     assert model.contract.neighbourhood == 3
-    scores = [pd.read_parquet(each.directory / "scores.parquet") for each in (one, other)]
+    scores = [
+        pd.read_parquet(each.directory / "scores.parquet") for each in (one, other)
+    ]
     pd.testing.assert_frame_equal(*scores)
 
 
@@ -242,16 +303,27 @@ def test_a_contract_that_lists_channels_only_declares_their_surroundings_alike()
     contract = Contract.from_dict({"cohort": roles, "features": features})
     cohort = read_cohort(table_of(PAST).drop(columns="t1"), contract, label="lesion")
     assert cohort.names == ["flair", "flair_mean", "flair_sd", "flair_gradient"]
-    assert {each.normalise for each in cohort.contract.features.values()} == {"within_group_robust"}
+    assert {each.normalise for each in cohort.contract.features.values()} == {
+        "within_group_robust"
+    }
 
 
-@pytest.mark.parametrize(("change", "size", "error", "words"), [
-    (lambda table: table.sort_values("z", kind="stable"), 3, CohortError, "do not stand together"),
-    (lambda table: table.assign(x=0), 3, CohortError, "no grid"),
-    (lambda table: table.assign(t1="dark"), 3, CohortError, "is text"),
-    (lambda table: table.drop(columns="x"), 3, UsageError, "voxels"),
-    (lambda table: table, 4, CohortError, "odd"),
-], ids=["not together", "two in one place", "text", "no voxels", "an even size"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "size", "error", "words"),
+    [
+        (
+            lambda table: table.sort_values("z", kind="stable"),
+            3,
+            CohortError,
+            "do not stand together",
+        ),
+        (lambda table: table.assign(x=0), 3, CohortError, "no grid"),
+        (lambda table: table.assign(t1="dark"), 3, CohortError, "is text"),
+        (lambda table: table.drop(columns="x"), 3, UsageError, "voxels"),
+        (lambda table: table, 4, CohortError, "odd"),
+    ],
+    ids=["not together", "two in one place", "text", "no voxels", "an even size"],
+)
 def test_voxels_without_surroundings_are_refused(change, size, error, words):
     with pytest.raises(error, match=words):
         read_cohort(change(table_of(PAST)), **ROLES, neighbourhood=size)
@@ -261,10 +333,14 @@ def test_voxels_without_surroundings_are_refused(change, size, error, words):
 def test_robust_scales_are_median_and_median_distance_whatever_the_batches(seed, batch):
     rng = np.random.default_rng(seed)
     group = np.repeat(["a", "b", "c"], rng.integers(1, 12, 3)).astype(object)
-    features = pd.DataFrame({"x": rng.normal(size=len(group)), "y": rng.integers(0, 3, len(group)) * 1.0})
+    features = pd.DataFrame(
+        {"x": rng.normal(size=len(group)), "y": rng.integers(0, 3, len(group)) * 1.0}
+    )
     scales = Medians(["x", "y"])
     for start in range(0, len(group), batch):
-        scales.add(group[start : start + batch], columns_of(features[start : start + batch]))
+        scales.add(
+            group[start : start + batch], columns_of(features[start : start + batch])
+        )
 
     found = scales.applied(group, columns_of(features))
 
@@ -277,4 +353,6 @@ def test_robust_scales_are_median_and_median_distance_whatever_the_batches(seed,
 def test_groups_that_come_twice_cannot_be_scaled_by_their_median():
     scales = Medians(["x"])
     with pytest.raises(CohortError, match="stand together"):
-        scales.add(np.array(["a", "b", "a"], dtype=object), {"x": np.array([1.0, 2.0, 3.0])})
+        scales.add(
+            np.array(["a", "b", "a"], dtype=object), {"x": np.array([1.0, 2.0, 3.0])}
+        )

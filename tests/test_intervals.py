@@ -19,13 +19,20 @@ from screening.metrics.intervals import (
     wilson,
 )
 from screening.metrics.operating_point import choose
-from screening.metrics.ranking import auroc, average_precision, delong, placements, ranking, spread
+from screening.metrics.ranking import (
+    auroc,
+    average_precision,
+    delong,
+    placements,
+    ranking,
+    spread,
+)
 from screening.metrics.tally import Tally, rate_bands
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-rows = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=50).filter(
-    lambda rows: 0 < sum(positive for _, positive in rows) < len(rows)
-)
+rows = st.lists(
+    st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=50
+).filter(lambda rows: 0 < sum(positive for _, positive in rows) < len(rows))
 
 
 @given(counts, st.sampled_from([0.8, 0.95, 0.99]))
@@ -36,16 +43,24 @@ def test_wilson_agrees_with_scipy(count, level):
 
 def test_intervals_at_their_edges():
     """No trials and one group tell nothing; few groups widen, many do not; certain areas are not promised."""
-    few, many, plain = wilson(8, 10, freedom=4), wilson(8, 10, freedom=10**9), wilson(8, 10)
+    few, many, plain = (
+        wilson(8, 10, freedom=4),
+        wilson(8, 10, freedom=10**9),
+        wilson(8, 10),
+    )
     y = np.arange(50) < 10
     low, high = delong(y.astype(float), y)
     alone = grouped_wilson([[30]], [40], [20])
 
-    rows = Tally(np.arange(8.0), np.ones(8, bool), np.zeros(8, int), np.array([-np.inf, 4.0]))
+    rows = Tally(
+        np.arange(8.0), np.ones(8, bool), np.zeros(8, int), np.array([-np.inf, 4.0])
+    )
 
     assert np.ravel(wilson([0], [0])).tolist() == [0.0, 1.0]
     # Rows of one patient are one.
-    assert np.array(rate_bands(rows, True)) == pytest.approx(np.array(wilson([1, 0.5], [1, 1])))
+    assert np.array(rate_bands(rows, True)) == pytest.approx(
+        np.array(wilson([1, 0.5], [1, 1]))
+    )
     assert beta_quantile(0.5, [0, 3], [3, 0]).tolist() == [0.0, 1.0]
     assert few[0] < plain[0] < plain[1] < few[1]
     assert np.array(many) == pytest.approx(np.array(plain))
@@ -61,7 +76,9 @@ def test_areas_agree_with_scikit_learn_under_ties(rows):
     scores = np.array([score for score, _ in rows], float)
     y = np.array([positive for _, positive in rows])
     assert auroc(scores, y) == pytest.approx(roc_auc_score(y, scores))
-    assert average_precision(scores, y) == pytest.approx(average_precision_score(y, scores))
+    assert average_precision(scores, y) == pytest.approx(
+        average_precision_score(y, scores)
+    )
 
 
 def test_delong_has_the_variance_of_its_definition():
@@ -70,7 +87,9 @@ def test_delong_has_the_variance_of_its_definition():
     scores = np.round(rng.normal(size=60) + y, 1)
     pairs = np.sign(scores[y][:, None] - scores[~y]) / 2 + 0.5
     area = pairs.mean()
-    spread = np.sqrt(pairs.mean(axis=1).var(ddof=1) / 20 + pairs.mean(axis=0).var(ddof=1) / 40)
+    spread = np.sqrt(
+        pairs.mean(axis=1).var(ddof=1) / 20 + pairs.mean(axis=0).var(ddof=1) / 40
+    )
 
     def logit(p):
         return np.log(p / (1 - p))
@@ -91,14 +110,15 @@ EVENTS = np.random.default_rng(0).random(400) < 0.3
 @pytest.mark.parametrize(
     ("events", "rows", "effect"),
     [
-        (EVENTS, 1, 1.0), (np.repeat(EVENTS, 5), 5, 5.0),
+        (EVENTS, 1, 1.0),
+        (np.repeat(EVENTS, 5), 5, 5.0),
         # One event and one without in every group: the groups' share has no spread at all.
         (np.tile([True, False], 50), 2, 1.0),
         # Where all rows say the same, a group tells as much as a row.
         (np.ones(60, bool), 5, 5.0),
     ],
     ids=["apart", "copies", "balanced", "all the same"],
-)  # fmt: skip
+)
 def test_design_effect_of_rows_in_groups(events, rows, effect):
     groups = np.repeat(np.arange(len(events) // rows), rows)
     assert design_effect(events, groups) == pytest.approx(effect, rel=0.01)
@@ -109,19 +129,30 @@ def test_few_groups_widen_the_area_by_their_number_and_by_student():
     positive, codes = np.arange(60) % 3 == 0, np.repeat(np.arange(5), 12)
     _, pull = placements(rng.normal(size=60) + positive, positive)
     sums = np.bincount(codes, weights=pull)
-    assert spread(pull, positive, codes) == pytest.approx(2.776445 * np.sqrt((sums**2).sum() * 5 / 4))
+    assert spread(pull, positive, codes) == pytest.approx(
+        2.776445 * np.sqrt((sums**2).sum() * 5 / 4)
+    )
     for groups, quantile in ((2, 12.7062), (5, 2.776445), (31, 2.042272)):
-        assert students_share(groups) == pytest.approx((1.959964 / quantile) ** 2, rel=1e-5)
+        assert students_share(groups) == pytest.approx(
+            (1.959964 / quantile) ** 2, rel=1e-5
+        )
 
 
 def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     rng = np.random.default_rng(0)
     positive = np.arange(400) % 4 == 0
     scores = rng.normal(size=400) + 1.5 * positive
-    plain, wide = (ranking(scores, positive, None, variance_inflation=factor) for factor in (1.0, 4.0))
-    middle, high = (np.log(p / (1 - p)) for p in (plain["auroc"].value, plain["auroc"].high))
+    plain, wide = (
+        ranking(scores, positive, None, variance_inflation=factor)
+        for factor in (1.0, 4.0)
+    )
+    middle, high = (
+        np.log(p / (1 - p)) for p in (plain["auroc"].value, plain["auroc"].high)
+    )
 
-    assert wide["auroc"].high == pytest.approx(1 / (1 + np.exp(-middle - 2 * (high - middle))))
+    assert wide["auroc"].high == pytest.approx(
+        1 / (1 + np.exp(-middle - 2 * (high - middle)))
+    )
     moved, once = (
         np.array(each["average_precision"].ends[1:]) - plain["average_precision"].value
         for each in (wide, plain)
@@ -131,12 +162,21 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
 
 def test_rows_written_ten_times_over_in_their_groups_leave_the_precision_as_sure_as_it_was():
     """Nor is a draw without a case one without precision."""
-    rng, codes, positive = np.random.default_rng(0), np.repeat(np.arange(6), 4), np.arange(24) % 4 == 0
+    rng, codes, positive = (
+        np.random.default_rng(0),
+        np.repeat(np.arange(6), 4),
+        np.arange(24) % 4 == 0,
+    )
     scores = rng.normal(size=24) + positive
-    once, often = (ranking(*(np.repeat(each, n) for each in (scores, positive, codes))) for n in (1, 10))
+    once, often = (
+        ranking(*(np.repeat(each, n) for each in (scores, positive, codes)))
+        for n in (1, 10)
+    )
     few = np.arange(100) < 25
     perfect = ranking(np.where(few, 1.0, 0.0), few, np.repeat(np.arange(4), 25))
-    assert once["average_precision"].ends == pytest.approx(often["average_precision"].ends)
+    assert once["average_precision"].ends == pytest.approx(
+        often["average_precision"].ends
+    )
     assert perfect["average_precision"].low == 1.0
 
 
@@ -153,24 +193,36 @@ def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
     assert np.std(hits[:, 1] / hits[:, 0]) == pytest.approx(spread, rel=0.08)
 
 
-def of_patients(seed: int, patients: int, voxels: int, correlation: float) -> tuple[np.ndarray, np.ndarray]:
+def of_patients(
+    seed: int, patients: int, voxels: int, correlation: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Scores of positive voxels, standard normal over the population, and the patient of each."""
     rng = np.random.default_rng(seed)
     patient = np.repeat(np.arange(patients), voxels)
     shared = np.sqrt(correlation) * rng.normal(size=patients)
-    return shared[patient] + np.sqrt(1 - correlation) * rng.normal(size=len(patient)), patient
+    return shared[patient] + np.sqrt(1 - correlation) * rng.normal(
+        size=len(patient)
+    ), patient
 
 
 @pytest.mark.parametrize(
     ("patients", "sensitivity", "correlation"),
     [(10, 0.75, 0.3), (10, 0.75, 0.8), (20, 0.9, 0.3), (80, 0.9, 0.8)],
 )
-def test_intervals_by_patient_hold_where_intervals_by_row_do_not(patients, sensitivity, correlation):
+def test_intervals_by_patient_hold_where_intervals_by_row_do_not(
+    patients, sensitivity, correlation
+):
     inside, threshold = [], norm.isf(sensitivity)
     for seed in range(500):
         scores, patient = of_patients(seed, patients, 30, correlation)
         for codes in (patient, None):
-            tally = Tally(scores, np.ones(len(scores), bool), codes, np.array([-np.inf, threshold]), seed)
+            tally = Tally(
+                scores,
+                np.ones(len(scores), bool),
+                codes,
+                np.array([-np.inf, threshold]),
+                seed,
+            )
             low, high = rate_bands(tally, True)
             inside.append(low[1] <= sensitivity <= high[1])
     by_patient, by_row = np.mean(np.reshape(inside, (-1, 2)), axis=0)
@@ -182,13 +234,27 @@ def test_intervals_by_patient_hold_where_intervals_by_row_do_not(patients, sensi
 def test_intervals_at_a_promised_sensitivity_hold_for_patients_of_many_voxels():
     inside, rule = [], MinSensitivity(0.9)
     for seed in range(300):
-        (ill, patient), (well, other) = of_patients(seed, 20, 30, 0.5), of_patients(seed + 999, 60, 30, 0.3)
+        (ill, patient), (well, other) = (
+            of_patients(seed, 20, 30, 0.5),
+            of_patients(seed + 999, 60, 30, 0.3),
+        )
         y = np.arange(2400) < 600
-        point = choose(np.concatenate([ill + 2, well]), y, rule, np.concatenate([patient, 20 + other]))
+        point = choose(
+            np.concatenate([ill + 2, well]),
+            y,
+            rule,
+            np.concatenate([patient, 20 + other]),
+        )
         hit, clear = norm.sf(point.threshold - 2), norm.cdf(point.threshold)
-        true = {"sensitivity": hit, "specificity": clear, "flag_rate": 0.25 * hit + 0.75 * (1 - clear)}
+        true = {
+            "sensitivity": hit,
+            "specificity": clear,
+            "flag_rate": 0.25 * hit + 0.75 * (1 - clear),
+        }
         ends = {name: getattr(point, name) for name in true}
-        inside.append([ends[name].low <= value <= ends[name].high for name, value in true.items()])
+        inside.append(
+            [ends[name].low <= value <= ends[name].high for name, value in true.items()]
+        )
 
     # One and the same machine scores all rows here, so that the widening for fold machines is to spare.
     held = np.mean(inside, axis=0)
@@ -210,7 +276,9 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
 def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect):
     rng = np.random.default_rng(0)
     draws = rng.random((2000, 1 if alike else 6)) * np.ones((1, 6))
-    counts = np.stack([(draws < share).sum(axis=1) for share in (0.0, 0.05, 0.5)], axis=1)
+    counts = np.stack(
+        [(draws < share).sum(axis=1) for share in (0.0, 0.05, 0.5)], axis=1
+    )
     design = shared_design(counts, np.full(2000, 6), (draws < 0.5).sum(axis=1))
     assert design == pytest.approx([6.0, effect, effect], rel=0.06)
 
@@ -228,16 +296,23 @@ def test_each_side_of_a_predictive_interval_comes_from_the_ends_that_move_it(end
     wrong = [(0.1, 0.1, 0.2), (0.1, 0.05, 0.1)][end]
     right = [(0.8, 0.6, 0.8), (0.8, 0.8, 0.9)][end]
     centre = predictive_interval(0.1, (0.9,) * 3, (0.2,) * 3)[end]
-    ends = [predictive_interval(0.1, *each)[end] for each in ((right, (0.1,) * 3), ((0.8,) * 3, wrong))]
+    ends = [
+        predictive_interval(0.1, *each)[end]
+        for each in ((right, (0.1,) * 3), ((0.8,) * 3, wrong))
+    ]
     far = [0.1 * right[end + 1], 0.1 * 0.8], [0.9 * 0.1, 0.9 * wrong[2 - end]]
     assert centre == pytest.approx(0.09 / (0.09 + 0.18))
-    assert ends == pytest.approx([hit / (hit + false) for hit, false in zip(*far, strict=True)])
+    assert ends == pytest.approx(
+        [hit / (hit + false) for hit, false in zip(*far, strict=True)]
+    )
 
 
 def test_many_groups_are_pooled_by_lot_and_not_in_the_order_of_their_names():
     # Every second thousand of names is alike: pooled in their order, two groups would tell no more than one.
     event = np.repeat(np.arange(4000) % 2000 < 1000, 2)
     codes = np.repeat(np.arange(4000), 2)
-    tally = Tally(event.astype(float), np.ones(8000, bool), codes, np.array([-np.inf, 0.5]))
+    tally = Tally(
+        event.astype(float), np.ones(8000, bool), codes, np.array([-np.inf, 0.5])
+    )
     low, high = rate_bands(tally, True)
     assert high[1] - low[1] == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 4000), rel=0.1)

@@ -28,21 +28,41 @@ def ledger(tmp_path):
         yield opened
 
 
-def night(ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None, **other):
+def night(
+    ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None, **other
+):
     date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
     entered = enter(ledger, flagged_night(day, flagged, key=date, **other))
-    record_verdicts(ledger, date, [Verdict(name, word) for name, word in (verdicts or {}).items()])
+    record_verdicts(
+        ledger, date, [Verdict(name, word) for name, word in (verdicts or {}).items()]
+    )
     return entered
 
 
-def said(ledger, word: str, at: str | None, initials: str = "ab", note: str = "") -> dict[str, int]:
+def said(
+    ledger, word: str, at: str | None, initials: str = "ab", note: str = ""
+) -> dict[str, int]:
     """What entering a word on patient a of the first night came to; only what happened."""
-    verdict = Verdict("a", word, initials=initials, note=note, given=at and f"2026-01-02T{at}:00+00:00")
-    return {name: n for name, n in record_verdicts(ledger, "2026-01-01", [verdict]).items() if n}
+    verdict = Verdict(
+        "a",
+        word,
+        initials=initials,
+        note=note,
+        given=at and f"2026-01-02T{at}:00+00:00",
+    )
+    return {
+        name: n
+        for name, n in record_verdicts(ledger, "2026-01-01", [verdict]).items()
+        if n
+    }
 
 
 def word_of(ledger) -> dict[str, int]:
-    return {name: n for name, n in history(ledger, verify=True)["runs"][0]["verdicts"].items() if n}
+    return {
+        name: n
+        for name, n in history(ledger, verify=True)["runs"][0]["verdicts"].items()
+        if n
+    }
 
 
 def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger):
@@ -62,10 +82,15 @@ def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger)
     assert n_entries == 4
 
 
-def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agree(ledger):
+def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agree(
+    ledger,
+):
     """A dispute outlives the names of who disputed."""
     night(ledger, 1, "ab")
-    entries = [said(ledger, "confirmed", "09:00"), said(ledger, "ruled out", "10:00", "cd")]
+    entries = [
+        said(ledger, "confirmed", "09:00"),
+        said(ledger, "ruled out", "10:00", "cd"),
+    ]
     disputed = word_of(ledger)
     shown = night(ledger, 2, "a").cases["a"]
     sentence = sentences(HistoryDocument.from_dict(history(ledger)).series[0])
@@ -75,13 +100,23 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
     erase(ledger, "old", Scope())
 
     assert entries == [{"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1}]
-    assert (disputed, agreed, word_of(ledger)) == ({"disputed": 1}, {"ruled_out": 1}, {"disputed": 1})
-    assert (shown.state, shown.judged, shown.verdict) == ("pending", "2026-01-01", "disputed")
+    assert (disputed, agreed, word_of(ledger)) == (
+        {"disputed": 1},
+        {"ruled_out": 1},
+        {"disputed": 1},
+    )
+    assert (shown.state, shown.judged, shown.verdict) == (
+        "pending",
+        "2026-01-01",
+        "disputed",
+    )
     assert judged == 1
     assert "two reviewers contradict each other" in " ".join(sentence)
 
 
-def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(ledger):
+def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(
+    ledger,
+):
     for key, word in (("zz first", "ruled out"), ("aa corrected", "confirmed")):
         enter(ledger, flagged_night(1, "a", key=key), force=True)
         record_verdicts(ledger, key, [Verdict("a", word)])
@@ -99,15 +134,27 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
     series = told["series"][0]
 
     assert [[run[name] for name in names] for run in told["runs"]] == [
-        [4, 4, 0, 0, 0, 0], [4, 1, 1, 1, 1, 1], [3, 1, 1, 1, 0, 2], [3, 0, 1, 0, 2, 2], [2, 1, 0, 1, 0, 2],
-    ]  # fmt: skip
+        [4, 4, 0, 0, 0, 0],
+        [4, 1, 1, 1, 1, 1],
+        [3, 1, 1, 1, 0, 2],
+        [3, 0, 1, 0, 2, 2],
+        [2, 1, 0, 1, 0, 2],
+    ]
     assert [run["minutes"] for run in told["runs"]] == [40, 20, 20, 10, 10]
-    assert series["workload"] == {"cases_per_night": 3.2, "waiting_per_night": 2.0, "minutes_per_night": 20.0}
+    assert series["workload"] == {
+        "cases_per_night": 3.2,
+        "waiting_per_night": 2.0,
+        "minutes_per_night": 20.0,
+    }
     # By the last word: a known, b not, e confirmed, f not; c was never judged.
     assert (series["ppv"]["found"], series["ppv"]["judged"]) == (2, 4)
     assert [(each["found"], each["judged"]) for each in series["ppv_to_date"]] == [
-        (1, 2), (2, 3), (2, 3), (2, 4), (2, 4),
-    ]  # fmt: skip
+        (1, 2),
+        (2, 3),
+        (2, 3),
+        (2, 4),
+        (2, 4),
+    ]
     assert "of those judged" in sentences(HistoryDocument.from_dict(told).series[0])[2]
 
 
@@ -125,21 +172,38 @@ def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
     assert none.drawn == [] and again.drawn == second.drawn
 
 
-def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not_count(ledger):
+def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not_count(
+    ledger,
+):
     first = night(ledger, 1, "abcdefghij")
     second = night(ledger, 2, "klmn")
     third = night(ledger, 3, "opqrstuvw")
-    said = [{name: "ruled out" for name in entered.drawn} for entered in (first, second, third)]
+    said = [
+        {name: "ruled out" for name in entered.drawn}
+        for entered in (first, second, third)
+    ]
     said[0][first.drawn[0]], said[1][second.drawn[0]] = "confirmed", "unsure"
     del said[2][third.drawn[0]]
-    for key, words in zip(("2026-01-01", "2026-01-02", "2026-01-03"), said, strict=True):
-        record_verdicts(ledger, key, [Verdict(name, word) for name, word in words.items()])
+    for key, words in zip(
+        ("2026-01-01", "2026-01-02", "2026-01-03"), said, strict=True
+    ):
+        record_verdicts(
+            ledger, key, [Verdict(name, word) for name, word in words.items()]
+        )
     told = history(ledger)
     share = told["series"][0]["ppv_flagged"]
 
-    assert (share["nights"], share["flagged"], share["judged"], share["found"]) == (2, 14, 8, 1)
+    assert (share["nights"], share["flagged"], share["judged"], share["found"]) == (
+        2,
+        14,
+        8,
+        1,
+    )
     assert share["value"] == pytest.approx((10 * 1 / 5 + 4 * 0 / 3) / 14)
-    assert "14 flags of 2 nights" in sentences(HistoryDocument.from_dict(told).series[0])[3]
+    assert (
+        "14 flags of 2 nights"
+        in sentences(HistoryDocument.from_dict(told).series[0])[3]
+    )
 
 
 def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
@@ -157,7 +221,9 @@ def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
     assert (share["found"], share["judged"]) == (3, 3)
 
 
-def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged(ledger):
+def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged(
+    ledger,
+):
     night(ledger, 1, "abc", {"a": "ruled out", "b": "ruled out"})
     night(ledger, 2, "c", {"c": "confirmed"})
     early = history(ledger)["series"][0]["ppv_flagged"]
@@ -181,17 +247,25 @@ def test_a_patient_of_many_nights_tells_as_much_as_one():
     """Few cases that stand for many tell less than their share shows; who is unsure has not judged."""
     ill = np.arange(40) < 12
     once = weighted_share(ill, np.ones(40), np.arange(40))
-    stayed = weighted_share(np.repeat(ill, 9), np.ones(360), np.repeat(np.arange(40), 9))
+    stayed = weighted_share(
+        np.repeat(ill, 9), np.ones(360), np.repeat(np.arange(40), 9)
+    )
     few = weighted_share([True] + [False] * 4, [20.0] * 5, range(5))
     one = weighted_share([True] * 50, [1.0] * 50, ["a"] * 50)
     sizes = np.where(np.arange(40) % 4, 1, 30)
-    uneven = weighted_share(np.repeat(ill, sizes), np.ones(sizes.sum()), np.repeat(np.arange(40), sizes))
-    balanced = weighted_share(np.tile([True, False], 20), np.ones(40), np.repeat(np.arange(20), 2))
+    uneven = weighted_share(
+        np.repeat(ill, sizes), np.ones(sizes.sum()), np.repeat(np.arange(40), sizes)
+    )
+    balanced = weighted_share(
+        np.tile([True, False], 20), np.ones(40), np.repeat(np.arange(20), 2)
+    )
     words = tally(["confirmed", "known", "ruled out", "unsure", "unsure"])
 
     # Few large groups tell less than their number, groups that balance no more than it.
     assert uneven[2] - uneven[1] > 1.5 * (once[2] - once[1])
-    assert balanced == pytest.approx(weighted_share(np.arange(20) % 2, np.ones(20), np.arange(20)))
+    assert balanced == pytest.approx(
+        weighted_share(np.arange(20) % 2, np.ones(20), np.arange(20))
+    )
     assert stayed == pytest.approx(once)
     # Student's at 40: a little wider than Wilson's.
     assert once == pytest.approx((0.3, 0.177, 0.46), abs=2e-3)
@@ -205,10 +279,17 @@ PROMISED = {
     "sensitivity": {"value": 0.93, "low": 0.8, "high": 0.96},
     "ppv": {"value": 0.5, "low": 0.4, "high": 0.6},
 }
-WARD = {"series": "ward-1", "model": "m" * 64, "promised": PROMISED, "review_by": "2026-04-01"}
+WARD = {
+    "series": "ward-1",
+    "model": "m" * 64,
+    "promised": PROMISED,
+    "review_by": "2026-04-01",
+}
 
 
-def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_made_by(ledger):
+def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_made_by(
+    ledger,
+):
     simulate(ledger, 28, seed=1, **WARD)
     told = history(ledger, "ward-1")
     forward = HistoryDocument.from_dict(told).series[0].forward
@@ -231,7 +312,11 @@ def test_only_nights_of_the_champion_speak_for_it(ledger):
     simulate(ledger, 3, first=4, **WARD | {"model": "n" * 64, "promised": None})
     after = history(ledger, "ward-1")["series"][0]["forward"]
     assert (before["nights"], before["promised"]) == (4, PROMISED)
-    assert (after["model"], after["nights"], after["first"]) == ("n" * 12, 3, "2026-01-05")
+    assert (after["model"], after["nights"], after["first"]) == (
+        "n" * 12,
+        3,
+        "2026-01-05",
+    )
     assert after["promised"] is None
 
 
@@ -244,7 +329,9 @@ def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
     lines = [line for line in sentences(series) if "validation estimate 99" in line]
 
     assert series.forward.below == ["sensitivity", "ppv"]
-    assert len(lines) == 2 and all(line.endswith("below it by more than chance") for line in lines)
+    assert len(lines) == 2 and all(
+        line.endswith("below it by more than chance") for line in lines
+    )
     assert silent.forward.seen.sensitivity.value is silent.forward.promised is None
     assert not [line for line in sentences(silent) if "since" in line]
 
@@ -252,11 +339,16 @@ def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
 def test_status_announces_a_review_two_months_before_its_day(ledger):
     simulate(ledger, 1, **WARD)
     day = datetime.datetime(2026, 4, 1, 9, tzinfo=datetime.UTC)
-    near, far = (pulses(ledger, Due(day - datetime.timedelta(days=days)))[0] for days in (60, 61))
+    near, far = (
+        pulses(ledger, Due(day - datetime.timedelta(days=days)))[0] for days in (60, 61)
+    )
     assert near.review_by == far.review_by == "2026-04-01"
     assert "to be reviewed by 2026-04-01" in near.said
     assert "to be reviewed" not in far.said
-    assert 'screening_review_timestamp_seconds{series="ward-1"} 1775001600' in exposition([near])
+    assert (
+        'screening_review_timestamp_seconds{series="ward-1"} 1775001600'
+        in exposition([near])
+    )
 
 
 figures = st.tuples(*[st.floats(0.01, 1)] * 3).map(lambda ends: sorted(ends))
@@ -267,11 +359,15 @@ def test_the_interval_of_a_ratio_holds_it_and_keeps_its_unit(one, other, times):
     """A figure without spread or that may be nothing has a ratio that says so."""
     (low, a, high), (other_low, b, other_high) = one, other
     ratio = ratio_interval((a, low, high), (b, other_low, other_high))
-    scaled = ratio_interval((times * a, times * low, times * high), (b, other_low, other_high))
+    scaled = ratio_interval(
+        (times * a, times * low, times * high), (b, other_low, other_high)
+    )
 
     assert ratio[0] <= a / b * (1 + 1e-9) and a / b <= ratio[1] * (1 + 1e-9)
     assert scaled == pytest.approx([times * end for end in ratio])
-    assert ratio_interval((0.2, 0.2, 0.2), (0.4, 0.4, 0.4)) == pytest.approx((0.5, 0.5), rel=1e-6)
+    assert ratio_interval((0.2, 0.2, 0.2), (0.4, 0.4, 0.4)) == pytest.approx(
+        (0.5, 0.5), rel=1e-6
+    )
     assert ratio_interval((0.5, 0.4, 0.6), (0.1, 0.0, 0.2))[1] == float("inf")
     assert ratio_interval((0.0, 0.0, 0.3), (0.5, 0.4, 0.6))[0] == 0.0
 
@@ -280,7 +376,10 @@ def test_intervals_of_a_ratio_of_shares_cover_it_nineteen_times_of_twenty():
     rng, shares, sizes = np.random.default_rng(0), (0.05, 0.5), (200, 60)
     held = 0
     for counts in rng.binomial(sizes, shares, (600, 2)):
-        pair = [(count / n, *map(float, wilson(count, n))) for count, n in zip(counts, sizes, strict=True)]
+        pair = [
+            (count / n, *map(float, wilson(count, n)))
+            for count, n in zip(counts, sizes, strict=True)
+        ]
         low, high = ratio_interval(*pair)
         held += low <= shares[0] / shares[1] <= high
     assert held / 600 >= 0.93

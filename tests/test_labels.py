@@ -30,16 +30,26 @@ def learned(cohort):
 
 
 SLIPS = [
-    ({0: "yess"}, {}, r"column 'ill', row \d+: a value that stands in 1 row only.*--positive"),
+    (
+        {0: "yess"},
+        {},
+        r"column 'ill', row \d+: a value that stands in 1 row only.*--positive",
+    ),
     ({0: "yess"}, {"positive": "yes"}, r"row \d+: a value that stands in 1 row only"),
     (dict.fromkeys(range(5), "Yes"), {}, r"rows (\d+, ){4}\d+: .* differ by a slip"),
-    (dict.fromkeys(range(5), "yes."), {"positive": "yes"}, r"rows (\d+, ){4}\d+: .* differ by a slip"),
+    (
+        dict.fromkeys(range(5), "yes."),
+        {"positive": "yes"},
+        r"rows (\d+, ){4}\d+: .* differ by a slip",
+    ),
     ({}, {"label": "fever"}, "is it the label"),  # a column of many values
 ]
 
 
 @pytest.mark.parametrize(("slips", "roles", "told"), SLIPS)
-def test_label_that_is_a_slip_is_refused_by_its_rows_and_never_shown(tmp_path, slips, roles, told):
+def test_label_that_is_a_slip_is_refused_by_its_rows_and_never_shown(
+    tmp_path, slips, roles, told
+):
     with pytest.raises(CohortError, match=told) as refused:
         learned(labelled(tmp_path, slips, **roles))
     values = [f"{text!r}" for text in slips.values()] or ["37."]
@@ -47,7 +57,9 @@ def test_label_that_is_a_slip_is_refused_by_its_rows_and_never_shown(tmp_path, s
 
 
 @pytest.mark.parametrize("positive", [None, "yess"])
-def test_a_column_of_names_that_is_given_as_label_shows_none_of_them(tmp_path, positive):
+def test_a_column_of_names_that_is_given_as_label_shows_none_of_them(
+    tmp_path, positive
+):
     cohort = labelled(tmp_path, {0: "Mrs Smith", 1: "Mr Smyth"})
     with pytest.raises(UsageError) as refused:
         cohort.positives(positive)
@@ -57,20 +69,35 @@ def test_a_column_of_names_that_is_given_as_label_shows_none_of_them(tmp_path, p
 def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):
     """A rare label that the contract calls negative is taken as such, too."""
     named = learned(labelled(tmp_path, {0: "Yes", 1: "yess"}, positive="yes+Yes+yess"))
-    contract = Contract(label="ill", positive=["yes"], negative=["unclear"], id="patient")
+    contract = Contract(
+        label="ill", positive=["yes"], negative=["unclear"], id="patient"
+    )
     stated = learned(labelled(tmp_path, {0: "unclear"}, contract=contract))
     assert named.document["task"]["joined"] == {"yes+Yes+yess": ["yes", "Yes", "yess"]}
     assert stated.document["training"]["n_by_class"]["unclear"] == 1
 
 
-@pytest.mark.parametrize(("one", "other", "slip"), [
-    ("yes", "Yes", True), ("yes", "yess", True), ("sepsis", "sepssis", True),
-    ("no infection", "no_infection", True), ("no infection", "no infecton", True),
-    ("non-septic", "nonseptic", True),
-    ("1", "2", False), ("1.0", "10", False), ("G3", "G4", False), ("grade 1", "grade 2", False),
-    ("A+", "A-", False), ("<5", ">5", False), ("type a", "type b", False), ("septic", "aseptic", False),
-    ("male", "female", False), ("no", "not", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("one", "other", "slip"),
+    [
+        ("yes", "Yes", True),
+        ("yes", "yess", True),
+        ("sepsis", "sepssis", True),
+        ("no infection", "no_infection", True),
+        ("no infection", "no infecton", True),
+        ("non-septic", "nonseptic", True),
+        ("1", "2", False),
+        ("1.0", "10", False),
+        ("G3", "G4", False),
+        ("grade 1", "grade 2", False),
+        ("A+", "A-", False),
+        ("<5", ">5", False),
+        ("type a", "type b", False),
+        ("septic", "aseptic", False),
+        ("male", "female", False),
+        ("no", "not", False),
+    ],
+)
 def test_slips_are_told_from_labels_that_are_near_by_nature(one, other, slip):
     assert alike(one, other) == alike(other, one) == slip
 
@@ -85,7 +112,9 @@ def test_any_letter_left_out_of_a_word_is_a_slip_but_a_leading_a(word, data):
 # --- who is who
 
 
-@pytest.mark.parametrize(("name", "first"), [("id", 0), ("Row", 1), ("row_nr", 1), ("Unnamed: 0", 0)])
+@pytest.mark.parametrize(
+    ("name", "first"), [("id", 0), ("Row", 1), ("row_nr", 1), ("Unnamed: 0", 0)]
+)
 def test_row_numbers_that_pose_as_ids_are_told(tmp_path, name, first):
     table = patients().rename(columns={"patient": name})
     table[name] = np.arange(first, first + len(table))
@@ -96,22 +125,48 @@ def test_row_numbers_that_pose_as_ids_are_told(tmp_path, name, first):
 
 def test_a_table_without_ids_says_so_on_page_and_in_files_of_model_and_night(tmp_path):
     past = written(patients().drop(columns="patient"), tmp_path / "past.csv")
-    night = written(patients(40, seed=1).drop(columns=["patient", "ill"]), tmp_path / "tonight.csv")
-    answer = screen("train", past, "--label", "ill", *LOGISTIC, "--out", tmp_path / "model", "--json")
+    night = written(
+        patients(40, seed=1).drop(columns=["patient", "ill"]), tmp_path / "tonight.csv"
+    )
+    answer = screen(
+        "train",
+        past,
+        "--label",
+        "ill",
+        *LOGISTIC,
+        "--out",
+        tmp_path / "model",
+        "--json",
+    )
     screen("score", tmp_path / "model", night, "--out", tmp_path / "run")
     documents = [json.loads(answer.stdout)]
     for folder in ("model", "run"):
-        documents.append(json.loads((tmp_path / folder / f"{folder}.json").read_bytes()))
+        documents.append(
+            json.loads((tmp_path / folder / f"{folder}.json").read_bytes())
+        )
         page = (tmp_path / folder / "report.html").read_text("utf-8")
         assert "the ids on this page are row numbers" in page
     for document in documents:
-        assert "ids_are_row_numbers" in [reason["code"] for reason in document["attention"]]
+        assert "ids_are_row_numbers" in [
+            reason["code"] for reason in document["attention"]
+        ]
 
 
-def test_train_tells_what_it_dropped_inferred_and_guessed_on_stderr_in_json_and_on_the_page(tmp_path):
+def test_train_tells_what_it_dropped_inferred_and_guessed_on_stderr_in_json_and_on_the_page(
+    tmp_path,
+):
     past = written(patients().assign(note="same"), tmp_path / "past.csv")
-    answer = screen("train", past, *WHO, *LOGISTIC, "--out", tmp_path / "model", "--json")
-    notes, page = json.loads(answer.stdout)["notes"], (tmp_path / "model" / "report.html").read_text("utf-8")
-    for said in ("dropped, one value only: note", "inferred category: ward", "guessed role positive: yes"):
+    answer = screen(
+        "train", past, *WHO, *LOGISTIC, "--out", tmp_path / "model", "--json"
+    )
+    notes, page = (
+        json.loads(answer.stdout)["notes"],
+        (tmp_path / "model" / "report.html").read_text("utf-8"),
+    )
+    for said in (
+        "dropped, one value only: note",
+        "inferred category: ward",
+        "guessed role positive: yes",
+    ):
         assert any(said in note for note in notes)
         assert said in answer.stderr and said in page

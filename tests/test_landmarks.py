@@ -48,29 +48,45 @@ def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
     x, y = cloud()
     order = np.random.default_rng(7).permutation(len(x))
     one = landmarks.choose(x, y, 400, lambda first: x[:, 0] > 1.0, seed=0)
-    other = landmarks.choose(x[order], y[order], 400, lambda first: x[order, 0] > 1.0, seed=0)
+    other = landmarks.choose(
+        x[order], y[order], 400, lambda first: x[order, 0] > 1.0, seed=0
+    )
     np.testing.assert_array_equal(np.sort(order[other.rows]), one.rows)
 
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"factor": AdaptiveBumps()}, {"remedies": (UnequalCosts("balanced"),)}, {"remedies": (Smote(),)}],
+    [
+        {},
+        {"factor": AdaptiveBumps()},
+        {"remedies": (UnequalCosts("balanced"),)},
+        {"remedies": (Smote(),)},
+    ],
     ids=["plain", "factor", "costs", "smote"],
 )
 def test_two_class_landmarks_rank_unseen_rows_as_training_on_all_does(given):
     x, y = cloud()
     z, of_z = cloud(6000, seed=1)
     exact = TwoClassSVM(KERNEL, **given).fit(x, y).decision_function(z)
-    machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=600, **given).fit(x, y)
-    assert roc_auc_score(of_z, machine.decision_function(z)) > roc_auc_score(of_z, exact) - 0.005
+    machine = TwoClassSVM(
+        KERNEL, approximation="landmarks", n_landmarks=600, **given
+    ).fit(x, y)
+    assert (
+        roc_auc_score(of_z, machine.decision_function(z))
+        > roc_auc_score(of_z, exact) - 0.005
+    )
 
 
-@pytest.mark.parametrize("given", [{}, {"factor": Bumps(h="alpha")}], ids=["plain", "factor"])
+@pytest.mark.parametrize(
+    "given", [{}, {"factor": Bumps(h="alpha")}], ids=["plain", "factor"]
+)
 def test_one_class_landmarks_enclose_the_share_asked_for(given):
     x, _ = cloud(share=0.0)
     z, of_z = cloud(6000, seed=1)
     exact = OneClassSVM(KERNEL, nu=0.1, **given).fit(x)
-    machine = OneClassSVM(KERNEL, nu=0.1, approximation="landmarks", n_landmarks=1500, **given).fit(x)
+    machine = OneClassSVM(
+        KERNEL, nu=0.1, approximation="landmarks", n_landmarks=1500, **given
+    ).fit(x)
     theirs, ours = (-each.decision_function(z) for each in (exact, machine))
 
     assert (machine.decision_function(x) < 0).mean() == pytest.approx(0.1, abs=0.03)
@@ -78,10 +94,25 @@ def test_one_class_landmarks_enclose_the_share_asked_for(given):
     assert roc_auc_score(of_z, ours) > roc_auc_score(of_z, theirs) - 0.01
 
 
-def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(monkeypatch):
+def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(
+    monkeypatch,
+):
     monkeypatch.setattr(planning, "LARGEST_EXACT", 300)
-    settings = {"params": {"n_landmarks": 200}, "search": 1, "folds": 2, "forward": False, "beside": ()}
-    model = train(patients(700, share=0.2), "svm", label="ill", positive="yes", id="patient", **settings)
+    settings = {
+        "params": {"n_landmarks": 200},
+        "search": 1,
+        "folds": 2,
+        "forward": False,
+        "beside": (),
+    }
+    model = train(
+        patients(700, share=0.2),
+        "svm",
+        label="ill",
+        positive="yes",
+        id="patient",
+        **settings,
+    )
 
     training = model.document["training"]
     cost = training["approximation"]
@@ -109,7 +140,9 @@ def test_a_row_that_stands_for_two_is_two_rows(scheme, cost_ratio):
 
     def decided(rows, weights):
         posed = SCHEMES[scheme](y[rows], 3, weights, 2.0, cost_ratio, 1e-6)
-        (dual,) = posed.solve(KERNEL(x[rows], x[rows].copy()), [np.ones((len(rows), 1))])
+        (dual,) = posed.solve(
+            KERNEL(x[rows], x[rows].copy()), [np.ones((len(rows), 1))]
+        )
         return KERNEL(x, x[rows]) @ dual.weights + dual.intercept
 
     once = decided(np.arange(150), counts.astype(float))
@@ -121,7 +154,9 @@ def test_a_row_that_stands_for_two_is_two_rows(scheme, cost_ratio):
     [*({"scheme": scheme} for scheme in SCHEMES), {"factor": ClassDecay("weighted")}],
     ids=[*SCHEMES, "factor"],
 )
-def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeatable(given):
+def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeatable(
+    given,
+):
     x, y = three_clouds(3000)
     z, of_z = three_clouds(6000, seed=1)
     exact = MultiClassSVM(KERNEL, **given).fit(x, y).predict(z)
@@ -146,9 +181,9 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(700, 4))
     y = x[:, 0] ** 2 + x[:, 1] > 2.0
-    machine = TwoClassSVM(gamma=0.2, class_weight="balanced", approximation="nystroem", n_landmarks=60).fit(
-        x, y
-    )
+    machine = TwoClassSVM(
+        gamma=0.2, class_weight="balanced", approximation="nystroem", n_landmarks=60
+    ).fit(x, y)
 
     assert len(machine.support_) == 60
     costs = np.where(y, len(y) / (2 * y.sum()), len(y) / (2 * (~y).sum()))
@@ -158,4 +193,6 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
     across = rbf_kernel(x, machine.support_vectors_, gamma=0.2)
     pulled = spanning @ machine.dual_coef_[0]
     # Of w'Kw / 2 + sum of costs times squared errors: what shrinks is what the errors pull.
-    np.testing.assert_allclose(pulled, 2 * across.T @ (costs * lost), atol=1e-6 * np.abs(pulled).max())
+    np.testing.assert_allclose(
+        pulled, 2 * across.T @ (costs * lost), atol=1e-6 * np.abs(pulled).max()
+    )

@@ -10,10 +10,36 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 
 # From top to bottom, one room a layer.
 ROOMS = (
-    "__main__", "cli", "", "screen", "plots", "site", "imaging", "scoring", "model_selection", "ledger",
-    "store", "recipes", "estimators", "solvers", "factors", "parallel", "kernels", "metrics", "report",
-    "data", "monitoring", "contract", "io", "teaching", "schemas", "registry", "files", "errors", "spelling",
-)  # fmt: skip
+    "__main__",
+    "cli",
+    "",
+    "screen",
+    "plots",
+    "site",
+    "imaging",
+    "scoring",
+    "model_selection",
+    "ledger",
+    "store",
+    "recipes",
+    "estimators",
+    "solvers",
+    "factors",
+    "parallel",
+    "kernels",
+    "metrics",
+    "report",
+    "data",
+    "monitoring",
+    "contract",
+    "io",
+    "teaching",
+    "schemas",
+    "registry",
+    "files",
+    "errors",
+    "spelling",
+)
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -43,6 +69,10 @@ def test_a_file_imports_only_its_own_room_and_those_below(path):
     here = inside[0].replace("__init__", "") if len(inside) == 1 else inside[0]
     package = ".".join(("screening", *inside[:-1]))
     names = imports_of(ast.parse(path.read_text(encoding="utf-8")), package)
-    own = [name for name in names if name.split(".")[0] == "screening" and part_of(name) in HEIGHT]
+    own = [
+        name
+        for name in names
+        if name.split(".")[0] == "screening" and part_of(name) in HEIGHT
+    ]
     assert here in HEIGHT, "a part of the package without a room"
     assert [name for name in own if HEIGHT[part_of(name)] > HEIGHT[here]] == []

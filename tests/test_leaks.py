@@ -18,13 +18,17 @@ from screening.report import render_model
 PATIENTS, ROWS = 40, 5
 
 
-def visits(patients: int = PATIENTS, rows: int = ROWS, seed: int = 0) -> tuple[np.ndarray, pd.DataFrame]:
+def visits(
+    patients: int = PATIENTS, rows: int = ROWS, seed: int = 0
+) -> tuple[np.ndarray, pd.DataFrame]:
     """Each row's patient, and what was measured on several visits, one below the other."""
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(patients), rows)
     age, level = rng.integers(20, 90, patients), rng.normal(size=(patients, 6))
     values = level[who] + 0.4 * rng.normal(size=(len(who), 6))
-    table = pd.DataFrame(values, columns=["crp", "urea", "sodium", "lactate", "pulse", "bilirubin"])
+    table = pd.DataFrame(
+        values, columns=["crp", "urea", "sodium", "lactate", "pulse", "bilirubin"]
+    )
     table.insert(0, "age", age[who])
     table.insert(1, "sex", rng.choice(["m", "f"], patients)[who])
     ill = level[:, 0] + rng.normal(size=patients) > np.quantile(level[:, 0], 0.7)
@@ -33,25 +37,41 @@ def visits(patients: int = PATIENTS, rows: int = ROWS, seed: int = 0) -> tuple[n
 
 def named() -> pd.DataFrame:
     who, table = visits()
-    return table.assign(name=[f"rec_R1_S{patient:02d}_{row % 5 + 1}" for row, patient in enumerate(who)])
+    return table.assign(
+        name=[f"rec_R1_S{patient:02d}_{row % 5 + 1}" for row, patient in enumerate(who)]
+    )
 
 
 def in_first_rows() -> pd.DataFrame:
     who, table = visits()
-    return table.assign(patient=np.where(np.diff(who, prepend=-1) > 0, who + 100.0, np.nan))
+    return table.assign(
+        patient=np.where(np.diff(who, prepend=-1) > 0, who + 100.0, np.nan)
+    )
 
 
 def kinds(table: pd.DataFrame) -> dict[str, str | None]:
     frame = table.drop(columns="ill").apply(
-        lambda cells: cells.astype(float) if cells.dtype.kind in "if" else cells.astype(object)
+        lambda cells: (
+            cells.astype(float) if cells.dtype.kind in "if" else cells.astype(object)
+        )
     )
     return {sign.kind: sign.column for sign in signs(frame)}
 
 
 def trained(table: pd.DataFrame, folder, contract=None, independent=False, **roles):
     table.to_csv(folder / "past.csv", index=False)
-    cohort = read_cohort(folder / "past.csv", contract, label="ill", positive="yes", **roles)
-    return train(cohort, "logistic", search=1, repeats=1, beside=(), jobs=1, independent=independent)
+    cohort = read_cohort(
+        folder / "past.csv", contract, label="ill", positive="yes", **roles
+    )
+    return train(
+        cohort,
+        "logistic",
+        search=1,
+        repeats=1,
+        beside=(),
+        jobs=1,
+        independent=independent,
+    )
 
 
 def with_index(header: str) -> pd.DataFrame:
@@ -62,16 +82,30 @@ def with_index(header: str) -> pd.DataFrame:
 
 
 STOPPED = {
-    "a running end": (named(), {}, "40 stems with a running end.*--group 'name'.*--independent"),
+    "a running end": (
+        named(),
+        {},
+        "40 stems with a running end.*--group 'name'.*--independent",
+    ),
     "an id": (named(), {"id": "name"}, "40 stems with a running end.*--group 'name'"),
-    "a nameless index": (with_index(""), {}, "40 stems.*Write a name above that column"),
+    "a nameless index": (
+        with_index(""),
+        {},
+        "40 stems.*Write a name above that column",
+    ),
     "an index": (with_index("Unnamed: 0"), {}, "40 stems.*--group 'Unnamed: 0'"),
     "first rows": (in_first_rows(), {}, "Fill column 'patient' down"),
-    "a number that repeats": (visits()[1].assign(patient_id=visits()[0] + 500), {}, "--group 'patient_id'"),
+    "a number that repeats": (
+        visits()[1].assign(patient_id=visits()[0] + 500),
+        {},
+        "--group 'patient_id'",
+    ),
 }
 
 
-@pytest.mark.parametrize(("table", "roles", "words"), STOPPED.values(), ids=STOPPED.keys())
+@pytest.mark.parametrize(
+    ("table", "roles", "words"), STOPPED.values(), ids=STOPPED.keys()
+)
 def test_rows_that_surely_share_patients_stop_training(tmp_path, table, roles, words):
     """And an id does not silence it."""
     with pytest.raises(UsageError, match=words):
@@ -98,7 +132,10 @@ def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
     model = trained(visits(120, 3)[1], tmp_path)
     reasons = [reason for reason in model.facts.attention if reason.code == CODE]
     assert any("within 3 lines of the file" in reason.words for reason in reasons)
-    assert all("name the column of the patient by --group" in reason.remedy for reason in reasons)
+    assert all(
+        "name the column of the patient by --group" in reason.remedy
+        for reason in reasons
+    )
 
 
 def test_patients_with_eyes_shuffled_are_found_by_their_copies():
@@ -126,14 +163,20 @@ def test_independent_patients_are_left_in_peace(by):
     centre = np.sort(rng.integers(10, 40, 300))
     number = pd.Series(centre).groupby(centre).cumcount() + 1
     table["id"] = [f"{c}-{n:03d}" for c, n in zip(centre, number, strict=True)]
-    table["troponin"] = np.where(rng.random(300) < 0.3, rng.integers(1, 10_000, 300), np.nan)
-    assert kinds(table.sort_values(by or "id", kind="stable").reset_index(drop=True)) == {}
+    table["troponin"] = np.where(
+        rng.random(300) < 0.3, rng.integers(1, 10_000, 300), np.nan
+    )
+    assert (
+        kinds(table.sort_values(by or "id", kind="stable").reset_index(drop=True)) == {}
+    )
 
 
 def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
     """Rows that lie beside those most like them because values run one way are not of one patient."""
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.integers(0, 8, (1500, 3)), columns=["stage", "grade", "visits"])
+    table = pd.DataFrame(
+        rng.integers(0, 8, (1500, 3)), columns=["stage", "grade", "visits"]
+    )
     table = table.assign(smokes=rng.integers(0, 2, 1500), income=rng.normal(size=1500))
     score = table @ [1.0, np.sqrt(2), np.sqrt(3), 0.7, 0.001]
     assert not kinds(table.iloc[np.argsort(score)].assign(ill="no"))
@@ -146,9 +189,22 @@ def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
     if order == "by region":
         region, year = np.sort(region), np.zeros(2000, dtype=int)
     rate, benefit = (rng.integers(40, 150, (50, 8)) / 10 for _ in range(2))
-    table = pd.DataFrame({"region": region, "rate": rate[region, year], "benefit": benefit[region, year]})
-    table = table.assign(age=rng.integers(20, 65, 2000), tenure=rng.integers(1, 30, 2000))
-    for sign in ("sex", "smokes", "married", "insured", "employed", "drinks", "walks", "sleeps"):
+    table = pd.DataFrame(
+        {"region": region, "rate": rate[region, year], "benefit": benefit[region, year]}
+    )
+    table = table.assign(
+        age=rng.integers(20, 65, 2000), tenure=rng.integers(1, 30, 2000)
+    )
+    for sign in (
+        "sex",
+        "smokes",
+        "married",
+        "insured",
+        "employed",
+        "drinks",
+        "walks",
+        "sleeps",
+    ):
         table[sign] = rng.choice(["y", "n"], 2000)
 
     assert not kinds(table.assign(ill="no"))
@@ -174,7 +230,9 @@ def test_a_starter_contract_fills_down_what_stands_in_first_rows(tmp_path):
     assert (contract.group, contract.fill_down) == ("patient", ["patient"])
     assert "guessed role fill_down: patient" in notes
     cohort = read_cohort(tmp_path / "past.csv", contract, need_label=True, batch_rows=7)
-    assert len({*cohort.group}) == PATIENTS and cohort.group[0] == cohort.group[ROWS - 1]
+    assert (
+        len({*cohort.group}) == PATIENTS and cohort.group[0] == cohort.group[ROWS - 1]
+    )
 
 
 def test_files_of_a_table_may_have_other_columns_beside_those_of_the_contract(tmp_path):
@@ -193,39 +251,60 @@ SEEDS = np.random.default_rng(1)
 
 
 def codes(model):
-    return {(each["code"], each["column"]) for each in model.document["training"]["leaks"]}
+    return {
+        (each["code"], each["column"]) for each in model.document["training"]["leaks"]
+    }
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_column_that_ranks_alone_is_named_on_the_page_too(tmp_path, sign):
     table = patients()
-    table["discharge_code"] = sign * ((table["ill"] == "yes") + SEEDS.normal(0, 0.05, len(table)))
+    table["discharge_code"] = sign * (
+        (table["ill"] == "yes") + SEEDS.normal(0, 0.05, len(table))
+    )
     model = trained(table, tmp_path, id="patient")
     assert codes(model) == {
-        ("ranks_alone", "discharge_code"), ("named_after", "discharge_code"), ("too_good", "discharge_code"),
-    }  # fmt: skip
-    assert "Look at discharge_code: alone it ranks with AUROC" in render_model(model.sealed)
+        ("ranks_alone", "discharge_code"),
+        ("named_after", "discharge_code"),
+        ("too_good", "discharge_code"),
+    }
+    assert "Look at discharge_code: alone it ranks with AUROC" in render_model(
+        model.sealed
+    )
 
 
 def test_a_category_that_is_the_answer_is_named_and_one_of_many_levels_is_not(tmp_path):
     table = patients()
-    table["code"] = np.where(table["ill"] == "yes", SEEDS.choice(["A41.9", "R65.2"], len(table)), "Z00")
-    table["room"] = [f"room {i}" for i in SEEDS.integers(0, len(table) // 4, len(table))]
-    assert codes(trained(table, tmp_path, id="patient")) == {("ranks_alone", "code"), ("too_good", "code")}
+    table["code"] = np.where(
+        table["ill"] == "yes", SEEDS.choice(["A41.9", "R65.2"], len(table)), "Z00"
+    )
+    table["room"] = [
+        f"room {i}" for i in SEEDS.integers(0, len(table) // 4, len(table))
+    ]
+    assert codes(trained(table, tmp_path, id="patient")) == {
+        ("ranks_alone", "code"),
+        ("too_good", "code"),
+    }
 
 
 def test_a_category_that_is_nearly_a_name_is_named(tmp_path):
     table = patients()
-    table["ward"] = [f"note {chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(len(table))]
+    table["ward"] = [
+        f"note {chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(len(table))
+    ]
     contract = tmp_path / "cohort.toml"
     contract.write_text(CONTRACT + '[features.ward]\ntype = "category"\n')
-    assert ("nearly_unique", "ward") in codes(trained(table, tmp_path, contract, id="patient"))
+    assert ("nearly_unique", "ward") in codes(
+        trained(table, tmp_path, contract, id="patient")
+    )
 
 
 def test_missing_values_that_tell_are_named(tmp_path):
     table = patients()
     table["lactate"] = SEEDS.normal(1, 0.3, len(table))
-    table.loc[(table["ill"] == "no") & (np.arange(len(table)) % 2 == 0), "lactate"] = np.nan
+    table.loc[(table["ill"] == "no") & (np.arange(len(table)) % 2 == 0), "lactate"] = (
+        np.nan
+    )
     assert ("missing_tells", "lactate") in codes(trained(table, tmp_path, id="patient"))
 
 
@@ -240,35 +319,60 @@ def test_a_column_known_only_after_the_outcome_is_left_out_and_that_is_said(tmp_
     assert said in model.document["training"]["notes"]
 
 
-def test_a_column_that_carries_the_whole_ranking_is_named_with_what_is_left_without_it(tmp_path):
+def test_a_column_that_carries_the_whole_ranking_is_named_with_what_is_left_without_it(
+    tmp_path,
+):
     table = patients()
     table["marker"] = (table["ill"] == "yes") + SEEDS.normal(0, 0.36, len(table))
 
     model = trained(table, tmp_path, id="patient")
 
-    (leak,) = [each for each in model.document["training"]["leaks"] if each["code"] == "too_good"]
+    (leak,) = [
+        each
+        for each in model.document["training"]["leaks"]
+        if each["code"] == "too_good"
+    ]
     assert leak["column"] == "marker"
     whole = model.document["validation"]["summary"]["yes"]["auroc"]["value"]
     assert leak["figure"] < whole - 0.03
-    assert f"without it logistic regression on the same folds has {leak['figure']:.3f}" in leak["said"]
-    assert any("the whole model has" in reason["words"] for reason in model.document["attention"])
+    assert (
+        f"without it logistic regression on the same folds has {leak['figure']:.3f}"
+        in leak["said"]
+    )
+    assert any(
+        "the whole model has" in reason["words"]
+        for reason in model.document["attention"]
+    )
 
 
-def test_a_model_that_is_nearly_perfect_names_the_columns_that_would_explain_it(tmp_path):
+def test_a_model_that_is_nearly_perfect_names_the_columns_that_would_explain_it(
+    tmp_path,
+):
     table = patients()
     for name in ("a", "b", "c"):
         table[name] = (table["ill"] == "yes") + SEEDS.normal(0, 0.35, len(table))
     model = trained(table, tmp_path, id="patient")
-    (leak,) = [each for each in model.document["training"]["leaks"] if each["code"] == "too_good"]
-    assert leak["said"].startswith(("a, ", "b, ", "c, ")) and "without them" in leak["said"]
+    (leak,) = [
+        each
+        for each in model.document["training"]["leaks"]
+        if each["code"] == "too_good"
+    ]
+    assert (
+        leak["said"].startswith(("a, ", "b, ", "c, "))
+        and "without them" in leak["said"]
+    )
 
 
 AFTERWARDS = ["followUpDays", "LOS", "Entlassungsdatum_num", "durée de séjour", "décès"]
 BEFORE = ["prior_discharges", "family_death_history", "days_in_hospital", "time"]
 
 
-def test_names_that_speak_of_a_time_after_the_outcome_are_said_and_of_before_are_not(tmp_path):
+def test_names_that_speak_of_a_time_after_the_outcome_are_said_and_of_before_are_not(
+    tmp_path,
+):
     """And nothing else of a clean table."""
     table = patients()
     table[AFTERWARDS + BEFORE] = SEEDS.normal(size=(len(table), 9))
-    assert codes(trained(table, tmp_path, id="patient")) == {("named_after", name) for name in AFTERWARDS}
+    assert codes(trained(table, tmp_path, id="patient")) == {
+        ("named_after", name) for name in AFTERWARDS
+    }

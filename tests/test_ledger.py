@@ -20,10 +20,21 @@ from screening.schemas.run import STATES, VERDICTS
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FACTS = {
-    "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": 0.5}, "title": None,
-    "minutes_per_review": 10.0, "capacity": None, "read": 10, "scored": 10, "refused": 0, "flagged": 2,
-    "unflagged": {"cases": 8}, "drift": None, "question": QUESTION,
-}  # fmt: skip
+    "run_id": "r",
+    "model": "m" * 64,
+    "recipe": "svm",
+    "thresholds": {"yes": 0.5},
+    "title": None,
+    "minutes_per_review": 10.0,
+    "capacity": None,
+    "read": 10,
+    "scored": 10,
+    "refused": 0,
+    "flagged": 2,
+    "unflagged": {"cases": 8},
+    "drift": None,
+    "question": QUESTION,
+}
 
 
 @dataclass(frozen=True)
@@ -35,12 +46,16 @@ class FlaggedNight:
     sampled: tuple[str, ...]
 
 
-def night(day: int, flagged: Iterable[str], sampled: Iterable[str] = (), /, **figures) -> FlaggedNight:
+def night(
+    day: int, flagged: Iterable[str], sampled: Iterable[str] = (), /, **figures
+) -> FlaggedNight:
     """A night, days counted from January on, on which single letters are flagged."""
     date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
     facts = FACTS | {"key": f"key of {date}", "night": date} | figures
     series = series_by(facts.get("series"), Question.from_dict(facts["question"]))
-    return FlaggedNight(Night.from_dict(facts | {"series": series}), tuple(flagged), tuple(sampled))
+    return FlaggedNight(
+        Night.from_dict(facts | {"series": series}), tuple(flagged), tuple(sampled)
+    )
 
 
 def enter(ledger, one: FlaggedNight, attention=(), **how) -> SimpleNamespace:
@@ -59,43 +74,90 @@ def night_after_night(ledger, nights) -> SimpleNamespace:
     for day, flagged, verdicts, figures in nights:
         one = night(day, flagged, **figures)
         entered = enter(ledger, one, force=True)
-        record_verdicts(ledger, one.night.key, [Verdict(name, word) for name, word in verdicts.items()])
+        record_verdicts(
+            ledger,
+            one.night.key,
+            [Verdict(name, word) for name, word in verdicts.items()],
+        )
     return entered
 
 
 def days(*nights) -> list:
     """Nights as `night_after_night` takes them: day, flagged, and what more there is to be said."""
-    return [(day, flagged, *more, *({}, {})[len(more) :]) for day, flagged, *more in nights]
+    return [
+        (day, flagged, *more, *({}, {})[len(more) :]) for day, flagged, *more in nights
+    ]
 
 
-OTHER, NAMELESS = {"question": QUESTION | {"label": "fall"}}, {"question": QUESTION | {"id": None}}
+OTHER, NAMELESS = (
+    {"question": QUESTION | {"label": "fall"}},
+    {"question": QUESTION | {"id": None}},
+)
 HAS, HAS_NOT = {"a": "confirmed"}, {"a": "ruled out"}
 CASE_STATES = {
     "a verdict holds from the next night on": (
         days((1, "abc", {"a": "ruled out", "b": "unsure"}), (2, "abc"), (3, "abc")),
         {"a": "ruled out", "b": "pending", "c": "pending"},
     ),
-    "back after a night without a flag": (days((1, "a", HAS_NOT), (2, ""), (3, "a")), {"a": "new"}),
-    "a word on an earlier row": (days((1, "a", HAS_NOT), (2, ""), (3, "a"), (4, "a")), {"a": "pending"}),
-    "nights without a run do not break a row": (days((1, "a"), (9, "a")), {"a": "pending"}),
-    "an old night entered late": (days((1, "a"), (3, "b"), (2, "ab")), {"a": "pending", "b": "new"}),
-    "the later night's word": (days((2, "a", HAS_NOT), (1, "a", HAS), (3, "a")), {"a": "ruled out"}),
-    "what was said of itself": (days((1, "a"), (2, "a", HAS), (2, "a")), {"a": "pending"}),
-    "another question has its own cases": (days((1, "a"), (2, "a", {}, OTHER)), {"a": "new"}),
-    "no column of ids": (days((1, "a", {}, NAMELESS), (2, "a", {}, NAMELESS)), {"a": "new"}),
+    "back after a night without a flag": (
+        days((1, "a", HAS_NOT), (2, ""), (3, "a")),
+        {"a": "new"},
+    ),
+    "a word on an earlier row": (
+        days((1, "a", HAS_NOT), (2, ""), (3, "a"), (4, "a")),
+        {"a": "pending"},
+    ),
+    "nights without a run do not break a row": (
+        days((1, "a"), (9, "a")),
+        {"a": "pending"},
+    ),
+    "an old night entered late": (
+        days((1, "a"), (3, "b"), (2, "ab")),
+        {"a": "pending", "b": "new"},
+    ),
+    "the later night's word": (
+        days((2, "a", HAS_NOT), (1, "a", HAS), (3, "a")),
+        {"a": "ruled out"},
+    ),
+    "what was said of itself": (
+        days((1, "a"), (2, "a", HAS), (2, "a")),
+        {"a": "pending"},
+    ),
+    "another question has its own cases": (
+        days((1, "a"), (2, "a", {}, OTHER)),
+        {"a": "new"},
+    ),
+    "no column of ids": (
+        days((1, "a", {}, NAMELESS), (2, "a", {}, NAMELESS)),
+        {"a": "new"},
+    ),
     "who was confirmed last week comes back as known": (
-        days((1, "abc", {"a": "confirmed", "b": "ruled out", "c": "known"}), (2, ""), (8, "abc")),
+        days(
+            (1, "abc", {"a": "confirmed", "b": "ruled out", "c": "known"}),
+            (2, ""),
+            (8, "abc"),
+        ),
         {"a": "known", "b": "new", "c": "known"},
     ),
     "thirty days later too": (days((1, "a", HAS), (2, ""), (31, "a")), {"a": "known"}),
     "not after thirty-one": (days((1, "a", HAS), (2, ""), (32, "a")), {"a": "new"}),
-    "never by contract": (days((1, "a", HAS), (2, ""), (3, "a", {}, {"known_days": 0})), {"a": "new"}),
-    "longer by contract": (days((1, "a", HAS), (2, ""), (40, "a", {}, {"known_days": 60})), {"a": "known"}),
+    "never by contract": (
+        days((1, "a", HAS), (2, ""), (3, "a", {}, {"known_days": 0})),
+        {"a": "new"},
+    ),
+    "longer by contract": (
+        days((1, "a", HAS), (2, ""), (40, "a", {}, {"known_days": 60})),
+        {"a": "known"},
+    ),
     "who stays flagged stays known, and a later word changes it": (
-        days((1, "ab", HAS | {"b": "confirmed"}), (20, "ab", {"b": "ruled out"}), (58, "ab")),
+        days(
+            (1, "ab", HAS | {"b": "confirmed"}),
+            (20, "ab", {"b": "ruled out"}),
+            (58, "ab"),
+        ),
         {"a": "known", "b": "ruled out"},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("nights", "expected"), CASE_STATES.values(), ids=CASE_STATES)
@@ -109,7 +171,18 @@ def test_an_old_verdict_is_told_of_who_is_new_again(ledger):
     assert back.cases["a"][-2:] == ("2026-01-01", "ruled out")
 
 
-ODD_IDS = ("Müller, Ö.", "' OR 1=1 --", "‮abc", "😀", " a", "A", "a", 10_000 * "x", "two\nlines", "caf\\xe9")
+ODD_IDS = (
+    "Müller, Ö.",
+    "' OR 1=1 --",
+    "‮abc",
+    "😀",
+    " a",
+    "A",
+    "a",
+    10_000 * "x",
+    "two\nlines",
+    "caf\\xe9",
+)
 
 
 def test_ids_of_any_script_come_back_as_they_went_in(ledger):
@@ -136,7 +209,9 @@ def test_force_makes_a_revision_by_what_is_known_now_and_keeps_the_old(ledger):
     forced = enter(ledger, night(2, "ac"), force=True)
     runs = history(ledger, verify=True)["runs"][1:]
     assert (forced.night.revision, states(forced)) == (2, {"a": "known", "c": "new"})
-    told = [(run["revision"], run["pending"], run["known"], run["in_force"]) for run in runs]
+    told = [
+        (run["revision"], run["pending"], run["known"], run["in_force"]) for run in runs
+    ]
     assert told == [(1, 1, 0, False), (2, 0, 1, True)]
 
 
@@ -151,7 +226,10 @@ def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
 
 
 def test_a_night_whose_page_never_appeared_is_not_remembered(ledger):
-    with pytest.raises(OSError, match="disk"), entering(ledger, night(1, "a").night, "a"):
+    with (
+        pytest.raises(OSError, match="disk"),
+        entering(ledger, night(1, "a").night, "a"),
+    ):
         raise OSError("the disk is full")
     before = enter(ledger, night(2, "a"))
     enter(ledger, night(1, "a"))
@@ -160,30 +238,56 @@ def test_a_night_whose_page_never_appeared_is_not_remembered(ledger):
 
 
 flags = st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=6)
-word = st.tuples(st.integers(0, 7), st.sampled_from("abcdef"), st.sampled_from(VERDICTS))
+word = st.tuples(
+    st.integers(0, 7), st.sampled_from("abcdef"), st.sampled_from(VERDICTS)
+)
 words = st.lists(word, max_size=8)
 
 
 @given(flags, words)
 @settings(max_examples=15)
-def test_counts_add_up_on_every_night_whatever_was_flagged_and_judged(tmp_path_factory, flagged, judged):
-    with open_ledger(tmp_path_factory.mktemp("counts") / "screening.db", make=True) as ledger:
-        nights = [night(day, "".join(sorted(names))) for day, names in enumerate(flagged, start=1)]
+def test_counts_add_up_on_every_night_whatever_was_flagged_and_judged(
+    tmp_path_factory, flagged, judged
+):
+    with open_ledger(
+        tmp_path_factory.mktemp("counts") / "screening.db", make=True
+    ) as ledger:
+        nights = [
+            night(day, "".join(sorted(names)))
+            for day, names in enumerate(flagged, start=1)
+        ]
         entered = []
         for day, (one, names) in enumerate(zip(nights, flagged, strict=True)):
             entered.append(enter(ledger, one))
-            verdicts = [Verdict(name, word) for at, name, word in judged if at == day and name in names]
+            verdicts = [
+                Verdict(name, word)
+                for at, name, word in judged
+                if at == day and name in names
+            ]
             record_verdicts(ledger, one.night.key, verdicts)
 
-        for before, now, names in zip([set(), *flagged], entered, flagged, strict=False):
+        for before, now, names in zip(
+            [set(), *flagged], entered, flagged, strict=False
+        ):
             counts = {name: getattr(now.night, name) for name in CASE_COUNTS}
-            assert counts["cases"] == sum(counts[state.replace(" ", "_")] for state in STATES) == len(names)
+            assert (
+                counts["cases"]
+                == sum(counts[state.replace(" ", "_")] for state in STATES)
+                == len(names)
+            )
             assert counts["no_longer_flagged"] == len(before - names)
-            assert sum(case.nights > 1 for case in now.cases.values()) == len(before & names)
+            assert sum(case.nights > 1 for case in now.cases.values()) == len(
+                before & names
+            )
         runs = history(ledger, verify=True)["runs"]
         assert [run["new"] for run in runs] == [one.night.new for one in entered]
-        assert [enter(ledger, one).cases for one in nights] == [one.cases for one in entered]
-        assert history(ledger)["audit"]["entries"] == history(ledger, verify=True)["audit"]["entries"]
+        assert [enter(ledger, one).cases for one in nights] == [
+            one.cases for one in entered
+        ]
+        assert (
+            history(ledger)["audit"]["entries"]
+            == history(ledger, verify=True)["audit"]["entries"]
+        )
 
 
 def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledger):

@@ -11,14 +11,27 @@ import sqlalchemy as sa
 from test_ledger import enter, night
 
 from screening.errors import ModelError, UsageError
-from screening.ledger.database import PARTS, PROJECTED, REVIEWS, SETTINGS, TRAIL, Unchained, open_ledger
+from screening.ledger.database import (
+    PARTS,
+    PROJECTED,
+    REVIEWS,
+    SETTINGS,
+    TRAIL,
+    Unchained,
+    open_ledger,
+)
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
 from screening.ledger.trail import entries, write
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild, verify
 
-CHANGE = {"model_before": "a", "model_after": "b", "reason": "ten a night", "classes": []}
+CHANGE = {
+    "model_before": "a",
+    "model_after": "b",
+    "reason": "ten a night",
+    "classes": [],
+}
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -40,7 +53,11 @@ def five_entries(place: str):
     with open_ledger(place, make=True) as ledger:
         enter(ledger, night(1, "ab", "z"))
         enter(ledger, night(2, "bc"))
-        record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "ruled out"), Verdict("z", "confirmed")])
+        record_verdicts(
+            ledger,
+            "key of 2026-01-01",
+            [Verdict("a", "ruled out"), Verdict("z", "confirmed")],
+        )
         record_revision(ledger, "threshold", CHANGE)
         yield ledger
 
@@ -53,14 +70,26 @@ def test_an_untouched_trail_is_followed_to_its_head(untouched):
 
 
 FORGERIES = [
-    ("UPDATE parts SET facts = REPLACE(facts, 'new', 'known') WHERE what = 'cases'", "entry 1 .run"),
-    ("UPDATE parts SET names = '[]', salts = '' WHERE entry = 3 AND part = 1", "entry 3"),
-    ("UPDATE parts SET names = REPLACE(names, 'a', 'b') WHERE entry = 3 AND part = 1", "entry 3"),
+    (
+        "UPDATE parts SET facts = REPLACE(facts, 'new', 'known') WHERE what = 'cases'",
+        "entry 1 .run",
+    ),
+    (
+        "UPDATE parts SET names = '[]', salts = '' WHERE entry = 3 AND part = 1",
+        "entry 3",
+    ),
+    (
+        "UPDATE parts SET names = REPLACE(names, 'a', 'b') WHERE entry = 3 AND part = 1",
+        "entry 3",
+    ),
     ("UPDATE parts SET what = 'other' WHERE entry = 3 AND part = 1", "entry 3"),
     ("UPDATE parts SET salts = '' WHERE entry = 5", "names of entry 5"),
     ("DELETE FROM parts WHERE entry = 2 AND part = 2", "entry 2"),
     ("DELETE FROM parts WHERE entry = 2", "entry 2"),
-    ("INSERT INTO parts VALUES (99, 0, 'facts', '{}', '[]', '', '{}')", "does not know"),
+    (
+        "INSERT INTO parts VALUES (99, 0, 'facts', '{}', '[]', '', '{}')",
+        "does not know",
+    ),
     ("INSERT INTO parts VALUES (2, 9, 'cases', '[]', '[]', '', '{}')", "entry 2"),
     ("UPDATE trail SET recorded = '2020-01-01' WHERE number = 2", "entry 2"),
     ("UPDATE trail SET kind = 'retrain' WHERE number = 5", "entry 5"),
@@ -74,46 +103,93 @@ FORGERIES = [
     ("INSERT INTO cases VALUES (99, 'q', 'new', 1, FALSE, NULL, NULL)", "entry 99"),
     ("UPDATE cases SET drawn = NOT drawn WHERE case_id = 'a'", "entry 1"),
     ("UPDATE cases SET verdict = 'known' WHERE case_id = 'a'", "entry 1"),
-    ("INSERT INTO runs SELECT 99, 'other', 1, series, night, model, shadow, source FROM runs "
-     "WHERE entry = 2", "entry 99"),
+    (
+        "INSERT INTO runs SELECT 99, 'other', 1, series, night, model, shadow, source FROM runs "
+        "WHERE entry = 2",
+        "entry 99",
+    ),
     ("UPDATE champions SET model = 'x'", "table champions .* entry 1"),
     ("DELETE FROM champions", "table champions .* entry 1"),
     ("UPDATE verdicts SET verdict = 'confirmed' WHERE case_id = 'a'", "entry 3"),
     ("UPDATE verdicts SET given = '2030-01-01' WHERE case_id = 'a'", "entry 3"),
     ("DELETE FROM verdicts WHERE case_id = 'z'", "entry 4"),
     ("UPDATE verdicts SET case_id = 'b' WHERE case_id = 'a'", "entry 3"),
-    ("INSERT INTO reservations VALUES (99, 'ward-7', '2026-01-01')", "table reservations .* entry 99"),
+    (
+        "INSERT INTO reservations VALUES (99, 'ward-7', '2026-01-01')",
+        "table reservations .* entry 99",
+    ),
     ("CREATE VIEW behind AS SELECT * FROM cases", "did not make: view behind"),
     ("CREATE TABLE other (name TEXT)", "did not make: table other"),
-    ("UPDATE parts SET names = REPLACE(REPLACE(REPLACE(names, 'a', 'q'), 'b', 'a'), 'q', 'b') "
-     "WHERE entry = 1 AND what = 'cases'", "entry 1"),
-    ("UPDATE parts SET facts = REPLACE(facts, '0.5', '0.9') WHERE entry = 2 AND part = 0", "entry 2"),
-    ("UPDATE parts SET facts = (SELECT p.facts FROM parts p WHERE p.entry = 1 AND p.part = 0) "
-     "WHERE entry = 2 AND part = 0", "entry 2"),
-    ("UPDATE parts SET facts = 'half of' WHERE entry = 2 AND part = 0", "entry 2 cannot be read"),
-    ("UPDATE parts SET facts = 'NaN' WHERE entry = 2 AND part = 2", "entry 2 cannot be read"),
-    (f"UPDATE parts SET facts = '{'[' * 10_000}' WHERE entry = 2 AND part = 2", "entry 2 cannot be read"),
-    ("UPDATE parts SET gone = '{\"0\": \"no digits\"}' WHERE entry = 3 AND part = 1", "names of entry 3"),
-    ("UPDATE parts SET gone = '{\"7\": \"00\"}' WHERE entry = 3 AND part = 1", "entry 3"),
-    ("UPDATE parts SET names = '[\"erased-0123456789abcdef\"]' WHERE entry = 3 AND part = 1", "entry 3"),
+    (
+        "UPDATE parts SET names = REPLACE(REPLACE(REPLACE(names, 'a', 'q'), 'b', 'a'), 'q', 'b') "
+        "WHERE entry = 1 AND what = 'cases'",
+        "entry 1",
+    ),
+    (
+        "UPDATE parts SET facts = REPLACE(facts, '0.5', '0.9') WHERE entry = 2 AND part = 0",
+        "entry 2",
+    ),
+    (
+        "UPDATE parts SET facts = (SELECT p.facts FROM parts p WHERE p.entry = 1 AND p.part = 0) "
+        "WHERE entry = 2 AND part = 0",
+        "entry 2",
+    ),
+    (
+        "UPDATE parts SET facts = 'half of' WHERE entry = 2 AND part = 0",
+        "entry 2 cannot be read",
+    ),
+    (
+        "UPDATE parts SET facts = 'NaN' WHERE entry = 2 AND part = 2",
+        "entry 2 cannot be read",
+    ),
+    (
+        f"UPDATE parts SET facts = '{'[' * 10_000}' WHERE entry = 2 AND part = 2",
+        "entry 2 cannot be read",
+    ),
+    (
+        'UPDATE parts SET gone = \'{"0": "no digits"}\' WHERE entry = 3 AND part = 1',
+        "names of entry 3",
+    ),
+    ('UPDATE parts SET gone = \'{"7": "00"}\' WHERE entry = 3 AND part = 1', "entry 3"),
+    (
+        "UPDATE parts SET names = '[\"erased-0123456789abcdef\"]' WHERE entry = 3 AND part = 1",
+        "entry 3",
+    ),
     ("UPDATE parts SET what = 'other' WHERE entry = 2 AND what = 'columns'", "entry 2"),
     ("UPDATE parts SET part = 9 WHERE entry = 3 AND part = 1", "entry 3"),
     ("UPDATE trail SET number = number + 100", "entry 1 is missing"),
     ("UPDATE trail SET previous = digest WHERE number = 3", "entry 3"),
     ("UPDATE trail SET digest = 'f' WHERE number = 5", "entry 5"),
-    ("INSERT INTO trail VALUES (6, '2026-01-09', 'retire', 'f', 'e')", "does not know|entry 6"),
+    (
+        "INSERT INTO trail VALUES (6, '2026-01-09', 'retire', 'f', 'e')",
+        "does not know|entry 6",
+    ),
     ("UPDATE runs SET series = 'ward-9'", "table runs .* entry 1"),
     ("UPDATE runs SET source = 'f' WHERE entry = 2", "table runs .* entry 2"),
     ("UPDATE cases SET state = NULL WHERE case_id = 'c'", "table cases .* entry 2"),
-    ("INSERT INTO champions SELECT series, 5, 'x' FROM champions", "table champions .* entry 5"),
-    ("INSERT INTO verdicts SELECT 99, key, case_id, series, night, flagged, verdict, given, 2, 'ward 3', "
-     "'xy', login, token, note FROM verdicts WHERE entry = 3", "table verdicts .* entry 99"),
-    ("UPDATE verdicts SET night = '2026-01-02' WHERE case_id = 'a'", "table verdicts .* entry 3"),
-    ("INSERT INTO artefacts VALUES (99, 'page', '/p.html', 'f', NULL, NULL, NULL, NULL, NULL)",
-     "table artefacts .* entry 99"),
+    (
+        "INSERT INTO champions SELECT series, 5, 'x' FROM champions",
+        "table champions .* entry 5",
+    ),
+    (
+        "INSERT INTO verdicts SELECT 99, key, case_id, series, night, flagged, verdict, given, 2, 'ward 3', "
+        "'xy', login, token, note FROM verdicts WHERE entry = 3",
+        "table verdicts .* entry 99",
+    ),
+    (
+        "UPDATE verdicts SET night = '2026-01-02' WHERE case_id = 'a'",
+        "table verdicts .* entry 3",
+    ),
+    (
+        "INSERT INTO artefacts VALUES (99, 'page', '/p.html', 'f', NULL, NULL, NULL, NULL, NULL)",
+        "table artefacts .* entry 99",
+    ),
     ("ALTER TABLE cases ADD COLUMN note TEXT", "did not make: column cases.note"),
-    ("INSERT INTO screening_ledger VALUES ('champion', 'x')", "did not make: setting champion"),
-]  # fmt: skip
+    (
+        "INSERT INTO screening_ledger VALUES ('champion', 'x')",
+        "did not make: setting champion",
+    ),
+]
 
 
 @pytest.mark.parametrize(("statement", "told"), FORGERIES)
@@ -125,14 +201,21 @@ def test_whatever_is_meddled_with_is_found_and_named(untouched, statement, told)
 
 def test_no_message_of_a_broken_trail_names_a_patient(untouched):
     with pytest.raises(Unchained) as told, untouched.writing() as connection:
-        connection.execute(REVIEWS.update().where(REVIEWS.c.case_id == "a").values(case_id="SECRET77"))
+        connection.execute(
+            REVIEWS.update().where(REVIEWS.c.case_id == "a").values(case_id="SECRET77")
+        )
         verify(connection, None)
     assert "SECRET77" not in str(told.value)
 
 
 def test_a_trigger_is_named(tmp_path):
-    trigger = "CREATE TRIGGER late AFTER INSERT ON cases BEGIN DELETE FROM verdicts; END"
-    with open_ledger(tmp_path / "screening.db", make=True) as ledger, ledger.writing() as connection:
+    trigger = (
+        "CREATE TRIGGER late AFTER INSERT ON cases BEGIN DELETE FROM verdicts; END"
+    )
+    with (
+        open_ledger(tmp_path / "screening.db", make=True) as ledger,
+        ledger.writing() as connection,
+    ):
         connection.execute(sa.text(trigger))
         with pytest.raises(Unchained, match="trigger late"):
             verify(connection, None)
@@ -140,33 +223,53 @@ def test_a_trigger_is_named(tmp_path):
 
 def test_tables_are_made_anew_from_the_trail_whatever_stood_there(ledger):
     before = history(ledger)
-    in_tables = [statement for statement, _ in FORGERIES if {*statement.split()[1:3]} & {*PROJECTED.tables}]
+    in_tables = [
+        statement
+        for statement, _ in FORGERIES
+        if {*statement.split()[1:3]} & {*PROJECTED.tables}
+    ]
     with ledger.writing() as connection:
         for statement in [*in_tables, "DROP TABLE verdicts"]:
             connection.execute(sa.text(statement))
     assert rebuild(ledger).digest == before["audit"]["head"]
-    assert history(ledger, verify=True) == before | {"audit": before["audit"] | {"verified": True}}
+    assert history(ledger, verify=True) == before | {
+        "audit": before["audit"] | {"verified": True}
+    }
 
 
 @pytest.mark.parametrize(
-    ("number", "joined", "broken"), [(1, (), 2), (2, (), 3), (4, (), 5), (2, (3,), 3), (2, (3, 4), 3)]
+    ("number", "joined", "broken"),
+    [(1, (), 2), (2, (), 3), (4, (), 5), (2, (3,), 3), (2, (3, 4), 3)],
 )
-def test_entry_written_anew_breaks_the_chain_after_it(untouched, number, joined, broken):
+def test_entry_written_anew_breaks_the_chain_after_it(
+    untouched, number, joined, broken
+):
     """With a digest that fits, even where the entries after it name it as the one before theirs."""
-    with pytest.raises(Unchained, match=f"at entry {broken}"), untouched.writing() as connection:
+    with (
+        pytest.raises(Unchained, match=f"at entry {broken}"),
+        untouched.writing() as connection,
+    ):
         entry = next(entries(connection, TRAIL.c.number == number))
-        parts, late = [part.digest() for part in entry.parts], "2020-01-01T00:00:00+00:00"
+        parts, late = (
+            [part.digest() for part in entry.parts],
+            "2020-01-01T00:00:00+00:00",
+        )
         digest = replace(entry, recorded=late).digest_by(parts)
         changed = TRAIL.update().where(TRAIL.c.number == number)
         connection.execute(changed.values(recorded=late, digest=digest))
-        connection.execute(TRAIL.update().where(TRAIL.c.number.in_(joined)).values(previous=digest))
+        connection.execute(
+            TRAIL.update().where(TRAIL.c.number.in_(joined)).values(previous=digest)
+        )
         verify(connection, None)
 
 
 def rewritten(ledger, change) -> None:
     """Write the trail anew, with digests that fit, and the tables by it: as who has this program can."""
     with ledger.writing() as connection:
-        kept = [[entry.recorded, entry.kind, [*entry.parts]] for entry in entries(connection)]
+        kept = [
+            [entry.recorded, entry.kind, [*entry.parts]]
+            for entry in entries(connection)
+        ]
         change(kept)
         for table in (PARTS, TRAIL):
             connection.execute(table.delete())
@@ -181,16 +284,21 @@ def turned(kept: list) -> None:
 
 
 REWRITTEN = {
-    "a verdict turned": turned, "a night taken out": lambda kept: kept.pop(1),
+    "a verdict turned": turned,
+    "a night taken out": lambda kept: kept.pop(1),
     "a verdict given once more": lambda kept: kept.insert(4, kept[2]),
     "two verdicts exchanged": lambda kept: kept.insert(2, kept.pop(3)),
-    "the clock set back": lambda kept: kept[0].__setitem__(0, "2020-01-01T00:00:00+00:00"),
+    "the clock set back": lambda kept: kept[0].__setitem__(
+        0, "2020-01-01T00:00:00+00:00"
+    ),
     "the last entry taken away": lambda kept: kept.pop(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("change", REWRITTEN.values(), ids=REWRITTEN)
-def test_what_is_written_anew_from_there_on_is_found_by_a_head_kept_elsewhere(ledger, change):
+def test_what_is_written_anew_from_there_on_is_found_by_a_head_kept_elsewhere(
+    ledger, change
+):
     printed = history(ledger)["audit"]["head"]
     rewritten(ledger, change)
     history(ledger, verify=True)
@@ -202,7 +310,10 @@ def test_nobody_can_tell_from_a_digest_what_is_behind_it(ledger):
     for word in ("ruled out", "unsure"):
         record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", word)])
     with ledger.reading() as connection:
-        first, second = ([*entry.parts][1] for entry in entries(connection, TRAIL.c.number.in_((6, 7))))
+        first, second = (
+            [*entry.parts][1]
+            for entry in entries(connection, TRAIL.c.number.in_((6, 7)))
+        )
     assert first.names == second.names
     assert first.digest() != second.digest() and first.salts != second.salts
 
@@ -212,7 +323,11 @@ def test_what_names_no_patient_names_none(place):
     with open_ledger(place, make=True) as ledger:
         enter(ledger, night(1, "", drift=drift))
         enter(ledger, night(2, ["SECRET77"], ["SECRET78"]))
-        record_verdicts(ledger, "key of 2026-01-02", [Verdict("SECRET77", "ruled out", note="SECRET79")])
+        record_verdicts(
+            ledger,
+            "key of 2026-01-02",
+            [Verdict("SECRET77", "ruled out", note="SECRET79")],
+        )
         enter(ledger, night(3, ["SECRET77"]))
         with ledger.reading() as connection:
             facts = "".join(connection.scalars(sa.select(PARTS.c.facts)))
@@ -230,14 +345,19 @@ def test_a_head_of_a_few_digits_proves_nothing_and_is_refused(untouched, digits)
 
 
 @pytest.mark.parametrize("again", [CHANGE, CHANGE | {"model_after": "a"}])
-def test_the_same_change_of_threshold_twice_is_one_and_one_that_changes_no_model_none(ledger, again):
+def test_the_same_change_of_threshold_twice_is_one_and_one_that_changes_no_model_none(
+    ledger, again
+):
     record_revision(ledger, "threshold", again)
     assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [5]
 
 
 def test_another_change_of_threshold_with_the_same_reason_is_another(ledger):
     record_revision(ledger, "threshold", CHANGE | {"model_after": "c"})
-    assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [5, 6]
+    assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [
+        5,
+        6,
+    ]
 
 
 def write_nights(place: str, first: int, ready, go) -> None:
@@ -253,7 +373,10 @@ def write_nights(place: str, first: int, ready, go) -> None:
 def test_two_processes_that_write_at_once_lose_nothing_and_keep_one_chain(place):
     context = multiprocessing.get_context("spawn")
     ready, go = context.Semaphore(0), context.Event()
-    writers = [context.Process(target=write_nights, args=(place, first, ready, go)) for first in (1, 2)]
+    writers = [
+        context.Process(target=write_nights, args=(place, first, ready, go))
+        for first in (1, 2)
+    ]
     for writer in writers:
         writer.start()
     for _ in writers:
@@ -264,7 +387,9 @@ def test_two_processes_that_write_at_once_lose_nothing_and_keep_one_chain(place)
     with open_ledger(place) as ledger:
         told = history(ledger, verify=True)
     assert [writer.exitcode for writer in writers] == [0, 0]
-    assert [run["night"][-2:] for run in told["runs"]] == [f"{day:02d}" for day in range(1, 22)]
+    assert [run["night"][-2:] for run in told["runs"]] == [
+        f"{day:02d}" for day in range(1, 22)
+    ]
     assert told["audit"]["entries"] == 21
 
 
@@ -277,19 +402,32 @@ def test_the_file_is_its_owners_alone_and_one_file_at_rest(tmp_path):
     with open_ledger(f"sqlite:///{path}") as ledger:
         assert len(history(ledger)["runs"]) == 1
 
-    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+    assert (
+        stat.S_IMODE(path.stat().st_mode),
+        stat.S_IMODE(path.parent.stat().st_mode),
+    ) == (0o600, 0o700)
     assert [file.name for file in path.parent.iterdir()] == ["screening.db"]
 
 
-@pytest.mark.parametrize(("url", "told"), [
-    ("sqlite://", "a file, or"), ("sqlite:///:memory:", "a file, or"),
-    ("mysql://host/ledger", "a file, or"), ("postgresql+psycopg2://host/ledger", "a file, or"),
-    ("no/such/folder.db", "no ledger at"), ("://", "a file, or"), ("sqlite://host/x", "a file, or"),
-    ("sqlite:///x?mode=memory", "a file, or"), ("postgresql://h:port/x", "a file, or"),
-    ("postgresql://screen:SECRET77@/ledger?host=/no/such/socket", "cannot be used"),
-    ("notes.txt", "not a ledger"),
-])  # fmt: skip
-def test_place_that_cannot_hold_a_ledger_is_refused_and_left_alone(url, told, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("sqlite://", "a file, or"),
+        ("sqlite:///:memory:", "a file, or"),
+        ("mysql://host/ledger", "a file, or"),
+        ("postgresql+psycopg2://host/ledger", "a file, or"),
+        ("no/such/folder.db", "no ledger at"),
+        ("://", "a file, or"),
+        ("sqlite://host/x", "a file, or"),
+        ("sqlite:///x?mode=memory", "a file, or"),
+        ("postgresql://h:port/x", "a file, or"),
+        ("postgresql://screen:SECRET77@/ledger?host=/no/such/socket", "cannot be used"),
+        ("notes.txt", "not a ledger"),
+    ],
+)
+def test_place_that_cannot_hold_a_ledger_is_refused_and_left_alone(
+    url, told, tmp_path, monkeypatch
+):
     """Without its password."""
     monkeypatch.chdir(tmp_path)
     notes = tmp_path / "notes.txt"
@@ -297,7 +435,9 @@ def test_place_that_cannot_hold_a_ledger_is_refused_and_left_alone(url, told, tm
     with pytest.raises(UsageError, match=told) as refused:
         open_ledger(url, make=url == "notes.txt")
     assert "SECRET77" not in str(refused.value)
-    assert list(tmp_path.iterdir()) == [notes] and notes.read_text().startswith("these are notes")
+    assert list(tmp_path.iterdir()) == [notes] and notes.read_text().startswith(
+        "these are notes"
+    )
 
 
 def test_a_missing_driver_is_told_with_its_remedy(monkeypatch):

@@ -18,14 +18,19 @@ from screening.store.loading import load_model
 from screening.store.model import save_model
 
 TOUCHING = np.ones((3, 3, 3))
-PAST, NIGHT = brains(10, shape=(14, 13, 12), n_lesions=3), brains(3, seed=1, shape=(14, 13, 12))
+PAST, NIGHT = (
+    brains(10, shape=(14, 13, 12), n_lesions=3),
+    brains(3, seed=1, shape=(14, 13, 12)),
+)
 ROLES = {"label": "lesion", "group": "patient_id"}
 
 
 @pytest.fixture(scope="module")
 def model():
     past = read_cohort(table_of(PAST), **ROLES, neighbourhood=3)
-    return train(past, "logistic", search=1, jobs=1, rule=MinSensitivity(0.7), lesions=True)
+    return train(
+        past, "logistic", search=1, jobs=1, rule=MinSensitivity(0.7), lesions=True
+    )
 
 
 def some_map(seed: int, levels: int) -> tuple[Grid, np.ndarray]:
@@ -43,11 +48,15 @@ def large_enough(grid: Grid, chosen: np.ndarray, least: int) -> np.ndarray:
 
 
 @given(st.integers(0, 10**6), st.sampled_from([2, 5, 1000]), st.integers(1, 30))
-def test_a_voxel_reaches_a_threshold_if_its_cluster_there_is_large_enough(seed, levels, least):
+def test_a_voxel_reaches_a_threshold_if_its_cluster_there_is_large_enough(
+    seed, levels, least
+):
     grid, scores = some_map(seed, levels)
     found = opened(grid, scores, least)
     for threshold in np.unique(scores)[1:]:
-        assert np.array_equal(found >= threshold, large_enough(grid, scores >= threshold, least))
+        assert np.array_equal(
+            found >= threshold, large_enough(grid, scores >= threshold, least)
+        )
     assert (found <= scores).all()
     assert np.array_equal(opened(grid, found, least), found)
 
@@ -55,7 +64,10 @@ def test_a_voxel_reaches_a_threshold_if_its_cluster_there_is_large_enough(seed, 
 @given(st.integers(0, 10**6), st.floats(0.3, 2), st.floats(-100, 100))
 def test_smoothing_keeps_what_is_level_and_moves_with_it(seed, sd, level):
     grid, scores = some_map(seed, 1000)
-    flat, moved = smoothed(grid, np.full(len(scores), level), sd), smoothed(grid, scores + level, sd)
+    flat, moved = (
+        smoothed(grid, np.full(len(scores), level), sd),
+        smoothed(grid, scores + level, sd),
+    )
     np.testing.assert_allclose(flat, level, rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(moved, smoothed(grid, scores, sd) + level, atol=1e-8)
     assert smoothed(grid, scores, 0.0) is scores
@@ -76,7 +88,9 @@ def test_the_setting_with_fewest_false_clusters_keeps_the_promise_of_lesions():
     for _ in range(12):
         corner = rng.integers(0, 7, 3)
         lesion = ((places >= corner) & (places < corner + 3)).all(axis=1)
-        patients.append(Patient.of(places, rng.normal(0, 1, 1000) + 2.5 * lesion, lesion))
+        patients.append(
+            Patient.of(places, rng.normal(0, 1, 1000) + 2.5 * lesion, lesion)
+        )
 
     threshold, facts = chosen_by_lesions(patients, MinSensitivity(0.8), seed=0)
 
@@ -84,7 +98,11 @@ def test_the_setting_with_fewest_false_clusters_keeps_the_promise_of_lesions():
     assert facts.sensitivity.value >= 0.8
     # Lone voxels of noise are what a smallest cluster or smoothing is for.
     assert facts.min_voxels > 1 or facts.smoothing > 0
-    assert facts.false_positives.low <= facts.false_positives.value <= facts.false_positives.high
+    assert (
+        facts.false_positives.low
+        <= facts.false_positives.value
+        <= facts.false_positives.high
+    )
     assert threshold in facts.froc.threshold
     assert (np.diff(facts.froc.sensitivity) <= 0).all()
 
@@ -122,19 +140,33 @@ def test_images_tables_and_batches_give_the_same_lesions(model, tmp_path):
 
 def test_held_out_maps_are_of_whole_patients_even_where_rows_are_sampled():
     past = read_cohort(table_of(PAST), **ROLES)
-    model = train(past, "logistic", search=1, jobs=1, rule=MinSensitivity(0.7), lesions=True, max_rows=3000)
+    model = train(
+        past,
+        "logistic",
+        search=1,
+        jobs=1,
+        rule=MinSensitivity(0.7),
+        lesions=True,
+        max_rows=3000,
+    )
     assert len(model.validation) == 3000
-    counted = [label(volumes["lesion"], structure=TOUCHING)[1] for volumes in PAST.values()]
+    counted = [
+        label(volumes["lesion"], structure=TOUCHING)[1] for volumes in PAST.values()
+    ]
     assert model.lesions.n_lesions == sum(counted)
 
 
-@pytest.mark.parametrize(("change", "options", "words"), [
-    (lambda table: table, {"rule": GMean()}, "min-sensitivity"),
-    (lambda table: table, {"repeats": 2}, "repeats"),
-    (lambda table: table, {"folds": 11}, "fewer --folds"),
-    (lambda table: table, {"rule": MinSensitivity(0.999)}, "too few"),
-    (lambda table: table.drop(columns="x"), {}, "voxels"),
-], ids=["another rule", "repeats", "too few patients", "too few lesions", "no voxels"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (lambda table: table, {"rule": GMean()}, "min-sensitivity"),
+        (lambda table: table, {"repeats": 2}, "repeats"),
+        (lambda table: table, {"folds": 11}, "fewer --folds"),
+        (lambda table: table, {"rule": MinSensitivity(0.999)}, "too few"),
+        (lambda table: table.drop(columns="x"), {}, "voxels"),
+    ],
+    ids=["another rule", "repeats", "too few patients", "too few lesions", "no voxels"],
+)
 def test_lesions_that_cannot_be_promised_are_refused(change, options, words):
     past = read_cohort(change(table_of(PAST)), **ROLES)
     with pytest.raises(UsageError, match=words):
@@ -151,8 +183,26 @@ def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):
 
 def test_train_takes_lesions_and_a_neighbourhood(tmp_path):
     folder = folder_of(PAST, tmp_path / "past")
-    words = ["--recipe", "logistic", "--label", "lesion", "--lesions", "--neighbourhood", "3"]
-    screen("train", folder, *words, "--min-sensitivity", "0.7", "--search", "1", "--out", tmp_path / "model")
+    words = [
+        "--recipe",
+        "logistic",
+        "--label",
+        "lesion",
+        "--lesions",
+        "--neighbourhood",
+        "3",
+    ]
+    screen(
+        "train",
+        folder,
+        *words,
+        "--min-sensitivity",
+        "0.7",
+        "--search",
+        "1",
+        "--out",
+        tmp_path / "model",
+    )
     model = load_model(tmp_path / "model")
     assert (model.lesions.n_patients, model.contract.neighbourhood) == (10, 3)
 
@@ -172,8 +222,13 @@ def test_a_model_by_lesions_is_validated_by_lesions(model):
         touched = set(number[own["flagged"].to_numpy()]) - {0}
         hit, total = hit + len(touched), total + int(number.max())
 
-    assert (point.lesions.n_lesions, point.lesions.n_lesions - point.lesions.missed) == (total, hit)
+    assert (
+        point.lesions.n_lesions,
+        point.lesions.n_lesions - point.lesions.missed,
+    ) == (total, hit)
     assert point.lesions.sensitivity.value == pytest.approx(hit / total)
     assert one.promise.lesions == model.lesions
-    assert one.differences["lesions"].value == pytest.approx(hit / total - model.lesions.sensitivity.value)
+    assert one.differences["lesions"].value == pytest.approx(
+        hit / total - model.lesions.sensitivity.value
+    )
     assert one.local.rule.name == "threshold" and one.local_reason is None

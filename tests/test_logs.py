@@ -29,12 +29,24 @@ def lines(text: str) -> list[dict]:
 
 
 def night(desk, out, *words: object, code: int = 0):
-    known = ["--ledger", out / "l.db", "--series", "ward-7", "--date", "2026-03-01", "--out", out / "run"]
-    return screen("--log", "json", "score", desk / "m", *words, *known, "--json", code=code)
+    known = [
+        "--ledger",
+        out / "l.db",
+        "--series",
+        "ward-7",
+        "--date",
+        "2026-03-01",
+        "--out",
+        out / "run",
+    ]
+    return screen(
+        "--log", "json", "score", desk / "m", *words, *known, "--json", code=code
+    )
 
 
 @pytest.mark.parametrize(
-    "words", [["scoer"], ["score"], ["score", "--out"], ["score", "m", "c", "--otu", "x"]]
+    "words",
+    [["scoer"], ["score"], ["score", "--out"], ["score", "m", "c", "--otu", "x"]],
 )
 def test_a_mistyped_command_is_a_line_too(words):
     (line,) = lines(screen("--log=json", *words, code=2).stderr)
@@ -48,21 +60,37 @@ def test_a_night_is_one_line_with_its_series_night_and_run(desk, tmp_path):
     scored = night(desk, tmp_path, desk / "tonight.csv")
     answers = [scored.stderr]
     for name, broken in {"short": short, "raised": raised}.items():
-        answers.append(night(desk, tmp_path, written(broken, tmp_path / f"{name}.csv"), code=3).stderr)
+        answers.append(
+            night(
+                desk, tmp_path, written(broken, tmp_path / f"{name}.csv"), code=3
+            ).stderr
+        )
 
     done, failed, _ = (lines(answer)[-1] for answer in answers)
-    assert (done["series"], done["night"], done["level"]) == ("ward-7", "2026-03-01", "info")
+    assert (done["series"], done["night"], done["level"]) == (
+        "ward-7",
+        "2026-03-01",
+        "info",
+    )
     assert done["run"] == json.loads(scored.stdout)["run_id"]
     assert done["peak_mb"] > 10
-    assert (failed["series"], failed["night"], failed["level"]) == ("ward-7", "2026-03-01", "error")
+    assert (failed["series"], failed["night"], failed["level"]) == (
+        "ward-7",
+        "2026-03-01",
+        "error",
+    )
     assert failed["exit_code"] == 3 and "crp" in failed["event"]
     for line in lines("".join(answers)):
         assert [*line][:4] == ALWAYS and set(line) <= set(KEYS)
-    assert [name for name in [*table["patient"], "raised"] if name in "".join(answers)] == []
+    assert [
+        name for name in [*table["patient"], "raised"] if name in "".join(answers)
+    ] == []
 
 
 def program(code: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
 
 
 def test_a_bug_is_a_line_that_names_its_place_and_not_its_message():
@@ -97,7 +125,9 @@ def on_a_terminal(code: str) -> str:
     """What a terminal of sixty columns gets of a program."""
     leader, follower = pty.openpty()
     known = os.environ | {"TERM": "xterm", "COLUMNS": "60"}
-    with subprocess.Popen([sys.executable, "-c", code], stdout=follower, stderr=follower, env=known):
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=follower, stderr=follower, env=known
+    ):
         os.close(follower)
         told = b""
         try:
@@ -111,7 +141,9 @@ def on_a_terminal(code: str) -> str:
 
 def test_a_bar_on_a_terminal_has_the_time_left_and_gives_the_cursor_back():
     """Also where the command fails; without a terminal there is none."""
-    whole, failed = (on_a_terminal(LONG.format(at_the_end=line)) for line in ("", "assert done < 15"))
+    whole, failed = (
+        on_a_terminal(LONG.format(at_the_end=line)) for line in ("", "assert done < 15")
+    )
     without = program(LONG.format(at_the_end=""))
 
     assert "Training [all]" in whole and "100%" in whole
@@ -129,4 +161,6 @@ def test_an_answer_on_a_terminal_is_folded_within_its_column_and_steers_nothing(
     assert [first, second] == ["out    m", "notes  [b] \\u202e"]
     assert len(rest) > 2
     assert all(line.startswith("       w") for line in rest if line)
-    assert program(ANSWER).stdout == f"out    m\nnotes  [b] \\u202e\n       {'w ' * 60}\n"
+    assert (
+        program(ANSWER).stdout == f"out    m\nnotes  [b] \\u202e\n       {'w ' * 60}\n"
+    )

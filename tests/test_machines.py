@@ -15,7 +15,13 @@ from sklearn.svm import OneClassSVM as ScikitOneClass
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.estimators.baselines import Logistic
-from screening.estimators.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts
+from screening.estimators.remedies import (
+    ESmote,
+    MovedBoundary,
+    Pruning,
+    Smote,
+    UnequalCosts,
+)
 from screening.estimators.remedies.threshold_moving import best_g_mean
 from screening.estimators.schemes import OneVsOne
 from screening.factors import (
@@ -34,10 +40,15 @@ from screening.kernels.kernel_cache import KernelCache
 from screening.solvers import Problem, solve
 
 MACHINES = [
-    OneClassSVM(nu=0.3), OneClassSVM(nu=0.3, factor=MarginDensity(), passes=2),
-    OneClassSVM(nu=0.3, factor=LocalBumps()), TwoClassSVM(Laplacian(), C=2.0),
-    TwoClassSVM(factor=MarginDensity(), remedies=(UnequalCosts(), MovedBoundary(folds=3))),
-    MultiClassSVM(C=2.0), MultiClassSVM(factor=ClassDecay("weighted"), passes=2, cost_ratio="balanced"),
+    OneClassSVM(nu=0.3),
+    OneClassSVM(nu=0.3, factor=MarginDensity(), passes=2),
+    OneClassSVM(nu=0.3, factor=LocalBumps()),
+    TwoClassSVM(Laplacian(), C=2.0),
+    TwoClassSVM(
+        factor=MarginDensity(), remedies=(UnequalCosts(), MovedBoundary(folds=3))
+    ),
+    MultiClassSVM(C=2.0),
+    MultiClassSVM(factor=ClassDecay("weighted"), passes=2, cost_ratio="balanced"),
     MultiClassSVM(factor=ClassDecay("local", Q=0.4, per_class=True)),
     TwoClassSVM(Laplacian(), factor=AdaptiveBumps(), passes=2, stop="inner"),
     TwoClassSVM(factor=DistanceDecay(), passes=2, normalise=True),
@@ -46,10 +57,15 @@ MACHINES = [
     MultiClassSVM(scheme="one_vs_one", factor=OneSidedMarginDecay()),
     MultiClassSVM(scheme="crammer_singer", factor=ClassDecay("weighted")),
     MultiClassSVM(scheme="simplified", factor=ClassDecay("local", Q=0.4)),
-    MultiClassSVM(factor=Bumps(width=3.0)), Logistic(class_weight="balanced"),
-]  # fmt: skip
+    MultiClassSVM(factor=Bumps(width=3.0)),
+    Logistic(class_weight="balanced"),
+]
 # Those whose decision is one sum over support vectors, not votes.
-SUMS = [machine for machine in MACHINES[:-1] if getattr(machine, "scheme", "") != "one_vs_one"]
+SUMS = [
+    machine
+    for machine in MACHINES[:-1]
+    if getattr(machine, "scheme", "") != "one_vs_one"
+]
 
 
 def rows_for(machine) -> tuple[np.ndarray, np.ndarray]:
@@ -58,8 +74,14 @@ def rows_for(machine) -> tuple[np.ndarray, np.ndarray]:
 
 def ids(machine) -> str:
     factor = getattr(machine, "factor", None)
-    parts = [type(machine).__name__, getattr(machine, "scheme", ""), getattr(factor, "name", "plain")]
-    return "-".join([*parts, *(remedy.name for remedy in getattr(machine, "remedies", ()))])
+    parts = [
+        type(machine).__name__,
+        getattr(machine, "scheme", ""),
+        getattr(factor, "name", "plain"),
+    ]
+    return "-".join(
+        [*parts, *(remedy.name for remedy in getattr(machine, "remedies", ()))]
+    )
 
 
 @pytest.mark.parametrize("machine", MACHINES[:-1], ids=ids)
@@ -67,7 +89,9 @@ def test_order_of_rows_and_of_features_changes_no_decision(machine):
     x, y = rows_for(machine)
     # Inner folds depend on the order of rows by their nature.
     tight = clone(machine).set_params(tol=1e-8)
-    tight.set_params(**{name: () for name in {"remedies"} & set(tight.get_params(deep=False))})
+    tight.set_params(
+        **{name: () for name in {"remedies"} & set(tight.get_params(deep=False))}
+    )
     rows = np.random.default_rng(2).permutation(len(x))
     straight = clone(tight).fit(x, y).decision_function(x)
     by_rows = clone(tight).fit(x[rows], y[rows]).decision_function(x)
@@ -83,7 +107,9 @@ def test_decision_is_what_the_fitted_attributes_say(machine):
     fitted = clone(machine).fit(x, y)
     c = fitted.factor_at(x)
     gram = fitted.kernel_(x, fitted.support_vectors_)
-    expected = (gram @ (fitted.dual_coef_.T * c[fitted.support_])) * c + fitted.intercept_
+    expected = (
+        gram @ (fitted.dual_coef_.T * c[fitted.support_])
+    ) * c + fitted.intercept_
     decisions = fitted.decision_function(x).reshape(len(x), -1)
 
     np.testing.assert_array_equal(fitted.support_vectors_, x[fitted.support_])
@@ -91,12 +117,18 @@ def test_decision_is_what_the_fitted_attributes_say(machine):
 
 
 def test_fields_of_kernel_factor_and_remedy_are_parameters():
-    machine = TwoClassSVM(Gaussian(), factor=MarginDensity(), remedies=(UnequalCosts(),))
+    machine = TwoClassSVM(
+        Gaussian(), factor=MarginDensity(), remedies=(UnequalCosts(),)
+    )
     changed = clone(machine).set_params(
         kernel__gamma=2.0, factor__n="rows", unequal_costs__cost_ratio=3.0, C=5.0
     )
 
-    for word, kernel in {"rbf": Gaussian, "gaussian": Gaussian, "laplacian": Laplacian}.items():
+    for word, kernel in {
+        "rbf": Gaussian,
+        "gaussian": Gaussian,
+        "laplacian": Laplacian,
+    }.items():
         named = TwoClassSVM(kernel=word, gamma=0.3).fit(*two_clouds(60))
         assert named.kernel_ == kernel(0.3)
     assert changed.kernel == Gaussian(2.0)
@@ -107,9 +139,13 @@ def test_fields_of_kernel_factor_and_remedy_are_parameters():
         machine.set_params(factor__kappa=1.0)
 
 
-@pytest.mark.parametrize("machine", [OneClassSVM(nu=0.3), TwoClassSVM(), MultiClassSVM()], ids=ids)
 @pytest.mark.parametrize(
-    "weights", [-np.ones(60), np.ones((60, 2)), np.ones(59), np.full(60, np.nan)], ids=len
+    "machine", [OneClassSVM(nu=0.3), TwoClassSVM(), MultiClassSVM()], ids=ids
+)
+@pytest.mark.parametrize(
+    "weights",
+    [-np.ones(60), np.ones((60, 2)), np.ones(59), np.full(60, np.nan)],
+    ids=len,
 )
 def test_sample_weights_that_are_none_are_refused(machine, weights):
     with pytest.raises(ValueError, match=r"sample_weight|inconsistent numbers"):
@@ -118,7 +154,9 @@ def test_sample_weights_that_are_none_are_refused(machine, weights):
 
 def test_moved_boundary_keeps_groups_whole():
     # A group a pair of rows of the same class: the decision of a copy must not help to place the boundary.
-    x, y, groups = (np.repeat(each, 2, axis=0) for each in (*two_clouds(120), np.arange(120)))
+    x, y, groups = (
+        np.repeat(each, 2, axis=0) for each in (*two_clouds(120), np.arange(120))
+    )
     machine = TwoClassSVM(Gaussian(50.0), C=100.0, remedies=(MovedBoundary(),))
     split = clone(machine).fit(x, y).intercept_[0]
     assert split != clone(machine).fit(x, y, groups=groups).intercept_[0]
@@ -129,25 +167,35 @@ def test_best_g_mean_is_the_best_of_all_thresholds():
     decisions, positive = rng.normal(size=80), rng.random(80) < 0.2
 
     def g_mean(threshold: float) -> float:
-        return np.sqrt((decisions[positive] > threshold).mean() * (decisions[~positive] <= threshold).mean())
+        return np.sqrt(
+            (decisions[positive] > threshold).mean()
+            * (decisions[~positive] <= threshold).mean()
+        )
 
     best = max(g_mean(threshold) for threshold in decisions)
 
     assert g_mean(best_g_mean(decisions, positive)) == pytest.approx(best)
 
 
-@pytest.mark.parametrize("machine", [TwoClassSVM(), MultiClassSVM()], ids=["two_class", "multi_class"])
+@pytest.mark.parametrize(
+    "machine", [TwoClassSVM(), MultiClassSVM()], ids=["two_class", "multi_class"]
+)
 def test_class_weights_are_costs_by_class(machine):
     """Gamma "scale" counts rows by sample weight and not by class weight."""
     x, y = two_clouds(90)
 
     def by_class_and_row(machine):
         weighted = clone(machine).set_params(class_weight={0: 1.0, 1: 3.0}).fit(x, y)
-        return weighted, clone(machine).fit(x, y, sample_weight=np.where(y == 1, 3.0, 1.0))
+        return weighted, clone(machine).fit(
+            x, y, sample_weight=np.where(y == 1, 3.0, 1.0)
+        )
 
     by_class, by_row = by_class_and_row(machine)
     assert by_class.kernel_.gamma != by_row.kernel_.gamma
-    same = [each.decision_function(x) for each in by_class_and_row(clone(machine).set_params(gamma=0.5))]
+    same = [
+        each.decision_function(x)
+        for each in by_class_and_row(clone(machine).set_params(gamma=0.5))
+    ]
     np.testing.assert_allclose(*same, atol=1e-8)
 
 
@@ -166,19 +214,27 @@ def test_two_classes_are_the_two_class_machine(scheme):
     x, y = two_clouds()
     several = MultiClassSVM(Gaussian(0.5), C=3.0, scheme=scheme, tol=1e-8).fit(x, y)
     two = TwoClassSVM(Gaussian(0.5), C=3.0, tol=1e-8).fit(x, y)
-    np.testing.assert_allclose(several.decision_function(x), two.decision_function(x), atol=1e-5)
+    np.testing.assert_allclose(
+        several.decision_function(x), two.decision_function(x), atol=1e-5
+    )
     np.testing.assert_array_equal(several.predict(x), two.predict(x))
 
 
 @pytest.mark.parametrize("scheme", ["crammer_singer", "simplified"])
-def test_two_classes_at_once_are_half_the_machine_without_intercept_at_twice_the_cost(scheme):
+def test_two_classes_at_once_are_half_the_machine_without_intercept_at_twice_the_cost(
+    scheme,
+):
     # With A_i1 = -A_i0 both duals are min 1/2 b'Qb / 2 - 1'b / 2 over b = 2 a.
     x, y = two_clouds()
     gram, signs = Gaussian(0.5)(x, x), np.where(y == 1, 1.0, -1.0)
     n = len(x)
-    alphas = solve(Problem(gram, signs, np.ones(n), -np.ones(n), np.full(n, 6.0), None), 1e-9).alphas
+    alphas = solve(
+        Problem(gram, signs, np.ones(n), -np.ones(n), np.full(n, 6.0), None), 1e-9
+    ).alphas
     several = MultiClassSVM(Gaussian(0.5), C=3.0, scheme=scheme, tol=1e-9).fit(x, y)
-    np.testing.assert_allclose(several.decision_function(x), gram @ (signs * alphas) / 2.0, atol=1e-5)
+    np.testing.assert_allclose(
+        several.decision_function(x), gram @ (signs * alphas) / 2.0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("scheme", SCHEMES[1:])
@@ -186,7 +242,9 @@ def test_balanced_costs_raise_the_recall_of_the_rarest_class(scheme):
     x, y = three_clouds(240)
     x, y = x[(y != "a") | (np.arange(240) < 60)], y[(y != "a") | (np.arange(240) < 60)]
     plain, balanced = (
-        MultiClassSVM(Gaussian(0.3), C=0.3, scheme=scheme, cost_ratio=ratio).fit(x, y).predict(x)
+        MultiClassSVM(Gaussian(0.3), C=0.3, scheme=scheme, cost_ratio=ratio)
+        .fit(x, y)
+        .predict(x)
         for ratio in (1.0, "balanced")
     )
     assert np.mean(balanced[y == "a"] == "a") > np.mean(plain[y == "a"] == "a")
@@ -195,11 +253,19 @@ def test_balanced_costs_raise_the_recall_of_the_rarest_class(scheme):
 def test_inner_stop_judges_all_classes_and_ends_as_the_fixed_machine():
     x, y = three_clouds(120)
     groups = np.repeat(np.arange(20), 6)
-    machine = MultiClassSVM(C=10.0, factor=AdaptiveBumps("feature_both"), passes=3, stop="inner")
+    machine = MultiClassSVM(
+        C=10.0, factor=AdaptiveBumps("feature_both"), passes=3, stop="inner"
+    )
     stopped = clone(machine).fit(x, y, groups=groups)
-    fixed = clone(machine).set_params(passes=len(stopped.passes_) - 1, stop="fixed").fit(x, y)
+    fixed = (
+        clone(machine)
+        .set_params(passes=len(stopped.passes_) - 1, stop="fixed")
+        .fit(x, y)
+    )
 
-    np.testing.assert_array_equal(stopped.decision_function(x), fixed.decision_function(x))
+    np.testing.assert_array_equal(
+        stopped.decision_function(x), fixed.decision_function(x)
+    )
     last = stopped.codes_after(x, len(fixed.passes_) - 1)
     np.testing.assert_array_equal(stopped.classes_[last], fixed.predict(x))
 
@@ -208,7 +274,9 @@ def test_two_class_machine_and_its_gamma_are_scikit_learns():
     x, y = two_clouds(120)
     theirs = SVC(class_weight={0: 1.0, 1: 5.0}, tol=1e-6).fit(x, y)
     ours = TwoClassSVM(remedies=(UnequalCosts(5.0),), tol=1e-6).fit(x, y)
-    np.testing.assert_allclose(ours.decision_function(x), theirs.decision_function(x), atol=1e-3)
+    np.testing.assert_allclose(
+        ours.decision_function(x), theirs.decision_function(x), atol=1e-3
+    )
     np.testing.assert_array_equal(ours.predict(x), theirs.predict(x))
 
 
@@ -217,8 +285,13 @@ def test_one_class_is_scikit_learns_divided_by_nu_n(nu):
     """With every row at its bound it is a density estimate."""
     x, _ = two_clouds(100)
     theirs = ScikitOneClass(nu=nu, gamma=0.3, tol=1e-7).fit(x)
-    ours, density = OneClassSVM(Gaussian(0.3), nu=nu, tol=1e-7).fit(x), OneClassSVM(Gaussian(0.3), nu=1.0)
-    np.testing.assert_allclose(nu * 100 * ours.decision_function(x), theirs.decision_function(x), atol=1e-3)
+    ours, density = (
+        OneClassSVM(Gaussian(0.3), nu=nu, tol=1e-7).fit(x),
+        OneClassSVM(Gaussian(0.3), nu=1.0),
+    )
+    np.testing.assert_allclose(
+        nu * 100 * ours.decision_function(x), theirs.decision_function(x), atol=1e-3
+    )
     assert np.sum(ours.dual_coef_) == pytest.approx(1.0)
     scores, few = density.fit(x[:50]).score_samples(x[:50]), x[:50]
     np.testing.assert_allclose(scores, Gaussian(0.3)(few, few).mean(axis=1), rtol=1e-9)
@@ -227,7 +300,10 @@ def test_one_class_is_scikit_learns_divided_by_nu_n(nu):
 @pytest.mark.parametrize(
     "machine",
     [
-        *(MultiClassSVM(Gaussian(1.0), C=50.0, scheme=scheme, cost_ratio="balanced") for scheme in SCHEMES),
+        *(
+            MultiClassSVM(Gaussian(1.0), C=50.0, scheme=scheme, cost_ratio="balanced")
+            for scheme in SCHEMES
+        ),
         OneClassSVM(nu=0.2, factor=MarginDensity(), passes=2),
         TwoClassSVM(factor=MarginDensity(), passes=2, normalise=True),
         MultiClassSVM(factor=ClassDecay("local", Q=0.3), passes=2),
@@ -237,7 +313,9 @@ def test_one_class_is_scikit_learns_divided_by_nu_n(nu):
 def test_every_pass_is_optimal_to_the_tolerance(machine):
     x, y = three_clouds(150)
     machine.fit(x, {"two_class": (y == "a").astype(int)}.get(machine.name, y))
-    assert [one["kkt_gap"] <= 1.05e-3 for one in machine.passes_] == [True] * len(machine.passes_)
+    assert [one["kkt_gap"] <= 1.05e-3 for one in machine.passes_] == [True] * len(
+        machine.passes_
+    )
     assert machine.kkt_gap_ == max(one["kkt_gap"] for one in machine.passes_)
 
 
@@ -245,7 +323,9 @@ KERNEL = Gaussian(0.3)
 
 
 def e_smote_fit(x, y, **given):
-    return TwoClassSVM(KERNEL, C=5.0, tol=1e-9, remedies=(ESmote(seed=3),), **given).fit(x, y)
+    return TwoClassSVM(
+        KERNEL, C=5.0, tol=1e-9, remedies=(ESmote(seed=3),), **given
+    ).fit(x, y)
 
 
 def test_e_smote_stores_training_rows_alone_and_smote_its_synthetic_ones():
@@ -254,7 +334,9 @@ def test_e_smote_stores_training_rows_alone_and_smote_its_synthetic_ones():
     in_input_space = TwoClassSVM(KERNEL, C=5.0, remedies=(Smote(),)).fit(x, y)
 
     assert in_feature_space.support_.max() < 60
-    np.testing.assert_array_equal(in_feature_space.support_vectors_, x[in_feature_space.support_])
+    np.testing.assert_array_equal(
+        in_feature_space.support_vectors_, x[in_feature_space.support_]
+    )
     synthetic = in_input_space.support_ >= 60
     assert synthetic.any()
     assert np.all(in_input_space.dual_coef_[0, synthetic] > 0)
@@ -263,8 +345,12 @@ def test_e_smote_stores_training_rows_alone_and_smote_its_synthetic_ones():
 @pytest.mark.parametrize("remedy", [Smote(), ESmote()])
 def test_a_single_positive_row_has_nothing_to_interpolate_with(remedy):
     x, y = two_clouds(30)[0], (np.arange(30) == 4).astype(int)
-    plain, remedied = (TwoClassSVM(KERNEL, remedies=each).fit(x, y) for each in ((), (remedy,)))
-    np.testing.assert_array_equal(remedied.decision_function(x), plain.decision_function(x))
+    plain, remedied = (
+        TwoClassSVM(KERNEL, remedies=each).fit(x, y) for each in ((), (remedy,))
+    )
+    np.testing.assert_array_equal(
+        remedied.decision_function(x), plain.decision_function(x)
+    )
 
 
 def test_e_smote_combines_with_a_factor_and_costs():
@@ -273,7 +359,9 @@ def test_e_smote_combines_with_a_factor_and_costs():
     none = e_smote_fit(x, y, factor=MarginDecay(k=0.0), passes=2)
     dear = TwoClassSVM(KERNEL, C=5.0, remedies=(UnequalCosts(4.0), ESmote())).fit(x, y)
     assert np.ptp(machine.factor_at(x)) > 0.1
-    np.testing.assert_allclose(none.decision_function(x), e_smote_fit(x, y).decision_function(x), atol=1e-6)
+    np.testing.assert_allclose(
+        none.decision_function(x), e_smote_fit(x, y).decision_function(x), atol=1e-6
+    )
     assert dear.predict(x).mean() >= e_smote_fit(x, y).predict(x).mean()
 
 
@@ -281,23 +369,36 @@ def test_pruning_by_inner_folds_finds_removals_that_help_a_skewed_machine():
     rng = np.random.default_rng(0)
     y = (np.arange(160) % 8 == 0).astype(int)
     x = rng.normal(size=(160, 2)) + 1.5 * y[:, None]
-    inner = TwoClassSVM(KERNEL, remedies=(Pruning(most=15, inner_trials=5, trials=5),)).fit(x, y)
+    inner = TwoClassSVM(
+        KERNEL, remedies=(Pruning(most=15, inner_trials=5, trials=5),)
+    ).fit(x, y)
     plain = TwoClassSVM(KERNEL).fit(x, y)
     assert 0 < len(inner.pruning_path_) <= 15
     assert inner.predict(x)[y == 1].mean() > plain.predict(x)[y == 1].mean()
 
 
 AWKWARD = [
-    TwoClassSVM(remedies=(Smote(),)), TwoClassSVM(remedies=(ESmote(),), factor=MarginDecay(), passes=2),
-    TwoClassSVM(remedies=(Pruning(n_remove=2),)), TwoClassSVM(remedies=(Pruning(most=2, folds=2),)),
+    TwoClassSVM(remedies=(Smote(),)),
+    TwoClassSVM(remedies=(ESmote(),), factor=MarginDecay(), passes=2),
+    TwoClassSVM(remedies=(Pruning(n_remove=2),)),
+    TwoClassSVM(remedies=(Pruning(most=2, folds=2),)),
     TwoClassSVM(Laplacian(), factor=AdaptiveBumps(), passes=2, stop="inner"),
     TwoClassSVM(remedies=(MovedBoundary(folds=2), UnequalCosts(), ESmote())),
-    MultiClassSVM(scheme="one_vs_one"), MultiClassSVM(scheme="crammer_singer", C=100.0),
+    MultiClassSVM(scheme="one_vs_one"),
+    MultiClassSVM(scheme="crammer_singer", C=100.0),
     MultiClassSVM(scheme="simplified", C=100.0),
-]  # fmt: skip
-KINDS = {"one_class": OneClassSVM, "two_class": TwoClassSVM, "multi_class": MultiClassSVM}
+]
+KINDS = {
+    "one_class": OneClassSVM,
+    "two_class": TwoClassSVM,
+    "multi_class": MultiClassSVM,
+}
 AWKWARD += [
-    KINDS[kind](Gaussian() if "gaussian" in factor.kernels else Laplacian(), factor=factor(), passes=2)
+    KINDS[kind](
+        Gaussian() if "gaussian" in factor.kernels else Laplacian(),
+        factor=factor(),
+        passes=2,
+    )
     for factor in FACTORS.values()
     for kind in sorted(factor.machines)
 ]
@@ -305,7 +406,9 @@ AWKWARD += [
 
 @settings(max_examples=60)
 @given(
-    x=arrays(np.float64, (12, 2), elements=st.sampled_from([-1e3, -1.0, 0.0, 0.5, 1.0, 50.0])),
+    x=arrays(
+        np.float64, (12, 2), elements=st.sampled_from([-1e3, -1.0, 0.0, 0.5, 1.0, 50.0])
+    ),
     n_positive=st.integers(1, 11),
     machine=st.sampled_from(AWKWARD),
 )

@@ -56,7 +56,9 @@ cohort = "in/b/{date}.csv"
 def table(folder, ward: str, day: int, seed: int):
     place = folder / "in" / ward
     place.mkdir(parents=True, exist_ok=True)
-    return written(patients(60, seed=seed).drop(columns="ill"), place / f"2026-03-{day:02d}.csv")
+    return written(
+        patients(60, seed=seed).drop(columns="ill"), place / f"2026-03-{day:02d}.csv"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,9 @@ def site(cohort, trained, tmp_path_factory):
     """A site after its first night: ward a with a missed night and a shadow, ward b without a table."""
     folder = tmp_path_factory.mktemp("site")
     save_model(trained(cohort, "logistic", search=1), folder / "m")
-    save_model(trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1)), folder / "m2")
+    save_model(
+        trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1)), folder / "m2"
+    )
     table(folder, "a", 2, seed=1)
     table(folder, "a", 3, seed=2)
     (folder / "NIGHT.toml").write_text(SITE)
@@ -74,7 +78,9 @@ def site(cohort, trained, tmp_path_factory):
 @pytest.fixture(scope="module")
 def first(site):
     with contextlib.chdir(site):
-        return screen("--log", "json", "run", "NIGHT.toml", "--date", NIGHT, "--json", code=2)
+        return screen(
+            "--log", "json", "run", "NIGHT.toml", "--date", NIGHT, "--json", code=2
+        )
 
 
 def states(lines) -> list[tuple[str, str, str]]:
@@ -85,27 +91,43 @@ def test_first_night_of_a_site(site, first):
     """One series that fails stops no other, and missed nights are caught up."""
     answer = json.loads(first.stdout)
 
-    assert states(answer["series"]) == [("ward-a", NIGHT, "published"), ("ward-b", NIGHT, "failed")]
+    assert states(answer["series"]) == [
+        ("ward-a", NIGHT, "published"),
+        ("ward-b", NIGHT, "failed"),
+    ]
     assert states(answer["caught_up"]) == [("ward-a", "2026-03-02", "published")]
     assert answer["exit_code"] == 2
-    document = {key: value for key, value in answer.items() if key not in ("overview", "hooks")}
+    document = {
+        key: value for key, value in answer.items() if key not in ("overview", "hooks")
+    }
     assert OverviewDocument.from_dict(document, "the overview").night == NIGHT
     # A shadow is scored and shown to nobody.
     shadows = answer["shadows"]
-    assert states(shadows) == [("ward-a", "2026-03-02", "published"), ("ward-a", NIGHT, "published")]
+    assert states(shadows) == [
+        ("ward-a", "2026-03-02", "published"),
+        ("ward-a", NIGHT, "published"),
+    ]
     assert [line["page"] for line in shadows] == [None, None]
     assert not list((site / "runs" / "ward-a").glob("*.shadow-m2/report.html"))
     # Hooks are told, and their failure spoils nothing.
-    assert [(hook["command"], hook["fine"]) for hook in answer["hooks"]] == [("sh", True), ("false", False)]
+    assert [(hook["command"], hook["fine"]) for hook in answer["hooks"]] == [
+        ("sh", True),
+        ("false", False),
+    ]
     assert json.loads((site / "told.json").read_text())["exit_code"] == 2
 
 
 def test_overview_links_to_pages_that_are_there_and_names_no_patient(site, first):
-    page, series = (site / "pages" / f"{NIGHT}.html").read_text(), json.loads(first.stdout)["series"][0]
+    page, series = (
+        (site / "pages" / f"{NIGHT}.html").read_text(),
+        json.loads(first.stdout)["series"][0],
+    )
     names = [*patients(60, seed=1)["patient"], *patients(60, seed=2)["patient"]]
     (memory,) = [each for each in series["attention"] if each["code"] == "over_memory"]
 
-    assert (site / "pages" / series["page"]).is_file() and f'href="{series["page"]}"' in page
+    assert (
+        site / "pages" / series["page"]
+    ).is_file() and f'href="{series["page"]}"' in page
     assert (site / "pages" / "latest.html").read_text() == page
     assert [name for name in names if name in page + first.stdout + first.stderr] == []
     assert "script" not in page.replace("noscript", "")
@@ -118,7 +140,9 @@ def test_lines_of_all_series_have_declared_keys_and_say_which_series_failed(firs
     lines = [json.loads(line) for line in first.stderr.splitlines()]
     runs = sorted({(line["series"], line["night"]) for line in lines if "run" in line})
     assert all(set(line) <= set(KEYS) for line in lines)
-    assert [line["series"] for line in lines if line.get("exit_code") == 2] == ["ward-b"]
+    assert [line["series"] for line in lines if line.get("exit_code") == 2] == [
+        "ward-b"
+    ]
     assert runs == [("ward-a", "2026-03-02"), ("ward-a", NIGHT)]
 
 
@@ -130,17 +154,26 @@ def again(site, first, tmp_path, monkeypatch):
 
 
 def test_a_table_that_was_scored_is_left_alone_and_a_table_that_came_late_is_not(again):
-    run, scored = ["run", "NIGHT.toml", "--date", NIGHT], again / "runs" / "ward-a" / NIGHT / "run.json"
+    run, scored = (
+        ["run", "NIGHT.toml", "--date", NIGHT],
+        again / "runs" / "ward-a" / NIGHT / "run.json",
+    )
     before = scored.stat().st_mtime_ns
     table(again, "b", 3, seed=3)
     shutil.copy("l.db", "older.db")
     answer = as_json(*run)
 
-    assert states(answer["series"]) == [("ward-a", NIGHT, "unchanged"), ("ward-b", NIGHT, "published")]
+    assert states(answer["series"]) == [
+        ("ward-a", NIGHT, "unchanged"),
+        ("ward-b", NIGHT, "published"),
+    ]
     assert answer["caught_up"] == [] and scored.stat().st_mtime_ns == before
     # A copy of the ledger from before it is older than what stands among the site's runs.
     shutil.copy("older.db", "l.db")
-    assert "the ledger is older than" in screen("status", "--site", "NIGHT.toml", code=4).stderr
+    assert (
+        "the ledger is older than"
+        in screen("status", "--site", "NIGHT.toml", code=4).stderr
+    )
     # One that was lost is not begun anew in silence.
     Path("l.db").unlink()
     assert "which ends with entry 0" in screen(*run, code=4).stderr
@@ -175,7 +208,9 @@ def test_a_night_that_somebody_else_writes_is_waited_for(again):
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="asks /proc")
-def test_passwords_stand_in_no_list_of_processes_and_no_hook_inherits_them(again, monkeypatch):
+def test_passwords_stand_in_no_list_of_processes_and_no_hook_inherits_them(
+    again, monkeypatch
+):
     monkeypatch.setenv("WARD_URL", "postgresql://reader:s3cr3t@127.0.0.1:1/ward")
     monkeypatch.setenv("SCREEN_LEDGER", str(again / "l.db?s3cr3t"))
     hook = 'hooks = [["/bin/sh", "-c", "cat /proc/self/environ > environ"]]'
@@ -196,7 +231,9 @@ def test_passwords_stand_in_no_list_of_processes_and_no_hook_inherits_them(again
     watcher.join()
 
     assert "postgresql://127.0.0.1:1/ward" in answer["series"][0]["said"]
-    assert not [words for words in [*lists, json.dumps(answer).encode()] if b"s3cr3t" in words]
+    assert not [
+        words for words in [*lists, json.dumps(answer).encode()] if b"s3cr3t" in words
+    ]
     given = (again / "environ").read_bytes()
     assert b"PATH=" in given and b"s3cr3t" not in given
 
@@ -204,9 +241,14 @@ def test_passwords_stand_in_no_list_of_processes_and_no_hook_inherits_them(again
 def test_what_is_due_is_the_site_files_and_a_night_given_up_fails_it_no_longer(again):
     due = ["status", "--site", "NIGHT.toml", "--night", NIGHT]
     missing = screen(*due, code=5).stdout
-    assert "ward-b  no run has been published yet" in missing and "ok         ward-a" not in missing
+    assert (
+        "ward-b  no run has been published yet" in missing
+        and "ok         ward-a" not in missing
+    )
     screen(*due, "--give-up", NIGHT, "--reason", "x", code=2)
-    screen(*due, "--series", "ward-b", "--give-up", NIGHT, "--reason", "the analyser broke")
+    screen(
+        *due, "--series", "ward-b", "--give-up", NIGHT, "--reason", "the analyser broke"
+    )
     answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
     assert states(answer["series"])[1:] == [("ward-b", NIGHT, "given up")]
     assert "the analyser broke" in (again / "pages" / "latest.html").read_text()
@@ -217,31 +259,50 @@ def test_of_two_tables_of_one_night_the_second_waits_and_is_refused(again, place
     processes, codes = Processes(), []
 
     def scored(number: int, name: str) -> None:
-        words = ["score", "m", "--date", "2026-03-09", "--series", name, "--out", f"run{number}{name}"]
+        words = [
+            "score",
+            "m",
+            "--date",
+            "2026-03-09",
+            "--series",
+            name,
+            "--out",
+            f"run{number}{name}",
+        ]
         secrets = {"SCREEN_LEDGER": place, "SCREEN_COHORT": str(tables[number])}
         codes.append(processes.run(words, secrets, 1, 60).code)
 
     for name in ("one", "two", "three"):
-        threads = [threading.Thread(target=scored, args=(number, name)) for number in (0, 1)]
+        threads = [
+            threading.Thread(target=scored, args=(number, name)) for number in (0, 1)
+        ]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
 
     assert [sorted(codes[first : first + 2]) for first in (0, 2, 4)] == [[0, 2]] * 3
-    assert [len(list(again.glob(f"run?{name}"))) for name in ("one", "two", "three")] == [1, 1, 1]
+    assert [
+        len(list(again.glob(f"run?{name}"))) for name in ("one", "two", "three")
+    ] == [1, 1, 1]
 
 
-def test_of_the_series_asked_for_a_changed_table_is_refused_and_the_others_stand_as_they_are(again):
+def test_of_the_series_asked_for_a_changed_table_is_refused_and_the_others_stand_as_they_are(
+    again,
+):
     table(again, "a", 3, seed=9)
     page = (again / "pages" / "ward-a" / "latest.html").read_bytes()
     run = ("run", "NIGHT.toml", "--date", NIGHT, "--only")
-    of_b, of_a = (as_json(*run, name, code=2)["series"] for name in ("ward-b", "ward-a"))
+    of_b, of_a = (
+        as_json(*run, name, code=2)["series"] for name in ("ward-b", "ward-a")
+    )
     assert states(of_b) == [("ward-a", NIGHT, "left out"), ("ward-b", NIGHT, "failed")]
     assert "another table for the night" in of_a[0]["said"]
     assert (again / "pages" / "ward-a" / "latest.html").read_bytes() == page
 
 
 def test_a_model_by_another_rule_than_the_agreed_one_is_refused(again):
-    (again / "NIGHT.toml").write_text(SITE.replace('shadow = ["m2"]', "rule = {max_flag_rate = 0.2}"))
+    (again / "NIGHT.toml").write_text(
+        SITE.replace('shadow = ["m2"]', "rule = {max_flag_rate = 0.2}")
+    )
     table(again, "a", 4, seed=4)
     words = ["run", "NIGHT.toml", "--date", "2026-03-04", "--only", "ward-a"]
     said = as_json(*words, code=4)["series"][0]["said"]
@@ -252,16 +313,29 @@ A_MODEL = "[series.a]\nmodel='m'\ncohort='c'\n"
 FAULTY = "[series.a]\nmodel='m'\ncohort='in/{dat}.csv'\nout='same'\n[series.each]\nmodel='m'\n[sereis.b]\n"
 PLANS = [
     # Every fault of a file is named at once, with what was meant.
-    (FAULTY, ["did you mean 'series'", "{dat}", "did you mean 'date'", "series.a.out", "series.each.cohort",
-              "may not be named 'each'"]),
+    (
+        FAULTY,
+        [
+            "did you mean 'series'",
+            "{dat}",
+            "did you mean 'date'",
+            "series.a.out",
+            "series.each.cohort",
+            "may not be named 'each'",
+        ],
+    ),
     ("ledgr='l.db'\n" + A_MODEL, ["did you mean 'ledger'"]),
     (A_MODEL + "jobs=9\n", ["series.a.jobs: 9 is more than the 2"]),
-    ("[series.a]\nmodel='m'\ncohort='runs/in/{date}'\nout='in/{date}/out'\n", ["series' table"]),
+    (
+        "[series.a]\nmodel='m'\ncohort='runs/in/{date}'\nout='in/{date}/out'\n",
+        ["series' table"],
+    ),
     (((A_MODEL + "out='{date}'\n") * 2).replace("a]", "b]", 1), ["same place"]),
-    (A_MODEL + "shadow=['x/m','y/m']\n", ["the same name"]), ("", ["no series"]),
+    (A_MODEL + "shadow=['x/m','y/m']\n", ["the same name"]),
+    ("", ["no series"]),
     (A_MODEL.replace("a", "'latest.html'", 1), ["name the series 'latest'"]),
     (A_MODEL.replace("'c'", "'in/$'"), ["write $$"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "words"), PLANS)
@@ -286,9 +360,17 @@ def test_one_exit_code_stands_for_all_whatever_their_order(codes):
     assert (code == 0) == (set(codes) == {0})
 
 
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 100)), min_size=1, max_size=12))
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 100)), min_size=1, max_size=12)
+)
 def test_nights_never_take_more_than_the_site_has_and_all_get_their_turn(claims):
-    budget, guard, held, most, done = Budget(3, 100), threading.Lock(), [0, 0], [0, 0], []
+    budget, guard, held, most, done = (
+        Budget(3, 100),
+        threading.Lock(),
+        [0, 0],
+        [0, 0],
+        [],
+    )
 
     def night(claim: tuple[int, int]) -> None:
         with budget.share(*claim):
@@ -308,12 +390,19 @@ def test_nights_never_take_more_than_the_site_has_and_all_get_their_turn(claims)
 
 
 def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said():
-    hung, absent = tell_hooks([["/bin/sh", "-c", "sleep 60"], ["/no/such/hook"]], b"{}", 0.3)
+    hung, absent = tell_hooks(
+        [["/bin/sh", "-c", "sleep 60"], ["/no/such/hook"]], b"{}", 0.3
+    )
     assert (hung.fine, hung.said) == (False, "was stopped: it took more than 0.3 s")
-    assert (absent.fine, absent.said) == (False, "could not be started: No such file or directory")
+    assert (absent.fine, absent.said) == (
+        False,
+        "could not be started: No such file or directory",
+    )
 
 
-def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end(tmp_path):
+def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end(
+    tmp_path,
+):
     processes = Processes()
     late = processes.run(["demo", "--out", str(tmp_path / "demo")], {}, 1, 0.01)
     processes.stop()
@@ -322,7 +411,9 @@ def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_path, monkeypatch):
+def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(
+    tmp_path, monkeypatch
+):
     """Also where somebody else still holds the pipe that it would have spoken into."""
     processes, ended, held = Processes(), [], []
 
@@ -340,7 +431,10 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
     multiprocessing.active_children()[0].kill()
     thread.join()
 
-    assert (ended[0].code, ended[0].message.partition(",")[0]) == (2, "ended without a word (-9)")
+    assert (ended[0].code, ended[0].message.partition(",")[0]) == (
+        2,
+        "ended without a word (-9)",
+    )
     assert processes.run(["recipes"], {}, 1, 60).code == 0
     [os.close(end) for end in held]
 
@@ -348,8 +442,12 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
 def test_what_nights_are_forked_from_is_there_and_starts_no_thread():
     """A name that is gone would be passed over in silence, and every night be slower."""
     assert [name for name in PRELOADED if find_spec(name) is None] == []
-    asked = "import screening.site.night_server, threading; print(threading.active_count())"
-    ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    asked = (
+        "import screening.site.night_server, threading; print(threading.active_count())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+    )
     assert ended.stdout.strip() == "1"
 
 
@@ -361,10 +459,24 @@ names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)
 def test_whatever_a_series_says_of_itself_is_text_on_the_page(title, said, status):
     reason = Reason("noted", said, remedy="<script>alert(1)</script>")
     line = SeriesNight(
-        series="ward", night=NIGHT, status=status, shadow=False, exit_code=0, said=said, model="m",
-        attention=[reason], page="ward/x.html", to_review=5, capacity=4, run_id=None, scored=9,
-        refused=0, flagged=5, drift_p=None, peak_mb=None,
-    )  # fmt: skip
+        series="ward",
+        night=NIGHT,
+        status=status,
+        shadow=False,
+        exit_code=0,
+        said=said,
+        model="m",
+        attention=[reason],
+        page="ward/x.html",
+        to_review=5,
+        capacity=4,
+        run_id=None,
+        scored=9,
+        refused=0,
+        flagged=5,
+        drift_p=None,
+        peak_mb=None,
+    )
     lines = {"series": [line], "shadows": [line], "caught_up": [line]}
     overview = OverviewDocument(title=title, night=NIGHT, exit_code=0, **lines)
     page = render_overview(overview)

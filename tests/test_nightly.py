@@ -25,7 +25,9 @@ from screening.store.loading import load_model
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "nightly.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```\w+\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)
-ALONE = os.geteuid() == 0 and all(map(shutil.which, ("unshare", "setpriv", "useradd", "mount")))
+ALONE = os.geteuid() == 0 and all(
+    map(shutil.which, ("unshare", "setpriv", "useradd", "mount"))
+)
 NIGHT = "2026-03-03"
 
 
@@ -49,7 +51,11 @@ def opened(places: list[Path]) -> str:
     """Shell lines that let every account reach these places, though a directory above them is closed."""
     lines = []
     for number, place in enumerate(dict.fromkeys(places)):
-        above = [each for each in [*place.parents][::-1] if not each.stat().st_mode & stat.S_IXOTH]
+        above = [
+            each
+            for each in [*place.parents][::-1]
+            if not each.stat().st_mode & stat.S_IXOTH
+        ]
         for closed in above[:1]:
             kept = f"/mnt/kept{number}"
             lines += [
@@ -72,13 +78,17 @@ def host():
 @pytest.fixture(scope="module")
 def night(host, cohort, trained):
     """The document's commands on a host of their own: other accounts, a read-only root, another `screen`."""
-    save_model(trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1)), host / "sepsis")
+    save_model(
+        trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1)), host / "sepsis"
+    )
     for ward in ("ward-7.sepsis", "ward-9.sepsis"):
         (host / "in" / ward).mkdir(parents=True)
         table = patients(60, seed=len(ward)).drop(columns="ill")
         written(table, host / "in" / ward / f"{NIGHT}.csv")
     (host / "NIGHT.toml").write_text(block("# /etc/screening/NIGHT.toml"))
-    scored = job("run /etc/screening").replace("NIGHT.toml", f"NIGHT.toml --date {NIGHT}")
+    scored = job("run /etc/screening").replace(
+        "NIGHT.toml", f"NIGHT.toml --date {NIGHT}"
+    )
     watched = job("screening status").replace("--night today", f"--night {NIGHT}")
     somebody = "setpriv --reuid screening --regid screening --init-groups --no-new-privs --bounding-set=-all"
     script = f"""
@@ -115,27 +125,42 @@ stranger="setpriv --reuid 4714 --regid 4714 --clear-groups"
 $stranger cat /srv/screening/latest.html > {host}/out/stranger 2>&1 || true
 """
     apart = ["unshare", "-m", "/bin/sh", "-c", script]
-    ended = subprocess.run(apart, capture_output=True, text=True, timeout=280, check=False)
+    ended = subprocess.run(
+        apart, capture_output=True, text=True, timeout=280, check=False
+    )
     log = host / "out" / "night.log"
-    assert ended.returncode == 0, ended.stderr + (log.read_text() if log.exists() else "")
+    assert ended.returncode == 0, ended.stderr + (
+        log.read_text() if log.exists() else ""
+    )
     return host / "out"
 
 
-@pytest.mark.skipif(not ALONE, reason="needs root and mount namespaces: other accounts, a read-only root")
+@pytest.mark.skipif(
+    not ALONE,
+    reason="needs root and mount namespaces: other accounts, a read-only root",
+)
 def test_the_pasted_night_runs_for_an_account_without_a_home_on_a_read_only_root(night):
     """The clinician's account reads pages and nothing else."""
     said = {path.name: path.read_text() for path in night.iterdir()}
     lines = [json.loads(line) for line in said["night.log"].splitlines()]
     assert said["code"].strip() in ("0", "5"), said["night.log"]
-    assert {line["series"] for line in lines if "run" in line} == {"ward-7.sepsis", "ward-9.sepsis"}
+    assert {line["series"] for line in lines if "run" in line} == {
+        "ward-7.sepsis",
+        "ward-9.sepsis",
+    }
     assert "ward-9.sepsis" in said["status"]
     assert "cannot touch" in said["touched"]
     assert "<h1>" in said["page.html"]
     assert "ward-7.sepsis/2026-03-03.html" in said["overview.html"]
-    assert "Permission denied" in said["private"] and "Permission denied" in said["stranger"]
+    assert (
+        "Permission denied" in said["private"]
+        and "Permission denied" in said["stranger"]
+    )
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="needs systemd-analyze"
+)
 def test_the_unit_leaves_little_to_attack(tmp_path):
     unit = tmp_path / "screening.service"
     unit.write_text(block("# /etc/systemd/system/screening.service"))
@@ -146,7 +171,9 @@ def test_the_unit_leaves_little_to_attack(tmp_path):
 
     ended = analysed("security", "--offline=true", "--threshold=30")
     assert ended.returncode == 0, ended.stdout[-300:]
-    assert "SuccessExitStatus=5" in unit.read_text() and "OnFailure=" in unit.read_text()
+    assert (
+        "SuccessExitStatus=5" in unit.read_text() and "OnFailure=" in unit.read_text()
+    )
     said = analysed("verify", "--man=no", "--recursive-errors=no").stderr
     # Restarts of a one-shot unit are refused but for some of their keys.
     assert "isn't allowed" not in said and "Unknown" not in said
@@ -170,7 +197,10 @@ def test_the_web_hook_posts_what_it_was_told():
     with http.server.HTTPServer(("127.0.0.1", 0), Receiver) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        code, url = block("# /etc/screening/web_hook.py"), f"http://127.0.0.1:{server.server_port}/screening"
+        code, url = (
+            block("# /etc/screening/web_hook.py"),
+            f"http://127.0.0.1:{server.server_port}/screening",
+        )
         hook = [sys.executable, "-c", code, url]
         subprocess.run(hook, input=json.dumps(STORY), text=True, check=True, timeout=60)
         thread.join(10)
@@ -180,7 +210,9 @@ def test_the_web_hook_posts_what_it_was_told():
 def test_the_mail_hook_sends_a_letter_with_a_line_a_series(monkeypatch):
     office = MagicMock()
     monkeypatch.setattr("smtplib.SMTP", office)
-    monkeypatch.setattr("sys.argv", ["mail_hook.py", "localhost", "25", "ward@localhost"])
+    monkeypatch.setattr(
+        "sys.argv", ["mail_hook.py", "localhost", "25", "ward@localhost"]
+    )
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(STORY)))
     exec(block("# /etc/screening/mail_hook.py"), {})
     (letter,) = office.return_value.__enter__.return_value.send_message.call_args.args
@@ -198,14 +230,20 @@ def test_the_container_runs_as_nobody_special_on_a_read_only_root_with_pinned_im
 
 
 RUNBOOK = re.findall(
-    r"```sh\n(.*?)```", (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8"), re.DOTALL
+    r"```sh\n(.*?)```",
+    (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8"),
+    re.DOTALL,
 )
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs sqlite3")
 def test_the_runbook_can_be_followed_from_top_to_bottom(tmp_path):
     """Every command line of it does what is said beside it."""
-    place, backup, model = tmp_path / "lib", tmp_path / "backups", tmp_path / "lib/model"
+    place, backup, model = (
+        tmp_path / "lib",
+        tmp_path / "backups",
+        tmp_path / "lib/model",
+    )
     (place / "in").mkdir(parents=True)
     backup.mkdir()
     past = written(patients(), tmp_path / "past.csv")
@@ -217,17 +255,24 @@ def test_the_runbook_can_be_followed_from_top_to_bottom(tmp_path):
     screen("score", model, night, *where, "--date", "2026-03-01", "--out", run)
     (tmp_path / "id.txt").write_text("00700003\n")
     shown = {
-        "/var/lib/screening": place, "/var/backups/screening": backup, "/root/id.txt": tmp_path / "id.txt",
-        "/tmp/trial": tmp_path / "trial", "python3 ": f"{sys.executable} ",
-    }  # fmt: skip
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        "/var/lib/screening": place,
+        "/var/backups/screening": backup,
+        "/root/id.txt": tmp_path / "id.txt",
+        "/tmp/trial": tmp_path / "trial",
+        "python3 ": f"{sys.executable} ",
+    }
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    }
 
     def follow(blocks: list[str]) -> None:
         for block in blocks:
             for written_there, here in shown.items():
                 block = block.replace(written_there, str(here))
             followed = ["sh", "-euc", block]
-            done = subprocess.run(followed, capture_output=True, text=True, env=environment, cwd=tmp_path)
+            done = subprocess.run(
+                followed, capture_output=True, text=True, env=environment, cwd=tmp_path
+            )
             assert done.returncode == 0, block + done.stderr
 
     back = next(number for number, block in enumerate(RUNBOOK) if "model.back" in block)

@@ -14,10 +14,25 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, f1_score
 
-from screening import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold, read_cohort, train
+from screening import (
+    GMean,
+    MaxFlagRate,
+    MinSensitivity,
+    MissCost,
+    Threshold,
+    read_cohort,
+    train,
+)
 from screening.errors import UsageError
 from screening.metrics.intervals import wilson
-from screening.metrics.operating_point import FLAG_EVERYTHING, RULES, choose, excess, overall, pick
+from screening.metrics.operating_point import (
+    FLAG_EVERYTHING,
+    RULES,
+    choose,
+    excess,
+    overall,
+    pick,
+)
 from screening.metrics.performance import curve, performance, rates, summary
 from screening.metrics.ties import alike, as_new
 from screening.schemas.figures import Observed, OperatingPoint, rule_named
@@ -36,13 +51,15 @@ def grouped():
 
 
 # Few distinct values, so that ties within and between the classes are the rule.
-cohorts = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40).filter(
-    lambda rows: 0 < sum(positive for _, positive in rows) < len(rows)
-)
+cohorts = st.lists(
+    st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40
+).filter(lambda rows: 0 < sum(positive for _, positive in rows) < len(rows))
 
 
 def arrays(rows):
-    return np.array([score for score, _ in rows], float), np.array([positive for _, positive in rows])
+    return np.array([score for score, _ in rows], float), np.array(
+        [positive for _, positive in rows]
+    )
 
 
 @given(cohorts, st.sampled_from([0.5, 0.75, 0.8, 0.9, 0.95]))
@@ -63,7 +80,9 @@ def test_max_flag_rate_flags_as_many_as_it_may_and_no_more(rows, most):
 
 
 @given(cohorts, st.floats(0.5, 100.0), st.floats(0.01, 0.5))
-def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(rows, miss, prevalence):
+def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(
+    rows, miss, prevalence
+):
     scores, y = arrays(rows)
 
     def cost(threshold):
@@ -88,9 +107,13 @@ def test_g_mean_is_the_largest_of_all_thresholds(rows):
     scores, y = arrays(rows)
 
     def g_mean(threshold):
-        return np.sqrt(np.mean(scores[y] >= threshold) * np.mean(scores[~y] < threshold))
+        return np.sqrt(
+            np.mean(scores[y] >= threshold) * np.mean(scores[~y] < threshold)
+        )
 
-    assert g_mean(choose(scores, y, GMean()).threshold) >= max(map(g_mean, scores)) - 1e-9
+    assert (
+        g_mean(choose(scores, y, GMean()).threshold) >= max(map(g_mean, scores)) - 1e-9
+    )
 
 
 @pytest.mark.parametrize("rule", [*RULES, Threshold(0.5)], ids=str)
@@ -99,14 +122,21 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
     scores = np.round(scores, 1)
     point = choose(scores, y, rule, fold=np.arange(len(y)) % 5)
     hits, share = (scores[y] >= point.threshold).sum(), y.mean()
-    found, false = share * point.sensitivity.value, (1 - share) * (1 - point.specificity.value)
+    found, false = (
+        share * point.sensitivity.value,
+        (1 - share) * (1 - point.specificity.value),
+    )
 
     assert point.misses == y.sum() - hits
     assert point.sensitivity.value == pytest.approx(hits / (y.sum() + 1))
-    assert point.specificity.value == pytest.approx(np.mean(scores[~y] < point.threshold))
+    assert point.specificity.value == pytest.approx(
+        np.mean(scores[~y] < point.threshold)
+    )
     assert point.flag_rate.value == pytest.approx(found + false)
     assert point.ppv.value == pytest.approx(found / point.flag_rate.value)
-    assert point.npv.value == pytest.approx((1 - share - false) / (1 - point.flag_rate.value))
+    assert point.npv.value == pytest.approx(
+        (1 - share - false) / (1 - point.flag_rate.value)
+    )
     assert point.nne.value == pytest.approx(1 / point.ppv.value)
     for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate"):
         value, low, high = getattr(point, name).ends
@@ -119,7 +149,9 @@ def test_row_order_does_not_move_a_threshold(rule):
     fold, order = np.arange(len(y)) % 5, np.random.default_rng(1).permutation(len(y))
     repeats = scores + np.random.default_rng(2).normal(size=(3, len(y)))
     point = choose(scores, y, rule, fold=fold, repeats=repeats)
-    moved = choose(scores[order], y[order], rule, fold=fold[order], repeats=repeats[:, order])
+    moved = choose(
+        scores[order], y[order], rule, fold=fold[order], repeats=repeats[:, order]
+    )
     assert moved == point
 
 
@@ -138,13 +170,24 @@ def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
     unsure = choose(*labelled(200, 0.1), MinSensitivity(0.9, confidence=0.95))
     sensitivity, flag_rate = point.sensitivity, point.flag_rate
 
-    assert (point.threshold, sensitivity.value, point.specificity.ends) == (FLAG_EVERYTHING, 1.0, (0, 0, 0))
+    assert (point.threshold, sensitivity.value, point.specificity.ends) == (
+        FLAG_EVERYTHING,
+        1.0,
+        (0, 0, 0),
+    )
     assert "every row is flagged" in point.notes[0]
-    assert (sensitivity.low, flag_rate.low, flag_rate.high, point.npv.value) == (1, 1, 1, None)
+    assert (sensitivity.low, flag_rate.low, flag_rate.high, point.npv.value) == (
+        1,
+        1,
+        1,
+        None,
+    )
     assert point.ppv.value == pytest.approx(0.1)
     assert point.ppv.low < 0.06 and point.ppv.high > 0.15
     assert unsure.threshold == FLAG_EVERYTHING
-    assert "with confidence 0.95 cannot be promised from 20 positives" in unsure.notes[0]
+    assert (
+        "with confidence 0.95 cannot be promised from 20 positives" in unsure.notes[0]
+    )
 
 
 def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enough():
@@ -153,7 +196,11 @@ def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enoug
 
     def lower_bound(threshold):
         found = int((scores[y] >= threshold).sum())
-        return binomtest(found, int(y.sum()), alternative="greater").proportion_ci(0.95).low
+        return (
+            binomtest(found, int(y.sum()), alternative="greater")
+            .proportion_ci(0.95)
+            .low
+        )
 
     assert lower_bound(threshold) >= 0.9
     assert lower_bound(np.min(scores[y & (scores > threshold)])) < 0.9
@@ -164,9 +211,17 @@ def test_few_positives_are_said_aloud():
     point, few = choose(*labelled(240, 0.1), MinSensitivity(0.9)), np.arange(60) < 20
     none = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), few, Threshold(0.5))
     reach = (point.sensitivity.high - point.sensitivity.low) / 2
-    assert f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
+    assert (
+        f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
+    )
     assert 0.1 < reach < 0.14
-    assert none.sensitivity.value == none.sensitivity.low == none.ppv.value == none.ppv.low == 0
+    assert (
+        none.sensitivity.value
+        == none.sensitivity.low
+        == none.ppv.value
+        == none.ppv.low
+        == 0
+    )
     assert none.sensitivity.high == pytest.approx(0.2, abs=0.001)
     assert none.ppv.high > 0 and none.nne.value is None
 
@@ -179,28 +234,41 @@ def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said
     below = np.flatnonzero(~y & (scores < threshold))
     scores[below[:alike]] = np.sort(scores[below])[-6]
     notes = choose(scores, y, MinSensitivity(0.8)).notes
-    assert any("of the negatives have one of few scores" in note for note in notes) == said
+    assert (
+        any("of the negatives have one of few scores" in note for note in notes) == said
+    )
 
 
 def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_row():
-    scores, thresholds = np.array([[3.0, 1.0], [0.0, 4.0], [1.0, 1.0]]), np.array([2.0, 2.0])
+    scores, thresholds = (
+        np.array([[3.0, 1.0], [0.0, 4.0], [1.0, 1.0]]),
+        np.array([2.0, 2.0]),
+    )
     assert overall(scores, thresholds).tolist() == [1.0, 2.0, -1.0]
     assert overall(scores[:, :1], thresholds[:1]).tolist() == [3.0, 0.0, 1.0]
     # A class that flags everything says nothing of a row.
-    assert excess(scores, np.array([2.0, FLAG_EVERYTHING]))[:, 1].tolist() == [0.0, 0.0, 0.0]
+    assert excess(scores, np.array([2.0, FLAG_EVERYTHING]))[:, 1].tolist() == [
+        0.0,
+        0.0,
+        0.0,
+    ]
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"name": "sensitivity", "value": 0.9}, {"name": "min_sensitivity"},
-        {"name": "min_sensitivity", "value": 1.2}, {"name": "max_flag_rate", "value": 0.0},
-        {"name": "miss_cost", "value": -1.0}, {"name": "g_mean", "value": 1.0},
-        {"name": "threshold", "value": float("nan")}, {"name": "g_mean", "confidence": 0.9},
+        {"name": "sensitivity", "value": 0.9},
+        {"name": "min_sensitivity"},
+        {"name": "min_sensitivity", "value": 1.2},
+        {"name": "max_flag_rate", "value": 0.0},
+        {"name": "miss_cost", "value": -1.0},
+        {"name": "g_mean", "value": 1.0},
+        {"name": "threshold", "value": float("nan")},
+        {"name": "g_mean", "confidence": 0.9},
         {"name": "min_sensitivity", "value": 0.9, "prevalence": 1.0},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_rule_out_of_range_is_refused(wrong):
     """And a table without rows of both classes."""
     with pytest.raises(ValueError):
@@ -221,11 +289,15 @@ def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
     estimated = choose(scores, y, Threshold(1.0))
     stated = choose(scores, y, Threshold(1.0, prevalence=float(y.mean())))
     for name in ("ppv", "npv", "nne"):
-        assert getattr(estimated, name).value == pytest.approx(getattr(stated, name).value)
+        assert getattr(estimated, name).value == pytest.approx(
+            getattr(stated, name).value
+        )
         assert width(estimated, name) > 1.1 * width(stated, name)
     assert estimated.sensitivity.high == stated.sensitivity.high
     assert rare.flag_rate.value == pytest.approx(1 - rare.specificity.value, abs=0.001)
-    assert width(rare, "flag_rate") == pytest.approx(width(rare, "specificity"), rel=0.05)
+    assert width(rare, "flag_rate") == pytest.approx(
+        width(rare, "specificity"), rel=0.05
+    )
 
 
 def test_folds_that_disagree_widen_specificity_alone():
@@ -246,10 +318,16 @@ def test_observed_predictive_values_have_the_intervals_of_observed_shares():
     seen = performance(scores, y, 1.0)
     flagged = seen.true_positive + seen.false_positive
     left = seen.true_negative + seen.false_negative
-    known, rare = (rates(seen.sensitivity, seen.specificity, p) for p in (float(np.mean(y)), 0.05))
+    known, rare = (
+        rates(seen.sensitivity, seen.specificity, p) for p in (float(np.mean(y)), 0.05)
+    )
 
-    assert [seen.ppv.low, seen.ppv.high] == pytest.approx(np.array(wilson(seen.true_positive, flagged)))
-    assert [seen.npv.low, seen.npv.high] == pytest.approx(np.array(wilson(seen.true_negative, left)))
+    assert [seen.ppv.low, seen.ppv.high] == pytest.approx(
+        np.array(wilson(seen.true_positive, flagged))
+    )
+    assert [seen.npv.low, seen.npv.high] == pytest.approx(
+        np.array(wilson(seen.true_negative, left))
+    )
     assert seen.ppv.value == pytest.approx(known["ppv"].value)
     assert width(seen, "ppv") > known["ppv"].high - known["ppv"].low
     for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
@@ -263,10 +341,18 @@ def test_observed_predictive_values_have_the_intervals_of_observed_shares():
 def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
     scores, y = labelled(200, 0.2)
     once = choose(scores, y, MinSensitivity(0.9))
-    thrice = choose(np.repeat(scores, 3), np.repeat(y, 3), MinSensitivity(0.9), np.repeat(np.arange(200), 3))
+    thrice = choose(
+        np.repeat(scores, 3),
+        np.repeat(y, 3),
+        MinSensitivity(0.9),
+        np.repeat(np.arange(200), 3),
+    )
     assert thrice.threshold == once.threshold
     assert thrice.sensitivity.value == pytest.approx(once.sensitivity.value, abs=0.002)
-    assert thrice.sensitivity.high - thrice.sensitivity.low >= once.sensitivity.high - once.sensitivity.low
+    assert (
+        thrice.sensitivity.high - thrice.sensitivity.low
+        >= once.sensitivity.high - once.sensitivity.low
+    )
 
 
 def test_groups_widen_every_interval():
@@ -277,7 +363,10 @@ def test_groups_widen_every_interval():
     scores, y, group = grouped()
     rows, patients = performance(scores, y, 0.5), performance(scores, y, 0.5, group)
     alone = choose(scores, y, GMean(), np.arange(len(y)))
-    dealt, whole = (choose(scores, y, Threshold(0.5), group, fold=fold) for fold in (group % 5, None))
+    dealt, whole = (
+        choose(scores, y, Threshold(0.5), group, fold=fold)
+        for fold in (group % 5, None)
+    )
     one, best = (summary(*labelled(), n_settings=n) for n in (1, 24))
 
     assert patients.sensitivity.value == rows.sensitivity.value
@@ -292,11 +381,16 @@ def test_groups_widen_every_interval():
 @pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
 def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
-    made = [choose(scores, y, rule, group, fold=np.arange(len(y)) % 5) for rule in RULES]
+    made = [
+        choose(scores, y, rule, group, fold=np.arange(len(y)) % 5) for rule in RULES
+    ]
     made += [curve(scores, y, group), summary(scores, y, group)]
     for figures in made:
         text = json.dumps(figures.to_dict(), allow_nan=False)
-        assert type(figures).from_dict(json.loads(text), "figures").to_dict() == figures.to_dict()
+        assert (
+            type(figures).from_dict(json.loads(text), "figures").to_dict()
+            == figures.to_dict()
+        )
 
 
 def test_a_curve_passes_through_what_performance_says():
@@ -306,7 +400,9 @@ def test_a_curve_passes_through_what_performance_says():
         at = performance(scores, y, drawn.threshold[i])
         for name in ("sensitivity", "specificity"):
             band = vars(getattr(drawn, name)).values()
-            assert [column[i] for column in band] == pytest.approx(getattr(at, name).ends)
+            assert [column[i] for column in band] == pytest.approx(
+                getattr(at, name).ends
+            )
         for name in ("flag_rate", "ppv", "npv"):
             assert getattr(drawn, name)[i] == pytest.approx(getattr(at, name).value)
 
@@ -316,12 +412,16 @@ def test_a_curve_passes_through_what_performance_says():
 
 
 @pytest.mark.parametrize(("n_groups", "taken_back"), [(5, True), (15, False)])
-def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(n_groups, taken_back):
+def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(
+    n_groups, taken_back
+):
     # The positives of a group score alike, so that the promise hangs on the number of groups.
     group, y = np.repeat(np.arange(n_groups), 40), np.tile(np.arange(40) < 20, n_groups)
     scores = np.random.default_rng(0).normal(size=n_groups)[group] + y
     point = choose(scores, y, MinSensitivity(0.9), group)
-    assert any("too few groups to promise" in note for note in point.notes) == taken_back
+    assert (
+        any("too few groups to promise" in note for note in point.notes) == taken_back
+    )
     assert (point.sensitivity.value < 0.9) == taken_back
 
 
@@ -329,7 +429,9 @@ def test_a_promise_is_worth_what_groups_tell_of_the_cases_below_it():
     """Two groups hold all high scores, which says nothing of who is missed."""
     group, y = np.repeat(np.arange(20), 20), np.arange(400) % 4 > 0
     scores = np.random.default_rng(0).normal(size=400) + 10 * (group < 2)
-    by_group, by_row = (choose(scores, y, MinSensitivity(0.9), each) for each in (group, None))
+    by_group, by_row = (
+        choose(scores, y, MinSensitivity(0.9), each) for each in (group, None)
+    )
     assert by_group.threshold == by_row.threshold
 
 
@@ -344,20 +446,28 @@ def test_observed_shares_are_those_of_scikit_learn():
     assert seen.min_sensitivity == min(seen.sensitivity.value, seen.specificity.value)
     assert night.sensitivity.value is night.ppv.value is night.auroc.value is None
     assert night.specificity.value == 0.75
-    assert 0 < night.flag_rate.low < night.flag_rate.value == 0.25 < night.flag_rate.high
+    assert (
+        0 < night.flag_rate.low < night.flag_rate.value == 0.25 < night.flag_rate.high
+    )
 
 
 # How many of 1,000 people answer three questions so, and how many of those are ill.
 ANSWERS = {
-    (0, 0, 0): (400, 30), (1, 0, 0): (250, 25), (0, 1, 0): (150, 30), (1, 1, 0): (100, 35),
-    (0, 1, 1): (60, 40), (1, 1, 1): (40, 36),
-}  # fmt: skip
+    (0, 0, 0): (400, 30),
+    (1, 0, 0): (250, 25),
+    (0, 1, 0): (150, 30),
+    (1, 1, 0): (100, 35),
+    (0, 1, 1): (60, 40),
+    (1, 1, 1): (40, 36),
+}
 
 
 def answered(rng, people: int = 1000) -> pd.DataFrame:
     kinds = rng.choice(len(ANSWERS), people, p=[n / 1000 for n, _ in ANSWERS.values()])
     share = np.array([ill / n for n, ill in ANSWERS.values()])
-    table = pd.DataFrame(np.array([*ANSWERS])[kinds], columns=["fever", "cough", "stay"])
+    table = pd.DataFrame(
+        np.array([*ANSWERS])[kinds], columns=["fever", "cough", "stay"]
+    )
     return table.assign(ill=np.where(rng.random(people) < share[kinds], "yes", "no"))
 
 
@@ -369,16 +479,27 @@ def past(folder, people: pd.DataFrame):
 @pytest.mark.parametrize("recipe", ["logistic", "random_forest"])
 def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, recipe):
     rng = np.random.default_rng(0)
-    model = train(past(tmp_path, answered(rng)), recipe, search=1, repeats=1, beside=(), jobs=1)
+    model = train(
+        past(tmp_path, answered(rng)), recipe, search=1, repeats=1, beside=(), jobs=1
+    )
     point = model.operating_points[0]
     new = answered(rng, 20_000)
     new.to_csv(tmp_path / "new.csv", index=False)
 
-    flagged, ill = model.score_frame(tmp_path / "new.csv")["flagged"].to_numpy(), new["ill"] == "yes"
+    flagged, ill = (
+        model.score_frame(tmp_path / "new.csv")["flagged"].to_numpy(),
+        new["ill"] == "yes",
+    )
 
     assert flagged[ill].mean() == pytest.approx(point["sensitivity"]["value"], abs=0.06)
-    assert 1 - flagged[~ill].mean() == pytest.approx(point["specificity"]["value"], abs=0.05)
-    together = new.assign(flagged=flagged).groupby(["fever", "cough", "stay"])["flagged"].mean()
+    assert 1 - flagged[~ill].mean() == pytest.approx(
+        point["specificity"]["value"], abs=0.05
+    )
+    together = (
+        new.assign(flagged=flagged)
+        .groupby(["fever", "cough", "stay"])["flagged"]
+        .mean()
+    )
     assert set(together) <= {0.0, 1.0}
 
 
@@ -388,7 +509,9 @@ def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, reci
     st.sampled_from(RULES),
     st.integers(0, 10_000),
 )
-def test_a_chosen_threshold_has_the_rates_of_new_rows_like_those_held_out(kinds, rule, seed):
+def test_a_chosen_threshold_has_the_rates_of_new_rows_like_those_held_out(
+    kinds, rule, seed
+):
     rng = np.random.default_rng(seed)
     numbers = np.repeat(np.arange(len(kinds)), [n for n, _ in kinds])
     y = rng.random(len(numbers)) < np.array([share for _, share in kinds])[numbers]
@@ -405,7 +528,9 @@ def test_a_chosen_threshold_has_the_rates_of_new_rows_like_those_held_out(kinds,
 def test_no_threshold_is_chosen_where_chance_says_which_of_two_kinds_is_flagged():
     """Two kinds score alike: half of each are flagged here, and all of one or the other of new rows."""
     numbers = np.repeat(np.arange(5), 200)
-    scores = np.array([0.0, 1.0, 1.002, 2.0, 3.0])[numbers] + np.tile(np.linspace(-0.3, 0.3, 200), 5)
+    scores = np.array([0.0, 1.0, 1.002, 2.0, 3.0])[numbers] + np.tile(
+        np.linspace(-0.3, 0.3, 200), 5
+    )
     point = choose(scores, np.arange(1000) % 4 == 0, MaxFlagRate(0.65), alike=numbers)
     assert 0.4 <= point.flag_rate.value < 0.45
 
@@ -414,7 +539,9 @@ def test_where_the_rule_would_flag_nearly_everybody_the_nearest_threshold_stands
     numbers = np.repeat([0, 1], [400, 200])
     y = np.concatenate([np.arange(400) < 20, np.arange(200) < 120])
     scores = numbers + np.random.default_rng(0).normal(0, 0.01, 600)
-    cut, point = (choose(scores, y, MinSensitivity(0.9), alike=given) for given in (None, numbers))
+    cut, point = (
+        choose(scores, y, MinSensitivity(0.9), alike=given) for given in (None, numbers)
+    )
     assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
     assert point.specificity.value == pytest.approx(380 / 460, abs=0.03)
     assert "cannot be parted" in point.notes[0]
@@ -424,8 +551,13 @@ def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):
     row = np.arange(500)
     ill = np.where((row % 10 == 0) | (row < 50), "yes", "no")
     people = pd.DataFrame({"fever": (row < 100).astype(int), "ill": ill})
-    with pytest.raises(UsageError, match=r"would flag every row: many cases have the same values.*--g-mean"):
-        train(past(tmp_path, people), "logistic", search=1, repeats=1, beside=(), jobs=1)
+    with pytest.raises(
+        UsageError,
+        match=r"would flag every row: many cases have the same values.*--g-mean",
+    ):
+        train(
+            past(tmp_path, people), "logistic", search=1, repeats=1, beside=(), jobs=1
+        )
 
 
 def test_rows_are_numbered_only_where_one_stands_for_many():
@@ -434,5 +566,10 @@ def test_rows_are_numbered_only_where_one_stands_for_many():
     scores, y = rng.normal(size=300), rng.random(300) < 0.3
     assert alike(rng.normal(size=(300, 3))) is None
     assert alike(np.repeat(rng.normal(size=(100, 3)), 3, axis=0)) is None
-    assert len(np.unique(alike(np.array([[0.0, 1.0], [-0.0, 1.0]] * 20 + [[2.0, 1.0]])))) == 2
-    assert choose(scores, y, GMean()) == choose(scores, y, GMean(), alike=np.arange(300))
+    assert (
+        len(np.unique(alike(np.array([[0.0, 1.0], [-0.0, 1.0]] * 20 + [[2.0, 1.0]]))))
+        == 2
+    )
+    assert choose(scores, y, GMean()) == choose(
+        scores, y, GMean(), alike=np.arange(300)
+    )

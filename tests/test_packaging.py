@@ -19,7 +19,18 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DATA = ("models", "templates", "sample_cohorts")
 SHIPPED = ("screening", *DATA, "pyproject.toml", "README.md", "LICENSE")
 SCREEN = ("-m", "screening")
-TRAIN = (*SCREEN, "train", "--search", "1", "--folds", "2", "--max-rows", "150", "--beside", "none")
+TRAIN = (
+    *SCREEN,
+    "train",
+    "--search",
+    "1",
+    "--folds",
+    "2",
+    "--max-rows",
+    "150",
+    "--beside",
+    "none",
+)
 SAMPLES = ROOT / "sample_cohorts"
 PAST, NIGHT, CONTRACT = "nosocomial_past.csv", "nosocomial_night.csv", "nosocomial.toml"
 
@@ -35,10 +46,13 @@ def python(site: Path, *words: object, code: int = 0) -> str:
     away = site.parent / "away"
     away.mkdir(exist_ok=True)
     answer = subprocess.run(
-        [sys.executable, *map(str, words)], cwd=away,
-        env=os.environ | {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, *map(str, words)],
+        cwd=away,
+        env=os.environ | {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert answer.returncode == code, answer.stderr
     return answer.stdout + answer.stderr * (code != 0)
 
@@ -49,7 +63,15 @@ def site(tmp_path_factory):
     source = folder / "source"
     source.mkdir()
     copy_of(SHIPPED, source)
-    build = ["wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder, source]
+    build = [
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--wheel-dir",
+        folder,
+        source,
+    ]
     python(folder / "none", "-m", "pip", "--quiet", *build)
     (wheel,) = folder.glob("screening-*.whl")
     where = ["--no-deps", "--no-index", "--target", folder / "site", wheel]
@@ -58,14 +80,23 @@ def site(tmp_path_factory):
 
 
 needs_setuptools = pytest.mark.skipif(
-    int(version("setuptools").split(".")[0]) < 77, reason="building a wheel needs setuptools 77 or newer"
+    int(version("setuptools").split(".")[0]) < 77,
+    reason="building a wheel needs setuptools 77 or newer",
 )
 
 
 @needs_setuptools
 def test_a_wheel_trains_on_its_own_sample_and_draws_the_report_again(site):
     samples = site / "screening" / "sample_cohorts"
-    own = ("--recipe", "logistic", samples / PAST, "--contract", samples / CONTRACT, "--out", "model")
+    own = (
+        "--recipe",
+        "logistic",
+        samples / PAST,
+        "--contract",
+        samples / CONTRACT,
+        "--out",
+        "model",
+    )
     python(site, *TRAIN, *own)
     page = site.parent / "away" / "model" / "report.html"
     first = page.read_bytes()
@@ -82,8 +113,13 @@ def test_a_wheel_holds_every_file_of_the_data_folders(site):
     for name in DATA:
         ours = {path.name for path in (ROOT / name).iterdir() if path.suffix in endings}
         assert ours <= {path.name for path in (site / "screening" / name).iterdir()}
-    folders = {path.parent.relative_to(ROOT) for path in (ROOT / "screening").rglob("__init__.py")}
-    packages = {".".join(folder.parts) for folder in folders} | {f"screening.{name}" for name in DATA}
+    folders = {
+        path.parent.relative_to(ROOT)
+        for path in (ROOT / "screening").rglob("__init__.py")
+    }
+    packages = {".".join(folder.parts) for folder in folders} | {
+        f"screening.{name}" for name in DATA
+    }
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
 
 
@@ -91,24 +127,42 @@ def required(*extras: str) -> set[str]:
     """Names of what these extras need, of the dependencies for ""."""
     project = PROJECT["project"]
     lists = project["optional-dependencies"] | {"": project["dependencies"]}
-    return {re.match(r"[\w.-]+", line)[0].lower() for extra in extras for line in lists[extra]}
+    return {
+        re.match(r"[\w.-]+", line)[0].lower()
+        for extra in extras
+        for line in lists[extra]
+    }
 
 
 def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own():
     names = {
-        "sklearn": "scikit-learn", "imblearn": "imbalanced-learn", "llvmlite": "numba",
-        "markupsafe": "jinja2", "pydantic_core": "pydantic", "python_calamine": "python-calamine",
-    }  # fmt: skip
+        "sklearn": "scikit-learn",
+        "imblearn": "imbalanced-learn",
+        "llvmlite": "numba",
+        "markupsafe": "jinja2",
+        "pydantic_core": "pydantic",
+        "python_calamine": "python-calamine",
+    }
     imported = set()
     for path in (ROOT / "screening").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            imported |= {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
+            imported |= (
+                {alias.name for alias in node.names}
+                if isinstance(node, ast.Import)
+                else set()
+            )
             absolute = isinstance(node, ast.ImportFrom) and not node.level
             imported |= {str(node.module)} if absolute else set()
     # What only the type checker reads comes with it.
     ours = {"screening", "_typeshed"}
-    outside = {name.split(".")[0] for name in imported} - set(sys.stdlib_module_names) - ours
-    extras = PROJECT["project"]["optional-dependencies"].keys() - {"test", "supply", "docs"}
+    outside = (
+        {name.split(".")[0] for name in imported} - set(sys.stdlib_module_names) - ours
+    )
+    extras = PROJECT["project"]["optional-dependencies"].keys() - {
+        "test",
+        "supply",
+        "docs",
+    }
 
     assert {names.get(name, name) for name in outside} <= required("", *extras)
 
@@ -135,14 +189,24 @@ def package_in(folder: Path, own: str = "") -> Path:
     return site
 
 
-def test_the_factor_in_contributing_is_found_trained_and_stored_by_its_two_files(tmp_path):
+def test_the_factor_in_contributing_is_found_trained_and_stored_by_its_two_files(
+    tmp_path,
+):
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (factor,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     (recipe,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
     site = package_in(tmp_path, own="models")
     (site / "screening" / "factors" / "slab.py").write_text(factor, encoding="utf-8")
     (site / "screening" / "models" / "slab.toml").write_text(recipe, encoding="utf-8")
-    own = ("--recipe", "slab", SAMPLES / PAST, "--contract", SAMPLES / CONTRACT, "--out", "model")
+    own = (
+        "--recipe",
+        "slab",
+        SAMPLES / PAST,
+        "--contract",
+        SAMPLES / CONTRACT,
+        "--out",
+        "model",
+    )
     listed = json.loads(python(site, *SCREEN, "recipes", "slab", "--json"))["recipes"]
     python(site, *TRAIN, *own)
     python(site, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
@@ -157,19 +221,48 @@ def test_a_room_of_the_registry_can_be_taken_out(tmp_path):
     shutil.rmtree(site / "screening" / "imaging")
     registry = site / "screening" / "registry.py"
     lines = registry.read_text().splitlines(keepends=True)
-    registry.write_text("".join(line for line in lines if "screening.imaging" not in line))
+    registry.write_text(
+        "".join(line for line in lines if "screening.imaging" not in line)
+    )
     rows = (f"P{i % 6},{i},{i % 5},0,{i % 7},{i % 2}\n" for i in range(120))
-    (tmp_path / "voxels.csv").write_text("patient_id,x,y,z,flair,lesion\n" + "".join(sorted(rows)))
-    own = ("--recipe", "logistic", SAMPLES / PAST, "--contract", SAMPLES / CONTRACT, "--out", "model")
-    voxels = ("--label", "lesion", "--group", "patient_id", "--neighbourhood", 3, "--out", "other")
+    (tmp_path / "voxels.csv").write_text(
+        "patient_id,x,y,z,flair,lesion\n" + "".join(sorted(rows))
+    )
+    own = (
+        "--recipe",
+        "logistic",
+        SAMPLES / PAST,
+        "--contract",
+        SAMPLES / CONTRACT,
+        "--out",
+        "model",
+    )
+    voxels = (
+        "--label",
+        "lesion",
+        "--group",
+        "patient_id",
+        "--neighbourhood",
+        3,
+        "--out",
+        "other",
+    )
 
     python(site, *TRAIN, *own)
     python(site, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
     python(site, *SCREEN, "export", "run", "--to", "csv", "--out", "list.csv")
-    refused = python(site, *SCREEN, "export", "run", "--to", "nifti", "--out", "volumes", code=2)
-    neighbours = python(site, *SCREEN, "train", tmp_path / "voxels.csv", *voxels, code=2)
+    refused = python(
+        site, *SCREEN, "export", "run", "--to", "nifti", "--out", "volumes", code=2
+    )
+    neighbours = python(
+        site, *SCREEN, "train", tmp_path / "voxels.csv", *voxels, code=2
+    )
 
-    naming = [path for path in site.rglob("*.py") if "screening.imaging" in path.read_text(encoding="utf-8")]
+    naming = [
+        path
+        for path in site.rglob("*.py")
+        if "screening.imaging" in path.read_text(encoding="utf-8")
+    ]
     assert naming == []
     away = tmp_path / "away"
     assert (away / "list.csv").is_file() and (away / "run" / "report.html").is_file()
@@ -191,25 +284,38 @@ def imported():
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_benchmark_imports(script):
     """What a script takes from the package, the tests and other scripts at its top is there."""
-    own = {path.stem: path.read_text("utf-8") for path in [*SCRIPTS, *(ROOT / "tests").glob("*.py")]}
+    own = {
+        path.stem: path.read_text("utf-8")
+        for path in [*SCRIPTS, *(ROOT / "tests").glob("*.py")]
+    }
     body = ast.parse(script.read_text("utf-8")).body
     for node in (node for node in body if isinstance(node, ast.ImportFrom)):
         names = [alias.name for alias in node.names]
         if node.module in own:
             assert [name for name in names if name not in own[node.module]] == []
         else:
-            assert [name for name in names if not hasattr(importlib.import_module(node.module), name)] == []
+            assert [
+                name
+                for name in names
+                if not hasattr(importlib.import_module(node.module), name)
+            ] == []
 
 
 def test_benchmark_commands(imported):
     """Every script stands with a command on a page, and takes the options that stand there."""
     commands = imported("run").commands()
     named = {command.split()[0] for command in commands}
-    runnable = {path for path in SCRIPTS if "__main__" in path.read_text("utf-8")} - {BENCHMARKS / "run.py"}
+    runnable = {path for path in SCRIPTS if "__main__" in path.read_text("utf-8")} - {
+        BENCHMARKS / "run.py"
+    }
     assert named == {str(path.relative_to(ROOT)) for path in runnable}
     for command in commands:
         text = (ROOT / command.split()[0]).read_text("utf-8")
-        assert [word for word in command.split() if word.startswith("--") and f'"{word}"' not in text] == []
+        assert [
+            word
+            for word in command.split()
+            if word.startswith("--") and f'"{word}"' not in text
+        ] == []
 
 
 def test_mistakes_apply(imported):
@@ -217,9 +323,16 @@ def test_mistakes_apply(imported):
     mistakes = imported("mutants").mistakes()
     texts = {each.file: (ROOT / each.file).read_text("utf-8") for each in mistakes}
 
-    assert [each for each in mistakes if texts[each.file].count(each.old) != 1 or each.old == each.new] == []
-    for each in mistakes:
-        ast.parse(texts[each.file].replace(each.old, each.new))
+    changed = {each: each.applied_to(texts[each.file]) for each in mistakes}
+    assert [
+        each
+        for each, text in changed.items()
+        if text is None or text == texts[each.file]
+    ] == []
+    for text in changed.values():
+        ast.parse(text)
     assert len(mistakes) == len({(each.file, each.old) for each in mistakes}) >= 60
     named = {name for each in mistakes for name in each.tests}
-    assert [name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()] == []
+    assert [
+        name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()
+    ] == []

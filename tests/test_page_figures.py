@@ -26,10 +26,25 @@ FIGURES = Path(__file__).with_name("page_figures.json")
 KINDS = PAGES | {
     "history": (HistoryDocument, lambda document, _: render_history(document)),
     "overview": (OverviewDocument, lambda document, _: render_overview(document)),
-    "case": (ExplainedCase, lambda case, _: render_case(sample_of(RunDocument, count(5000)), case)),
+    "case": (
+        ExplainedCase,
+        lambda case, _: render_case(sample_of(RunDocument, count(5000)), case),
+    ),
 }
 VOID = {"meta", "link", "input", "img", "br", "path", "circle"}
-TEXTS = {"td", "th", "dt", "dd", "p", "li", "figcaption", "desc", "text", "script", "caption"}
+TEXTS = {
+    "td",
+    "th",
+    "dt",
+    "dd",
+    "p",
+    "li",
+    "figcaption",
+    "desc",
+    "text",
+    "script",
+    "caption",
+}
 CONTRACT = {"cohort": {"capacity": 7, "minutes_per_review": 3.5, "prevalence": 0.0017}}
 
 
@@ -85,7 +100,10 @@ class Cells(HTMLParser):
             self.heads.append(text)
         elif tag in ("td", "th"):
             head = self.heads[self.column] if self.column < len(self.heads) else "td"
-            name, self.column = ", ".join(filter(None, (self.row, head))), self.column + 1
+            name, self.column = (
+                ", ".join(filter(None, (self.row, head))),
+                self.column + 1,
+            )
             if tag == "th":
                 self.row = " ".join(re.findall(r"[A-Za-z]{3,}", text)[:4])
         elif tag not in ("text", "script"):
@@ -147,15 +165,21 @@ def figures_of(kind: str, only: str = "") -> dict[str, list[str]]:
     of: dict[str, set[str]] = {}
     # Blocks on a night's model, and on one that is validated, are those of the model's own page.
     paths = [
-        path for path in dict.fromkeys(leaves(made(kind)))
+        path
+        for path in dict.fromkeys(leaves(made(kind)))
         if path.startswith(only)
-        and (not path.startswith(".model.") or (kind, path.split(".")[2]) == ("run", "operating_points"))
-    ]  # fmt: skip
+        and (
+            not path.startswith(".model.")
+            or (kind, path.split(".")[2]) == ("run", "operating_points")
+        )
+    ]
     with patch.object(Document, "from_dict", classmethod(as_it_is)):
         plain = Cells(KINDS[kind][1](made(kind), None)).cells
         for path in paths:
             try:
-                page = Cells(KINDS[kind][1](changed(made(kind), path[1:].split(".")), None)).cells
+                page = Cells(
+                    KINDS[kind][1](changed(made(kind), path[1:].split(".")), None)
+                ).cells
             except ValidationError:
                 of.setdefault("no page: two rules", set()).add(path[1:])
                 continue
@@ -172,5 +196,6 @@ def test_every_figure_of_a_page_is_that_field_of_its_document(kind):
 
 if __name__ == "__main__":
     FIGURES.write_text(
-        json.dumps({kind: figures_of(kind) for kind in KINDS}, indent=1) + "\n", encoding="utf-8"
+        json.dumps({kind: figures_of(kind) for kind in KINDS}, indent=1) + "\n",
+        encoding="utf-8",
     )

@@ -25,12 +25,19 @@ from screening.kernels.pairwise import (
     weighted_sum,
     weighted_sums,
 )
-from screening.kernels.threads import available_cores, limit_threads, n_threads, with_share_of_cores
+from screening.kernels.threads import (
+    available_cores,
+    limit_threads,
+    n_threads,
+    with_share_of_cores,
+)
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))
 
 
-def rows_and_centres(n_features: int, n: int = 700, m: int = 150) -> tuple[np.ndarray, np.ndarray]:
+def rows_and_centres(
+    n_features: int, n: int = 700, m: int = 150
+) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(n_features)
     return rng.normal(size=(n, n_features)), rng.normal(size=(m, n_features))
 
@@ -41,7 +48,9 @@ def test_weights_of_any_size_keep_their_digits(factor):
     weights = factor * np.ones(len(centres))
     exact = Gaussian(0.2)(x, centres) @ weights
     tiny = symmetric_times(np.full((9, 9), 3e-308), np.ones(9))
-    np.testing.assert_allclose(weighted_sum(Gaussian(0.2), x, centres, weights), exact, rtol=2e-6)
+    np.testing.assert_allclose(
+        weighted_sum(Gaussian(0.2), x, centres, weights), exact, rtol=2e-6
+    )
     assert tiny == pytest.approx(np.full(9, 9 * 3e-308), rel=1e-12)
 
 
@@ -53,7 +62,9 @@ def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, exac
     weights = np.repeat([1.0, -1.0], 400)[:, None]
     assert (in_double(Gaussian(0.2), near, weights) == exact).all()
     # One output that cancels decides for all.
-    assert (in_double(Gaussian(0.2), near, np.hstack([np.abs(weights), weights])) == exact).all()
+    assert (
+        in_double(Gaussian(0.2), near, np.hstack([np.abs(weights), weights])) == exact
+    ).all()
 
 
 @given(few=st.integers(1, 100), large=st.floats(1.0, 1e6), seed=st.integers(0, 9))
@@ -74,7 +85,9 @@ def test_only_the_largest_weights_are_summed_in_double():
     weights = np.ones((400, 1))
     weights[:40, 0] = 1e5 * np.repeat([1.0, -1.0], 20)
     rows[20:40] = rows[:20] + 1e-4
-    assert np.flatnonzero(in_double(Gaussian(0.2), rows, weights)).tolist() == list(range(40))
+    assert np.flatnonzero(in_double(Gaussian(0.2), rows, weights)).tolist() == list(
+        range(40)
+    )
 
 
 def test_where_c_is_small_at_the_largest_sum_more_of_it_is_summed_in_double():
@@ -85,7 +98,10 @@ def test_where_c_is_small_at_the_largest_sum_more_of_it_is_summed_in_double():
     weights = np.concatenate([sizes, -sizes])[:, None]
     sums = np.abs(weighted_sum(Gaussian(0.2), rows, rows, weights, dtype=np.float64))
     c = np.where(sums > np.median(sums), 0.1, 1.0)
-    few, more = (in_double(Gaussian(0.2), rows, weights, each).sum() for each in (np.ones((400, 1)), c))
+    few, more = (
+        in_double(Gaussian(0.2), rows, weights, each).sum()
+        for each in (np.ones((400, 1)), c)
+    )
 
     assert 0 < few < more
 
@@ -95,8 +111,12 @@ def test_far_rows_get_zero_and_equal_rows_get_one():
     far = np.array([[0.0, 0.0], [1e4, 0.0], [3e18, 0.0]])
     x, centres = rows_and_centres(3)
     np.testing.assert_allclose(gram(Gaussian(1.0), far), np.eye(3), atol=1e-37)
-    assert weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres))).shape == (0,)
-    assert np.array_equal(weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0)), np.zeros(len(x)))
+    assert weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres))).shape == (
+        0,
+    )
+    assert np.array_equal(
+        weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0)), np.zeros(len(x))
+    )
 
 
 @given(
@@ -106,7 +126,9 @@ def test_far_rows_get_zero_and_equal_rows_get_one():
     n_features=st.sampled_from([2, 9, 21]),
     kernel=st.sampled_from(KERNELS),
 )
-def test_a_row_scores_the_same_bits_in_every_batch_and_thread(start, length, threads, n_features, kernel):
+def test_a_row_scores_the_same_bits_in_every_batch_and_thread(
+    start, length, threads, n_features, kernel
+):
     x, centres = rows_and_centres(n_features)
     weights = np.random.default_rng(1).normal(size=len(centres))
     with limit_threads(1):
@@ -126,7 +148,9 @@ def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offs
     rates = np.full(200, rate)
     terms = [(rates, np.ones((200, 1)))]
     exact = weighted_sums(norm, x, centres, terms, dtype=np.float64)[0]
-    sums = weighted_sums(norm, x, centres, terms, dtype=precise_bumps(norm, centres, rates))[0]
+    sums = weighted_sums(
+        norm, x, centres, terms, dtype=precise_bumps(norm, centres, rates)
+    )[0]
 
     np.testing.assert_allclose(sums, exact, rtol=2e-5, atol=1e-8)
 
@@ -160,19 +184,31 @@ def plain_sums(x, centres, norm, rates, weights):
 
 @pytest.mark.parametrize(("dtype", "close"), [(np.float32, 3e-6), (np.float64, 1e-13)])
 @pytest.mark.parametrize("norm", [2, 1])
-@pytest.mark.parametrize(("n", "m", "n_features"), [(1, 1, 1), (33, 5, 3), (300, 70, 4), (257, 33, 21)])
-def test_vector_code_gives_what_a_plain_loop_gives(dtype, close, norm, n, m, n_features):
+@pytest.mark.parametrize(
+    ("n", "m", "n_features"), [(1, 1, 1), (33, 5, 3), (300, 70, 4), (257, 33, 21)]
+)
+def test_vector_code_gives_what_a_plain_loop_gives(
+    dtype, close, norm, n, m, n_features
+):
     """Of the decision and of bumps of every width, in one sweep."""
     rng = np.random.default_rng(n)
-    x, centres = (rng.normal(size=(count, n_features)).astype(dtype) for count in (n, m))
+    x, centres = (
+        rng.normal(size=(count, n_features)).astype(dtype) for count in (n, m)
+    )
     weights, rates = rng.normal(size=(m, 2)), rng.uniform(0.1, 0.5, m)
     apart, sums = plain_sums(x, centres, norm, np.full(m, 0.3), weights)
     _, bumps = plain_sums(x, centres, norm, rates, weights)
 
-    np.testing.assert_allclose(distances(norm, x, centres, dtype=dtype), apart, rtol=close)
-    both = weighted_sums(norm, x, centres, [(0.3, weights), (rates, weights)], dtype=dtype)
+    np.testing.assert_allclose(
+        distances(norm, x, centres, dtype=dtype), apart, rtol=close
+    )
+    both = weighted_sums(
+        norm, x, centres, [(0.3, weights), (rates, weights)], dtype=dtype
+    )
     for ours, plain in zip(both, (sums, bumps), strict=True):
-        np.testing.assert_allclose(ours, plain, rtol=0, atol=close * np.sqrt(np.square(weights).sum()))
+        np.testing.assert_allclose(
+            ours, plain, rtol=0, atol=close * np.sqrt(np.square(weights).sum())
+        )
 
 
 SUM = """
@@ -194,12 +230,19 @@ def test_compiling_is_told_once_and_not_again_from_the_cache(tmp_path):
     assert [run.stderr.count("compiling once") for run in runs] == [1, 0]
 
 
-def test_where_there_is_no_place_a_loop_is_compiled_and_that_is_said_once(monkeypatch, caplog):
+def test_where_there_is_no_place_a_loop_is_compiled_and_that_is_said_once(
+    monkeypatch, caplog
+):
     """A read-only installation without a home still works, as numba itself would not."""
     monkeypatch.setattr(jit, "_said", threading.Event())
     names: dict = {}
     exec(
-        compile("def one(x):\n    return x + 1\ndef two(x):\n    return x + 2\n", "<no file>", "exec"), names
+        compile(
+            "def one(x):\n    return x + 1\ndef two(x):\n    return x + 2\n",
+            "<no file>",
+            "exec",
+        ),
+        names,
     )
     with caplog.at_level(logging.WARNING, logger="screening"):
         one, two = (jit.njit(cache=True)(names[name]) for name in ("one", "two"))

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.errors import Locked, UsageError
-from screening.store.publishing import LATEST, PageFolder, Readers, hold, publish, readers, write_whole
+from screening.store.publishing import (
+    LATEST,
+    PageFolder,
+    Readers,
+    hold,
+    publish,
+    readers,
+    write_whole,
+)
 
 
 def names(folder: Path) -> set[str]:
@@ -20,7 +28,9 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_run_stopped_on_the_way_to_its_lock_leaves_none(tmp_path, monkeypatch, before):
+def test_a_run_stopped_on_the_way_to_its_lock_leaves_none(
+    tmp_path, monkeypatch, before
+):
     take, stopped = FileLock.acquire, []
 
     def stop_once(lock):
@@ -40,8 +50,12 @@ def test_a_run_stopped_on_the_way_to_its_lock_leaves_none(tmp_path, monkeypatch,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", [["thesis.docx"], ["model.json"], ["run.json", "notes.txt"]])
-def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(tmp_path, content):
+@pytest.mark.parametrize(
+    "content", [["thesis.docx"], ["model.json"], ["run.json", "notes.txt"]]
+)
+def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(
+    tmp_path, content
+):
     for name in content:
         (tmp_path / name).touch()
     with pytest.raises(UsageError), publish(tmp_path, "run"):
@@ -84,23 +98,37 @@ def mode(path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.parametrize("group", [
-    None,
-    pytest.param(12345, marks=pytest.mark.skipif(os.getuid() != 0, reason="only root gives to a group")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "group",
+    [
+        None,
+        pytest.param(
+            12345,
+            marks=pytest.mark.skipif(
+                os.getuid() != 0, reason="only root gives to a group"
+            ),
+        ),
+    ],
+)
 def test_pages_and_their_directories_are_open_to_the_readers_alone(tmp_path, group):
-    pages = PageFolder(tmp_path / "pages" / "ward-7", Readers(readers("0640", None).mode, group))
+    pages = PageFolder(
+        tmp_path / "pages" / "ward-7", Readers(readers("0640", None).mode, group)
+    )
     pages.prepare()
     pages.show(b"night", "2026-03-01")
     files = {path.name: mode(path) for path in pages.directory.iterdir()}
-    owners = {path.stat().st_gid for path in (pages.directory, *pages.directory.iterdir())}
+    owners = {
+        path.stat().st_gid for path in (pages.directory, *pages.directory.iterdir())
+    }
     assert (mode(pages.directory), mode(pages.directory.parent)) == (0o750, 0o750)
     assert files == {"2026-03-01.html": 0o640, LATEST: 0o640}
     assert owners == {os.getgid() if group is None else group}
 
 
 @given(st.lists(st.dates().map(str), min_size=1, max_size=5, unique=True))
-def test_the_latest_page_is_that_of_the_latest_night_in_whatever_order_they_came(tmp_path_factory, nights):
+def test_the_latest_page_is_that_of_the_latest_night_in_whatever_order_they_came(
+    tmp_path_factory, nights
+):
     pages = PageFolder(tmp_path_factory.mktemp("pages"), Readers())
     for night in nights:
         pages.show(night.encode(), night)
@@ -109,7 +137,10 @@ def test_the_latest_page_is_that_of_the_latest_night_in_whatever_order_they_came
 
 
 def test_a_link_in_the_place_of_a_page_is_replaced_and_nothing_is_followed(tmp_path):
-    pages, database = PageFolder(tmp_path / "pages", Readers(0o644)), tmp_path / "screening.db"
+    pages, database = (
+        PageFolder(tmp_path / "pages", Readers(0o644)),
+        tmp_path / "screening.db",
+    )
     pages.prepare()
     database.write_bytes(b"nights")
     database.chmod(0o600)
@@ -128,10 +159,16 @@ def test_a_link_in_the_place_of_a_page_is_replaced_and_nothing_is_followed(tmp_p
         PageFolder(tmp_path / "elsewhere", Readers()).prepare()
 
 
-def test_what_killed_runs_left_among_pages_is_swept_and_a_page_of_other_bytes_is_mended(tmp_path):
+def test_what_killed_runs_left_among_pages_is_swept_and_a_page_of_other_bytes_is_mended(
+    tmp_path,
+):
     pages = PageFolder(tmp_path / "pages", Readers())
     pages.prepare()
-    for name in (".2026-03-01.html.partial", ".2026-03-02.html.screening-lock", ".theirs.partial"):
+    for name in (
+        ".2026-03-01.html.partial",
+        ".2026-03-02.html.screening-lock",
+        ".theirs.partial",
+    ):
         (pages.directory / name).write_bytes(b"half")
     pages.of("2026-03-03").write_bytes(b"altered")
     pages.show(b"night", "2026-03-03")

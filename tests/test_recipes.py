@@ -11,23 +11,34 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, load_recipe
 from screening.errors import RecipeError
-from screening.recipes.building import candidates_for, list_recipes, param_grid, read_recipe
+from screening.recipes.building import (
+    candidates_for,
+    list_recipes,
+    param_grid,
+    read_recipe,
+)
 from screening.recipes.recipe import Recipe
 
 RECIPES = list_recipes()
 FOLDER = Path(__file__).parents[1] / "models"
-every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+every_recipe = pytest.mark.parametrize(
+    "recipe", RECIPES, ids=lambda recipe: recipe.name
+)
 every_single_recipe = pytest.mark.parametrize(
-    "recipe", [one for one in RECIPES if one.machine != "blend"], ids=lambda recipe: recipe.name
+    "recipe",
+    [one for one in RECIPES if one.machine != "blend"],
+    ids=lambda recipe: recipe.name,
 )
 
 # Settings under which the suite's many fits are quick; what is tested does not depend on them.
 QUICK = {
-    "balanced_forest": {"n_estimators": 5}, "boosting": {"n_rounds": 10},
+    "balanced_forest": {"n_estimators": 5},
+    "boosting": {"n_rounds": 10},
     "histogram_boosting": {"n_rounds": 10},
-    "random_forest": {"n_estimators": 25}, "easy_ensemble": {"n_estimators": 2, "n_rounds": 3},
+    "random_forest": {"n_estimators": 25},
+    "easy_ensemble": {"n_estimators": 2, "n_rounds": 3},
     "sv_pruning": {"n_remove": 2, "trials": 5},
-}  # fmt: skip
+}
 # Of rows that are equal, pruning drops one at a time: which one, its draws decide.
 UNEQUAL = {"sv_pruning": {"check_sample_weight_equivalence_on_dense_data"}}
 
@@ -52,7 +63,9 @@ def test_recipe_is_named_as_its_file_and_every_value_of_its_search_builds(recipe
 
 @every_single_recipe
 def test_recipe_builds_a_scikit_learn_estimator(recipe):
-    results = check_estimator(build(recipe.name, **QUICK.get(recipe.name, {})), on_fail=None, on_skip=None)
+    results = check_estimator(
+        build(recipe.name, **QUICK.get(recipe.name, {})), on_fail=None, on_skip=None
+    )
     failed = {one["check_name"] for one in results if one["status"] == "failed"}
     assert failed <= UNEQUAL.get(recipe.name, set())
 
@@ -60,7 +73,9 @@ def test_recipe_builds_a_scikit_learn_estimator(recipe):
 @every_single_recipe
 def test_candidates_start_at_the_default_do_not_repeat_and_follow_the_seed(recipe):
     """The second declines the factor, where there is one."""
-    first, again = (candidates_for(recipe, 12, np.random.default_rng(4)) for _ in range(2))
+    first, again = (
+        candidates_for(recipe, 12, np.random.default_rng(4)) for _ in range(2)
+    )
 
     assert first == again
     assert first[0] == {name: recipe.parameters[name] for name in first[0]}
@@ -82,13 +97,26 @@ def test_sigma_goes_wherever_gamma_does():
 
 
 NUMBERS = [
-    ("svm", "gamma"), ("svm", "sigma"), ("svm", "C"), ("one_class", "nu"), ("williams", "passes"),
-    ("sv_pruning", "inner_trials"), ("svm_weighted", "cost_ratio"), ("amari_wu", "width"),
-    ("svm", "n_landmarks"), ("logistic", "C"), ("random_forest", "n_estimators"),
-    ("boosting", "learning_rate"), ("easy_ensemble", "n_rounds"), ("shao_local", "Q"),
-    ("williams", "k"), ("wu_amari", "M"), ("sv_pruning", "n_remove"), ("e_smote_svm", "k"),
+    ("svm", "gamma"),
+    ("svm", "sigma"),
+    ("svm", "C"),
+    ("one_class", "nu"),
+    ("williams", "passes"),
+    ("sv_pruning", "inner_trials"),
+    ("svm_weighted", "cost_ratio"),
+    ("amari_wu", "width"),
+    ("svm", "n_landmarks"),
+    ("logistic", "C"),
+    ("random_forest", "n_estimators"),
+    ("boosting", "learning_rate"),
+    ("easy_ensemble", "n_rounds"),
+    ("shao_local", "Q"),
+    ("williams", "k"),
+    ("wu_amari", "M"),
+    ("sv_pruning", "n_remove"),
+    ("e_smote_svm", "k"),
     ("e_smote_svm", "seed"),
-]  # fmt: skip
+]
 SLIPS = [math.inf, math.nan, 1e30, -1.0, 10**400, "1e30"]
 
 
@@ -102,12 +130,17 @@ def test_numbers_no_machine_is_trained_with_are_refused_by_name(recipe, name, va
 @pytest.mark.parametrize(
     ("recipe", "name", "value"),
     [
-        ("liu_he", "empty", "far"), ("amari_wu", "h", "two"), ("act_feature_space", "distance", "both"),
-        ("act_feature_space", "norm", 3), ("sv_pruning", "rule", "best"), ("svm", "approximation", "fourier"),
-        ("logistic", "class_weight", "much"), ("logistic", "approximation", "landmarks"),
+        ("liu_he", "empty", "far"),
+        ("amari_wu", "h", "two"),
+        ("act_feature_space", "distance", "both"),
+        ("act_feature_space", "norm", 3),
+        ("sv_pruning", "rule", "best"),
+        ("svm", "approximation", "fourier"),
+        ("logistic", "class_weight", "much"),
+        ("logistic", "approximation", "landmarks"),
         ("one_class", "kernel", "cubic"),
     ],
-)  # fmt: skip
+)
 def test_words_that_are_none_of_a_parameters_are_refused_by_name(recipe, name, value):
     with pytest.raises(RecipeError, match=name):
         build(recipe, **{name: value})
@@ -126,15 +159,23 @@ def test_a_recipe_file_with_such_a_number_is_refused_by_name(text):
 
 def test_a_value_of_the_search_that_can_never_work_is_refused_by_its_place(tmp_path):
     """The search would leave it out without a word; one that works beside another value stays."""
-    text = PLAIN + "[parameters]\ngamma = 'scale'\n[search.grid]\ngamma = ['scale', 'auto']"
+    text = (
+        PLAIN
+        + "[parameters]\ngamma = 'scale'\n[search.grid]\ngamma = ['scale', 'auto']"
+    )
     file = tmp_path / "mine.toml"
     file.write_text(text, encoding="utf-8")
 
-    with pytest.raises(RecipeError, match=r"mine\.toml: search\.grid\.gamma: gamma must be .*'auto'"):
+    with pytest.raises(
+        RecipeError, match=r"mine\.toml: search\.grid\.gamma: gamma must be .*'auto'"
+    ):
         load_recipe(file)
 
     both = "[factor]\ntype = 'bumps'\n[parameters]\npasses = 1\napproximation = 'none'\n[search.grid]\n"
-    file.write_text(PLAIN + both + "passes = [0, 1]\napproximation = ['none', 'nystroem']", encoding="utf-8")
+    file.write_text(
+        PLAIN + both + "passes = [0, 1]\napproximation = ['none', 'nystroem']",
+        encoding="utf-8",
+    )
     assert load_recipe(file).search.grid["approximation"] == ["none", "nystroem"]
     # A model holds its recipe as it was: this one was trained by the defaults.
     assert read_recipe(text).search.grid["gamma"] == ["scale", "auto"]
@@ -156,28 +197,44 @@ def test_unknown_recipe_or_parameter_is_refused_with_the_list(tmp_path):
     [
         (PLAIN + "paramters = 1", ("did you mean 'parameters'",)),
         (PLAIN + "[search]\ncandidate = 3", ("did you mean 'candidates'",)),
-        ("name = ", ("TOML",)), ("name = 'x'", ("title", "paper", "machine")),
+        ("name = ", ("TOML",)),
+        ("name = 'x'", ("title", "paper", "machine")),
         (PLAIN.replace("two_class", "three_class"), ("three_class", "multi_class")),
         (PLAIN + "[kernel]\ntype = 'sigmoid'", ("sigmoid", "laplacian")),
         (PLAIN + "[factor]\ntype = 'magic'", ("magic", "margin_density")),
         (PLAIN + "[factor]\ntype = 'margin_density'\nkappa = 1", ("kappa", "n")),
         (PLAIN + "[factor]\ntype = 'class_decay'", ("class_decay", "two_class")),
         (ONE + "[factor]\ntype = 'adaptive_bumps'", ("adaptive_bumps", "one_class")),
-        (MULTI + "scheme = 'crammer_singer'\n[factor]\ntype = 'margin_decay'", ("crammer_singer",)),
-        (MULTI + "scheme = 'one_vs_one'\n[parameters]\ncost_ratio = 3.0", ("cost_ratio", "one_vs_one")),
+        (
+            MULTI + "scheme = 'crammer_singer'\n[factor]\ntype = 'margin_decay'",
+            ("crammer_singer",),
+        ),
+        (
+            MULTI + "scheme = 'one_vs_one'\n[parameters]\ncost_ratio = 3.0",
+            ("cost_ratio", "one_vs_one"),
+        ),
         (PLAIN + "[parameters]\ngamma = 'scale*'", ("gamma must be",)),
         (PLAIN + "[parameters]\ngamma = 'auto'", ("gamma must be",)),
         (PLAIN + "[parameters]\ngamma = true", ("gamma must be",)),
         (PLAIN + "[remedy.prayer]", ("prayer", "unequal_costs")),
         (PLAIN + "[parameters]\nnu = 0.1", ("nu", "gamma")),
         (PLAIN + "[parameters]\npasses = 1", ("passes", "factor")),
-        (PLAIN + "[factor]\ntype = 'bumps'\n[parameters]\nstop = 'test'", ("stop", "inner")),
+        (
+            PLAIN + "[factor]\ntype = 'bumps'\n[parameters]\nstop = 'test'",
+            ("stop", "inner"),
+        ),
         (PLAIN + "[parameters]\nC = 1\n[search.grid]\nC = 1", ("C", "list")),
         (ONE + "[remedy.unequal_costs]", ("unequal_costs", "one_class")),
-        (PLAIN.replace("two_class", "baseline") + "baseline = 'oracle'", ("oracle", "logistic")),
-        (PLAIN.replace("two_class", "baseline") + "baseline = 'one_class'", ("one_class", "logistic")),
+        (
+            PLAIN.replace("two_class", "baseline") + "baseline = 'oracle'",
+            ("oracle", "logistic"),
+        ),
+        (
+            PLAIN.replace("two_class", "baseline") + "baseline = 'one_class'",
+            ("one_class", "logistic"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_recipe_that_cannot_work_is_refused_naming_what_and_where(text, words):
     with pytest.raises(RecipeError) as caught:
         read_recipe(text, "mine.toml")
@@ -189,10 +246,13 @@ def test_recipe_that_cannot_work_is_refused_naming_what_and_where(text, words):
 @pytest.mark.parametrize(
     ("members", "word"),
     [
-        ([], "members"), (["nope"], "nope"), (["auto"], "blend cannot have"),
-        (["easy_ensemble"], "cannot be"), (["svm", "svm"], "once"),
+        ([], "members"),
+        (["nope"], "nope"),
+        (["auto"], "blend cannot have"),
+        (["easy_ensemble"], "cannot be"),
+        (["svm", "svm"], "once"),
     ],
-)  # fmt: skip
+)
 def test_members_of_a_blend_that_cannot_work_are_refused(members, word):
     """And parameters, which belong to its members."""
     with pytest.raises(RecipeError, match=word):
@@ -204,7 +264,8 @@ def test_members_of_a_blend_that_cannot_work_are_refused(members, word):
 def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write(tmp_path):
     """One's own recipe file is read by its path."""
     text = (
-        PLAIN + "[factor]\ntype = 'margin_decay'\n[remedy.e_smote]\n[remedy.unequal_costs]\n"
+        PLAIN
+        + "[factor]\ntype = 'margin_decay'\n[remedy.e_smote]\n[remedy.unequal_costs]\n"
         "[parameters]\npasses = 2\nC = 2.0\ngamma = 0.5\n'factor.k' = 0.5\n'remedy.e_smote.k' = 3\n"
     )
     (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
@@ -221,14 +282,20 @@ def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write(tmp_path):
 def test_candidates_are_only_settings_whose_parts_go_together():
     """A recipe may leave its kernel to the search."""
     text = load_recipe("one_class_conformal").text
-    text = text.replace("[search.grid]", '[search.grid]\nkernel = ["gaussian", "laplacian"]')
-    recipe = read_recipe(text.replace("[parameters]", '[parameters]\nkernel = "gaussian"'))
+    text = text.replace(
+        "[search.grid]", '[search.grid]\nkernel = ["gaussian", "laplacian"]'
+    )
+    recipe = read_recipe(
+        text.replace("[parameters]", '[parameters]\nkernel = "gaussian"')
+    )
     free = candidates_for(load_recipe("one_class"), 24, np.random.default_rng(0))
     candidates = candidates_for(recipe, 50, np.random.default_rng(0))
 
     assert {one["kernel"] for one in free} == {"gaussian", "laplacian"}
     assert build("one_class", kernel="laplacian").kernel.name == "laplacian"
-    with pytest.raises(RecipeError, match="margin_density needs a kernel of gaussian, not laplacian"):
+    with pytest.raises(
+        RecipeError, match="margin_density needs a kernel of gaussian, not laplacian"
+    ):
         build(recipe, kernel="laplacian")
     assert {one["kernel"] for one in candidates} == {"gaussian"}
     assert len(candidates) == 50
@@ -240,6 +307,12 @@ def test_the_search_of_a_recipe_can_be_handed_to_scikit_learn(name):
     x, y = rows_for(recipe)
     grid = {key: values[:2] for key, values in param_grid(name).items()}
     found = RandomizedSearchCV(
-        build(name), grid, n_iter=3, cv=3, scoring="average_precision", random_state=0, error_score="raise"
+        build(name),
+        grid,
+        n_iter=3,
+        cv=3,
+        scoring="average_precision",
+        random_state=0,
+        error_score="raise",
     ).fit(x, y)
     assert set(found.best_params_) == set(grid)

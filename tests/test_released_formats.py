@@ -33,7 +33,8 @@ def test_model_of_a_release_scores_as_it_did(released, kind, tmp_path):
     score(load_model(released / kind / "model"), night, tmp_path / "run", jobs=1)
 
     then, now = (
-        pd.read_parquet(run / "scores.parquet") for run in (released / kind / LAST_NIGHT, tmp_path / "run")
+        pd.read_parquet(run / "scores.parquet")
+        for run in (released / kind / LAST_NIGHT, tmp_path / "run")
     )
     np.testing.assert_allclose(now["score"], then["score"], rtol=1e-6)
     assert now["flagged"].tolist() == then["flagged"].tolist()
@@ -48,7 +49,11 @@ def test_run_of_a_release_is_drawn_and_exported(released, kind, tmp_path):
     screen("export", run, "--to", "csv", "--out", tmp_path / "flagged.csv")
 
     assert (run / "report.html").stat().st_size > 10_000
-    assert len(pd.read_csv(tmp_path / "flagged.csv")) == read_document(run, "run")["counts"]["flagged"] > 0
+    assert (
+        len(pd.read_csv(tmp_path / "flagged.csv"))
+        == read_document(run, "run")["counts"]["flagged"]
+        > 0
+    )
 
 
 def test_ledger_of_a_release_verifies(released, tmp_path):

@@ -32,13 +32,18 @@ def bucket(tmp_path, monkeypatch):
 @pytest.mark.parametrize("end", ["", "/", "/*.[cp]*"])
 def test_a_folder_or_glob_elsewhere_reads_as_the_table(end, bucket, tmp_path):
     cohort = read_cohort(bucket + end, **ROLES)
-    pd.testing.assert_frame_equal(cohort.features, read_cohort(patients(), **ROLES).features)
+    pd.testing.assert_frame_equal(
+        cohort.features, read_cohort(patients(), **ROLES).features
+    )
     files = [(name, digest_of(tmp_path / name)) for name in ("a.csv", "b.parquet")]
     assert [(file.name, file.sha256) for file in cohort.source.files] == files
 
 
 def test_a_path_with_a_colon_is_still_a_path(tmp_path):
-    assert read_cohort(str(written(patients(), tmp_path / "a:b.csv")), **ROLES).n_rows == 240
+    assert (
+        read_cohort(str(written(patients(), tmp_path / "a:b.csv")), **ROLES).n_rows
+        == 240
+    )
 
 
 def test_what_was_fetched_is_private_and_gone_with_the_cohort(bucket, tmp_path):
@@ -52,9 +57,12 @@ def test_what_was_fetched_is_private_and_gone_with_the_cohort(bucket, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "error"), [("nowhere.csv", UsageError), ("*.xlsx", UsageError), ("bad.csv", CohortError)]
+    ("name", "error"),
+    [("nowhere.csv", UsageError), ("*.xlsx", UsageError), ("bad.csv", CohortError)],
 )
-def test_what_cannot_be_read_is_refused_and_leaves_nothing(name, error, bucket, tmp_path):
+def test_what_cannot_be_read_is_refused_and_leaves_nothing(
+    name, error, bucket, tmp_path
+):
     fsspec.filesystem("memory").pipe("/ward/past/bad.csv", b"")
     with pytest.raises(error):
         read_cohort(f"{bucket}/{name}", **ROLES)
@@ -80,15 +88,23 @@ def s3():
 
 
 def test_an_s3_bucket_is_read(s3, monkeypatch, tmp_path):
-    for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "s3cr3t", "ENDPOINT_URL": s3}.items():
+    for name, value in {
+        "ACCESS_KEY_ID": "key",
+        "SECRET_ACCESS_KEY": "s3cr3t",
+        "ENDPOINT_URL": s3,
+    }.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     system = fsspec.filesystem("s3")
     system.mkdir("ward")
-    system.pipe("ward/past.parquet", written(patients(), tmp_path / "past.parquet").read_bytes())
+    system.pipe(
+        "ward/past.parquet", written(patients(), tmp_path / "past.parquet").read_bytes()
+    )
 
     cohort = read_cohort("s3://ward/past.parquet", **ROLES)
 
-    pd.testing.assert_frame_equal(cohort.features, read_cohort(patients(), **ROLES).features)
+    pd.testing.assert_frame_equal(
+        cohort.features, read_cohort(patients(), **ROLES).features
+    )
     with pytest.raises(UsageError, match="no such file"):
         read_cohort("s3://ward/nowhere.parquet")
     with pytest.raises(UsageError) as refused:

@@ -31,12 +31,16 @@ from screening.report import drawing, render_model, render_run
 from screening.scoring.summary import CASES_EXPLAINED, CASES_SHOWN
 
 PAGES: dict[str, tuple[Callable[[Any], str], Callable[[], dict[str, Any]]]] = {
-    "run": (render_run, nosocomial_run), "voxel run": (render_run, voxel_run),
-    "model": (render_model, nosocomial_model), "voxel model": (render_model, voxel_model),
+    "run": (render_run, nosocomial_run),
+    "voxel run": (render_run, voxel_run),
+    "model": (render_model, nosocomial_model),
+    "voxel model": (render_model, voxel_model),
     "run with every block": (render_run, appraised_run),
     "model with every block": (render_model, lambda: appraised(nosocomial_model())),
-}  # fmt: skip
-NO_TEXTS = frozenset({*KEPT, "overlay", "heat", "method", "log_loss", "predictive", "per", "unit"})
+}
+NO_TEXTS = frozenset(
+    {*KEPT, "overlay", "heat", "method", "log_loss", "predictive", "per", "unit"}
+)
 
 
 @pytest.fixture(params=PAGES, scope="module")
@@ -50,11 +54,17 @@ def html(name):
     return render(document())
 
 
-def test_policy_names_the_inlined_style_and_script_by_digest_and_nothing_else(html, name):
+def test_policy_names_the_inlined_style_and_script_by_digest_and_nothing_else(
+    html, name
+):
     """Pictures are allowed only where there are any, and only from within."""
     outline = Outline(html)
     (style,), script = outline.raw["style"], outline.raw["script"][-1]
-    metas = {meta.get("http-equiv"): meta["content"] for meta in outline.all("meta") if "content" in meta}
+    metas = {
+        meta.get("http-equiv"): meta["content"]
+        for meta in outline.all("meta")
+        if "content" in meta
+    }
     digests = [
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
         for text in (style, script)
@@ -76,16 +86,25 @@ def test_page_refers_to_nothing_outside_itself_and_asks_not_to_be_found(html):
     assert "http:" not in html and "https:" not in html
     assert all(link is not None and re.fullmatch(r"#[a-z]+", link) for link in links)
     assert not [a for a in attributes if {"action", "style", "xlink:href"} & set(a)]
-    assert all(str(a["src"]).startswith("data:image/png") for a in attributes if "src" in a)
+    assert all(
+        str(a["src"]).startswith("data:image/png") for a in attributes if "src" in a
+    )
     assert not [k for a in attributes for k in a if k.startswith("on")]
-    for meta, content in (("robots", "noindex, nofollow, noarchive"), ("referrer", "no-referrer")):
+    for meta, content in (
+        ("robots", "noindex, nofollow, noarchive"),
+        ("referrer", "no-referrer"),
+    ):
         assert {"name": meta, "content": content} in outline.all("meta")
 
 
 def test_page_is_small_and_says_the_same_bytes_twice(html, name):
     """Whenever it is drawn; words that mislead are explained once."""
     render, made = PAGES[name]
-    later = {"times": {"started": "2031-01-01T00:00:00", "seconds": 99}} if "run" in name else {}
+    later = (
+        {"times": {"started": "2031-01-01T00:00:00", "seconds": 99}}
+        if "run" in name
+        else {}
+    )
     text = Outline(html).text
 
     assert render(made() | later) == html
@@ -101,7 +120,9 @@ def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(html, nam
     calm, attacked = Outline(html), Outline(render(hostile(document(), NO_TEXTS)))
     tags = ("script", "img", "style", "iframe", "table", "tr")
 
-    assert [len(attacked.all(tag)) for tag in tags] == [len(calm.all(tag)) for tag in tags]
+    assert [len(attacked.all(tag)) for tag in tags] == [
+        len(calm.all(tag)) for tag in tags
+    ]
     assert len(attacked.raw["script"]) == len(calm.raw["script"])
     assert attacked.raw["script"][-1] == calm.raw["script"][-1]
     assert "<img src=x onerror=alert(1)>" in attacked.text
@@ -114,9 +135,14 @@ def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(html, nam
 def test_data_for_the_script_holds_no_id_and_cannot_end_its_element():
     run = nosocomial_run()
     inlined = Outline(render_run(run)).raw["script"][0]
-    assert json.loads(inlined)["flagged"][json.loads(inlined)["validated"]] == run["counts"]["flagged"]
+    assert (
+        json.loads(inlined)["flagged"][json.loads(inlined)["validated"]]
+        == run["counts"]["flagged"]
+    )
     assert not [c["id"] for c in run["cases"] if c["id"] in inlined]
-    assert drawing.as_json({"x": "</script>&"}) == '{"x":"\\u003c/script\\u003e\\u0026"}'
+    assert (
+        drawing.as_json({"x": "</script>&"}) == '{"x":"\\u003c/script\\u003e\\u0026"}'
+    )
 
 
 def test_every_flagged_row_has_its_line_and_its_boxes_and_every_near_miss_its_line():
@@ -125,14 +151,18 @@ def test_every_flagged_row_has_its_line_and_its_boxes_and_every_near_miss_its_li
     page = render_run(run)
     outline = Outline(page)
     rows = [a for a in outline.all("li") if "data-score" in a]
-    scores = [float(str(row["data-score"])) for row in rows if "data-flagged" not in row]
+    scores = [
+        float(str(row["data-score"])) for row in rows if "data-flagged" not in row
+    ]
     boxes = [a for a in outline.all("div") if a.get("class") == "t"]
 
     assert scores == [case["score"] for case in run["cases"]]
     assert len(rows) == len(run["cases"]) + len(run["near_misses"])
     assert len(boxes) == len(run["cases"]) + len(run["sample"])
     for case in run["cases"][1:]:
-        line = page[page.index(f"<bdi>{case['id']}</bdi>") :][:6000].split("<li class=c")[0]
+        line = page[page.index(f"<bdi>{case['id']}</bdi>") :][:6000].split(
+            "<li class=c"
+        )[0]
         for one in case["contributions"]:
             assert one["feature"].replace("_", " ") in line
             assert f"{one['change']:+.3f}".replace("-", "−") in line
@@ -144,17 +174,28 @@ def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
     # Patients are not rows of one class, so only a run without them is marked line by line.
     run = voxel_run() | {"groups": None, "groups_total": None, "groups_flagged": None}
     page = render_run(run)
-    thresholds = {point["class"]: point["threshold"] for point in run["model"]["operating_points"]}
+    thresholds = {
+        point["class"]: point["threshold"] for point in run["model"]["operating_points"]
+    }
     scores = [float(score) for score in re.findall(r'data-score="([^"]+)"', page)]
-    assert scores == [case["score"] + thresholds[case["class"]] for case in run["cases"]]
+    assert scores == [
+        case["score"] + thresholds[case["class"]] for case in run["cases"]
+    ]
     assert "furthest above the threshold first" in page
 
 
 @pytest.mark.parametrize(
     ("name", "part"),
-    [("model", "validation"), ("model", "machine"), ("run", "counts"), ("run", "cases_total")],
+    [
+        ("model", "validation"),
+        ("model", "machine"),
+        ("run", "counts"),
+        ("run", "cases_total"),
+    ],
 )
-def test_a_document_without_one_of_its_parts_is_refused_by_name_and_not_drawn(name, part):
+def test_a_document_without_one_of_its_parts_is_refused_by_name_and_not_drawn(
+    name, part
+):
     """Blocks of validation may be empty."""
     render, made = PAGES[name]
     document = made()
@@ -173,19 +214,31 @@ COHORTS = Path(str(files("screening.sample_cohorts")))
 @pytest.fixture(scope="module")
 def model():
     # Of the rows it learned from it flags fewer, and still more than half: more than get a line each.
-    quick = {"search": 1, "folds": 3, "rule": MaxFlagRate(0.8), "forward": False, "beside": ()}
+    quick = {
+        "search": 1,
+        "folds": 3,
+        "rule": MaxFlagRate(0.8),
+        "forward": False,
+        "beside": (),
+    }
     past, contract = COHORTS / "nosocomial_past.csv", COHORTS / "nosocomial.toml"
-    return train(past, "one_class_conformal", contract=contract, label="infected", **quick)
+    return train(
+        past, "one_class_conformal", contract=contract, label="infected", **quick
+    )
 
 
 @pytest.fixture(scope="module")
 def nights(model, tmp_path_factory):
     """Runs of 683 and of 10,000 patients, drawn with replacement from the past and named anew."""
     folder = tmp_path_factory.mktemp("nights")
-    past = pd.read_csv(COHORTS / "nosocomial_past.csv", dtype=str, keep_default_na=False)
+    past = pd.read_csv(
+        COHORTS / "nosocomial_past.csv", dtype=str, keep_default_na=False
+    )
     runs = {}
     for n in (683, 10_000):
-        night = past.iloc[np.random.default_rng(n).integers(0, len(past), n)].drop(columns="infected")
+        night = past.iloc[np.random.default_rng(n).integers(0, len(past), n)].drop(
+            columns="infected"
+        )
         night = night.assign(patient_id=[f"{i:08d}" for i in range(n)])
         night.to_csv(folder / f"{n}.csv", index=False)
         runs[n] = score(model, folder / f"{n}.csv", folder / str(n), date="2026-03-01")
@@ -195,7 +248,10 @@ def nights(model, tmp_path_factory):
 def test_size_of_a_page(nights):
     """The first hundred have reasons, all up to the cap a line; the page of a ward is under 400 kilobytes."""
     ward, run = (nights[rows].document for rows in (683, 10_000))
-    sizes = [(nights[rows].directory / "report.html").stat().st_size for rows in (683, 10_000)]
+    sizes = [
+        (nights[rows].directory / "report.html").stat().st_size
+        for rows in (683, 10_000)
+    ]
     page = render_run(run)
     explained = [case for case in run["cases"] if case["contributions"] is not None]
     folds = page.count("<details><summary><span class=f><i class=r>")

@@ -48,7 +48,10 @@ def test_policy_stops_what_an_escape_forgotten_would_let_in(opened):
     view.wait_for_timeout(100)
 
     assert view.title() != "1"
-    assert view.evaluate("getComputedStyle(document.getElementById('p')).color") != "rgb(255, 0, 0)"
+    assert (
+        view.evaluate("getComputedStyle(document.getElementById('p')).color")
+        != "rgb(255, 0, 0)"
+    )
     assert len([line for line in seen if "Content Security Policy" in line]) >= 2
 
 
@@ -76,8 +79,13 @@ def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(
     named = [case for case in run["near_misses"] if case["score"] >= threshold]
 
     assert shown > run["counts"]["flagged"]
-    assert slider.get_attribute("aria-valuetext").endswith("not the validated threshold")
-    assert "Exploring: not the validated threshold." in view.locator("#exploring").inner_text()
+    assert slider.get_attribute("aria-valuetext").endswith(
+        "not the validated threshold"
+    )
+    assert (
+        "Exploring: not the validated threshold."
+        in view.locator("#exploring").inner_text()
+    )
     assert view.locator(".c.in").count() == len(named) > 0
     assert view.evaluate(MARK, ".c.in") == '"would be flagged"'
 
@@ -85,7 +93,10 @@ def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(
         back()
         assert view.locator(".c.in, .c.out").count() == 0
         assert view.locator("#exploring").is_hidden()
-        assert int(view.locator("[data-show=flagged]").text_content()) == run["counts"]["flagged"]
+        assert (
+            int(view.locator("[data-show=flagged]").text_content())
+            == run["counts"]["flagged"]
+        )
         slider.focus()
         pressed(view, *["ArrowLeft"] * 6)
 
@@ -107,7 +118,9 @@ def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(
     assert asked == ["beforeunload"]
 
 
-def test_on_paper_a_line_without_reasons_is_one_line_however_long_place_and_id_are(opened):
+def test_on_paper_a_line_without_reasons_is_one_line_however_long_place_and_id_are(
+    opened,
+):
     """Paper is A4 and has boxes for every case, folded or not."""
     run = with_lines()
     for number, case in enumerate(run["cases"]):
@@ -117,19 +130,28 @@ def test_on_paper_a_line_without_reasons_is_one_line_however_long_place_and_id_a
     printed = view.pdf(format="A4", prefer_css_page_size=True)
     on_paper(view)
     lines = "[...document.querySelectorAll('#list .c{}')]"
-    heights = view.evaluate(lines.format(":not(:has(.y))") + ".map(one => one.clientHeight)")
-    hidden = view.evaluate(lines.format("") + ".filter(line => !line.checkVisibility()).length")
+    heights = view.evaluate(
+        lines.format(":not(:has(.y))") + ".map(one => one.clientHeight)"
+    )
+    hidden = view.evaluate(
+        lines.format("") + ".filter(line => !line.checkVisibility()).length"
+    )
 
     assert len(heights) == 12 and max(heights) < 20
     assert view.locator("#list .part.more").count() > 0 == hidden
     assert re.search(rb"/MediaBox \[0 0 59[45]\S* 84[12]", printed)
     assert view.evaluate(WIDTH) <= 703
     assert view.evaluate(BOXES.format(-1)).count("☐") == 4
-    assert view.locator(".filters").is_hidden() and view.locator(".t input").first.is_hidden()
+    assert (
+        view.locator(".filters").is_hidden()
+        and view.locator(".t input").first.is_hidden()
+    )
 
 
 WARDS = ("icu", "surgery", "medicine")
-AT_FIRST = "document.activeElement.closest('.t') === document.querySelector('.list .c .t')"
+AT_FIRST = (
+    "document.activeElement.closest('.t') === document.querySelector('.list .c .t')"
+)
 SIXTY = "ward-of-the-north-house/admission-00000000000000000000012345"
 
 
@@ -153,14 +175,26 @@ def test_the_first_case_has_its_verdict_within_eight_tab_presses(opened, run):
     view.keyboard.press("Space")
 
     assert presses <= 8
-    assert view.locator(".t").first.locator("input:checked").get_attribute("value") == "confirmed"
+    assert (
+        view.locator(".t").first.locator("input:checked").get_attribute("value")
+        == "confirmed"
+    )
 
 
 def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp_path):
     run = nosocomial_run()
     view, seen = opened(render_run(run))
     view.locator(".list .c").first.locator("input").first.focus()
-    pressed(view, "Space", "ArrowRight", "Tab", "Tab", "ArrowRight", "ArrowLeft", "ArrowLeft")
+    pressed(
+        view,
+        "Space",
+        "ArrowRight",
+        "Tab",
+        "Tab",
+        "ArrowRight",
+        "ArrowLeft",
+        "ArrowLeft",
+    )
     with view.expect_download() as download:
         pressed(view, "Control+s")
     download.value.save_as(tmp_path / "v.json")
@@ -172,14 +206,18 @@ def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp
     assert seen == []
 
 
-def test_the_list_shows_a_ward_a_state_or_a_verdict_and_says_how_many_of_how_many(opened):
+def test_the_list_shows_a_ward_a_state_or_a_verdict_and_says_how_many_of_how_many(
+    opened,
+):
     """Another order keeps every line, and the first order comes back."""
     run = placed()
     view, _ = opened(render_run(run))
     view.locator(".t input[value=confirmed]").first.check()
     icu = sum(case["display"]["ward"] == "icu" for case in run["cases"])
     ids = "[...document.querySelectorAll('#list .c:not([data-flagged]) .id bdi')].map(one => one.textContent)"
-    wards = "[...document.querySelectorAll('#list .c[data-at]')].map(one => one.dataset.at)"
+    wards = (
+        "[...document.querySelectorAll('#list .c[data-at]')].map(one => one.dataset.at)"
+    )
 
     view.select_option("#by-place", "icu")
     assert view.locator(".list .c:visible[data-at]").count() == icu
@@ -201,7 +239,10 @@ def test_the_list_shows_a_ward_a_state_or_a_verdict_and_says_how_many_of_how_man
 def test_one_confirmed_before_is_no_work_and_stands_folded_by_its_date(opened):
     verdict = {"night": "2025-03-09", "verdict": "confirmed"}
     run = changed(
-        nosocomial_run(), cases__0__state="known", cases__0__nights=3, cases__0__last_verdict=verdict
+        nosocomial_run(),
+        cases__0__state="known",
+        cases__0__nights=3,
+        cases__0__last_verdict=verdict,
     )
     view, _ = opened(render_run(run))
     line = view.locator(".list .c", has_text=run["cases"][0]["id"])
@@ -211,11 +252,15 @@ def test_one_confirmed_before_is_no_work_and_stands_folded_by_its_date(opened):
     assert "known, confirmed on 2025-03-09" in line.inner_text()
 
 
-def test_a_capacity_line_runs_through_the_list_and_says_what_stopping_there_finds(opened):
+def test_a_capacity_line_runs_through_the_list_and_says_what_stopping_there_finds(
+    opened,
+):
     run = nosocomial_run()
     found, every = estimate(0.8, 0.7, 0.88), estimate(0.9, 0.7, 0.88)
     facts = {"reviews": 10, "score": run["cases"][9]["score"], "n_cases": 75}
-    view, _ = opened(render_run(run | {"stopping": facts | {"found": found, "all_found": every}}))
+    view, _ = opened(
+        render_run(run | {"stopping": facts | {"found": found, "all_found": every}})
+    )
     assert view.locator("#list .c:visible").count() == 10
     words = view.locator(".stop").inner_text()
     assert "Your 10 reviews end here. They find about 80 of 100 (70–88) cases" in words
@@ -234,18 +279,28 @@ def test_five_patients_are_whole_on_the_first_screen_of_a_telephone(opened, sche
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_an_id_of_any_length_stays_on_one_line_and_is_whole_in_title_and_print(opened, width):
+def test_an_id_of_any_length_stays_on_one_line_and_is_whole_in_title_and_print(
+    opened, width
+):
     """Verdict boxes are at least 24 pixels each way."""
     view, _ = opened(render_run(changed(nosocomial_run(), cases__0__id=SIXTY)), width)
     shown = view.locator(".list .c .id").first
-    boxes = [one.bounding_box() for one in view.locator(".list .c .t").first.locator("input").all()]
+    boxes = [
+        one.bounding_box()
+        for one in view.locator(".list .c .t").first.locator("input").all()
+    ]
 
     assert shown.bounding_box()["height"] < 26
     assert shown.get_attribute("title") == shown.locator("bdi").text_content() == SIXTY
     assert view.evaluate(WIDTH) <= width
-    assert len(boxes) == 5 and min(min(box["width"], box["height"]) for box in boxes) >= 24
+    assert (
+        len(boxes) == 5 and min(min(box["width"], box["height"]) for box in boxes) >= 24
+    )
     view.emulate_media(media="print")
-    assert view.evaluate("getComputedStyle(document.querySelector('.id span')).overflow") == "visible"
+    assert (
+        view.evaluate("getComputedStyle(document.querySelector('.id span')).overflow")
+        == "visible"
+    )
 
 
 def test_a_line_beyond_the_fold_takes_a_verdict_when_the_keyboard_comes_to_it(opened):
@@ -268,7 +323,9 @@ def nights(folder: Path) -> str:
 
 def compared(folder: Path) -> str:
     table(90, 0).to_csv(folder / "one.csv", index=False)
-    return render_comparison(compare({"one": cohort(folder, "one")}, ["logistic"], **QUICK).document)
+    return render_comparison(
+        compare({"one": cohort(folder, "one")}, ["logistic"], **QUICK).document
+    )
 
 
 def one_case(folder: Path) -> str:
@@ -277,11 +334,15 @@ def one_case(folder: Path) -> str:
 
 
 MADE: dict[str, Callable[[Path], str]] = {
-    "nights": nights, "compared": compared, "case": one_case,
+    "nights": nights,
+    "compared": compared,
+    "case": one_case,
     "hostile": lambda _: render_run(hostile(nosocomial_run())),
-    "lines": lambda _: render_run(with_lines(4, 60)), "model": lambda _: render_model(nosocomial_model()),
-    "voxel model": lambda _: render_model(voxel_model()), "voxel run": lambda _: render_run(voxel_run()),
-}  # fmt: skip
+    "lines": lambda _: render_run(with_lines(4, 60)),
+    "model": lambda _: render_model(nosocomial_model()),
+    "voxel model": lambda _: render_model(voxel_model()),
+    "voxel run": lambda _: render_run(voxel_run()),
+}
 
 
 @pytest.fixture(scope="module", params=MADE)
@@ -291,14 +352,19 @@ def page(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def axe():
-    package = pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python")
+    package = pytest.importorskip(
+        "axe_playwright_python", reason="needs axe-playwright-python"
+    )
     return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
 def faults(view: Any, axe: str) -> list[str]:
     view.evaluate(axe)
     result = view.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [f"{violation['id']}: {violation['nodes'][0]['html']}" for violation in result["violations"]]
+    return [
+        f"{violation['id']}: {violation['nodes'][0]['html']}"
+        for violation in result["violations"]
+    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -311,11 +377,15 @@ def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe, schem
     for key in ("ArrowRight", "PageUp"):
         view.locator("input[type=range]").press(key)
 
-    assert view.locator("#exploring").is_visible() and view.locator(".c.out").count() > 0
+    assert (
+        view.locator("#exploring").is_visible() and view.locator(".c.out").count() > 0
+    )
     assert before == faults(view, axe) == []
 
 
-def test_axe_finds_nothing_at_all_on_a_telephone_and_no_page_scrolls_sideways(opened, axe, page):
+def test_axe_finds_nothing_at_all_on_a_telephone_and_no_page_scrolls_sideways(
+    opened, axe, page
+):
     view, seen = opened(page, 320, 800)
     assert view.evaluate(WIDTH) <= 320
     assert seen == []
@@ -329,9 +399,26 @@ SCRIPT = "</script><script>alert(2)</script>"
 SUM = "{{7*7}}{% raw %}"
 TURNED = "\u202eevil\u200b"
 LONG = "A" * 9_992 + "LONGTAIL"
-FEATURES = {"fever": f"fever {IMAGE}", "crp": f"{SCRIPT} {SUM}", "ward": f"ward {TURNED}\"'&"}
-HOSTILE_WARDS = {"icu": IMAGE, "medicine": SCRIPT, "surgery": f"{SUM} {TURNED} {'C' * 10_000}"}
-IDS = (IMAGE, SCRIPT, SUM, f"12{TURNED}34", LONG, "\"'><b>&amp;", "\u05d0\u05d1 77", "00123")
+FEATURES = {
+    "fever": f"fever {IMAGE}",
+    "crp": f"{SCRIPT} {SUM}",
+    "ward": f"ward {TURNED}\"'&",
+}
+HOSTILE_WARDS = {
+    "icu": IMAGE,
+    "medicine": SCRIPT,
+    "surgery": f"{SUM} {TURNED} {'C' * 10_000}",
+}
+IDS = (
+    IMAGE,
+    SCRIPT,
+    SUM,
+    f"12{TURNED}34",
+    LONG,
+    "\"'><b>&amp;",
+    "\u05d0\u05d1 77",
+    "00123",
+)
 
 
 def attacked(table: pd.DataFrame) -> pd.DataFrame:
@@ -349,16 +436,29 @@ def ward(tmp_path_factory):
     tonight = patients(60, seed=3).drop(columns="ill")
     tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [38.2, 30.0]
     tonight = written(attacked(tonight), folder / f"{SUM} & night.csv")
-    words = ("--label", "ill?</title>", "--id", "id <b>", "--recipe", "svm_weighted", "--jobs", 1)
-    as_json("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
+    words = (
+        "--label",
+        "ill?</title>",
+        "--id",
+        "id <b>",
+        "--recipe",
+        "svm_weighted",
+        "--jobs",
+        1,
+    )
+    as_json(
+        "train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model"
+    )
     ledger = ("--ledger", folder / "l.db", "--date", "2026-03-01")
     as_json("score", folder / "model", tonight, "--out", folder / "run", *ledger)
     as_json("explain", folder / "run", IMAGE, "--out", folder / "case.html")
     as_json("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
     return {
-        "model": folder / "model" / "report.html", "run": folder / "run" / "report.html",
-        "case": folder / "case.html", "history": folder / "history.html",
-    }  # fmt: skip
+        "model": folder / "model" / "report.html",
+        "run": folder / "run" / "report.html",
+        "case": folder / "case.html",
+        "history": folder / "history.html",
+    }
 
 
 @pytest.mark.parametrize("page", ["model", "run", "case", "history"])
@@ -370,7 +470,9 @@ def test_nothing_in_a_hostile_table_acts_on_any_page(opened, ward, page):
     assert view.evaluate("document.documentElement.scrollWidth") <= 1100
 
 
-def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(opened, ward, tmp_path):
+def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(
+    opened, ward, tmp_path
+):
     view, seen = opened(ward["run"].read_text(encoding="utf-8"))
     for fold in view.locator("#list .part > summary").all():
         fold.click()
@@ -387,7 +489,11 @@ def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(opened
     saved = {one["id"] for one in content["verdicts"]}
     run = ward["run"].parent
 
-    assert content["site"] == "ward 3" and content["verdicts"][0]["note"] == "seen <here>"
+    assert (
+        content["site"] == "ward 3" and content["verdicts"][0]["note"] == "seen <here>"
+    )
     assert set(IDS) <= saved
-    assert as_json("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")["new"] == len(saved)
+    assert as_json("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")[
+        "new"
+    ] == len(saved)
     assert seen == []

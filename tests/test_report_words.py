@@ -43,99 +43,170 @@ def sound() -> dict[str, Any]:
 
 
 POINT, COHORT = "model__operating_points__0__", "model__contract__cohort__"
-SEEN = {"sensitivity": estimate(0.875, 0.69, 0.96), "ppv": estimate(0.125, 0.082, 0.188)}
+SEEN = {
+    "sensitivity": estimate(0.875, 0.69, 0.96),
+    "ppv": estimate(0.125, 0.082, 0.188),
+}
 NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
     "counts add up": (
-        nosocomial_run, {},
-        ["81 flagged of 240 rows scored; 243 read, 3 refused", "81 patients to review",
-         "3 × temperature outside its plausible range"], ["shown."],
+        nosocomial_run,
+        {},
+        [
+            "81 flagged of 240 rows scored; 243 read, 3 refused",
+            "81 patients to review",
+            "3 × temperature outside its plausible range",
+        ],
+        ["shown."],
     ),
-    "no failed check is OK": (sound, {"data": []}, ["OK No check failed."], ["differs notably"]),
+    "no failed check is OK": (
+        sound,
+        {"data": []},
+        ["OK No check failed."],
+        ["differs notably"],
+    ),
     "nothing is OK above features that differ": (
-        sound, {},
-        ["No check failed; 1 feature differs notably from training", "tonight 1 feature differs notably"],
+        sound,
+        {},
+        [
+            "No check failed; 1 feature differs notably from training",
+            "tonight 1 feature differs notably",
+        ],
         ["OK No check failed."],
     ),
     "a cap says how many of how many": (
-        nosocomial_run, {"counts__flagged": 96},
-        ["15 more are flagged and stand in flagged.csv alone: 81 of 96 shown"], [],
+        nosocomial_run,
+        {"counts__flagged": 96},
+        ["15 more are flagged and stand in flagged.csv alone: 81 of 96 shown"],
+        [],
     ),
     "observed figures stand with the validation estimate": (
-        nosocomial_run, {"evaluation": {"yes": observed(**SEEN, n_positive=24, n_negative=216)}},
-        ["24 cases, 216 others", "Sensitivity 88% 69–96% 91%", "Cases among the flagged (PPV) 12% 8–19%",
-         "PPV and NPV move with how common the condition is: 10% tonight"], [],
+        nosocomial_run,
+        {"evaluation": {"yes": observed(**SEEN, n_positive=24, n_negative=216)}},
+        [
+            "24 cases, 216 others",
+            "Sensitivity 88% 69–96% 91%",
+            "Cases among the flagged (PPV) 12% 8–19%",
+            "PPV and NPV move with how common the condition is: 10% tonight",
+        ],
+        [],
     ),
     "those judged before are no work of this night": (
         nosocomial_run,
-        {COHORT + "capacity": 5, COHORT + "minutes_per_review": 10, "counts__cases": 81, "counts__new": 2,
-         "counts__pending": 1, "counts__ruled_out": 78, "counts__no_longer_flagged": 0},
+        {
+            COHORT + "capacity": 5,
+            COHORT + "minutes_per_review": 10,
+            "counts__cases": 81,
+            "counts__new": 2,
+            "counts__pending": 1,
+            "counts__ruled_out": 78,
+            "counts__no_longer_flagged": 0,
+        },
         ["3 patients to review 81 flagged, the others judged before; about 30 minutes"],
         ["but capacity is"],
     ),
     "a patient of one row is a case": (
-        nosocomial_run, {}, [" of 100 cases are missed"], ["positive rows"],
+        nosocomial_run,
+        {},
+        [" of 100 cases are missed"],
+        ["positive rows"],
     ),
     "of several rows a patient the promise is of rows": (
-        nosocomial_run, {POINT + "n_groups": 60}, [" of 100 positive rows are missed"], [],
+        nosocomial_run,
+        {POINT + "n_groups": 60},
+        [" of 100 positive rows are missed"],
+        [],
     ),
     "finding all past cases is no promise to miss none": (
-        nosocomial_run, {POINT + "sensitivity": estimate(1.0, 0.95, 1.0)},
-        ["Expected sensitivity 100% (95% CI 95–100%): this does not mean that none is missed."],
+        nosocomial_run,
+        {POINT + "sensitivity": estimate(1.0, 0.95, 1.0)},
+        [
+            "Expected sensitivity 100% (95% CI 95–100%): this does not mean that none is missed."
+        ],
         ["about 0 of 100"],
     ),
     "how old the patients behind the threshold are": (
         nosocomial_run,
         {"model__training__window": ["2025-01-01", "2025-12-01"], "date": "2026-03-01"},
-        ["of 2025-01-01 to 2025-12-01; the last is 90 days older than this night."], [],
+        ["of 2025-01-01 to 2025-12-01; the last is 90 days older than this night."],
+        [],
     ),
     "a term without use is not explained": (
-        nosocomial_run, {"model__machine__passes": [{}], "model__validation__calibration": {}},
-        [], ["Geometry, and unrelated", "calibrated probability of the condition"],
+        nosocomial_run,
+        {"model__machine__passes": [{}], "model__validation__calibration": {}},
+        [],
+        ["Geometry, and unrelated", "calibrated probability of the condition"],
     ),
     "back with an old verdict is new again": (
         nosocomial_run,
-        {"cases__0__state": "new", "cases__0__nights": 1,
-         "cases__0__last_verdict": {"night": "2026-01-27", "verdict": "ruled out"}},
-        ["new again, ruled out on 2026-01-27"], [],
+        {
+            "cases__0__state": "new",
+            "cases__0__nights": 1,
+            "cases__0__last_verdict": {"night": "2026-01-27", "verdict": "ruled out"},
+        },
+        ["new again, ruled out on 2026-01-27"],
+        [],
     ),
     "workload is counted in patients, beyond those shown too": (
         voxel_run,
-        {"groups_total": 900, "groups_flagged": 450, COHORT + "capacity": 100,
-         COHORT + "minutes_per_review": 2},
-        ["in 450 of 900 patients", "about 15.0 hours",
-         "450 patients flagged, but capacity is 100 reviews a night"], [],
+        {
+            "groups_total": 900,
+            "groups_flagged": 450,
+            COHORT + "capacity": 100,
+            COHORT + "minutes_per_review": 2,
+        },
+        [
+            "in 450 of 900 patients",
+            "about 15.0 hours",
+            "450 patients flagged, but capacity is 100 reviews a night",
+        ],
+        [],
     ),
     "a resolution too coarse for any discovery is a warning": (
-        appraised_run, {"discoveries__found": 0, "discoveries__p_cut": None},
-        ["Insufficient resolution: 608 negatives resolve"], [],
+        appraised_run,
+        {"discoveries__found": 0, "discoveries__p_cut": None},
+        ["Insufficient resolution: 608 negatives resolve"],
+        [],
     ),
     "an estimate at the end of its scale says its interval": (
-        appraised_run, {"prevalence_estimate": estimate(0.0, 0.0, 0.33)},
-        ["By the share flagged alone, between 0% and 33% of tonight’s rows have the condition"], [],
+        appraised_run,
+        {"prevalence_estimate": estimate(0.0, 0.0, 0.33)},
+        [
+            "By the share flagged alone, between 0% and 33% of tonight’s rows have the condition"
+        ],
+        [],
     ),
     "every block": (
-        appraised_run, {},
-        ["Of 240 rows screened, some look rare by chance alone. 7 are rare even so: p at most 0.003",
-         "The mark is a note on rarity; the list follows the threshold (80 flagged)",
-         "rows score as those of training did when they were held out",
-         "5.0% half as common 10% 5–15% 98% 95–99% 10.0 30.0",
-         "10% as stated 20% 10–30% 98% 95–99% 5.0 30.0",
-         "20% twice as common 40% 20–60% 98% 95–99% 2.5 30.0", "Brier score",
-         "by logistic regression on held-out scores (Platt). Log loss",
-         "sex female 300 31 90% 75–97% 60% 50–70% 45% 99 40%", "missing suppressed suppressed suppressed",
-         "other – – – – – 12 50%",
-         "Everything, threshold included, was chosen again on 480 rows before 2025-09-01",
-         "Sensitivity 84% 60–95%", "0.41 0.20 2.0%", "shifted",
-         "2 of 900 voxels flagged (0.2%) 1 connected cluster among the flagged voxels",
-         "which lie apart by x 1, y 1, z 3.5 in the table’s own units",
-         "By the share flagged alone, about 12% (2–22%) of tonight’s rows have the condition (95% interval)",
-         "Chance 34%"],
+        appraised_run,
+        {},
+        [
+            "Of 240 rows screened, some look rare by chance alone. 7 are rare even so: p at most 0.003",
+            "The mark is a note on rarity; the list follows the threshold (80 flagged)",
+            "rows score as those of training did when they were held out",
+            "5.0% half as common 10% 5–15% 98% 95–99% 10.0 30.0",
+            "10% as stated 20% 10–30% 98% 95–99% 5.0 30.0",
+            "20% twice as common 40% 20–60% 98% 95–99% 2.5 30.0",
+            "Brier score",
+            "by logistic regression on held-out scores (Platt). Log loss",
+            "sex female 300 31 90% 75–97% 60% 50–70% 45% 99 40%",
+            "missing suppressed suppressed suppressed",
+            "other – – – – – 12 50%",
+            "Everything, threshold included, was chosen again on 480 rows before 2025-09-01",
+            "Sensitivity 84% 60–95%",
+            "0.41 0.20 2.0%",
+            "shifted",
+            "2 of 900 voxels flagged (0.2%) 1 connected cluster among the flagged voxels",
+            "which lie apart by x 1, y 1, z 3.5 in the table’s own units",
+            "By the share flagged alone, about 12% (2–22%) of tonight’s rows have the condition (95% interval)",
+            "Chance 34%",
+        ],
         ["Insufficient resolution"],
     ),
-}  # fmt: skip
+}
 
 
-@pytest.mark.parametrize(("made", "changes", "said", "unsaid"), NIGHTS.values(), ids=NIGHTS)
+@pytest.mark.parametrize(
+    ("made", "changes", "said", "unsaid"), NIGHTS.values(), ids=NIGHTS
+)
 def test_page_of_a_night_says(made, changes, said, unsaid):
     text = Outline(render_run(judged(changed(made(), **changes)))).text
     assert [words for words in said if words not in text] == []
@@ -146,20 +217,45 @@ def test_rare_classes_come_first_and_recall_stands_with_precision():
     """A pruned model shows what the removals cost."""
     text = Outline(render_model(voxel_model())).text
     classes = text[text.index("Classes rare classes first") :]
-    path = [[12.0, 16.2, 0.25, 0.04], [6.0, 11.8, 0.5, 0.065], [22.0, 9.4, 0.8359, 0.0882]]
-    pruned = render_model(changed(nosocomial_model(), machine__passes=[{}, {"pruning_path": path}]))
+    path = [
+        [12.0, 16.2, 0.25, 0.04],
+        [6.0, 11.8, 0.5, 0.065],
+        [22.0, 9.4, 0.8359, 0.0882],
+    ]
+    pruned = render_model(
+        changed(nosocomial_model(), machine__passes=[{}, {"pruning_path": path}])
+    )
 
-    assert classes.index("G4+3") < classes.index("G4+4") < classes.index("PZ") < classes.index("CG")
+    assert (
+        classes.index("G4+3")
+        < classes.index("G4+4")
+        < classes.index("PZ")
+        < classes.index("CG")
+    )
     assert re.search(r"G4\+3 watched 310 1\.1% 86% 79–91% 80%", classes)
-    for words in ("Support vectors removed", "3 support vectors of the larger class removed", "went from 25"):
+    for words in (
+        "Support vectors removed",
+        "3 support vectors of the larger class removed",
+        "went from 25",
+    ):
         assert words in pruned
 
 
-def with_one_value(value: str, normalise: str | None = None, **ranges: list[float]) -> str:
+def with_one_value(
+    value: str, normalise: str | None = None, **ranges: list[float]
+) -> str:
     run = nosocomial_run()
-    run["model"]["contract"]["features"] = {"crp": {"type": "number", "normalise": normalise}}
+    run["model"]["contract"]["features"] = {
+        "crp": {"type": "number", "normalise": normalise}
+    }
     run["cases"] = run["cases"][:1]
-    shown = {"feature": "crp", "value": value, "unit": "mg/L", "direction": "raises", "change": 0.3}
+    shown = {
+        "feature": "crp",
+        "value": value,
+        "unit": "mg/L",
+        "direction": "raises",
+        "change": 0.3,
+    }
     run["cases"][0]["contributions"] = [shown | ranges]
     run["near_misses"] = []
     (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", render_run(run))
@@ -172,25 +268,36 @@ WITHIN = {"reference": [0, 10]}
 @pytest.mark.parametrize(
     ("value", "ranges", "words"),
     [
-        ("237.0", WITHIN, "237 mg/L H reference range 0–10"), ("missing", WITHIN, "missing"),
-        ("-1", WITHIN, "−1 mg/L L reference range 0–10"), ("10", WITHIN, "10 mg/L reference range 0–10"),
+        ("237.0", WITHIN, "237 mg/L H reference range 0–10"),
+        ("missing", WITHIN, "missing"),
+        ("-1", WITHIN, "−1 mg/L L reference range 0–10"),
+        ("10", WITHIN, "10 mg/L reference range 0–10"),
         ("237", {"seen": [0, 10]}, "237 mg/L above range in past patients 0–10"),
         ("-1", {"seen": [0, 10]}, "−1 mg/L below range in past patients 0–10"),
-        ("480", {"reference": [0, 5], "seen": [2.95, 480]}, "480 mg/L H reference range 0–5"),
+        (
+            "480",
+            {"reference": [0, 5], "seen": [2.95, 480]},
+            "480 mg/L H reference range 0–5",
+        ),
         ("480", {"seen": [2.95, 480]}, "480 mg/L range in past patients 2.95–480"),
         ("345.8", {"normalise": "within_group", "seen": [0, 10]}, "345.8 mg/L"),
         ("yes", {"alike": 0.03}, "yes mg/L present in 3.0% of past patients"),
         ("no", {"alike": 0.97}, "no mg/L absent in 97% of past patients"),
     ],
-)  # fmt: skip
-def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(value, ranges, words):
+)
+def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(
+    value, ranges, words
+):
     assert with_one_value(value, **ranges) == f"crp {words} ▲ +0.300"
 
 
 def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis():
     run = voxel_run()
     run["model"]["operating_points"][0].update(
-        threshold=-1e12, sensitivity=estimate(1.0), specificity=estimate(0.0), flag_rate=estimate(1.0)
+        threshold=-1e12,
+        sensitivity=estimate(1.0),
+        specificity=estimate(0.0),
+        flag_rate=estimate(1.0),
     )
     run["cases"][0]["score"] = 1e12
     page = render_run(judged(run))
@@ -198,7 +305,9 @@ def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endles
 
     assert "No threshold could meet the rule for G4+3: every row is flagged" in page
     assert "Every row is flagged: with so few past cases" in page
-    assert "000000000000" not in re.sub(r"<script.*?</script>|data-score=\S+", "", page, flags=re.S)
+    assert "000000000000" not in re.sub(
+        r"<script.*?</script>|data-score=\S+", "", page, flags=re.S
+    )
     assert -10 < slider["low"] < slider["high"] < 10
 
 
@@ -210,7 +319,9 @@ def test_one_row_is_in_use():
     points[4]["threshold"] = points[1]["threshold"]
     page = render_model(model)
     assert re.findall(prevalence, page) == ["as stated"]
-    assert re.findall(r'">([^<]*) <span class="tag">in use</span>', page) == ["sensitivity at least 90%"]
+    assert re.findall(r'">([^<]*) <span class="tag">in use</span>', page) == [
+        "sensitivity at least 90%"
+    ]
 
 
 def test_completeness_asks_for_what_the_contract_leaves_out():
@@ -218,14 +329,22 @@ def test_completeness_asks_for_what_the_contract_leaves_out():
     row = r'<tr><td>[^<]*</td><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>'
     model = appraised(nosocomial_model())
     less = changed(
-        appraised(nosocomial_model()), contract__cohort__intended_use=None, validation__subgroups={}
+        appraised(nosocomial_model()),
+        contract__cohort__intended_use=None,
+        validation__subgroups={},
     )
     rows, short = (
-        {item: (answer, note) for item, answer, note in re.findall(row, render_model(each))}
+        {
+            item: (answer, note)
+            for item, answer, note in re.findall(row, render_model(each))
+        }
         for each in (model, less)
     )
 
-    purpose, subgroups = "Context, target population, purpose", "Heterogeneity between subgroups"
+    purpose, subgroups = (
+        "Context, target population, purpose",
+        "Heterogeneity between subgroups",
+    )
     assert rows[purpose][0] == rows[subgroups][0] == "stated"
     assert short[purpose][1] == "needs intended_use in the contract"
     assert short[subgroups][1] == "needs subgroup in the contract"
@@ -246,8 +365,13 @@ def test_ticks_in_per_cent_can_be_told_apart(largest):
 def test_text_is_visible_and_can_be_written_as_utf8(value):
     written = fmt.text(value)
     assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
-        "Cc", "Cf", "Co", "Cs", "Zl", "Zp",
-    }  # fmt: skip
+        "Cc",
+        "Cf",
+        "Co",
+        "Cs",
+        "Zl",
+        "Zp",
+    }
     assert written.encode("utf-8").decode("utf-8") == written
 
 
@@ -266,47 +390,89 @@ def in_words(given: tuple) -> str:
 @pytest.mark.parametrize(
     ("write", "value", "figure"),
     [
-        (fmt.number, 227.512, "227.5"), (fmt.number, -3.0, "−3"), (fmt.number, 123456.7, "123,457"),
-        (fmt.number, None, "–"), (fmt.percent, 0.0, "0%"), (fmt.percent, 0.021, "2.1%"),
-        (fmt.percent, 0.9996, "99.96%"), (fmt.percent, 1, "100%"), (fmt.p_value, 0.0, "<0.0001"),
-        (fmt.p_value, 0.08, "0.080"), (fmt.value_range, [0, 10], "0–10"),
+        (fmt.number, 227.512, "227.5"),
+        (fmt.number, -3.0, "−3"),
+        (fmt.number, 123456.7, "123,457"),
+        (fmt.number, None, "–"),
+        (fmt.percent, 0.0, "0%"),
+        (fmt.percent, 0.021, "2.1%"),
+        (fmt.percent, 0.9996, "99.96%"),
+        (fmt.percent, 1, "100%"),
+        (fmt.p_value, 0.0, "<0.0001"),
+        (fmt.p_value, 0.08, "0.080"),
+        (fmt.value_range, [0, 10], "0–10"),
         (fmt.value_range, [None, 5], "≤ 5"),
-        (fmt.value_range, None, ""), (fmt.count, 1234567, "1,234,567"), (fmt.name, "a\nb", "a b"),
-        (fmt.unit, "degC", "°C"), (fmt.unit, "10^9/L", "10⁹/L"), (fmt.unit, "m^-2", "m⁻²"),
-        (fmt.unit, "mg/L", "mg/L"), (fmt.unit, None, ""), (fmt.ci, Estimate(None, 0.84, 0.951), "84–95%"),
+        (fmt.value_range, None, ""),
+        (fmt.count, 1234567, "1,234,567"),
+        (fmt.name, "a\nb", "a b"),
+        (fmt.unit, "degC", "°C"),
+        (fmt.unit, "10^9/L", "10⁹/L"),
+        (fmt.unit, "m^-2", "m⁻²"),
+        (fmt.unit, "mg/L", "mg/L"),
+        (fmt.unit, None, ""),
+        (fmt.ci, Estimate(None, 0.84, 0.951), "84–95%"),
         (fmt.ci, Estimate(None, 0.9991, 0.99996), "99.9–100.0%"),
-        (fmt.ci, Estimate(None, 0.9971, 0.9994), "99.7–99.9%"), (fmt.ci, Estimate(None, 1, 1), "100–100%"),
-        (in_words, (1.0, Declared(type="boolean")), "yes"), (in_words, (0, Declared(type="boolean")), "no"),
-        (in_words, (2.0, ORDINAL), "much"), (in_words, (7.0, ORDINAL), "7"),
+        (fmt.ci, Estimate(None, 0.9971, 0.9994), "99.7–99.9%"),
+        (fmt.ci, Estimate(None, 1, 1), "100–100%"),
+        (in_words, (1.0, Declared(type="boolean")), "yes"),
+        (in_words, (0, Declared(type="boolean")), "no"),
+        (in_words, (2.0, ORDINAL), "much"),
+        (in_words, (7.0, ORDINAL), "7"),
         (in_words, (None, Declared()), "missing"),
         (rule, ("min_sensitivity", 0.9), "sensitivity at least 90%"),
-        (rule, ("min_sensitivity", 0.9, 0.95), "sensitivity at least 90%, with 95% confidence"),
+        (
+            rule,
+            ("min_sensitivity", 0.9, 0.95),
+            "sensitivity at least 90%, with 95% confidence",
+        ),
         (rule, ("max_flag_rate", 0.1), "at most 10 flags per 100 rows"),
         (rule, ("miss_cost", 20.0), "one missed case costs as much as 20 reviews"),
         (rule, ("g_mean",), "largest geometric mean of sensitivity and specificity"),
     ],
-)  # fmt: skip
+)
 def test_figures_are_written_as_a_reader_expects(write, value, figure):
     assert write(value) == figure
 
 
 def compared(
-    auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03, by_cases: float = 0.0
+    auroc: float = 0.05,
+    specificity: float = 0.1,
+    half: float = 0.03,
+    by_cases: float = 0.0,
 ) -> dict[str, Any]:
     model = appraised(nosocomial_model())
     rule = model["operating_points"][0]["rule"]
     figures = {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7}
-    others = {"auroc": 0.85 - auroc, "sensitivity": 0.9, "specificity": 0.7 - specificity}
-    gaps = {"auroc": (auroc, half), "specificity": (specificity, half), "sensitivity": (0.0, by_cases)}
-    differences = {name: estimate(gap, gap - half, gap + half) for name, (gap, half) in gaps.items()}
+    others = {
+        "auroc": 0.85 - auroc,
+        "sensitivity": 0.9,
+        "specificity": 0.7 - specificity,
+    }
+    gaps = {
+        "auroc": (auroc, half),
+        "specificity": (specificity, half),
+        "sensitivity": (0.0, by_cases),
+    }
+    differences = {
+        name: estimate(gap, gap - half, gap + half)
+        for name, (gap, half) in gaps.items()
+    }
     beside = [
         {
-            "recipe": name, "title": name, "differences": differences,
+            "recipe": name,
+            "title": name,
+            "differences": differences,
             "figures": others | {"specificity": others["specificity"] - below},
         }
         for name, below in (("svm", 0.1), ("logistic", 0.0))
-    ]  # fmt: skip
-    comparison = {"rules": [rule], "rule": rule, "n_watched": 1, "figures": figures, "beside": beside}
+    ]
+    comparison = {
+        "rules": [rule],
+        "rule": rule,
+        "n_watched": 1,
+        "figures": figures,
+        "beside": beside,
+    }
     return changed(model, validation__comparison=comparison)
 
 
@@ -316,20 +482,43 @@ def verdict(model: dict[str, Any]):
 
 def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused():
     """One that leads is useful; one beside which nothing was trained is not shown to be useful."""
-    level, worse, alone = compared(0.0, 0.0), compared(-0.1, -0.1), appraised(nosocomial_model())
-    leading, useful, useless, unshown = (verdict(each) for each in (compared(), level, worse, alone))
-    attention = [[each.code for each in of_model(ModelDocument.from_dict(one))] for one in (level, worse)]
+    level, worse, alone = (
+        compared(0.0, 0.0),
+        compared(-0.1, -0.1),
+        appraised(nosocomial_model()),
+    )
+    leading, useful, useless, unshown = (
+        verdict(each) for each in (compared(), level, worse, alone)
+    )
+    attention = [
+        [each.code for each in of_model(ModelDocument.from_dict(one))]
+        for one in (level, worse)
+    ]
 
-    assert (leading.verdict, leading.against) == ("yes", ()) and "best other method" in leading.words
-    assert "logistic, the best of 2 other methods, on the same folds" in render_model(compared())
-    assert useful.verdict == "yes" and useful.words.endswith("not shown to be better than logistic.")
+    assert (leading.verdict, leading.against) == (
+        "yes",
+        (),
+    ) and "best other method" in leading.words
+    assert "logistic, the best of 2 other methods, on the same folds" in render_model(
+        compared()
+    )
+    assert useful.verdict == "yes" and useful.words.endswith(
+        "not shown to be better than logistic."
+    )
     assert useless.verdict == "no" and useless.against[0].code == "another_is_better"
     assert useless.against[0].remedy == "Train with --recipe logistic."
     assert attention == [[], ["another_is_better", "not_fit_for_use"]]
-    assert (unshown.verdict, [each.code for each in unshown.against]) == ("not shown", ["not_compared"])
+    assert (unshown.verdict, [each.code for each in unshown.against]) == (
+        "not shown",
+        ["not_compared"],
+    )
 
 
-@given(auroc=st.floats(-0.3, 0.3), specificity=st.floats(-0.2, 0.2), half=st.floats(0.001, 0.3))
+@given(
+    auroc=st.floats(-0.3, 0.3),
+    specificity=st.floats(-0.2, 0.2),
+    half=st.floats(0.001, 0.3),
+)
 def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity, half):
     usefulness = verdict(compared(auroc, specificity, half))
     leads = auroc - half > 0 or specificity - half > 0
@@ -340,10 +529,20 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
 
 @pytest.mark.parametrize(
     ("gaps", "answer"),
-    [((0.0, -0.03, 0.01, 0.005), "no"), ((0.0, -0.03, 0.01, 0.03), "yes"), ((-0.004, -0.004, 0.001), "yes")],
-    ids=["surely worse", "other cases would move the thresholds", "surely, by next to nothing"],
+    [
+        ((0.0, -0.03, 0.01, 0.005), "no"),
+        ((0.0, -0.03, 0.01, 0.03), "yes"),
+        ((-0.004, -0.004, 0.001), "yes"),
+    ],
+    ids=[
+        "surely worse",
+        "other cases would move the thresholds",
+        "surely, by next to nothing",
+    ],
 )
-def test_a_specificity_that_other_cases_or_next_to_nothing_would_change_makes_no_model_unfit(gaps, answer):
+def test_a_specificity_that_other_cases_or_next_to_nothing_would_change_makes_no_model_unfit(
+    gaps, answer
+):
     assert verdict(compared(*gaps)).verdict == answer
 
 
@@ -354,9 +553,20 @@ def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
     for _ in range(60):
         ill = rng.random(3000) < 0.15
         shared = ill + 0.8 * rng.normal(size=3000)
-        both = [outcome(shared + 0.5 * rng.normal(size=3000), ill, rule=rule) for _ in range(2)]
-        other = Beside(recipe="other", title="other", figures={}, differences=differences(*both))
-        unfit += any(beaten(BesideFacts(rules=[rule], rule=rule, n_watched=1, figures={}, beside=[other])))
+        both = [
+            outcome(shared + 0.5 * rng.normal(size=3000), ill, rule=rule)
+            for _ in range(2)
+        ]
+        other = Beside(
+            recipe="other", title="other", figures={}, differences=differences(*both)
+        )
+        unfit += any(
+            beaten(
+                BesideFacts(
+                    rules=[rule], rule=rule, n_watched=1, figures={}, beside=[other]
+                )
+            )
+        )
 
     assert unfit <= 3
 
@@ -368,7 +578,11 @@ def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
         ({"threshold": -1e300}, "flags_everything", "no"),
         ({"ppv": {"low": 0.05}}, "flags_like_chance", "not shown"),
         ({"n_positive": 12}, "too_few_cases", "not shown"),
-        ({"sensitivity": {"low": 0.5, "high": 0.95}}, "intervals_too_wide", "not shown"),
+        (
+            {"sensitivity": {"low": 0.5, "high": 0.95}},
+            "intervals_too_wide",
+            "not shown",
+        ),
     ],
 )
 def test_what_makes_a_model_doubtful_is_said(change, code, answer):
@@ -378,7 +592,9 @@ def test_what_makes_a_model_doubtful_is_said(change, code, answer):
     validation = model["validation"]
     for figures in (*validation["subgroups"]["yes"], validation["predictive"]["yes"]):
         figures["threshold"] = point["threshold"]
-    model["attention"] = [vars(reason) for reason in of_model(ModelDocument.from_dict(model))]
+    model["attention"] = [
+        vars(reason) for reason in of_model(ModelDocument.from_dict(model))
+    ]
     usefulness = verdict(model)
 
     assert usefulness.verdict == answer
@@ -395,7 +611,11 @@ def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():
     assert re.findall(r'<h2 id="([a-z]+)"', page)[:2] == ["useful", "operating"]
     assert verdict(compared()).words in Outline(page).text
     assert page.count('id="useful-t"') == 1
-    assert [bool(re.search(line, each)) for each in (page, without, grouped)] == [True, False, False]
+    assert [bool(re.search(line, each)) for each in (page, without, grouped)] == [
+        True,
+        False,
+        False,
+    ]
     assert "states no capacity" in without
     assert "Capacity counts patients and flags count rows" in grouped
 
@@ -403,20 +623,34 @@ def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():
 def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
     model = appraised(nosocomial_model())
     known = ModelDocument.from_dict(model)
-    at = chances(known.validation.calibration["yes"], np.array([known.points[0].threshold]))[0][0]
+    at = chances(
+        known.validation.calibration["yes"], np.array([known.points[0].threshold])
+    )[0][0]
     text = Outline(render_model(model)).text
-    assert "The threshold in use (circle) suits a ward where a review is worth it from a chance of" in text
+    assert (
+        "The threshold in use (circle) suits a ward where a review is worth it from a chance of"
+        in text
+    )
     assert f"one case found per {(1 - at) / at:.1f} unnecessary reviews" in text
 
 
 def test_participants_and_events_of_each_analysis_add_up():
     document = appraised(nosocomial_model())
     (point,) = document["operating_points"]
-    row = r'<tr><th scope="row"><bdi>([^<]*)</bdi></th>' + r'<td class="n">([^<]*)</td>' * 4
+    row = (
+        r'<tr><th scope="row"><bdi>([^<]*)</bdi></th>'
+        + r'<td class="n">([^<]*)</td>' * 4
+    )
     rows = {name: figures for name, *figures in re.findall(row, render_model(document))}
-    (held_out,) = [figures for name, figures in rows.items() if name.startswith("Development")]
+    (held_out,) = [
+        figures for name, figures in rows.items() if name.startswith("Development")
+    ]
 
     assert int(held_out[0]) == point["n_positive"] + point["n_negative"]
     assert int(held_out[2]) == point["n_positive"]
-    assert rows["Temporal validation, tested from that day on"][:3] == ["203", "–", "20"]
+    assert rows["Temporal validation, tested from that day on"][:3] == [
+        "203",
+        "–",
+        "20",
+    ]
     assert rows["sex: missing"][2] == "–"

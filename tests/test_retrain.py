@@ -18,7 +18,13 @@ from screening import history, load_model, open_ledger, read_cohort, train
 from screening.errors import UsageError
 from screening.io.opening import digests
 from screening.ledger.history import compare_nights
-from screening.ledger.model_registry import Judged, LastWord, judged, promote, record_retraining
+from screening.ledger.model_registry import (
+    Judged,
+    LastWord,
+    judged,
+    promote,
+    record_retraining,
+)
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.model_selection import retraining
 from screening.report import render_model
@@ -43,13 +49,24 @@ def ward(tmp_path_factory):
         night, table = f"2026-03-{day:02d}", patients(60, seed=day)
         place = written(table.drop(columns="ill"), folder / "in" / f"{night}.csv")
         where = ["--ledger", folder / "l.db", "--series", SERIES]
-        screen("score", folder / "m", place, "--out", folder / night, "--date", night, *where)
+        screen(
+            "score",
+            folder / "m",
+            place,
+            "--out",
+            folder / night,
+            "--date",
+            night,
+            *where,
+        )
         run = read_document(folder / night, "run")
         ill = dict(zip(table["patient"], table["ill"] == "yes", strict=True))
         names = [*(case["id"] for case in run["cases"]), *sampled(run)]
         words = {name: "confirmed" if ill[name] else "ruled out" for name in names}
         entries = [{"id": name, "verdict": word} for name, word in words.items()]
-        screen("review", folder / night, verdict_file(folder / night, entries), *where[:2])
+        screen(
+            "review", folder / night, verdict_file(folder / night, entries), *where[:2]
+        )
         verdicts |= words
     return folder, verdicts
 
@@ -58,22 +75,38 @@ def ward(tmp_path_factory):
 def next_model(ward):
     """What `retrain` answers; a model that stands is never written over."""
     folder, _ = ward
-    words = [SERIES, folder / "m", folder / "past.csv", "--nights", folder / "in" / "{date}.csv"]
+    words = [
+        SERIES,
+        folder / "m",
+        folder / "past.csv",
+        "--nights",
+        folder / "in" / "{date}.csv",
+    ]
     where = ["--ledger", folder / "l.db", "--json"]
     before = (folder / "m" / "model.json").read_bytes()
     screen("retrain", *words, *where, "--out", folder / "m", code=2)
     assert (folder / "m" / "model.json").read_bytes() == before
-    return json.loads(screen("retrain", *words, *where, "--out", folder / "next").stdout)
+    return json.loads(
+        screen("retrain", *words, *where, "--out", folder / "next").stdout
+    )
 
 
-def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(ward, next_model):
+def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
+    ward, next_model
+):
     """Figures stay at the past cohort's prevalence, though judged rows were chosen."""
     folder, words = ward
     champion, model = load_model(folder / "m"), load_model(folder / "next")
     (first,), (second,) = (each.facts.operating_points for each in (champion, model))
-    methods = [[one.recipe for one in each.facts.validation.comparison.beside] for each in (champion, model)]
+    methods = [
+        [one.recipe for one in each.facts.validation.comparison.beside]
+        for each in (champion, model)
+    ]
     labels = model.validation.set_index("id")["label"]
-    learned = {name: {"confirmed": "yes", "ruled out": "no"}[word] for name, word in words.items()}
+    learned = {
+        name: {"confirmed": "yes", "ruled out": "no"}[word]
+        for name, word in words.items()
+    }
     facts = next_model["verdicts"]
 
     assert set(labels.index) == set(champion.validation["id"]) | set(words)
@@ -82,9 +115,15 @@ def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
     assert (first.rule.name, first.rule.value) == (second.rule.name, second.rule.value)
     assert methods[0] == methods[1]
     assert facts["confirmed"] + facts["ruled_out"] == len(words)
-    assert (facts["nights"], facts["first"], facts["last"]) == (2, "2026-03-01", "2026-03-02")
+    assert (facts["nights"], facts["first"], facts["last"]) == (
+        2,
+        "2026-03-01",
+        "2026-03-02",
+    )
     assert model.document["training"]["verdicts"] == facts
-    assert second.prevalence == pytest.approx((pd.read_csv(folder / "past.csv")["ill"] == "yes").mean())
+    assert second.prevalence == pytest.approx(
+        (pd.read_csv(folder / "past.csv")["ill"] == "yes").mean()
+    )
     assert "(given)" in render_model(model.sealed)
 
 
@@ -98,7 +137,10 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
         shown = history(ledger, SERIES, verify=True)
         assert judged(ledger, SERIES, champion.digest).series == SERIES
     (entry,), promised = shown["retrainings"], shown["series"][0]["forward"]["promised"]
-    assert (entry["champion"], entry["model"][:12]) == (champion.digest, next_model["id"])
+    assert (entry["champion"], entry["model"][:12]) == (
+        champion.digest,
+        next_model["id"],
+    )
     assert entry["entry"] == next_model["entry"]
     for name in ("sensitivity", "ppv"):
         assert promised[name]["value"] == point[name]["value"]
@@ -110,7 +152,9 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     screen("score", folder / "next", table, *night, "--shadow")
     screen("approve", folder / "next", "--by", "A. Weber", "--reason", "newer", *where)
     screen("promote", folder / "next", *where, "--reason", "newer")
-    screen("score", folder / "next", table, "--force", *night, "--out", folder / "in force")
+    screen(
+        "score", folder / "next", table, "--force", *night, "--out", folder / "in force"
+    )
 
 
 # What follows puts such cohorts together by hand, without a ledger.
@@ -122,7 +166,12 @@ def champion(ward):
 
 
 def word(
-    folder, at: int, verdict: str, night: str = "2026-03-01", table: str | None = None, name=""
+    folder,
+    at: int,
+    verdict: str,
+    night: str = "2026-03-01",
+    table: str | None = None,
+    name="",
 ) -> LastWord:
     place = str(folder / f"{night}.csv")
     known = ",".join(each[:16] for each in digests(place)) if table is None else table
@@ -131,7 +180,9 @@ def word(
 
 def cohort_of(champion, past, folder, *words: LastWord):
     read = read_cohort(past, champion.contract, need_label=True)
-    return retraining.judged_cohort(champion, read, Judged(SERIES, words), str(folder / "{date}.csv"))
+    return retraining.judged_cohort(
+        champion, read, Judged(SERIES, words), str(folder / "{date}.csv")
+    )
 
 
 @pytest.fixture
@@ -145,31 +196,53 @@ def test_what_cannot_be_learned_from_is_left_out_and_said(champion, folder):
     (folder / "2026-03-02.csv").write_text("nothing\n1\n")
     unsure = word(folder, 1, "unsure")
     found = cohort_of(
-        champion, patients(), folder, word(folder, 0, "confirmed"), unsure, word(folder, 2, "known"),
-        word(folder, 3, "ruled out", table="f" * 16), word(folder, 4, "ruled out", table=""),
+        champion,
+        patients(),
+        folder,
+        word(folder, 0, "confirmed"),
+        unsure,
+        word(folder, 2, "known"),
+        word(folder, 3, "ruled out", table="f" * 16),
+        word(folder, 4, "ruled out", table=""),
         word(folder, 0, "ruled out", name="erased-0123456789abcdef"),
-        word(folder, 5, "ruled out", "2026-03-02"), word(folder, 6, "ruled out", "2026-03-09", "f" * 16),
-    )  # fmt: skip
+        word(folder, 5, "ruled out", "2026-03-02"),
+        word(folder, 6, "ruled out", "2026-03-09", "f" * 16),
+    )
 
     assert found.facts.left_out == {
-        retraining.UNSURE: 1, retraining.KNOWN: 1, retraining.OTHER_TABLE: 1, retraining.NO_DIGEST: 1,
-        retraining.NO_ROW: 1, retraining.NO_TABLE: 2,
-    }  # fmt: skip
+        retraining.UNSURE: 1,
+        retraining.KNOWN: 1,
+        retraining.OTHER_TABLE: 1,
+        retraining.NO_DIGEST: 1,
+        retraining.NO_ROW: 1,
+        retraining.NO_TABLE: 2,
+    }
     assert (found.facts.confirmed, found.facts.ruled_out) == (1, 0)
     assert found.cohort.n_rows == len(patients()) + 1
-    with pytest.raises(UsageError, match=r"no verdict to learn from \(1 left out: the reviewer was unsure"):
+    with pytest.raises(
+        UsageError,
+        match=r"no verdict to learn from \(1 left out: the reviewer was unsure",
+    ):
         cohort_of(champion, patients(), folder, unsure)
 
 
-@given(st.sets(st.integers(0, 19), min_size=1), st.sets(st.integers(0, 19)), st.sets(st.integers(0, 19)))
+@given(
+    st.sets(st.integers(0, 19), min_size=1),
+    st.sets(st.integers(0, 19)),
+    st.sets(st.integers(0, 19)),
+)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
     champion, folder, told, same, changed
 ):
     other = NIGHT.assign(fever=NIGHT["fever"] + 1)
     # What stands in the past cohort with the same values, and what with others, as of another day.
-    past = pd.concat([patients(), NIGHT.iloc[sorted(same - changed)], other.iloc[sorted(changed)]])
-    found = cohort_of(champion, past, folder, *(word(folder, at, "ruled out") for at in sorted(told)))
+    past = pd.concat(
+        [patients(), NIGHT.iloc[sorted(same - changed)], other.iloc[sorted(changed)]]
+    )
+    found = cohort_of(
+        champion, past, folder, *(word(folder, at, "ruled out") for at in sorted(told))
+    )
     cohort, shared = found.cohort, len(told & changed)
 
     assert found.facts.already == len(told & (same - changed))
@@ -180,21 +253,34 @@ def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
     np.testing.assert_array_equal(cohort.group if shared else cohort.id, cohort.id)
 
 
-def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched(champion, folder):
+def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched(
+    champion, folder
+):
     past = read_cohort(patients(), champion.contract, need_label=True)
-    fixed = train(past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1, beside=())
+    fixed = train(
+        past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1, beside=()
+    )
     words = [word(folder, at, "ruled out") for at in (0, 1)]
     model = retraining.retrained(fixed, cohort_of(fixed, patients(), folder, *words))
-    candidates = [each.document["validation"]["search"]["candidates"] for each in (fixed, model)]
+    candidates = [
+        each.document["validation"]["search"]["candidates"] for each in (fixed, model)
+    ]
     assert [each["C"] for each in candidates[1]] == [3.0, 3.0]
     assert candidates[0] == candidates[1]
 
 
-def test_a_verdict_against_the_cohorts_label_is_counted_and_the_label_stands(champion, folder):
+def test_a_verdict_against_the_cohorts_label_is_counted_and_the_label_stands(
+    champion, folder
+):
     past = pd.concat([patients(), NIGHT])
     ill = list(NIGHT["ill"] == "yes").index(True)
-    found = cohort_of(champion, past, folder, *(word(folder, at, "ruled out") for at in (ill, 19)))
-    assert (found.facts.already, found.facts.disagreeing) == (2, 1 + (NIGHT["ill"][19] == "yes"))
+    found = cohort_of(
+        champion, past, folder, *(word(folder, at, "ruled out") for at in (ill, 19))
+    )
+    assert (found.facts.already, found.facts.disagreeing) == (
+        2,
+        1 + (NIGHT["ill"][19] == "yes"),
+    )
     assert found.cohort.label[found.cohort.id == NAMES[ill]] == ["yes"]
 
 
@@ -202,7 +288,9 @@ def test_of_a_patient_with_several_rows_no_verdict_is_taken(champion, folder):
     rows = NIGHT.drop(columns="ill").assign(row=np.arange(20).astype(str))
     rows.loc[1, "patient"] = rows["patient"][0]
     written(rows, folder / "2026-03-01.csv")
-    contract = champion.contract.with_roles(group="patient").model_copy(update={"id": "row"})
+    contract = champion.contract.with_roles(group="patient").model_copy(
+        update={"id": "row"}
+    )
     past = patients().assign(row=[f"p{at}" for at in range(240)])
     words = [word(folder, at, "confirmed") for at in (0, 5)]
     found = cohort_of(replace(champion, contract=contract), past, folder, *words)
@@ -226,11 +314,15 @@ def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, folder):
 # The ledger's part, in SQLite and PostgreSQL.
 
 
-def test_of_several_verdicts_on_a_patient_the_last_one_speaks_with_the_table_it_was_given_on(ledger):
+def test_of_several_verdicts_on_a_patient_the_last_one_speaks_with_the_table_it_was_given_on(
+    ledger,
+):
     for day in (1, 2, 3):
         one = of_ward(SERIES, day, "ab")
         enter(ledger, replace(one, night=one.night.replace(table=f"t{day}")))
-    record_verdicts(ledger, f"{SERIES} m 1", [Verdict("a", "ruled out"), Verdict("b", "confirmed")])
+    record_verdicts(
+        ledger, f"{SERIES} m 1", [Verdict("a", "ruled out"), Verdict("b", "confirmed")]
+    )
     record_verdicts(ledger, f"{SERIES} m 3", [Verdict("a", "confirmed")])
     enter(ledger, of_ward("ward-9", 3, "a"))
     record_verdicts(ledger, "ward-9 m 3", [Verdict("a", "ruled out")])
@@ -244,9 +336,13 @@ def test_of_several_verdicts_on_a_patient_the_last_one_speaks_with_the_table_it_
 def test_only_the_champions_successor_is_recorded(ledger):
     enter(ledger, of_ward(SERIES, 1, "a"))
     enter(ledger, of_ward(SERIES, 1, "a", "n", shadow=True))
-    with pytest.raises(UsageError, match="scored with model mmmmmmmmmmmm, and this is nnnn"):
+    with pytest.raises(
+        UsageError, match="scored with model mmmmmmmmmmmm, and this is nnnn"
+    ):
         judged(ledger, SERIES, "n" * 64)
-    promote(ledger, SERIES, "n" * 64, "better", compare_nights(ledger, SERIES, "n" * 64))
+    promote(
+        ledger, SERIES, "n" * 64, "better", compare_nights(ledger, SERIES, "n" * 64)
+    )
     with pytest.raises(UsageError, match="give the directory of the champion"):
         record_retraining(ledger, SERIES, "m" * 64, "k" * 64, {})
 

@@ -47,7 +47,13 @@ def ward(model, tmp_path, monkeypatch):
 
 def score(model, ward, number: int, *more: object) -> dict:
     """A night by the ledger that the environment names."""
-    words = ["score", model, ward / f"night{number}.csv", "--date", f"2026-03-0{number}"]
+    words = [
+        "score",
+        model,
+        ward / f"night{number}.csv",
+        "--date",
+        f"2026-03-0{number}",
+    ]
     screen(*words, "--out", ward / f"run{number}", *more)
     return read_document(ward / f"run{number}", "run")
 
@@ -56,23 +62,41 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     first = score(model, ward, 1)
     ids = [case["id"] for case in first["cases"] if int(case["id"][3:]) < 40]
     given = [{"id": name, "verdict": "ruled out"} for name in sampled(first)]
-    given += [{"id": ids[0], "verdict": "confirmed", "note": "sepsis"}, {"id": ids[1], "verdict": "unsure"}]
+    given += [
+        {"id": ids[0], "verdict": "confirmed", "note": "sepsis"},
+        {"id": ids[1], "verdict": "unsure"},
+    ]
     told = as_json("review", ward / "run1", verdict_file(ward / "run1", given))
     second = score(model, ward, 2)
     counts, page = second["counts"], (ward / "run2" / "report.html").read_text()
     before, now = ({case["id"] for case in run["cases"]} for run in (first, second))
     state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
-    line = next(line for line in screen("history").stdout.splitlines() if "2026-03-02 " in line)
+    line = next(
+        line for line in screen("history").stdout.splitlines() if "2026-03-02 " in line
+    )
     listed = re.findall(r"(\d+) (new|pending|ruled out|known)", line)
 
     assert told["new"] == len(given) == 7
-    assert counts["flagged"] == counts["cases"] == sum(counts[state.replace(" ", "_")] for state in STATES)
+    assert (
+        counts["flagged"]
+        == counts["cases"]
+        == sum(counts[state.replace(" ", "_")] for state in STATES)
+    )
     assert counts["no_longer_flagged"] == len(before - now) > 0
-    assert counts["pending"] + counts["ruled_out"] + counts["known"] == len(before & now) > 2
+    assert (
+        counts["pending"] + counts["ruled_out"] + counts["known"]
+        == len(before & now)
+        > 2
+    )
     assert (state[ids[0]], state[ids[1]]) == (("known", 2), ("pending", 2))
-    assert len(listed) == 4 and all(int(n) == counts[name.replace(" ", "_")] for n, name in listed)
+    assert len(listed) == 4 and all(
+        int(n) == counts[name.replace(" ", "_")] for n, name in listed
+    )
     assert "confirmed on 2026-03-01" in page and "Since 2026-03-01:" in page
-    assert f"ledger entry {second['ledger']['entry']}, {second['ledger']['head'][:16]}" in page
+    assert (
+        f"ledger entry {second['ledger']['entry']}, {second['ledger']['head'][:16]}"
+        in page
+    )
 
 
 def test_the_same_night_twice_gives_the_same_bytes_and_one_row(model, ward):
@@ -83,7 +107,11 @@ def test_the_same_night_twice_gives_the_same_bytes_and_one_row(model, ward):
     runs = as_json("history", "--verify")["runs"]
     forced = score(model, ward, 2, "--force")
 
-    assert (len(runs), again["ledger"]["revision"], forced["ledger"]["revision"]) == (2, 1, 2)
+    assert (len(runs), again["ledger"]["revision"], forced["ledger"]["revision"]) == (
+        2,
+        1,
+        2,
+    )
     assert render_run(again).encode() == before
     assert b", revision 2 " in (ward / "run2" / "report.html").read_bytes()
     assert len(as_json("history", "--verify")["runs"]) == 3
@@ -93,10 +121,13 @@ def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward
     run = score(model, ward, 1)
     name = run["cases"][0]["id"]
     given = [
-        {"id": name, "verdict": "not"}, {"id": "SECRET77", "verdict": "ruled out"},
-        {"id": name, "verdict": "unsure"}, {"id": sampled(run)[0], "verdict": "unsure", "note": 3000 * "x"},
-        {"id": sampled(run)[1], "verdict": "ruled out", "SECRET78": 1}, "SECRET79",
-    ]  # fmt: skip
+        {"id": name, "verdict": "not"},
+        {"id": "SECRET77", "verdict": "ruled out"},
+        {"id": name, "verdict": "unsure"},
+        {"id": sampled(run)[0], "verdict": "unsure", "note": 3000 * "x"},
+        {"id": sampled(run)[1], "verdict": "ruled out", "SECRET78": 1},
+        "SECRET79",
+    ]
     path = verdict_file(ward / "run1", given, run_id="other", format=2, site=5)
     told = screen("review", ward / "run1", path, code=3)
     assert told.stdout == ""
@@ -112,36 +143,77 @@ def test_verdicts_need_the_ledger_the_run_was_scored_with(model, ward, monkeypat
     score(model, ward, 1)
     verdicts = verdict_file(ward / "run1", [])
     words = ["score", model, ward / "night1.csv", "--out"]
-    screen(*words, ward / "elsewhere", "--ledger", ward / "other.db", "--date", "2026-03-05")
+    screen(
+        *words,
+        ward / "elsewhere",
+        "--ledger",
+        ward / "other.db",
+        "--date",
+        "2026-03-05",
+    )
     monkeypatch.delenv("SCREEN_LEDGER")
     screen(*words, ward / "alone", "--date", "2026-03-01")
-    assert "without --ledger" in screen("review", ward / "alone", verdicts, code=2).stderr
-    for ledger, told in (("no.db", "no ledger at"), ("other.db", "does not know this run")):
-        assert told in screen("review", ward / "run1", verdicts, "--ledger", ledger, code=2).stderr
+    assert (
+        "without --ledger" in screen("review", ward / "alone", verdicts, code=2).stderr
+    )
+    for ledger, told in (
+        ("no.db", "no ledger at"),
+        ("other.db", "does not know this run"),
+    ):
+        assert (
+            told
+            in screen(
+                "review", ward / "run1", verdicts, "--ledger", ledger, code=2
+            ).stderr
+        )
 
 
 def test_a_patient_of_many_voxels_is_one_case(tmp_path):
-    past = read_cohort(voxels(), label="tissue", group="patient", positive=["lesion"], need_label=True)
+    past = read_cohort(
+        voxels(), label="tissue", group="patient", positive=["lesion"], need_label=True
+    )
     save_model(train(past, "one_vs_rest", search=1, folds=4, beside=()), tmp_path / "m")
     written(voxels(4, 50, seed=9), tmp_path / "new.parquet")
     ledger = ("--ledger", tmp_path / "screening.db")
     for day in (1, 2):
-        words = ["score", tmp_path / "m", tmp_path / "new.parquet", "--date", f"2026-03-0{day}", *ledger]
-        screen(*words, "--out", tmp_path / f"r{day}", "--accept-delivery", "the same images again")
+        words = [
+            "score",
+            tmp_path / "m",
+            tmp_path / "new.parquet",
+            "--date",
+            f"2026-03-0{day}",
+            *ledger,
+        ]
+        screen(
+            *words,
+            "--out",
+            tmp_path / f"r{day}",
+            "--accept-delivery",
+            "the same images again",
+        )
     run = read_document(tmp_path / "r2", "run")
     flagged = [group["group"] for group in run["groups"] if group["flagged"]]
     given = verdict_file(tmp_path / "r2", [{"id": flagged[0], "verdict": "confirmed"}])
 
-    assert run["counts"]["cases"] == run["counts"]["pending"] == len(flagged) < run["counts"]["flagged"]
+    assert (
+        run["counts"]["cases"]
+        == run["counts"]["pending"]
+        == len(flagged)
+        < run["counts"]["flagged"]
+    )
     assert set(sampled(run)).isdisjoint(flagged)
     assert len(flagged) + run["unflagged"]["cases"] == 4
     assert as_json("review", tmp_path / "r2", given, *ledger)["new"] == 1
 
 
-def test_the_sample_of_the_unflagged_does_not_depend_on_batches_and_differs_by_night(model, ward):
+def test_the_sample_of_the_unflagged_does_not_depend_on_batches_and_differs_by_night(
+    model, ward
+):
     loaded, night = load_model(model), ward / "night1.csv"
     document, *others = (
-        score_night(loaded, night, ward / f"b{rows}", date="2026-03-01", batch_rows=rows).document
+        score_night(
+            loaded, night, ward / f"b{rows}", date="2026-03-01", batch_rows=rows
+        ).document
         for rows in (1, 7, 1000)
     )
     later = score_night(loaded, night, ward / "later", date="2026-03-02").document
@@ -156,15 +228,23 @@ def test_another_threshold_keeps_the_machine_says_why_and_is_recorded(model, war
     before = load_model(shutil.copytree(model, ward / "m"))
     reason = "ten reviews a night, no more"
     score(ward / "m", ward, 1)
-    told = as_json("threshold", ward / "m", "--max-flag-rate", "0.1", "--reason", reason)
+    told = as_json(
+        "threshold", ward / "m", "--max-flag-rate", "0.1", "--reason", reason
+    )
     after = load_model(ward / "m")
-    (point,), (change,) = after.operating_points, as_json("history", "--verify")["threshold_changes"]
+    (point,), (change,) = (
+        after.operating_points,
+        as_json("history", "--verify")["threshold_changes"],
+    )
 
     assert (point["chosen_by"], point["reason"]) == ("screen threshold", reason)
     assert point["threshold"] > before.thresholds[0]
     assert after.id == told["id"] != before.id
     assert after.document["machine"] == before.document["machine"]
-    assert (change["model_before"], change["model_after"]) == (before.digest, after.digest)
+    assert (change["model_before"], change["model_after"]) == (
+        before.digest,
+        after.digest,
+    )
     assert reason in (ward / "m" / "report.html").read_text()
     score(ward / "m", ward, 2)
     words = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", "r3"]
@@ -175,19 +255,33 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
     challenger = shutil.copytree(model, ward / "challenger")
     screen("threshold", challenger, "--max-flag-rate", "0.1", "--reason", "fewer")
     where = ["--ledger", "screening.db", "--series", "ward-1"]
-    first, second = ([f"night{day}.csv", "--date", f"2026-03-0{day}", *where, "--out"] for day in (1, 2))
+    first, second = (
+        [f"night{day}.csv", "--date", f"2026-03-0{day}", *where, "--out"]
+        for day in (1, 2)
+    )
     screen("score", model, *first, "r1")
     told = as_json("score", challenger, *first, "s1", "--shadow")
     page = (ward / "r1" / "report.html").read_bytes()
-    beside = as_json("history", "--series", "ward-1", "--beside", told["model"])["beside"]
+    beside = as_json("history", "--series", "ward-1", "--beside", told["model"])[
+        "beside"
+    ]
 
-    assert sorted(path.name for path in (ward / "s1").iterdir()) == ["run.json", "scores.parquet"]
+    assert sorted(path.name for path in (ward / "s1").iterdir()) == [
+        "run.json",
+        "scores.parquet",
+    ]
     assert told["report"] is None and told["beside"] == beside
-    assert (beside["nights"], beside["other"]["shadow"], beside["other"]["only"]) == (1, True, 0)
+    assert (beside["nights"], beside["other"]["shadow"], beside["other"]["only"]) == (
+        1,
+        True,
+        0,
+    )
     assert beside["one"]["only"] > 0 and 0 < beside["agreement"] < 1
     assert "in shadow" in screen("report", "s1", code=2).stderr
     screen("promote", challenger, "--reason", "a draft", *where, code=2)
-    approved = as_json("approve", challenger, "--by", "A. Weber", "--reason", "fewer", *where)
+    approved = as_json(
+        "approve", challenger, "--by", "A. Weber", "--reason", "fewer", *where
+    )
     done = as_json("promote", challenger, "--reason", "enough reviews", *where)
     assert done["champion"] == approved["id"] and done["beside"] == beside
     assert "scored with model" in screen("score", model, *second, "r2", code=2).stderr
@@ -196,15 +290,25 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
     assert (promotion["reason"], promotion["evidence"]) == ("enough reviews", beside)
     assert (ward / "r1" / "report.html").read_bytes() == page
     assert "--series" in screen("history", "--beside", "x", code=2).stderr
-    assert "% agreement" in screen("history", *where[2:], "--beside", told["model"]).stdout
+    assert (
+        "% agreement" in screen("history", *where[2:], "--beside", told["model"]).stdout
+    )
 
 
 def test_verdicts_and_nights_go_to_the_series_that_is_named(model, ward, monkeypatch):
     run = score(model, ward, 1, "--series", "ward-2")
-    verdicts = verdict_file(ward / "run1", [{"id": run["cases"][0]["id"], "verdict": "ruled out"}])
-    assert "not of series ward-1" in screen("review", "run1", verdicts, "--series", "ward-1", code=2).stderr
+    verdicts = verdict_file(
+        ward / "run1", [{"id": run["cases"][0]["id"], "verdict": "ruled out"}]
+    )
+    assert (
+        "not of series ward-1"
+        in screen("review", "run1", verdicts, "--series", "ward-1", code=2).stderr
+    )
     screen("review", "run1", verdicts, "--series", "ward-2")
-    assert as_json("history", "--series", "ward-2")["runs"][0]["verdicts"]["ruled_out"] == 1
+    assert (
+        as_json("history", "--series", "ward-2")["runs"][0]["verdicts"]["ruled_out"]
+        == 1
+    )
     words = ["score", model, ward / "night1.csv", "--out", "r"]
     assert "--series a b" in screen(*words, "--series", "a b", code=2).stderr
     monkeypatch.delenv("SCREEN_LEDGER")
@@ -212,7 +316,9 @@ def test_verdicts_and_nights_go_to_the_series_that_is_named(model, ward, monkeyp
         assert "--ledger" in screen(*words, *alone, code=2).stderr
 
 
-@pytest.mark.parametrize("words", [[" "], ["x", "--class", "nobody"], ["x", "--miss-cost", "-1"]])
+@pytest.mark.parametrize(
+    "words", [[" "], ["x", "--class", "nobody"], ["x", "--miss-cost", "-1"]]
+)
 def test_a_change_that_makes_no_sense_changes_nothing(model, ward, words):
     shutil.copytree(model, ward / "m")
     screen("threshold", ward / "m", "--reason", *words, code=2)
@@ -221,19 +327,36 @@ def test_a_change_that_makes_no_sense_changes_nothing(model, ward, words):
 
 def test_status_names_the_silent_series_and_writes_what_prometheus_reads(model, ward):
     for day, name in ((1, "ward-1"), (1, "ward-2"), (2, "ward-2")):
-        words = ["score", model, ward / f"night{day}.csv", "--date", f"2026-03-0{day}", "--series", name]
+        words = [
+            "score",
+            model,
+            ward / f"night{day}.csv",
+            "--date",
+            f"2026-03-0{day}",
+            "--series",
+            name,
+        ]
         screen(*words, "--out", f"{name} {day}")
     status, metrics = ["status", "--night", "2026-03-02"], ward / "m.prom"
     told = screen(*status, "--metrics", metrics, code=5).stdout.splitlines()
     content = metrics.read_text()
 
-    assert [line.split()[:2] for line in told] == [["ATTENTION", "ward-1"], ["ok", "ward-2"]]
+    assert [line.split()[:2] for line in told] == [
+        ["ATTENTION", "ward-1"],
+        ["ok", "ward-2"],
+    ]
     assert "the night of 2026-03-02 is not published" in told[0]
-    assert 'screening_fine{series="ward-1"} 0' in content and 'screening_fine{series="ward-2"} 1' in content
+    assert (
+        'screening_fine{series="ward-1"} 0' in content
+        and 'screening_fine{series="ward-2"} 1' in content
+    )
     assert metrics.stat().st_mode & 0o777 == 0o644
     screen(*status, "--series", "ward-2")
     assert "ward-9" in screen(*status, "--series", "ward-2,ward-9", code=5).stdout
-    assert "no ledger" in screen("status", "--ledger", "no.db", "--metrics", metrics, code=5).stdout
+    assert (
+        "no ledger"
+        in screen("status", "--ledger", "no.db", "--metrics", metrics, code=5).stdout
+    )
     assert "90m" in screen("status", "--max-age", "soon", code=2).stderr
     assert "YYYY-MM-DD" in screen("status", "--night", "soon", code=2).stderr
     assert "screening_ledger_readable 0" in metrics.read_text()
@@ -248,23 +371,37 @@ def test_a_meddled_ledger_exits_4_and_names_the_entry(model, ward):
     assert "not for this page" in (ward / "history.html").read_text()
 
 
-def test_a_ledger_older_than_its_run_directories_is_gone_on_with_only_once_somebody_says_why(model, ward):
+def test_a_ledger_older_than_its_run_directories_is_gone_on_with_only_once_somebody_says_why(
+    model, ward
+):
     score(model, ward, 1)
     shutil.copy(ward / "screening.db", ward / "backup.db")
     score(model, ward, 2)
     shutil.copy(ward / "backup.db", ward / "screening.db")
-    again = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", ward / "run2"]
+    again = [
+        "score",
+        model,
+        ward / "night2.csv",
+        "--date",
+        "2026-03-02",
+        "--out",
+        ward / "run2",
+    ]
     ledger = ["screening.db", "--runs", ward]
 
     assert "is older than" in screen(*again, code=4).stderr
     assert "run2" in screen("status", "--ledger", *ledger, code=4).stderr
     assert "--reason" in screen("ledger", "accept", *ledger, code=2).stderr
-    assert as_json("ledger", "accept", *ledger, "--reason", "restored after a fire") == {"accepted": 1}
+    assert as_json(
+        "ledger", "accept", *ledger, "--reason", "restored after a fire"
+    ) == {"accepted": 1}
     screen(*again)
     screen("history", "--verify")
 
 
-def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again(model, ward, monkeypatch):
+def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again(
+    model, ward, monkeypatch
+):
     score(model, ward, 1)
     real, calls = sa.engine.default.DefaultDialect.do_commit, []
 
@@ -276,9 +413,17 @@ def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again
         real(dialect, connection)
 
     with monkeypatch.context() as patched, open_ledger(ward / "screening.db") as book:
-        patched.setattr(sa.engine.default.DefaultDialect, "do_commit", killed_at_the_fourth)
+        patched.setattr(
+            sa.engine.default.DefaultDialect, "do_commit", killed_at_the_fourth
+        )
         with pytest.raises(KeyboardInterrupt):
-            score_night(load_model(model), ward / "night2.csv", ward / "run2", date="2026-03-02", ledger=book)
+            score_night(
+                load_model(model),
+                ward / "night2.csv",
+                ward / "run2",
+                date="2026-03-02",
+                ledger=book,
+            )
     left = read_document(ward / "run2", "run")["ledger"]
     assert left["head"] != score(model, ward, 2)["ledger"]["head"]
     screen("status", "--night", "2026-03-02", "--runs", ward)
@@ -287,12 +432,23 @@ def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again
 
 def test_another_threshold_of_one_watched_class_leaves_the_others():
     classes = {"label": "tissue", "group": "patient", "positive": ["lesion", "zone"]}
-    model = train(voxels(10), "one_vs_rest", search=1, folds=4, repeats=1, rule=GMean(), beside=(), **classes)
+    model = train(
+        voxels(10),
+        "one_vs_rest",
+        search=1,
+        folds=4,
+        repeats=1,
+        rule=GMean(),
+        beside=(),
+        **classes,
+    )
     other = set_threshold(model, MaxFlagRate(0.05), "fewer", watched="lesion")
     lesion = model.watched.index("lesion")
 
     assert other.thresholds[lesion] > model.thresholds[lesion]
-    assert np.delete(other.thresholds, lesion) == pytest.approx(np.delete(model.thresholds, lesion))
+    assert np.delete(other.thresholds, lesion) == pytest.approx(
+        np.delete(model.thresholds, lesion)
+    )
     assert other.operating_points[1 - lesion]["chosen_by"] == "training"
 
 
@@ -310,29 +466,60 @@ def desk(tmp_path_factory):
     """A night whose contract asks who a reviewer is."""
     place = tmp_path_factory.mktemp("desk")
     (place / "cohort.toml").write_text(CONTRACT)
-    past = [written(patients(), place / "past.csv"), "--contract", place / "cohort.toml"]
+    past = [
+        written(patients(), place / "past.csv"),
+        "--contract",
+        place / "cohort.toml",
+    ]
     screen("train", *past, *LOGISTIC, "--max-flag-rate", 0.3, "--out", place / "model")
     night = written(patients(60, seed=7), place / "night.csv")
-    screen("score", place / "model", night, "--out", place / "run", "--ledger", place / "screening.db")
+    screen(
+        "score",
+        place / "model",
+        night,
+        "--out",
+        place / "run",
+        "--ledger",
+        place / "screening.db",
+    )
     return place
 
 
 def review(desk, by: dict, *words: object, code: int = 0):
     cases = read_document(desk / "run", "run")["cases"][:2]
-    file = verdict_file(desk / "run", [{"id": case["id"], "verdict": "ruled out"} for case in cases], **by)
-    return screen("review", desk / "run", file, "--ledger", desk / "screening.db", *words, code=code)
+    file = verdict_file(
+        desk / "run",
+        [{"id": case["id"], "verdict": "ruled out"} for case in cases],
+        **by,
+    )
+    return screen(
+        "review",
+        desk / "run",
+        file,
+        "--ledger",
+        desk / "screening.db",
+        *words,
+        code=code,
+    )
 
 
 def reviewers_in(ledger) -> list[tuple[str, str]]:
     history(ledger, verify=True)
     with ledger.reading() as connection:
-        return [tuple(row) for row in connection.execute(sa.select(REVIEWS.c.login, REVIEWS.c.token))]
+        return [
+            tuple(row)
+            for row in connection.execute(sa.select(REVIEWS.c.login, REVIEWS.c.token))
+        ]
 
 
-@pytest.mark.parametrize("by", [{}, {"site": "ward 7"}, {"site": "ward 7", "initials": " "}])
+@pytest.mark.parametrize(
+    "by", [{}, {"site": "ward 7"}, {"site": "ward 7", "initials": " "}]
+)
 def test_a_verdict_without_what_the_contract_asks_for_is_refused(desk, by):
     refused = review(desk, by, code=3)
-    assert "verdict 1: it has no initials, which the contract asks for" in refused.stderr
+    assert (
+        "verdict 1: it has no initials, which the contract asks for" in refused.stderr
+    )
     assert ("verdict 2: it has no site" in refused.stderr) == ("site" not in by)
 
 

@@ -12,19 +12,37 @@ from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
 
 SAMPLES = Path(__file__).resolve().parents[1] / "sample_cohorts"
-NOSOCOMIAL = ["nosocomial_past.csv", "nosocomial_night.csv", "nosocomial_night_labelled.csv"]
-PROSTATE = ["prostate_past.parquet", "prostate_new.parquet", "prostate_new_labelled.parquet"]
+NOSOCOMIAL = [
+    "nosocomial_past.csv",
+    "nosocomial_night.csv",
+    "nosocomial_night_labelled.csv",
+]
+PROSTATE = [
+    "prostate_past.parquet",
+    "prostate_new.parquet",
+    "prostate_new_labelled.parquet",
+]
 
 
 def table_of(name: str, folder: Path = SAMPLES) -> pd.DataFrame:
     path = folder / name
-    return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype=str)
+    return (
+        pd.read_parquet(path)
+        if path.suffix == ".parquet"
+        else pd.read_csv(path, dtype=str)
+    )
 
 
 def test_the_folder_holds_the_tables_that_the_script_makes(tmp_path):
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-    subprocess.run([sys.executable, SAMPLES / "make.py", "--out", tmp_path], check=True, env=environment)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(NOSOCOMIAL + PROSTATE)
+    subprocess.run(
+        [sys.executable, SAMPLES / "make.py", "--out", tmp_path],
+        check=True,
+        env=environment,
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        NOSOCOMIAL + PROSTATE
+    )
     for name in NOSOCOMIAL:
         assert (SAMPLES / name).read_bytes() == (tmp_path / name).read_bytes()
     for name in PROSTATE:  # not bytes: a Parquet file names the pyarrow that wrote it
@@ -32,7 +50,8 @@ def test_the_folder_holds_the_tables_that_the_script_makes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("contract", "name"), [("nosocomial", name) for name in NOSOCOMIAL] + [("prostate", PROSTATE[0])]
+    ("contract", "name"),
+    [("nosocomial", name) for name in NOSOCOMIAL] + [("prostate", PROSTATE[0])],
 )
 def test_the_contract_describes_every_column_and_every_value_keeps_it(contract, name):
     contract = Contract.load(SAMPLES / f"{contract}.toml")
@@ -50,5 +69,11 @@ def test_tables_have_the_sizes_and_shares_of_the_readme_and_the_paper():
     assert (past["patient"].nunique(), new["patient"].nunique()) == (21, 3)
     assert not set(past["patient"]) & set(new["patient"])
     assert (len(past), len(new), len(shares)) == (5973, 835, 9)
-    assert 0.01 <= shares["G4+3"] <= 0.02 and shares["G4+5"] < 0.01 and shares["OtherProstate"] > 0.45
-    assert sum(path.stat().st_size for path in SAMPLES.iterdir() if path.is_file()) < 10e6
+    assert (
+        0.01 <= shares["G4+3"] <= 0.02
+        and shares["G4+5"] < 0.01
+        and shares["OtherProstate"] > 0.45
+    )
+    assert (
+        sum(path.stat().st_size for path in SAMPLES.iterdir() if path.is_file()) < 10e6
+    )

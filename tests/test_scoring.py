@@ -35,7 +35,15 @@ def table(run):
 
 def test_scores_have_the_promised_columns_and_no_label(run):
     scores = table(run)
-    assert list(scores.columns) == ["id", "score", "p_value", "flagged", *CHANCES, "row", "class"]
+    assert list(scores.columns) == [
+        "id",
+        "score",
+        "p_value",
+        "flagged",
+        *CHANCES,
+        "row",
+        "class",
+    ]
     assert scores["id"].str.startswith("007").all()
     assert scores["flagged"].dtype == bool
     assert scores["p_value"].between(1 / 300, 1).all()
@@ -45,39 +53,64 @@ def test_counts_add_up_everywhere(model, run):
     counts, scores = run.document["counts"], table(run)
     flagged = pd.read_csv(run.directory / "flagged.csv", dtype=str)
     assert counts["read"] == counts["scored"] + counts["refused"] == len(scores) == 90
-    assert counts["flagged"] == scores["flagged"].sum() == len(flagged) == run.document["cases_total"]
+    assert (
+        counts["flagged"]
+        == scores["flagged"].sum()
+        == len(flagged)
+        == run.document["cases_total"]
+    )
     assert np.array_equal(scores["flagged"], scores["score"] >= model.thresholds[0])
 
 
-def test_a_directory_belongs_to_one_night_of_one_model(model, cohort, trained, night, run):
+def test_a_directory_belongs_to_one_night_of_one_model(
+    model, cohort, trained, night, run
+):
     before = (run.directory / "run.json").read_bytes()
     other = trained(cohort, "logistic", search=1)
     for scoring, date, named in (
-        (model, "2026-02-01", "night of 2026-01-31"), (other, "2026-01-31", "another model"),
-    ):  # fmt: skip
+        (model, "2026-02-01", "night of 2026-01-31"),
+        (other, "2026-01-31", "another model"),
+    ):
         with pytest.raises(UsageError, match=f"run holds .*{named}.*another --out"):
             score(scoring, night, run.directory, date=date)
         assert (run.directory / "run.json").read_bytes() == before
-    assert score(model, night, run.directory, date="2026-01-31").document["run_id"] == run.document["run_id"]
+    assert (
+        score(model, night, run.directory, date="2026-01-31").document["run_id"]
+        == run.document["run_id"]
+    )
 
 
 def test_scores_do_not_depend_on_the_batches(model, night, run, tmp_path):
     other = score(model, night, tmp_path / "other", date="2026-01-31", batch_rows=7)
     assert table(other).equals(table(run))
-    assert (other.directory / "report.html").read_bytes() == (run.directory / "report.html").read_bytes()
+    assert (other.directory / "report.html").read_bytes() == (
+        run.directory / "report.html"
+    ).read_bytes()
 
 
-def test_labels_are_used_and_never_written_and_rows_without_one_judged_by_nobody(model, tmp_path):
+def test_labels_are_used_and_never_written_and_rows_without_one_judged_by_nobody(
+    model, tmp_path
+):
     night = patients(90, seed=4)
     known = np.arange(90) < 40
     untold = night.assign(ill=night["ill"].where(known))
-    tables = {"whole": night, "half": night[:40], "untold": untold, "none": night.assign(ill="")}
+    tables = {
+        "whole": night,
+        "half": night[:40],
+        "untold": untold,
+        "none": night.assign(ill=""),
+    }
     runs = {
-        name: score(model, written(rows, tmp_path / f"{name}.csv"), tmp_path / name, label="ill")
+        name: score(
+            model, written(rows, tmp_path / f"{name}.csv"), tmp_path / name, label="ill"
+        )
         for name, rows in tables.items()
     }
     whole, half, run, none = (each.document for each in runs.values())
-    pages = [(runs[name].directory / "report.html").read_text() for name in ("untold", "whole")]
+    pages = [
+        (runs[name].directory / "report.html").read_text()
+        for name in ("untold", "whole")
+    ]
     judged = whole["evaluation"]["yes"]
 
     assert judged["n_positive"] + judged["n_negative"] == 90
@@ -85,23 +118,41 @@ def test_labels_are_used_and_never_written_and_rows_without_one_judged_by_nobody
     assert '"label_of_row"' not in (runs["whole"].directory / "run.json").read_text()
     assert run["evaluation"] == half["evaluation"] != whole["evaluation"]
     assert run["counts"] == whole["counts"] and none["evaluation"] is None
-    assert ["(50 rows without a label left out)" in page for page in pages] == [True, False]
+    assert ["(50 rows without a label left out)" in page for page in pages] == [
+        True,
+        False,
+    ]
 
 
-def test_a_label_spelled_otherwise_than_in_training_is_refused_and_not_taken_for_the_other(model, tmp_path):
+def test_a_label_spelled_otherwise_than_in_training_is_refused_and_not_taken_for_the_other(
+    model, tmp_path
+):
     night = patients(90, seed=4).replace({"ill": {"yes": "YES"}})
-    with pytest.raises(CohortError, match=r"column 'ill', rows .*: a label the model was not trained on"):
-        score(model, written(night, tmp_path / "night.csv"), tmp_path / "run", label="ill")
+    with pytest.raises(
+        CohortError,
+        match=r"column 'ill', rows .*: a label the model was not trained on",
+    ):
+        score(
+            model, written(night, tmp_path / "night.csv"), tmp_path / "run", label="ill"
+        )
 
 
 def test_a_label_that_is_the_same_number_in_another_notation_is_the_same(tmp_path):
     tables = patients(), patients(90, seed=4)
-    numbered, night = (table.assign(ill=(table["ill"] == "yes").astype(int)) for table in tables)
-    past = read_cohort(written(numbered, tmp_path / "past.csv"), label="ill", id="patient")
+    numbered, night = (
+        table.assign(ill=(table["ill"] == "yes").astype(int)) for table in tables
+    )
+    past = read_cohort(
+        written(numbered, tmp_path / "past.csv"), label="ill", id="patient"
+    )
     model = train(past, "svm_weighted", search=1, beside=())
     half = night.assign(ill=night["ill"].astype(float).where(np.arange(90) < 40))
     run = score(model, half, tmp_path / "run", label="ill")
-    assert run.document["evaluation"]["1"]["n_positive"] == int((night["ill"][:40] == 1).sum()) > 0
+    assert (
+        run.document["evaluation"]["1"]["n_positive"]
+        == int((night["ill"][:40] == 1).sum())
+        > 0
+    )
 
 
 def test_a_night_without_a_single_flag_is_a_run_too(cohort, night, tmp_path):
@@ -112,7 +163,9 @@ def test_a_night_without_a_single_flag_is_a_run_too(cohort, night, tmp_path):
 
 
 def test_run_id_is_that_of_night_date_label_and_table(model, night, run, tmp_path):
-    again = score(model, night, tmp_path / "again", date="2026-01-31").document["run_id"]
+    again = score(model, night, tmp_path / "again", date="2026-01-31").document[
+        "run_id"
+    ]
     other = written(patients(30, seed=8), tmp_path / "other.csv")
     others = [
         score(model, night, tmp_path / "later", date="2026-02-01"),
@@ -123,13 +176,18 @@ def test_run_id_is_that_of_night_date_label_and_table(model, night, run, tmp_pat
     assert len({again, *(each.document["run_id"] for each in others)}) == 4
 
 
-def test_contribution_is_the_change_of_the_score_when_the_value_is_the_usual_one(model, cohort):
+def test_contribution_is_the_change_of_the_score_when_the_value_is_the_usual_one(
+    model, cohort
+):
     """A value at the training median contributes nothing."""
     rows, middle = cohort.take(np.arange(5)), cohort.take([0, 1])
     middle.values["fever"][:] = model.encoder.medians["fever"]
     usual = {**rows.values, "crp": np.full(5, model.encoder.medians["crp"])}
     neutral = model.scores(model.encoder.transform(replace(rows, values=usual)))[:, 0]
-    still, moved = (changes(model, each, np.zeros(each.n_rows, dtype=int)) for each in (middle, rows))
+    still, moved = (
+        changes(model, each, np.zeros(each.n_rows, dtype=int))
+        for each in (middle, rows)
+    )
 
     assert still[:, cohort.names.index("fever")] == pytest.approx(0, abs=1e-12)
     assert np.abs(still).max() > 0
@@ -141,7 +199,20 @@ def test_a_voxel_run_counts_by_patient_and_scores_every_class(tissue_model, tmp_
     run = score(tissue_model, voxels(2, 50, seed=9), tmp_path / "run", label="tissue")
     classes = [f"score_{name}" for name in ("gland", "lesion", "zone")]
     figures = ["score", "p_value", "flagged", "predicted", *classes]
-    assert list(table(run).columns) == ["id", "group", "x", "y", "z", *figures, "row", "class", "tissue"]
-    assert sum(group["flagged"] for group in run.document["groups"]) == run.document["counts"]["flagged"]
+    assert list(table(run).columns) == [
+        "id",
+        "group",
+        "x",
+        "y",
+        "z",
+        *figures,
+        "row",
+        "class",
+        "tissue",
+    ]
+    assert (
+        sum(group["flagged"] for group in run.document["groups"])
+        == run.document["counts"]["flagged"]
+    )
     assert [group["rows"] for group in run.document["groups"]] == [50, 50]
     assert len(run.document["evaluation"]["per_class"]) == 3

@@ -21,22 +21,48 @@ from screening.schemas.history import HistoryDocument
 from screening.spelling import series_name
 
 
-def of_ward(name: str, day: int, flagged: str, model: str = "m", sampled=(), /, **other) -> FlaggedNight:
+def of_ward(
+    name: str, day: int, flagged: str, model: str = "m", sampled=(), /, **other
+) -> FlaggedNight:
     """A night of a ward; every ward asks the same question."""
-    return night(day, flagged, sampled, key=f"{name} {model} {day}", model=model * 64, series=name, **other)
+    return night(
+        day,
+        flagged,
+        sampled,
+        key=f"{name} {model} {day}",
+        model=model * 64,
+        series=name,
+        **other,
+    )
 
 
 def counts_of(ledger, name: str) -> list[dict[str, int]]:
-    names = ("night", "cases", "new", "pending", "ruled_out", "known", "no_longer_flagged", "verdicts", "ppv")
+    names = (
+        "night",
+        "cases",
+        "new",
+        "pending",
+        "ruled_out",
+        "known",
+        "no_longer_flagged",
+        "verdicts",
+        "ppv",
+    )
     return [{key: run[key] for key in names} for run in history(ledger, name)["runs"]]
 
 
-flags = st.lists(st.lists(st.sets(st.sampled_from("abcd")), min_size=3, max_size=3), min_size=1, max_size=4)
+flags = st.lists(
+    st.lists(st.sets(st.sampled_from("abcd")), min_size=3, max_size=3),
+    min_size=1,
+    max_size=4,
+)
 
 
 @given(flags)
 @settings(max_examples=10)
-def test_wards_on_one_ledger_have_the_counts_of_wards_on_their_own(tmp_path_factory, flagged):
+def test_wards_on_one_ledger_have_the_counts_of_wards_on_their_own(
+    tmp_path_factory, flagged
+):
     folder, wards = tmp_path_factory.mktemp("wards"), ("ward-1", "ward-2", "ward-3")
 
     def enter_night(ledger, ward: str, day: int, names: set[str]) -> None:
@@ -45,7 +71,9 @@ def test_wards_on_one_ledger_have_the_counts_of_wards_on_their_own(tmp_path_fact
         record_verdicts(ledger, f"{ward} m {day}", said)
 
     with open_ledger(folder / "all.db", make=True) as shared:
-        for (day, of_night), place in itertools.product(enumerate(flagged, start=1), range(3)):
+        for (day, of_night), place in itertools.product(
+            enumerate(flagged, start=1), range(3)
+        ):
             enter_night(shared, wards[place], day, of_night[place])
         for place, ward in enumerate(wards):
             with open_ledger(folder / f"{ward}.db", make=True) as alone:
@@ -67,11 +95,16 @@ TO_N = {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "class
 
 def test_another_model_is_refused_until_the_trail_has_put_it_there(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
-    with pytest.raises(UsageError, match="series ward-1 is scored with model mmmmmmmmmmmm"):
+    with pytest.raises(
+        UsageError, match="series ward-1 is scored with model mmmmmmmmmmmm"
+    ):
         enter(ledger, of_ward("ward-1", 2, "ab", "n"))
     enter(ledger, of_ward("ward-2", 2, "ab", "n"))
     record_revision(ledger, "threshold", TO_N)
-    assert states(enter(ledger, of_ward("ward-1", 2, "ab", "n"))) == {"a": "pending", "b": "new"}
+    assert states(enter(ledger, of_ward("ward-1", 2, "ab", "n"))) == {
+        "a": "pending",
+        "b": "new",
+    }
 
 
 def test_a_change_of_threshold_in_one_series_leaves_the_same_model_in_others(ledger):
@@ -91,7 +124,11 @@ def test_a_forced_night_by_another_model_is_that_night_alone(ledger):
     third = enter(ledger, of_ward("ward-1", 2, "ab"))
     assert forced.night.revision == 2
     assert states(third) == {"a": "pending", "b": "pending"}
-    assert [run["in_force"] for run in history(ledger, verify=True)["runs"]] == [False, True, True]
+    assert [run["in_force"] for run in history(ledger, verify=True)["runs"]] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_a_series_is_asked_for_by_its_name_or_the_digits_it_is_shown_by(ledger):
@@ -107,12 +144,16 @@ def test_digits_that_two_series_begin_with_name_neither(ledger):
     for day, digest in ((1, "a" * 64), (2, "a" * 12 + "b" * 52)):
         enter(ledger, night(day, "a"))
         with ledger.writing() as connection:
-            connection.execute(RUNS.update().where(RUNS.c.series != "a" * 64).values(series=digest))
+            connection.execute(
+                RUNS.update().where(RUNS.c.series != "a" * 64).values(series=digest)
+            )
     with pytest.raises(UsageError, match="no series 'aaaaaaaaaaaa'"):
         history(ledger, "a" * 12)
 
 
-@pytest.mark.parametrize("name", ["", " ", "each", "a b", "../x", "-x", "a" * 41, "0123456789ab", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", " ", "each", "a b", "../x", "-x", "a" * 41, "0123456789ab", "a\n"]
+)
 def test_what_could_be_taken_for_something_else_is_no_name(name):
     with pytest.raises(ValueError, match="series"):
         series_name(name)
@@ -137,15 +178,30 @@ def test_what_an_entry_says_it_erased_may_be_gone(forgotten):
 CLAIM = """UPDATE parts SET facts = REPLACE(facts, '"erased":[', '"erased":[[1,0,[0],"x"],')"""
 
 
-@pytest.mark.parametrize(("statement", "told"), [
-    ("UPDATE parts SET names = '[\"\",\"\"]' WHERE entry = 1 AND what = 'cases'", "entry 1 .run"),
-    ("UPDATE parts SET facts = REPLACE(facts, 'ruled out', 'known') WHERE entry = 2", "entry 2 .verdict"),
-    ("UPDATE parts SET names = REPLACE(names, 'erased-', 'erased-0') WHERE entry = 2", "entry 2"),
-    ("UPDATE parts SET names = '[\"b\"]' WHERE entry = 2 AND what = 'case'", "entry 2 .verdict"),
-    ("UPDATE parts SET gone = '{}' WHERE entry = 3", "entry 3 .verdict"),
-    (CLAIM + " WHERE entry = 4 AND part = 0", "entry 1 .run"),
-    ("DELETE FROM parts WHERE entry = 2 AND part = 4", "entry 2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (
+            "UPDATE parts SET names = '[\"\",\"\"]' WHERE entry = 1 AND what = 'cases'",
+            "entry 1 .run",
+        ),
+        (
+            "UPDATE parts SET facts = REPLACE(facts, 'ruled out', 'known') WHERE entry = 2",
+            "entry 2 .verdict",
+        ),
+        (
+            "UPDATE parts SET names = REPLACE(names, 'erased-', 'erased-0') WHERE entry = 2",
+            "entry 2",
+        ),
+        (
+            "UPDATE parts SET names = '[\"b\"]' WHERE entry = 2 AND what = 'case'",
+            "entry 2 .verdict",
+        ),
+        ("UPDATE parts SET gone = '{}' WHERE entry = 3", "entry 3 .verdict"),
+        (CLAIM + " WHERE entry = 4 AND part = 0", "entry 1 .run"),
+        ("DELETE FROM parts WHERE entry = 2 AND part = 4", "entry 2"),
+    ],
+)
 def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
     with forgotten.writing() as connection:
         connection.exec_driver_sql(statement)
@@ -154,9 +210,12 @@ def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
 
 
 @pytest.mark.parametrize(
-    ("column", "before", "after"), [("facts", "'ruled out'", "'known'"), ("names", "'a'", "'b'")]
+    ("column", "before", "after"),
+    [("facts", "'ruled out'", "'known'"), ("names", "'a'", "'b'")],
 )
-def test_entry_made_by_hand_that_forgets_rewrites_nothing_else(ledger, column, before, after):
+def test_entry_made_by_hand_that_forgets_rewrites_nothing_else(
+    ledger, column, before, after
+):
     """What a forger appends is an entry as whole as any; facts and names of earlier ones still do not fit."""
     enter(ledger, of_ward("ward-1", 1, "ab"))
     record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
@@ -176,7 +235,10 @@ def test_entry_made_by_hand_that_forgets_rewrites_nothing_else(ledger, column, b
         # An entry claims what is no stand-in; no entry claims the stand-in; another one is claimed.
         ("b", [(2, 1, [0], digest_of_stand_ins(["b"], [0]))]),
         ("erased-0123456789abcdef", []),
-        ("erased-0123456789abcdef", [(2, 1, [0], digest_of_stand_ins(["erased-fedcba9876543210"], [0]))]),
+        (
+            "erased-0123456789abcdef",
+            [(2, 1, [0], digest_of_stand_ins(["erased-fedcba9876543210"], [0]))],
+        ),
     ],
 )
 def test_names_become_only_the_stand_ins_that_an_entry_put_there(ledger, name, erased):
@@ -185,7 +247,9 @@ def test_names_become_only_the_stand_ins_that_an_entry_put_there(ledger, name, e
     record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
     with ledger.writing() as connection:
         case = parts_of(connection, [2], "case")[2]
-        forged = replace(case, names=[name], gone={"0": case.leaf(0, "a").hex()}).stored()
+        forged = replace(
+            case, names=[name], gone={"0": case.leaf(0, "a").hex()}
+        ).stored()
         place = (PARTS.c.entry == 2) & (PARTS.c.part == 1)
         connection.execute(PARTS.update().where(place).values(forged))
         append(connection, ledger.clock(), Forgotten(erased=erased))
@@ -211,11 +275,17 @@ both_flag = st.lists(st.tuples(some, some), min_size=1, max_size=4)
 
 @given(both_flag)
 @settings(max_examples=10)
-def test_whatever_a_shadow_flags_the_champions_figures_are_those_without_it(tmp_path_factory, flagged):
+def test_whatever_a_shadow_flags_the_champions_figures_are_those_without_it(
+    tmp_path_factory, flagged
+):
     folder = tmp_path_factory.mktemp("shadow")
     with (
-        open_ledger(folder / "with.db", make=True, clock=lambda: "2026-01-01") as beside,
-        open_ledger(folder / "alone.db", make=True, clock=lambda: "2026-01-01") as alone,
+        open_ledger(
+            folder / "with.db", make=True, clock=lambda: "2026-01-01"
+        ) as beside,
+        open_ledger(
+            folder / "alone.db", make=True, clock=lambda: "2026-01-01"
+        ) as alone,
     ):
         for day, (ours, theirs) in enumerate(flagged, start=1):
             for book in (beside, alone):
@@ -227,22 +297,36 @@ def test_whatever_a_shadow_flags_the_champions_figures_are_those_without_it(tmp_
 
         assert kept(history(beside, verify=True)) == kept(history(alone))
         for names, counted in ((0, comparison.one), (1, comparison.other)):
-            assert comparison.both + counted.only == sum(len(night[names]) for night in flagged)
+            assert comparison.both + counted.only == sum(
+                len(night[names]) for night in flagged
+            )
         assert comparison.both == sum(len(ours & theirs) for ours, theirs in flagged)
 
 
 def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
     # Ten patients a night: flagged and unflagged together.
     for day, ours, theirs in ((1, "abc", "bcd"), (2, "ab", "ab")):
-        for one, flagged in ((of_ward("ward-1", day, ours), ours), (shadow(day, theirs), theirs)):
+        for one, flagged in (
+            (of_ward("ward-1", day, ours), ours),
+            (shadow(day, theirs), theirs),
+        ):
             counted = one.night.replace(unflagged={"cases": 10 - len(flagged)})
-            enter(ledger, replace(one, night=counted, sampled=tuple({"d"} - set(flagged))))
+            enter(
+                ledger, replace(one, night=counted, sampled=tuple({"d"} - set(flagged)))
+            )
     said = {"a": "ruled out", "b": "confirmed", "c": "unsure", "d": "confirmed"}
-    record_verdicts(ledger, "ward-1 m 1", [Verdict(name, word) for name, word in said.items()])
+    record_verdicts(
+        ledger, "ward-1 m 1", [Verdict(name, word) for name, word in said.items()]
+    )
     comparison = compare_nights(ledger, "ward-1", SHADOW[:12])
     one, other, chance = comparison.one, comparison.other, (5 * 5 + 15 * 15) / 400
 
-    assert (comparison.nights, comparison.both, comparison.neither, comparison.other_tables) == (2, 4, 14, 0)
+    assert (
+        comparison.nights,
+        comparison.both,
+        comparison.neither,
+        comparison.other_tables,
+    ) == (2, 4, 14, 0)
     assert comparison.agreement == pytest.approx(18 / 20)
     assert comparison.kappa == pytest.approx((0.9 - chance) / (1 - chance))
     assert (one.only, one.ppv.found, one.ppv.judged) == (1, 1, 2)
@@ -256,14 +340,21 @@ def test_nights_of_other_tables_are_in_no_agreement(ledger):
     other = shadow(1, "b")
     enter(ledger, replace(other, night=other.night.replace(table="another")))
     comparison = compare_nights(ledger, "ward-1", SHADOW)
-    assert (comparison.agreement, comparison.kappa, comparison.other_tables) == (None, None, 1)
+    assert (comparison.agreement, comparison.kappa, comparison.other_tables) == (
+        None,
+        None,
+        1,
+    )
 
 
 def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(1, "b"))
     assert states(enter(ledger, shadow(2, "ab"))) == {"a": "new", "b": "pending"}
-    assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {"a": "pending", "b": "new"}
+    assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {
+        "a": "pending",
+        "b": "new",
+    }
 
 
 def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger):
@@ -274,7 +365,9 @@ def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger
     assert history(ledger, verify=True)["runs"][-1]["in_force"]
 
 
-def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_champions(ledger):
+def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_champions(
+    ledger,
+):
     """Only who was in shadow is promoted, and never without a reason; nobody reviews a shadow."""
     enter(ledger, of_ward("ward-1", 1, "a"))
     with pytest.raises(UsageError, match="no night in shadow"):
@@ -290,7 +383,11 @@ def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_cha
     with pytest.raises(UsageError, match="scored with model nnnnnnnnnnnn"):
         enter(ledger, of_ward("ward-1", 2, "a"))
     # Nights are told under the model that scored them, whoever is champion now.
-    assert compare_nights(ledger, "ward-1", SHADOW).one.model == evidence.one.model == HERE[:12]
+    assert (
+        compare_nights(ledger, "ward-1", SHADOW).one.model
+        == evidence.one.model
+        == HERE[:12]
+    )
     second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
     told = history(ledger, "ward-1", verify=True)
     (promotion,) = told["promotions"]
@@ -300,13 +397,20 @@ def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_cha
     assert HistoryDocument.from_dict(told).promotions[0].evidence == evidence
     assert (promotion["reason"], promotion["entry"]) == ("finds b", head.number)
     assert (promotion["model_before"], promotion["model_after"]) == (HERE, SHADOW)
-    assert promote(ledger, "ward-1", SHADOW, "again", {}) == (4, history(ledger)["audit"]["head"])
+    assert promote(ledger, "ward-1", SHADOW, "again", {}) == (
+        4,
+        history(ledger)["audit"]["head"],
+    )
 
 
-def test_a_series_that_begins_in_shadow_has_no_night_in_force_until_it_is_promoted(ledger):
+def test_a_series_that_begins_in_shadow_has_no_night_in_force_until_it_is_promoted(
+    ledger,
+):
     enter(ledger, shadow(1, "a"))
     before = history(ledger)
-    promote(ledger, "ward-1", SHADOW, "begins", compare_nights(ledger, "ward-1", SHADOW))
+    promote(
+        ledger, "ward-1", SHADOW, "begins", compare_nights(ledger, "ward-1", SHADOW)
+    )
     assert before["runs"] == before["series"] == []
     assert states(enter(ledger, of_ward("ward-1", 2, "a", "n"))) == {"a": "new"}
 
@@ -315,8 +419,16 @@ def test_two_wards_may_be_put_beside_each_other(ledger):
     for ward, flagged in (("ward-1", "ab"), ("ward-2", "b")):
         enter(ledger, of_ward(ward, 1, flagged))
     comparison = compare_nights(ledger, "ward-1", "ward-2")
-    assert (comparison.both, comparison.one.only, comparison.other.series) == (1, 1, "ward-2")
+    assert (comparison.both, comparison.one.only, comparison.other.series) == (
+        1,
+        1,
+        "ward-2",
+    )
     absent = "model aaaaaaaaaaaa has no night in shadow in series ward-1"
-    for other, told in (("ward-1", "beside itself"), (SHADOW, "no series"), ("a" * 64, absent)):
+    for other, told in (
+        ("ward-1", "beside itself"),
+        (SHADOW, "no series"),
+        ("a" * 64, absent),
+    ):
         with pytest.raises(UsageError, match=told):
             compare_nights(ledger, "ward-1", other)

@@ -21,14 +21,18 @@ FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")
 
 
 def pem(path: Path, key, secret=forms.NoEncryption()) -> Path:  # noqa: B008
-    path.write_bytes(key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, secret))
+    path.write_bytes(
+        key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, secret)
+    )
     path.chmod(0o600)
     return path
 
 
 def public_pem(path: Path, key) -> Path:
     path.write_bytes(
-        key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
+        key.public_key().public_bytes(
+            forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo
+        )
     )
     return path
 
@@ -57,11 +61,17 @@ def scored(desk, model, pub="ours.pub", code=0):
     return screen("score", model, desk / "tonight.csv", *where, code=code).stderr
 
 
-@pytest.mark.parametrize(("name", "pub"), [("unsigned", "ours.pub"), ("signed", "theirs.pub")])
-def test_a_model_without_our_signature_is_refused_and_nothing_is_written(desk, tmp_path, name, pub):
+@pytest.mark.parametrize(
+    ("name", "pub"), [("unsigned", "ours.pub"), ("signed", "theirs.pub")]
+)
+def test_a_model_without_our_signature_is_refused_and_nothing_is_written(
+    desk, tmp_path, name, pub
+):
     """A signature changes no other byte of the model."""
     for file in ("model.json", "arrays.npz", "validation.parquet", "report.html"):
-        assert (desk / "signed" / file).read_bytes() == (desk / "unsigned" / file).read_bytes()
+        assert (desk / "signed" / file).read_bytes() == (
+            desk / "unsigned" / file
+        ).read_bytes()
     model = shutil.copytree(desk / name, tmp_path / "model")
     assert "sign" in scored(desk, model, pub, code=4)
     assert not (tmp_path / "run").exists()
@@ -73,7 +83,10 @@ def test_another_threshold_drops_or_renews_the_signature_and_says_so(desk, model
     shutil.copy(desk / "signed" / SIGNATURE, model / SIGNATURE)
     assert "of another model" in scored(desk, model, code=4)
 
-    assert "was signed" not in screen("threshold", model, *FEWER, "--sign", desk / "ours.pem").stderr
+    assert (
+        "was signed"
+        not in screen("threshold", model, *FEWER, "--sign", desk / "ours.pem").stderr
+    )
     scored(desk, model)
     for change in (("threshold", model, *FEWER), train(desk, "--out", model)):
         shutil.copy(desk / "signed" / SIGNATURE, model / SIGNATURE)
@@ -84,7 +97,8 @@ def test_another_threshold_drops_or_renews_the_signature_and_says_so(desk, model
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    content=st.binary(max_size=200) | st.text("0123456789abcdef", min_size=128, max_size=128).map(str.encode)
+    content=st.binary(max_size=200)
+    | st.text("0123456789abcdef", min_size=128, max_size=128).map(str.encode)
 )
 def test_no_made_up_signature_is_taken(desk, model, content):
     """And an endless one is not read."""
@@ -97,8 +111,12 @@ def test_no_made_up_signature_is_taken(desk, model, content):
 
 
 @pytest.mark.parametrize("name", ["absent.pem", "past.csv", "ours.pub"])
-def test_what_is_no_signing_key_is_refused_before_anything_is_trained(desk, tmp_path, name):
-    said = screen(*train(desk, "--out", tmp_path / "model", "--sign", desk / name), code=2).stderr
+def test_what_is_no_signing_key_is_refused_before_anything_is_trained(
+    desk, tmp_path, name
+):
+    said = screen(
+        *train(desk, "--out", tmp_path / "model", "--sign", desk / name), code=2
+    ).stderr
     assert name in said
     assert list(tmp_path.iterdir()) == []
 
@@ -108,9 +126,12 @@ def test_keys_of_another_kind_with_a_password_or_open_to_others_are_refused(tmp_
     bare = pem(tmp_path / "bare", ours)
     bare.chmod(0o640)
     wrong = {
-        pem(tmp_path / "locked", ours, forms.BestAvailableEncryption(b"secret")): "no Ed25519 key",
-        pem(tmp_path / "other", other): "no Ed25519", bare: "chmod 600",
-    }  # fmt: skip
+        pem(
+            tmp_path / "locked", ours, forms.BestAvailableEncryption(b"secret")
+        ): "no Ed25519 key",
+        pem(tmp_path / "other", other): "no Ed25519",
+        bare: "chmod 600",
+    }
 
     for path, words in wrong.items():
         with pytest.raises(Exception, match=words):

@@ -9,7 +9,18 @@ from screening.model_selection import train as training
 from screening.report.page import PAGES, check_templates
 from screening.store.model import Model
 
-QUICK = ("--label", "ill", "--id", "patient", "--search", "1", "--folds", "2", "--jobs", "1")
+QUICK = (
+    "--label",
+    "ill",
+    "--id",
+    "patient",
+    "--search",
+    "1",
+    "--folds",
+    "2",
+    "--jobs",
+    "1",
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,32 +56,59 @@ def broken(tmp_path):
 
 def test_the_page_of_a_training_is_the_sites_and_the_model_is_the_same(place, model):
     assert "<p>St Elsewhere</p>" in (model / "report.html").read_text(encoding="utf-8")
-    assert (model / "model.json").read_bytes() == (place / "plain" / "model.json").read_bytes()
+    assert (model / "model.json").read_bytes() == (
+        place / "plain" / "model.json"
+    ).read_bytes()
 
 
-@pytest.mark.parametrize(("words", "page"), [
-    (("score", "model", "night.csv", "--out", "run"), "run"),
-    (("threshold", "plain", "--g-mean", "--reason", "a test"), "plain"),
-    (("compare", "past.csv", "--recipes", "svm,logistic", *QUICK, "--out", "compared"), "compared"),
-], ids=lambda words: words[0])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        (("score", "model", "night.csv", "--out", "run"), "run"),
+        (("threshold", "plain", "--g-mean", "--reason", "a test"), "plain"),
+        (
+            (
+                "compare",
+                "past.csv",
+                "--recipes",
+                "svm,logistic",
+                *QUICK,
+                "--out",
+                "compared",
+            ),
+            "compared",
+        ),
+    ],
+    ids=lambda words: words[0],
+)
 @pytest.mark.usefixtures("model")
 def test_every_page_is_the_sites(place, monkeypatch, words, page):
     monkeypatch.chdir(place)
     screen(*words, "--templates", "own")
-    assert "<p>St Elsewhere</p>" in (place / page / "report.html").read_text(encoding="utf-8")
+    assert "<p>St Elsewhere</p>" in (place / page / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
-def test_broken_template_is_refused_before_any_work(place, model, broken, tmp_path, monkeypatch):
+def test_broken_template_is_refused_before_any_work(
+    place, model, broken, tmp_path, monkeypatch
+):
     def never(*_: object, **__: object) -> None:
         raise AssertionError("this is the work")
 
     monkeypatch.setattr(training, "train", never)
     monkeypatch.setattr(Model, "opened", never)
-    out, past = ("--out", tmp_path / "out", "--templates", broken), (place / "past.csv", *QUICK)
+    out, past = (
+        ("--out", tmp_path / "out", "--templates", broken),
+        (place / "past.csv", *QUICK),
+    )
     night = ("score", model, place / "night.csv", *out)
     compared = ("compare", *past, "--recipes", "svm", *out)
     for words in (("train", *past, "--recipe", "svm", *out), night, compared):
-        assert "page.html.j2 line 1: 'hospital' is undefined" in screen(*words, code=2).stderr
+        assert (
+            "page.html.j2 line 1: 'hospital' is undefined"
+            in screen(*words, code=2).stderr
+        )
     # A field that no night has.
     (broken / "page.html.j2").unlink()
     (broken / "tonight.html.j2").write_text("<p>\n{{ run.hospital }}")
@@ -78,22 +116,34 @@ def test_broken_template_is_refused_before_any_work(place, model, broken, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["broken"]
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("{% if %}", "banner.html.j2 line 1"), ("{{ banner|shout }}", "shout"),
-    ("{% include 'gone.j2' %}", "no template gone.j2"), (b"\xff", "utf-8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{% if %}", "banner.html.j2 line 1"),
+        ("{{ banner|shout }}", "shout"),
+        ("{% include 'gone.j2' %}", "no template gone.j2"),
+        (b"\xff", "utf-8"),
+    ],
+)
 def test_what_cannot_be_compiled_is_refused_in_words(tmp_path, text, words):
-    (tmp_path / "banner.html.j2").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / "banner.html.j2").write_bytes(
+        text if isinstance(text, bytes) else text.encode()
+    )
     with pytest.raises(UsageError, match=words):
         check_templates(tmp_path, "run")
 
 
-@pytest.mark.parametrize("text", [
-    "{% if tonight is defined %}{{ tonight }}{% endif %}", "{{ hospital|default('St Elsewhere') }}",
-    "{% set ward = 'icu' %}{% include 'ward.j2' %}", "{% include 'gone.j2' ignore missing %}",
-    "{% for number in range(3) %}{{ loop.index }}{{ number }}{% endfor %}",
-    "{% macro bold(word) %}<b>{{ word }}</b>{% endmacro %}{{ bold(banner.title) }}",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% if tonight is defined %}{{ tonight }}{% endif %}",
+        "{{ hospital|default('St Elsewhere') }}",
+        "{% set ward = 'icu' %}{% include 'ward.j2' %}",
+        "{% include 'gone.j2' ignore missing %}",
+        "{% for number in range(3) %}{{ loop.index }}{{ number }}{% endfor %}",
+        "{% macro bold(word) %}<b>{{ word }}</b>{% endmacro %}{{ bold(banner.title) }}",
+    ],
+)
 def test_what_can_be_drawn_is_not_refused(tmp_path, text):
     (tmp_path / "banner.html.j2").write_text(text)
     (tmp_path / "ward.j2").write_text("{{ ward }}")
@@ -101,8 +151,12 @@ def test_what_can_be_drawn_is_not_refused(tmp_path, text):
 
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_the_shipped_templates_draw_every_sample_and_each_page_is_the_sites(tmp_path, kind):
+def test_the_shipped_templates_draw_every_sample_and_each_page_is_the_sites(
+    tmp_path, kind
+):
     check_templates(tmp_path, kind)
     (tmp_path / "page.html.j2").write_text("{{ nowhere }}")
-    with pytest.raises(UsageError, match=r"page\.html\.j2 line 1: 'nowhere' is undefined"):
+    with pytest.raises(
+        UsageError, match=r"page\.html\.j2 line 1: 'nowhere' is undefined"
+    ):
         check_templates(tmp_path, kind)

@@ -32,12 +32,17 @@ def test_solution_agrees_with_libsvm(kind, kernel):
     solvers["two_class"] = lambda: duals.two_class(scaled, y, problem.upper)
     ours, (alphas, level) = smo.solve(problem, 1e-5), solvers[kind]()
 
-    assert problem.objective(ours.alphas) == pytest.approx(problem.objective(alphas), rel=1e-6)
+    assert problem.objective(ours.alphas) == pytest.approx(
+        problem.objective(alphas), rel=1e-6
+    )
     spread = np.ptp(problem.gradient(alphas))
     # What is subtracted of one class is added of two.
     sign = {"one_class": -1, "two_class": 1}[kind]
     assert ours.intercept == pytest.approx(sign * level, abs=1e-3 * spread)
-    assert np.abs(problem.gradient(ours.alphas) - problem.gradient(alphas)).max() <= 1e-3 * spread
+    assert (
+        np.abs(problem.gradient(ours.alphas) - problem.gradient(alphas)).max()
+        <= 1e-3 * spread
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +52,9 @@ def test_objective_is_that_of_an_interior_point_method(kind):
     ours, weights = smo.solve(problem, 1e-7), problem.signs * problem.c
     equality = {"no_equality": ()}.get(kind, (problem.signs[None], problem.total))
     quadratic = weights[:, None] * problem.gram * weights
-    theirs = duals.quadratic_program(quadratic, problem.linear, problem.upper, *equality)
+    theirs = duals.quadratic_program(
+        quadratic, problem.linear, problem.upper, *equality
+    )
     best = problem.objective(np.clip(theirs, 0.0, problem.upper))
     assert problem.objective(ours.alphas) == pytest.approx(best, rel=1e-5)
 
@@ -58,13 +65,19 @@ def test_optimality_conditions_hold_for_every_form_of_the_kernel(kind, form):
     x, y = rows_and_labels(900)
     kernel = Gaussian(0.4)
     exact = kernel(x, x)
-    given = {"float64": exact, "float32": exact.astype(np.float32), "rows": KernelRows(x, kernel)}[form]
+    given = {
+        "float64": exact,
+        "float32": exact.astype(np.float32),
+        "rows": KernelRows(x, kernel),
+    }[form]
     ours = smo.solve(problem_of(kind, given, x, y), 1e-3)
     checked = problem_of(kind, exact, x, y)
 
     assert ours.gap <= 1e-3
     assert certificate(checked, ours.alphas)[1] <= 1.1e-3
-    assert certificate(checked, ours.alphas)[0] == pytest.approx(ours.intercept, abs=1e-4)
+    assert certificate(checked, ours.alphas)[0] == pytest.approx(
+        ours.intercept, abs=1e-4
+    )
     assert np.all((ours.alphas >= 0) & (ours.alphas <= checked.upper))
 
 
@@ -72,14 +85,21 @@ def test_optimality_conditions_hold_for_every_form_of_the_kernel(kind, form):
 def test_result_and_effort_do_not_depend_on_the_scale_of_c_or_the_cache(kind):
     x, y = rows_and_labels(600)
     gram = Gaussian(0.4)(x, x)
-    plain, tiny = (smo.solve(problem_of(kind, gram, x, y, scale=scale)) for scale in (1.0, 2.0**-10))
+    plain, tiny = (
+        smo.solve(problem_of(kind, gram, x, y, scale=scale))
+        for scale in (1.0, 2.0**-10)
+    )
     by_rows = problem_of(kind, KernelRows(x, Gaussian(0.4)), x, y)
 
-    largest = {"one_class": 1.0}.get(kind, 2.0**20)  # costs take the scale of c, nu's bounds do not
+    largest = {"one_class": 1.0}.get(
+        kind, 2.0**20
+    )  # costs take the scale of c, nu's bounds do not
     np.testing.assert_allclose(tiny.alphas, largest * plain.alphas, rtol=1e-9)
     assert (tiny.n_iter, tiny.gap) == (plain.n_iter, pytest.approx(plain.gap))
     # Two rows of cache give the same bits as all.
-    assert np.array_equal(smo.solve(by_rows, memory=1).alphas, smo.solve(by_rows).alphas)
+    assert np.array_equal(
+        smo.solve(by_rows, memory=1).alphas, smo.solve(by_rows).alphas
+    )
 
 
 def test_the_limit_of_steps_is_kept_and_its_gap_told():
@@ -92,7 +112,9 @@ def test_the_limit_of_steps_is_kept_and_its_gap_told():
     assert certificate(problem, 0.5 * solved.alphas)[1] > 0.1
     assert stopped.n_iter == 50
     assert stopped.gap > 1e-3
-    assert stopped.gap == pytest.approx(certificate(problem, stopped.alphas)[1], rel=1e-6)
+    assert stopped.gap == pytest.approx(
+        certificate(problem, stopped.alphas)[1], rel=1e-6
+    )
 
 
 @st.composite
@@ -112,7 +134,9 @@ def degenerate(draw):
 def test_degenerate_rows_still_reach_the_optimality_conditions(rows, kind, kernel):
     x, y = rows
     problem = problem_of(kind, kernel(x, x), x, y)
-    problem = replace(problem, upper=np.maximum(problem.upper, (problem.total or 0.0) / len(x)))
+    problem = replace(
+        problem, upper=np.maximum(problem.upper, (problem.total or 0.0) / len(x))
+    )
     ours = smo.solve(problem)
     assert ours.gap <= 1e-3
     assert certificate(problem, ours.alphas)[1] <= 1.1e-3
@@ -121,7 +145,9 @@ def test_degenerate_rows_still_reach_the_optimality_conditions(rows, kind, kerne
 def test_one_class_machine_of_many_rows_decides_as_with_its_exact_gram():
     x, _ = rows_and_labels(EXACT_ROWS + 100, 6)
     kernel = Gaussian(0.1)
-    problem = problem_of("one_class", gram(kernel, x, dtype=np.float64), x, np.ones(len(x)))
+    problem = problem_of(
+        "one_class", gram(kernel, x, dtype=np.float64), x, np.ones(len(x))
+    )
     problem = replace(problem, c=np.ones(len(x)))
     machine = OneClassSVM(kernel, nu=0.15).fit(x)
 
@@ -133,7 +159,9 @@ def test_one_class_machine_of_many_rows_decides_as_with_its_exact_gram():
 def test_a_smooth_kernel_under_a_wide_factor_takes_few_steps():
     x, y = rows_and_labels(1200)
     c = np.exp(-0.5 * x[:, 1] ** 2)
-    problem = Problem(Gaussian(0.05)(x, x), y, c, -np.ones(len(x)), np.full(len(x), 1000.0), 0.0)
+    problem = Problem(
+        Gaussian(0.05)(x, x), y, c, -np.ones(len(x)), np.full(len(x), 1000.0), 0.0
+    )
     solution = smo.solve(problem, 1e-6)
     # Pairs alone take over half a million.
     assert solution.n_iter < 50_000
@@ -144,8 +172,12 @@ def test_a_smooth_kernel_under_a_wide_factor_takes_few_steps():
 def test_free_alphas_are_not_sent_uphill_under_a_factor_of_twelve_decades(seed):
     x, y = rows_and_labels(200)
     at = np.random.default_rng(seed).choice(x, 30, replace=False)
-    c = np.maximum(np.exp(-70.0 * ((x[:, None] - at) ** 2).sum(axis=2)).sum(axis=1), 1e-12)
-    problem = Problem(Laplacian(0.001)(x, x), y, c, -np.ones(len(x)), np.full(len(x), 1e7), 0.0)
+    c = np.maximum(
+        np.exp(-70.0 * ((x[:, None] - at) ** 2).sum(axis=2)).sum(axis=1), 1e-12
+    )
+    problem = Problem(
+        Laplacian(0.001)(x, x), y, c, -np.ones(len(x)), np.full(len(x), 1e7), 0.0
+    )
     solution = smo.solve(problem, 1e-3, max_iter=200_000)
 
     # Where moves uphill stayed, these ran to any limit.
@@ -153,24 +185,36 @@ def test_free_alphas_are_not_sent_uphill_under_a_factor_of_twelve_decades(seed):
     assert solution.gap <= 1e-3
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(1.0), Gaussian(10.0), Laplacian(1.0)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [Gaussian(1.0), Gaussian(10.0), Laplacian(1.0)], ids=repr
+)
 def test_few_rows_are_solved_to_their_last_digits_and_no_further(kernel):
     for seed in range(5):
         x = np.random.default_rng(seed).normal(size=(7, 3))
         problem = problem_of("one_class", kernel(x, x), x, np.ones(7))
         solved = smo.solve(problem, 1e-10, max_iter=20_000)
         assert solved.n_iter < 20_000
-        assert solved.gap < 4e-9  # of the millionth of the level that differences are resolved to
+        assert (
+            solved.gap < 4e-9
+        )  # of the millionth of the level that differences are resolved to
 
 
-COSTS = [{"C": cost, "gamma": gamma} for gamma in (0.3, 2.0) for cost in (0.1, 1.0, 300.0)]
+COSTS = [
+    {"C": cost, "gamma": gamma} for gamma in (0.3, 2.0) for cost in (0.1, 1.0, 300.0)
+]
 SEARCHED = {
-    "svm": COSTS, "one_class": [{"nu": nu, "gamma": gamma} for gamma in (0.3, 2.0) for nu in (0.05, 0.5)],
+    "svm": COSTS,
+    "one_class": [
+        {"nu": nu, "gamma": gamma} for gamma in (0.3, 2.0) for nu in (0.05, 0.5)
+    ],
     "wu_amari": [{"passes": passes} for passes in (0, 1, 3)],
-    "e_smote_svm": [{"C": cost} for cost in (0.1, 10.0)], "logistic": [{"C": cost} for cost in (0.1, 10.0)],
-    "shao_local": [{"Q": reach, "C": cost} for cost in (1.0, 100.0) for reach in (0.1, 0.5, 1.0)],
+    "e_smote_svm": [{"C": cost} for cost in (0.1, 10.0)],
+    "logistic": [{"C": cost} for cost in (0.1, 10.0)],
+    "shao_local": [
+        {"Q": reach, "C": cost} for cost in (1.0, 100.0) for reach in (0.1, 0.5, 1.0)
+    ],
     "one_vs_one": [{"C": cost} for cost in (0.1, 10.0)],
-}  # fmt: skip
+}
 
 
 @given(st.lists(st.floats(0.01, 1e3), min_size=2, max_size=5), st.floats(0.01, 30.0))
@@ -187,7 +231,9 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
         assert certificate(problem, solution.alphas)[1] <= 1.01e-3
 
 
-@pytest.mark.parametrize("machine", [TwoClassSVM(Gaussian(0.3), C=5.0), OneClassSVM(Gaussian(0.3))], ids=repr)
+@pytest.mark.parametrize(
+    "machine", [TwoClassSVM(Gaussian(0.3), C=5.0), OneClassSVM(Gaussian(0.3))], ids=repr
+)
 def test_a_gram_beyond_the_memory_is_made_by_rows_to_the_same_decisions(machine):
     x, y = two_clouds(2200)
     whole = machine.fit(x, y).decision_function(x)

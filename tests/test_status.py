@@ -43,7 +43,9 @@ def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
             enter(ledger, of_ward("ward-1", 1, "ab"), force=force)
         (pulse,) = pulses(ledger, Due(at(1, 3) + datetime.timedelta(hours=hours)))
     assert pulse.fine is fine_then
-    assert pulse.said.startswith(f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged")
+    assert pulse.said.startswith(
+        f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged"
+    )
 
 
 def test_the_silent_ward_is_named_and_the_others_are_fine(place):
@@ -56,8 +58,13 @@ def test_the_silent_ward_is_named_and_the_others_are_fine(place):
         for due in (by_age, by_night):
             assert fine(ledger, due) == {"ward-1": False, "ward-2": True}
         assert fine(ledger, by_night, "ward-2") == {"ward-2": True}
-        assert fine(ledger, by_age, "ward-2", "ward-9") == {"ward-2": True, "ward-9": False}
-    assert "screening_ledger_readable 0\n" in exposition([SeriesStatus(False, "no ledger")])
+        assert fine(ledger, by_age, "ward-2", "ward-9") == {
+            "ward-2": True,
+            "ward-9": False,
+        }
+    assert "screening_ledger_readable 0\n" in exposition(
+        [SeriesStatus(False, "no ledger")]
+    )
 
 
 BACK_FILL, WRONG_YEAR = ({"night": night} for night in ("2026-01-02", "2036-01-05"))
@@ -65,18 +72,60 @@ NEXT_NIGHT, GRACE = {"night": at(2).date()}, {"grace": datetime.timedelta(hours=
 SHADOW = {"shadow": True}
 # When each night was entered, and which; then what is due when, whether that is fine, and what is said.
 PULSES = {
-    "a back-fill": ([(3, 3, "m", {}), (5, 4, "m", BACK_FILL)], at(5, 9), {}, False, "none since"),
-    "a wrong year": ([(3, 3, "m", {}), (5, 4, "m", WRONG_YEAR)], at(5, 9), {}, False, "none since"),
-    "a shadow": ([(1, 1, "m", {}), (2, 2, "n", SHADOW)], at(2, 9), NEXT_NIGHT, False, "not published"),
-    "within its grace": ([(1, 1, "m", {})], at(2, 6), NEXT_NIGHT | GRACE, True, "is due by 2026-01-02 07:00"),
-    "after its grace": ([(1, 1, "m", {})], at(2, 8), NEXT_NIGHT | GRACE, False, "02 is not published"),
-    "a clock that went back": ([(3, 2, "m", {})], at(2, 7), {}, False, "is the clock right?"),
+    "a back-fill": (
+        [(3, 3, "m", {}), (5, 4, "m", BACK_FILL)],
+        at(5, 9),
+        {},
+        False,
+        "none since",
+    ),
+    "a wrong year": (
+        [(3, 3, "m", {}), (5, 4, "m", WRONG_YEAR)],
+        at(5, 9),
+        {},
+        False,
+        "none since",
+    ),
+    "a shadow": (
+        [(1, 1, "m", {}), (2, 2, "n", SHADOW)],
+        at(2, 9),
+        NEXT_NIGHT,
+        False,
+        "not published",
+    ),
+    "within its grace": (
+        [(1, 1, "m", {})],
+        at(2, 6),
+        NEXT_NIGHT | GRACE,
+        True,
+        "is due by 2026-01-02 07:00",
+    ),
+    "after its grace": (
+        [(1, 1, "m", {})],
+        at(2, 8),
+        NEXT_NIGHT | GRACE,
+        False,
+        "02 is not published",
+    ),
+    "a clock that went back": (
+        [(3, 2, "m", {})],
+        at(2, 7),
+        {},
+        False,
+        "is the clock right?",
+    ),
 }
 
 
-@pytest.mark.parametrize(("entered", "now", "due", "expected", "words"), PULSES.values(), ids=PULSES)
-def test_whether_a_night_came_and_what_is_said_of_it(place, entered, now, due, expected, words):
-    with open_ledger(place, make=True, clock=recording(*(at(day) for day, *_ in entered))) as ledger:
+@pytest.mark.parametrize(
+    ("entered", "now", "due", "expected", "words"), PULSES.values(), ids=PULSES
+)
+def test_whether_a_night_came_and_what_is_said_of_it(
+    place, entered, now, due, expected, words
+):
+    with open_ledger(
+        place, make=True, clock=recording(*(at(day) for day, *_ in entered))
+    ) as ledger:
         for _, day, model, figures in entered:
             enter(ledger, of_ward("ward-1", day, "a", model, **figures))
         (pulse,) = pulses(ledger, Due(now, **due))
@@ -88,8 +137,14 @@ LINE = re.compile(r'[a-z_]+(\{series="([^"\\\n]|\\\\|\\"|\\n)*"\})? -?[0-9.e+-]+
 
 @given(st.lists(st.text(min_size=1, max_size=12), max_size=3), st.booleans())
 def test_every_line_of_the_metrics_is_one_that_prometheus_reads(names, came):
-    known = {"night": "2026-01-01", "came": at(1).isoformat(), "counts": {"scored": 10, "flagged": 2}}
-    text = exposition([SeriesStatus(came, "said", name, **(known if came else {})) for name in names])
+    known = {
+        "night": "2026-01-01",
+        "came": at(1).isoformat(),
+        "counts": {"scored": 10, "flagged": 2},
+    }
+    text = exposition(
+        [SeriesStatus(came, "said", name, **(known if came else {})) for name in names]
+    )
     lines = text.removesuffix("\n").split("\n")
     types = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     assert all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)
@@ -103,7 +158,9 @@ DUE = Due(at(9, 9), night=at(9).date())
 @pytest.fixture
 def ledger(place):
     """Two wards; only the second has the night that is asked for."""
-    with open_ledger(place, make=True, clock=lambda: "2026-01-09T04:00:00+00:00") as opened:
+    with open_ledger(
+        place, make=True, clock=lambda: "2026-01-09T04:00:00+00:00"
+    ) as opened:
         for ward, day in (("ward-1", 3), ("ward-1", 4), ("ward-2", 9)):
             enter(opened, of_ward(ward, day, "ab"))
         yield opened
@@ -117,13 +174,22 @@ def test_status_waits_for_a_closed_ward_no_longer_and_history_keeps_it(ledger):
     (by_name,) = pulses(ledger, DUE, ["ward-1"])
 
     assert fine(ledger, DUE) == {"ward-2": True}
-    assert [after[name] for name in ("runs", "series")] == [before[name] for name in ("runs", "series")]
-    facts = {"series": "ward-1", "reason": "moved to the new building", "last": "2026-01-04"}
+    assert [after[name] for name in ("runs", "series")] == [
+        before[name] for name in ("runs", "series")
+    ]
+    facts = {
+        "series": "ward-1",
+        "reason": "moved to the new building",
+        "last": "2026-01-04",
+    }
     recorded = {"entry": head.number, "recorded": "2026-01-09T04:00:00+00:00"}
     assert after["retirements"] == [facts | recorded]
     assert history(ledger, "ward-2")["retirements"] == []
     assert by_name.fine
-    assert by_name.said == "retired on 2026-01-09, last night 2026-01-04: moved to the new building"
+    assert (
+        by_name.said
+        == "retired on 2026-01-09, last night 2026-01-04: moved to the new building"
+    )
 
 
 def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
@@ -140,17 +206,24 @@ def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
     assert (pulse.fine, pulse.said) == (True, "every series is retired")
     assert "screening_ledger_readable 1" in exposition([pulse])
     for series, reason, told in (
-        ("ward-1", " ", "--reason"), ("ward-3", "closed", "no series 'ward-3'"),
+        ("ward-1", " ", "--reason"),
+        ("ward-3", "closed", "no series 'ward-3'"),
         ("ward-2", "again", "already"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(UsageError, match=told):
             retire(ledger, series, reason)
     retirements = history(ledger, verify=True)["retirements"]
-    assert [retirement["last"] for retirement in retirements] == ["2026-01-04", "2026-01-08", "2026-01-09"]
+    assert [retirement["last"] for retirement in retirements] == [
+        "2026-01-04",
+        "2026-01-08",
+        "2026-01-09",
+    ]
 
 
 def test_the_page_shows_a_promotion_on_its_charts_and_among_the_changes(tmp_path):
-    with open_ledger(tmp_path / "l.db", make=True, clock=lambda: "2026-01-01T04:00:00+00:00") as ledger:
+    with open_ledger(
+        tmp_path / "l.db", make=True, clock=lambda: "2026-01-01T04:00:00+00:00"
+    ) as ledger:
         for day in (1, 2, 3):
             enter(ledger, of_ward("ward-1", day, "ab"))
             enter(ledger, of_ward("ward-1", day, "abc", "n", shadow=True))
@@ -161,7 +234,10 @@ def test_the_page_shows_a_promotion_on_its_charts_and_among_the_changes(tmp_path
         retire(ledger, "ward-1", "the ward has closed")
         told = history(ledger)
     page = render_history(told)
-    began = [phase.began for phase in HistoryDocument.from_dict(told).series[0].control[0].phases]
+    began = [
+        phase.began
+        for phase in HistoryDocument.from_dict(told).series[0].control[0].phases
+    ]
 
     assert began == ["first night", "model promoted"]
     # Once on each chart of the nights, and in words beside the control chart.
@@ -170,25 +246,36 @@ def test_the_page_shows_a_promotion_on_its_charts_and_among_the_changes(tmp_path
     assert "finds &lt;c&gt;" in page and "the ward has closed" in page
 
 
-def test_a_series_of_the_site_file_that_never_came_is_missing_until_its_night_is_given_up(place):
+def test_a_series_of_the_site_file_that_never_came_is_missing_until_its_night_is_given_up(
+    place,
+):
     with open_ledger(place, make=True, clock=recording(at(9))) as ledger:
         enter(ledger, of_ward("ward-2", 9, "ab"))
-        assert fine(ledger, DUE, "ward-1", "ward-2") == {"ward-1": False, "ward-2": True}
+        assert fine(ledger, DUE, "ward-1", "ward-2") == {
+            "ward-1": False,
+            "ward-2": True,
+        }
         with pytest.raises(UsageError, match="no series"):
             give_up(ledger, "ward-1", "2026-01-09", "the laboratory moved")
-        give_up(ledger, "ward-1", "2026-01-09", "the laboratory moved", ["ward-1", "ward-2"])
+        give_up(
+            ledger, "ward-1", "2026-01-09", "the laboratory moved", ["ward-1", "ward-2"]
+        )
         with pytest.raises(UsageError, match="no need"):
             give_up(ledger, "ward-2", "2026-01-09", "none came")
         (pulse, _) = pulses(ledger, DUE, ["ward-1", "ward-2"])
 
         assert pulse.fine and "given up: the laboratory moved" in pulse.said
         assert fine(ledger, Due(at(9, 9)), "ward-1") == {"ward-1": True}
-        assert fine(ledger, replace(DUE, night=at(8).date()), "ward-1") == {"ward-1": False}
+        assert fine(ledger, replace(DUE, night=at(8).date()), "ward-1") == {
+            "ward-1": False
+        }
         assert history(ledger, verify=True)["audit"]["verified"]
 
 
 def test_an_acknowledged_reason_rests_until_its_day_and_hides_no_second_cause(place):
-    drifted, other = (Reason("values_differ", "They differ.", column) for column in ("crp", "age"))
+    drifted, other = (
+        Reason("values_differ", "They differ.", column) for column in ("crp", "age")
+    )
     few = Reason("few_rows", "Few rows.")
     with open_ledger(place, make=True, clock=recording(at(9))) as ledger:
         enter(ledger, of_ward("ward-1", 8, "ab"), attention=[drifted])

@@ -16,7 +16,14 @@ from flow_cohorts import columns_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening import build, load_model, load_recipe, open_ledger, read_cohort, save_model
+from screening import (
+    build,
+    load_model,
+    load_recipe,
+    open_ledger,
+    read_cohort,
+    save_model,
+)
 from screening.data.encoding import Encoder
 from screening.errors import ModelError
 from screening.estimators.ensembles import FoldEnsemble
@@ -44,24 +51,36 @@ def make_model(name: str, document: dict) -> Model:
     classes = {"multi_class": ["a", "b", "c"]}.get(recipe.machine, ["no", "yes"])
     target = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5) * (len(classes) > 2)
     label = np.array(classes)[target]
-    table = pd.DataFrame({"id": [f"{i:04}" for i in range(60)], "u": x[:, 0], "v": x[:, 1], "y": label})
-    cohort = read_cohort(table, id="id", label="y", positive=classes[1], need_label=True)
+    table = pd.DataFrame(
+        {"id": [f"{i:04}" for i in range(60)], "u": x[:, 0], "v": x[:, 1], "y": label}
+    )
+    cohort = read_cohort(
+        table, id="id", label="y", positive=classes[1], need_label=True
+    )
     encoder = Encoder(cohort.contract).fit(cohort)
     encoded = encoder.transform(cohort)
     machines = [build(recipe).fit(encoded[rows], target[rows]) for rows in FOLDS]
     kind, n_outputs = {2: ("binary", 1), 3: ("multi", 3)}[len(classes)]
     document = document | {
-        "recipe": document["recipe"] | {"name": name, "text": recipe.text, "parameters": recipe.parameters},
+        "recipe": document["recipe"]
+        | {"name": name, "text": recipe.text, "parameters": recipe.parameters},
         "contract": cohort.contract.to_dict(),
-        "task": document["task"] | {"kind": kind, "classes": classes, "watched": [classes[1]]},
+        "task": document["task"]
+        | {"kind": kind, "classes": classes, "watched": [classes[1]]},
         "operating_points": [document["operating_points"][0] | {"class": classes[1]}],
     }
     return Model(
-        document=document, recipe=recipe, contract=cohort.contract, encoder=encoder,
-        ensemble=FoldEnsemble(machines, recipe.machine, n_outputs), calibration=np.linspace(-1, 1, 9),
-        held_out=columns_of(pd.DataFrame({"id": cohort.id, "fold": 0, "label": label, "score": x[:, 0]})),
+        document=document,
+        recipe=recipe,
+        contract=cohort.contract,
+        encoder=encoder,
+        ensemble=FoldEnsemble(machines, recipe.machine, n_outputs),
+        calibration=np.linspace(-1, 1, 9),
+        held_out=columns_of(
+            pd.DataFrame({"id": cohort.id, "fold": 0, "label": label, "score": x[:, 0]})
+        ),
         selftest=encoded[:8],
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +95,15 @@ def model(document):
 
 @pytest.fixture(scope="module")
 def saved(model, tmp_path_factory):
-    return save_model(model, tmp_path_factory.mktemp("models") / "m", lambda _: "<p>page</p>")
+    return save_model(
+        model, tmp_path_factory.mktemp("models") / "m", lambda _: "<p>page</p>"
+    )
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, document, tmp_path):
+def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(
+    name, document, tmp_path
+):
     model = make_model(name, document)
     loaded = load_model(save_model(model, tmp_path / "m"))
     assert loaded.digest == model.digest
@@ -96,7 +119,9 @@ def test_a_new_process_gives_the_same_bits(model, saved):
         "x = np.random.default_rng(5).normal(size=(30, 2));"
         "sys.stdout.write(load_model(sys.argv[1]).scores(x).tobytes().hex())"
     )
-    answer = subprocess.run([sys.executable, "-c", code, saved], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code, saved], capture_output=True, text=True, check=True
+    )
     table = pd.read_parquet(io.BytesIO(model.table_bytes))
 
     assert answer.stdout == model.scores(NEW).tobytes().hex()
@@ -110,7 +135,9 @@ def test_a_new_process_gives_the_same_bits(model, saved):
 def test_any_flipped_byte_or_missing_file_is_refused(saved, tmp_path_factory, data):
     name = data.draw(st.sampled_from(NAMES))
     content = bytearray((saved / name).read_bytes())
-    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(
+        st.integers(1, 255)
+    )
     folder = tmp_path_factory.mktemp("flipped")
     for file in {*NAMES} - {name}:
         (folder / file).write_bytes((saved / file).read_bytes())
@@ -122,10 +149,14 @@ def test_any_flipped_byte_or_missing_file_is_refused(saved, tmp_path_factory, da
         load_model(folder)
 
 
-def test_a_machine_that_scores_otherwise_than_when_it_was_trained_is_refused(model, saved, tmp_path):
+def test_a_machine_that_scores_otherwise_than_when_it_was_trained_is_refused(
+    model, saved, tmp_path
+):
     """And a newer format, with the remedy."""
     forged, arrays = replace(model), unpack(model.array_bytes)
-    forged.__dict__["array_bytes"] = pack(arrays | {"selftest/score": arrays["selftest/score"] + 0.01})
+    forged.__dict__["array_bytes"] = pack(
+        arrays | {"selftest/score": arrays["selftest/score"] + 0.01}
+    )
     save_model(forged, tmp_path / "m")
     document = json.loads((saved / "model.json").read_bytes()) | {"format_version": 2}
     (tmp_path / "model.json").write_bytes(canonical(document))
@@ -138,7 +169,12 @@ def test_a_machine_that_scores_otherwise_than_when_it_was_trained_is_refused(mod
 
 def test_arrays_with_objects_or_without_finite_values_are_never_written():
     """Others are compressed, and come back as they were."""
-    arrays = {"a": np.zeros(100_000), "b": np.eye(2, 3), "c": np.array("x"), "d": np.ones((0, 2))}
+    arrays = {
+        "a": np.zeros(100_000),
+        "b": np.eye(2, 3),
+        "c": np.array("x"),
+        "d": np.ones((0, 2)),
+    }
     content = pack(arrays)
 
     assert len(content) < 5000
@@ -165,7 +201,9 @@ def test_a_pickle_in_the_place_of_an_array_is_refused_and_not_run(tmp_path):
 @pytest.mark.parametrize("kind", ["model", "run"])
 def test_a_model_or_run_of_before_is_refused_with_what_to_do(kind, tmp_path):
     (tmp_path / f"{kind}.json").write_bytes(canonical({"format": 4}))
-    with pytest.raises(ModelError, match="was made by a version before the first release; "):
+    with pytest.raises(
+        ModelError, match="was made by a version before the first release; "
+    ):
         read_document(tmp_path, kind)
 
 
@@ -175,7 +213,9 @@ def test_a_ledger_of_before_is_refused_and_left_as_it_is(place, how):
         connection.execute(SETTINGS.update().values(name="format", value="2"))
     engine = sa.create_engine(place if "://" in place else f"sqlite:///{place}")
 
-    with pytest.raises(ModelError, match="made by a version before the first release; begin a new one"):
+    with pytest.raises(
+        ModelError, match="made by a version before the first release; begin a new one"
+    ):
         open_ledger(place, **how)
     with engine.connect() as connection:
         assert connection.execute(sa.select(SETTINGS)).all() == [("format", "2")]

@@ -39,11 +39,18 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def model():
-    return train(patients(), "logistic", rule=MinSensitivity(0.8), search=1, beside=(), **ROLES)
+    return train(
+        patients(), "logistic", rule=MinSensitivity(0.8), search=1, beside=(), **ROLES
+    )
 
 
-def test_a_table_in_memory_is_scored_as_an_arrow_table_and_trained_on_as_the_cohort_read_of_it(model):
-    tonight, cohort = patients(60, seed=1).drop(columns="ill"), read_cohort(patients(), **ROLES)
+def test_a_table_in_memory_is_scored_as_an_arrow_table_and_trained_on_as_the_cohort_read_of_it(
+    model,
+):
+    tonight, cohort = (
+        patients(60, seed=1).drop(columns="ill"),
+        read_cohort(patients(), **ROLES),
+    )
     arrow = model.score_frame(pa.Table.from_pandas(tonight))
     again = train(cohort, "logistic", rule=MinSensitivity(0.8), search=1, beside=())
 
@@ -76,13 +83,21 @@ def test_a_public_name_is_typed_and_documented_and_its_example_runs(name):
     """A notebook's checker knows what each call gives; numpydoc finds nothing missing."""
     public = getattr(screening, name)
     methods = [each for key, each in vars(public).items() if key[0] != "_"]
-    signatures = [inspect.signature(each) for each in filter(inspect.isfunction, [public, *methods])]
+    signatures = [
+        inspect.signature(each)
+        for each in filter(inspect.isfunction, [public, *methods])
+    ]
     types = [each.return_annotation for each in signatures] + [
-        one.annotation for each in signatures for one in each.parameters.values() if one.name != "self"
+        one.annotation
+        for each in signatures
+        for one in each.parameters.values()
+        if one.name != "self"
     ]
     errors = validate(f"{public.__module__}.{public.__qualname__}")["errors"]
     module = importlib.import_module(public.__module__)
-    (example,) = doctest.DocTestFinder(recurse=False).find(public, name, module, globs={})
+    (example,) = doctest.DocTestFinder(recurse=False).find(
+        public, name, module, globs={}
+    )
     outcome = doctest.DocTestRunner().run(example, out=sys.stderr.write)
 
     assert inspect.Signature.empty not in types
@@ -96,15 +111,23 @@ def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
     drawn = script["pictures"]()
 
     pyplot.close("all")
-    shown = (ROOT / "README.md").read_text(encoding="utf-8") + script["PAGE"].read_text(encoding="utf-8")
-    names = {name for line in re.findall(r"from screening import (.*)", shown) for name in line.split(", ")}
+    shown = (ROOT / "README.md").read_text(encoding="utf-8") + script["PAGE"].read_text(
+        encoding="utf-8"
+    )
+    names = {
+        name
+        for line in re.findall(r"from screening import (.*)", shown)
+        for name in line.split(", ")
+    }
     assert len(names) <= 10, "names that a first hour needs"
     assert drawn.keys() == {path.name for path in script["FOLDER"].iterdir()}
     assert max(path.stat().st_size for path in script["FOLDER"].iterdir()) < 50_000
 
 
 def test_chances_that_were_not_earned_are_refused_with_the_reason(trained, cohort):
-    tissue = read_cohort(voxels(), label="tissue", group="patient", positive=["zone", "lesion"])
+    tissue = read_cohort(
+        voxels(), label="tissue", group="patient", positive=["zone", "lesion"]
+    )
     several = train(tissue, "one_vs_rest", search=1, folds=4, forward=False, beside=())
     with pytest.raises(ModelError, match="learns from patients without"):
         trained(cohort, "one_class", search=1).predict_proba(patients(60, seed=1))
@@ -119,13 +142,17 @@ SAMPLES = files("screening.sample_cohorts")
 
 @pytest.fixture(scope="module")
 def screen():
-    return Screen("logistic", rule=MinSensitivity(0.8), **QUICK).fit(PAST, "ill", id="patient")
+    return Screen("logistic", rule=MinSensitivity(0.8), **QUICK).fit(
+        PAST, "ill", id="patient"
+    )
 
 
 @pytest.fixture(scope="module")
 def calibrated():
     past = pd.read_csv(SAMPLES / "nosocomial_past.csv", dtype={"patient_id": str})
-    return Screen("logistic", **QUICK).fit(past, "infected", id="patient_id", drop="admission_date")
+    return Screen("logistic", **QUICK).fit(
+        past, "infected", id="patient_id", drop="admission_date"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -155,18 +182,26 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
     words = ill.map({"yes": "a case", "no": "none"})
     turned = clone(screen).fit(x, words, id="patient", positive="a case")
     codes = clone(screen).fit(x, (ill == "yes").astype(int), id="patient")
-    tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(voxels(), "tissue", group="patient")
+    tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(
+        voxels(), "tissue", group="patient"
+    )
     new = voxels(2, seed=5).drop(columns="tissue")
 
     assert screen.classes_.tolist() == ["no", "yes"] and screen.positive_ == "yes"
     np.testing.assert_array_equal(screen.predict(NIGHT) == "yes", rows["flagged"])
     np.testing.assert_array_equal(screen.decision_function(NIGHT) >= 0, rows["flagged"])
-    assert turned.classes_.tolist() == ["a case", "none"] and turned.positive_ == "a case"
-    np.testing.assert_allclose(turned.decision_function(NIGHT), -screen.decision_function(NIGHT))
+    assert (
+        turned.classes_.tolist() == ["a case", "none"] and turned.positive_ == "a case"
+    )
+    np.testing.assert_allclose(
+        turned.decision_function(NIGHT), -screen.decision_function(NIGHT)
+    )
     np.testing.assert_array_equal(turned.predict(NIGHT) == "a case", rows["flagged"])
     assert codes.classes_.dtype.kind == "i" and codes.positive_ == 1
     assert set(codes.predict(NIGHT)) <= {0, 1}
-    assert set(tissue.predict(new)) <= set(tissue.classes_) == {"gland", "lesion", "zone"}
+    assert (
+        set(tissue.predict(new)) <= set(tissue.classes_) == {"gland", "lesion", "zone"}
+    )
     assert tissue.decision_function(new).shape == (len(new), 3)
     assert not hasattr(tissue, "predict_proba")
 
@@ -174,7 +209,9 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
 def test_chances_are_there_where_they_were_earned(few, calibrated):
     night = pd.read_csv(SAMPLES / "nosocomial_night.csv", dtype={"patient_id": str})
     chances = calibrated.predict_proba(night)
-    np.testing.assert_array_equal(chances[:, 1], calibrated.score_frame(night)["chance"])
+    np.testing.assert_array_equal(
+        chances[:, 1], calibrated.score_frame(night)["chance"]
+    )
     with pytest.raises(AttributeError) as refused:
         few.predict_proba(NIGHT)
     assert "too few to calibrate" in str(refused.value.__cause__)
@@ -184,10 +221,15 @@ def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
     """A frame with its label column, X with y, and an Arrow table give the same model."""
     again = Screen.load(screen.save(tmp_path / "model"))
     apart = clone(screen).fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
-    arrow = clone(screen).fit(pa.Table.from_pandas(PAST, preserve_index=False), "ill", id="patient")
+    arrow = clone(screen).fit(
+        pa.Table.from_pandas(PAST, preserve_index=False), "ill", id="patient"
+    )
 
     assert (tmp_path / "model" / "report.html").exists()
-    assert again.model_.id == apart.model_.id == screen.model_.id and again.rule == screen.rule
+    assert (
+        again.model_.id == apart.model_.id == screen.model_.id
+        and again.rule == screen.rule
+    )
     np.testing.assert_array_equal(again.predict(NIGHT), screen.predict(NIGHT))
     np.testing.assert_array_equal(arrow.predict(NIGHT), screen.predict(NIGHT))
     with pytest.raises(TypeError, match=r"save\(directory\).*Screen.load"):
@@ -196,11 +238,17 @@ def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
 
 def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
     """Held-out scores are a frame, and a row's reasons too."""
-    shown, reasons = screen._repr_mimebundle_()["text/html"], screen.explain(NIGHT, NIGHT["patient"][3])
+    shown, reasons = (
+        screen._repr_mimebundle_()["text/html"],
+        screen.explain(NIGHT, NIGHT["patient"][3]),
+    )
 
     assert "Fit for local use?" in shown
     assert not any(name in shown + repr(screen) for name in PAST["patient"])
-    assert "Fit for local use?" in screen.report() and "<iframe" in screen.report()._repr_html_()
+    assert (
+        "Fit for local use?" in screen.report()
+        and "<iframe" in screen.report()._repr_html_()
+    )
     assert "<pre>Screen(" in Screen()._repr_html_()
     assert len(screen.held_out_) == len(PAST)
     assert {"id", "fold", "label", "score"} <= set(screen.held_out_)
@@ -211,7 +259,9 @@ def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
 
 def test_recipes_and_rules_are_searched_with_scikit_learn():
     grid = {"recipe": ["svm", "logistic"], "rule": [GMean(), MaxFlagRate(0.3)]}
-    search = GridSearchCV(Screen(**QUICK), grid, scoring="roc_auc", cv=2, error_score="raise")
+    search = GridSearchCV(
+        Screen(**QUICK), grid, scoring="roc_auc", cv=2, error_score="raise"
+    )
     search.fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
     assert search.best_params_.keys() == grid.keys()
     assert len(search.predict(NIGHT)) == len(NIGHT)
@@ -225,7 +275,9 @@ def test_recipes_and_rules_are_searched_with_scikit_learn():
         ({"recipe": "logistik"}, "ill", "did you mean 'logistic'"),
     ],
 )
-def test_slips_of_a_first_hour_are_told_with_what_was_meant(screen, settings, column, words):
+def test_slips_of_a_first_hour_are_told_with_what_was_meant(
+    screen, settings, column, words
+):
     """Rows that break the contract are named and not left out of predictions."""
     with pytest.raises(ScreenError, match=words):
         Screen(**QUICK | settings).fit(PAST, column, id="patient")
@@ -247,7 +299,9 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
     with open_ledger(tmp_path / "l.db", make=True) as ledger:
         for day, table in nights.items():
             score(screen.model_, table, tmp_path / day, date=day, ledger=ledger)
-    flagged = sum(int(screen.score_frame(table)["flagged"].sum()) for table in nights.values())
+    flagged = sum(
+        int(screen.score_frame(table)["flagged"].sum()) for table in nights.values()
+    )
     point, patient = screen.model_.facts.operating_points[0], NIGHT["patient"][3]
 
     reasons = screen.plot("contributions", NIGHT, patient)
@@ -261,7 +315,11 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
     assert len(calibrated.plot("calibration").lines) > 1
     with pytest.raises(ModelError, match="too few to calibrate"):
         few.plot("calibration")
-    wrong = {"pie": "there are trade_off, roc", "contributions": "are of", "history": "is of"}
+    wrong = {
+        "pie": "there are trade_off, roc",
+        "contributions": "are of",
+        "history": "is of",
+    }
     for kind, words in wrong.items():
         with pytest.raises(UsageError, match=words):
             screen.plot(kind)

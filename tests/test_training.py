@@ -25,10 +25,16 @@ def model(cohort, trained):
 def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, trained):
     """Calibration holds the negatives alone; nothing depends on the number of threads."""
     columns = {"id", "held", "fold", "label", "score", "trained:score"}
-    once, twice = (trained(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2))
+    once, twice = (
+        trained(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2)
+    )
     negatives = model.validation.loc[model.validation["label"] == "no", "score"]
 
-    assert sorted(model.validation["id"]) == sorted(once.validation["id"]) == sorted(cohort.id)
+    assert (
+        sorted(model.validation["id"])
+        == sorted(once.validation["id"])
+        == sorted(cohort.id)
+    )
     assert set(once.validation.columns) == columns
     assert set(model.validation.columns) == columns | {"score@0", "score@1", "score@2"}
     assert [len(each.ensemble.machines) for each in (once, twice, model)] == [5, 10, 15]
@@ -42,18 +48,28 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, tr
     part = trained(cohort, "svm", search=1, max_rows=150).document
     fixed = trained(cohort, "svm", search=5, params={"C": 0.5}).document
     alone = trained(cohort, "one_class", search=1)
-    negatives = {row.tobytes() for row in alone.encoder.transform(cohort.take(cohort.label == "no"))}
+    negatives = {
+        row.tobytes()
+        for row in alone.encoder.transform(cohort.take(cohort.label == "no"))
+    }
     learned = {row.tobytes() for row in alone.ensemble.union[0]}
 
-    assert "trained and validated on 150 of 240 rows" in " ".join(part["training"]["notes"])
-    assert part["operating_points"][0]["prevalence"] == pytest.approx((cohort.label == "yes").mean())
-    assert {choice["C"] for choice in fixed["validation"]["search"]["candidates"]} == {0.5}
+    assert "trained and validated on 150 of 240 rows" in " ".join(
+        part["training"]["notes"]
+    )
+    assert part["operating_points"][0]["prevalence"] == pytest.approx(
+        (cohort.label == "yes").mean()
+    )
+    assert {choice["C"] for choice in fixed["validation"]["search"]["candidates"]} == {
+        0.5
+    }
     assert fixed["recipe"]["parameters"]["C"] == 0.5
     assert learned and learned <= negatives
 
 
 @pytest.mark.parametrize(
-    ("recipe", "machines"), [("svm", 15), ("logistic", 15), ("balanced_forest", 5), ("williams", 5)]
+    ("recipe", "machines"),
+    [("svm", 15), ("logistic", 15), ("balanced_forest", 5), ("williams", 5)],
 )
 def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to_one(
     cohort, recipe, machines, trained
@@ -72,15 +88,21 @@ def test_labels_that_cannot_be_trained_on_are_refused(tissue):
         train(tissue, "svm", beside=())
     with pytest.raises(UsageError, match="--label"):
         train(night, "svm", beside=())
-    with pytest.raises(CohortError, match=rf"column 'ill': 10 of {len(table)} rows have no label"):
+    with pytest.raises(
+        CohortError, match=rf"column 'ill': 10 of {len(table)} rows have no label"
+    ):
         train(past, "logistic", search=1, beside=())
 
 
 def test_a_column_that_holds_nothing_has_no_range_and_ends_no_training(tmp_path):
     table = patients().assign(lactate=np.nan)
-    whole = read_cohort(table.drop(columns="lactate"), label="ill", id="patient").contract.to_dict()
+    whole = read_cohort(
+        table.drop(columns="lactate"), label="ill", id="patient"
+    ).contract.to_dict()
     features = whole["features"] | {"lactate": {"type": "number"}}
-    contract = Contract.from_dict(whole | {"features": features, "feature_order": [*features]})
+    contract = Contract.from_dict(
+        whole | {"features": features, "feature_order": [*features]}
+    )
     model = train(read_cohort(table, contract), "logistic", search=1, beside=())
     facts = load_model(save_model(model, tmp_path / "model")).facts.training.features
 
@@ -89,9 +111,13 @@ def test_a_column_that_holds_nothing_has_no_range_and_ends_no_training(tmp_path)
 
 
 ROLES = {
-    "id": "patient", "label": "ill", "time": "day", "subgroup": ["sex"], "capacity": 10,
+    "id": "patient",
+    "label": "ill",
+    "time": "day",
+    "subgroup": ["sex"],
+    "capacity": 10,
     "minutes_per_review": 4,
-}  # fmt: skip
+}
 KINDS = {"fever": "number", "crp": "number", "ward": "category"}
 SETTINGS = {"search": 1, "beside": ()}
 
@@ -99,9 +125,15 @@ SETTINGS = {"search": 1, "beside": ()}
 @pytest.fixture(scope="module")
 def rows():
     table = patients(300, 0.25).assign(sex=np.where(np.arange(300) % 3 == 0, "f", "m"))
-    table["day"] = pd.date_range("2025-01-01", periods=300, freq="D").strftime("%Y-%m-%d")
+    table["day"] = pd.date_range("2025-01-01", periods=300, freq="D").strftime(
+        "%Y-%m-%d"
+    )
     features = {name: {"type": kind} for name, kind in KINDS.items()}
-    return read_cohort(table, Contract.from_dict({"cohort": ROLES, "features": features}), need_label=True)
+    return read_cohort(
+        table,
+        Contract.from_dict({"cohort": ROLES, "features": features}),
+        need_label=True,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -119,23 +151,39 @@ def test_the_past_ends_before_what_came_after_and_no_group_stands_on_both_sides(
     undated_past, undated_later, _ = split_by_time(replace(rows, time=time))
 
     assert rows.time[past].max() < np.datetime64(cut) <= rows.time[later].min()
-    assert len(past) == 210 and len(past) + len(later) == len(undated_past) + len(undated_later) == 300
+    assert (
+        len(past) == 210
+        and len(past) + len(later) == len(undated_past) + len(undated_later) == 300
+    )
     assert not set(groups[grouped_past]) & set(groups[grouped_later])
     assert set(range(295, 300)) <= set(undated_past)
 
 
-def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_after(dated, rows):
+def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_after(
+    dated, rows
+):
     """Too few later cases are a stated reason."""
     fever = np.where(np.arange(300) < 210, rows.values["fever"], 30.0)
     label = np.where(np.arange(300) < 210, rows.label, "no")
-    changed = replace(rows, values={**rows.values, "fever": fever}), replace(rows, label=label.astype(object))
+    changed = (
+        replace(rows, values={**rows.values, "fever": fever}),
+        replace(rows, label=label.astype(object)),
+    )
     forward, other, few = (
         each.facts.validation.forward
-        for each in (dated, *(train(each, "svm_weighted", **SETTINGS) for each in changed))
+        for each in (
+            dated,
+            *(train(each, "svm_weighted", **SETTINGS) for each in changed),
+        )
     )
     own, others = forward.classes["yes"], other.classes["yes"]
 
-    assert (forward.cut, forward.n_past, forward.n_later, forward.reason) == ("2025-07-30", 210, 90, None)
+    assert (forward.cut, forward.n_past, forward.n_later, forward.reason) == (
+        "2025-07-30",
+        210,
+        90,
+        None,
+    )
     assert own.n_positive + own.n_negative == 90
     assert others.threshold == own.threshold
     assert others.sensitivity != own.sensitivity
@@ -149,11 +197,20 @@ def test_a_night_and_its_page_show_all_of_it(dated, tmp_path):
     levels = {row["level"]: row["n"] for row in run.document["subgroups"]}
 
     assert levels == {"f": None, "m": 78, None: None}
-    assert run.document["prevalence_estimate"]["low"] <= run.document["prevalence_estimate"]["value"]
+    assert (
+        run.document["prevalence_estimate"]["low"]
+        <= run.document["prevalence_estimate"]["value"]
+    )
     for words in (
-        "Subgroups", "suppressed", "What a flag means here", "Temporal validation", "2025-07-30",
-        "Capacity is 10 reviews a night", "TRIPOD+AI", "Drift tonight",
-    ):  # fmt: skip
+        "Subgroups",
+        "suppressed",
+        "What a flag means here",
+        "Temporal validation",
+        "2025-07-30",
+        "Capacity is 10 reviews a night",
+        "TRIPOD+AI",
+        "Drift tonight",
+    ):
         assert words in page
 
 
@@ -164,12 +221,16 @@ def ward(n: int = 400, seed: int = 0) -> pd.DataFrame:
     """Three illnesses and patients without one; each column tells of one illness."""
     rng = np.random.default_rng(seed)
     kind = rng.choice(["none", "A", "B", "C+"], n, p=[0.7, 0.12, 0.1, 0.08])
-    columns = {f"of_{name}": rng.normal(1.7 * (kind == name), 1.0) for name in ("A", "B", "C+")}
+    columns = {
+        f"of_{name}": rng.normal(1.7 * (kind == name), 1.0) for name in ("A", "B", "C+")
+    }
     return pd.DataFrame({"id": [f"p{i}" for i in range(n)], "kind": kind} | columns)
 
 
 def model_of(folder, recipe: str, positive: str | list[str] | None):
-    past = read_cohort(ward(), label="kind", id="id", positive=positive, need_label=True)
+    past = read_cohort(
+        ward(), label="kind", id="id", positive=positive, need_label=True
+    )
     return load_model(save_model(train(past, recipe, **QUICK), folder / "model"))
 
 
@@ -196,8 +257,12 @@ def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
     assert len(np.unique(forest.decision_function(x)[none, 3])) == 1
 
 
-@pytest.mark.parametrize("recipe", ["auto", "random_forest", "balanced_forest", "logistic", "one_vs_rest"])
-def test_each_positive_value_is_a_class_with_its_own_score_and_threshold(tmp_path, recipe):
+@pytest.mark.parametrize(
+    "recipe", ["auto", "random_forest", "balanced_forest", "logistic", "one_vs_rest"]
+)
+def test_each_positive_value_is_a_class_with_its_own_score_and_threshold(
+    tmp_path, recipe
+):
     """Each watched class ranks its own cases, and the predicted class keeps to how common classes are."""
     model, tonight = model_of(tmp_path, recipe, ["A", "C+"]), ward(seed=1)
     scores = model.score_frame(tonight.drop(columns="kind"))
@@ -208,7 +273,10 @@ def test_each_positive_value_is_a_class_with_its_own_score_and_threshold(tmp_pat
     for name, other in (("A", "C+"), ("C+", "A")):
         own = scores[f"score_{name}"]
         assert own[tonight.kind == name].median() > own[tonight.kind == other].median()
-    assert accuracy_score(tonight.kind, scores["predicted"]) > (tonight.kind == "none").mean()
+    assert (
+        accuracy_score(tonight.kind, scores["predicted"])
+        > (tonight.kind == "none").mean()
+    )
 
 
 def test_the_predicted_class_has_the_highest_chance_and_not_the_highest_score(tmp_path):
@@ -216,14 +284,23 @@ def test_the_predicted_class_has_the_highest_chance_and_not_the_highest_score(tm
     model, tonight = model_of(tmp_path, "balanced_forest", ["A", "C+"]), ward(seed=1)
     scores = model.score_frame(tonight.drop(columns="kind"))
     columns = [f"score_{name}" for name in model.facts.task.classes]
-    loudest = np.array(model.facts.task.classes)[scores[columns].to_numpy().argmax(axis=1)]
-    ill, told, loud = (float(np.mean(each != "none")) for each in (tonight.kind, scores.predicted, loudest))
+    loudest = np.array(model.facts.task.classes)[
+        scores[columns].to_numpy().argmax(axis=1)
+    ]
+    ill, told, loud = (
+        float(np.mean(each != "none"))
+        for each in (tonight.kind, scores.predicted, loudest)
+    )
     assert abs(told - ill) < abs(loud - ill) - 0.05
-    assert accuracy_score(tonight.kind, scores.predicted) > accuracy_score(tonight.kind, loudest)
+    assert accuracy_score(tonight.kind, scores.predicted) > accuracy_score(
+        tonight.kind, loudest
+    )
 
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm", "one_vs_rest"])
-def test_classes_joined_by_a_plus_are_one_class_also_when_a_labelled_night_is_scored(tmp_path, recipe):
+def test_classes_joined_by_a_plus_are_one_class_also_when_a_labelled_night_is_scored(
+    tmp_path, recipe
+):
     model, tonight = model_of(tmp_path, recipe, "A+C+"), tmp_path / "night.csv"
     ward(seed=1).to_csv(tonight, index=False)
     run = score(model, str(tonight), tmp_path / "run", label="kind")
@@ -233,10 +310,15 @@ def test_classes_joined_by_a_plus_are_one_class_also_when_a_labelled_night_is_sc
 
 
 @pytest.mark.parametrize("recipe", ["svm", "one_class"])
-def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(tmp_path, recipe):
+def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(
+    tmp_path, recipe
+):
     """Under others the rare are watched where none is named."""
     assert set(model_of(tmp_path, "logistic", None).watched) == {"B", "C+"}
-    with pytest.raises(UsageError, match=r"A, B are to be watched.*--positive A\+B, or take a recipe .*auto"):
+    with pytest.raises(
+        UsageError,
+        match=r"A, B are to be watched.*--positive A\+B, or take a recipe .*auto",
+    ):
         model_of(tmp_path, recipe, ["A", "B"])
 
 
@@ -245,8 +327,12 @@ def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
     rng, late = np.random.default_rng(0), np.arange(600) > 420
     shares = np.where(late[:, None], [0.5, 0.06, 0.44], [0.75, 0.2, 0.05])
     kind = np.array([rng.choice(["none", "A", "B"], p=share) for share in shares])
-    table = pd.DataFrame({"kind": kind, "of_A": rng.normal(kind == "A"), "of_B": rng.normal(kind == "B")})
-    table["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(600), unit="D")
+    table = pd.DataFrame(
+        {"kind": kind, "of_A": rng.normal(kind == "A"), "of_B": rng.normal(kind == "B")}
+    )
+    table["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(
+        np.arange(600), unit="D"
+    )
     past = read_cohort(table, Contract(time="day"), label="kind", need_label=True)
     model = train(past, "logistic", **QUICK)
 

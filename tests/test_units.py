@@ -12,7 +12,13 @@ from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.monitoring import units
 from screening.monitoring.drift import Gates, profile
-from screening.monitoring.units import Conversion, conversions_of, quantity_named, standard_unit, unit_shift
+from screening.monitoring.units import (
+    Conversion,
+    conversions_of,
+    quantity_named,
+    standard_unit,
+    unit_shift,
+)
 
 DRAWS = {
     "creatinine": lambda rng, n: rng.lognormal(0, 0.35, n),
@@ -24,13 +30,17 @@ DRAWS = {
 }
 
 
-def compared(past: object, night: object, name: str = "creatinine", **feature: str) -> Gates:
+def compared(
+    past: object, night: object, name: str = "creatinine", **feature: str
+) -> Gates:
     """Gates that have compared a night's values of a column with those of training."""
     contract = Contract.from_dict({"features": {name: {"type": "number", **feature}}})
     return gated(pd.DataFrame({name: night}), pd.DataFrame({name: past}), contract)
 
 
-def stopped(name: str, factor: float, n_rows: int, nights: int = 12, **feature: str) -> float:
+def stopped(
+    name: str, factor: float, n_rows: int, nights: int = 12, **feature: str
+) -> float:
     """Share of the nights, drawn anew, of which a column times a factor stops the run."""
     hits = 0
     for seed in range(nights):
@@ -40,26 +50,37 @@ def stopped(name: str, factor: float, n_rows: int, nights: int = 12, **feature: 
     return hits / nights
 
 
-@pytest.mark.parametrize(("name", "factor", "feature", "fewest"), [
-    ("creatinine", 88.42, {}, 5), ("haemoglobin", 0.6206, {}, 5), ("urea", 1 / 2.801, {}, 20),
-    ("urea", 1 / 2.801, {"unit": "mg/dL"}, 20),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "factor", "feature", "fewest"),
+    [
+        ("creatinine", 88.42, {}, 5),
+        ("haemoglobin", 0.6206, {}, 5),
+        ("urea", 1 / 2.801, {}, 20),
+        ("urea", 1 / 2.801, {"unit": "mg/dL"}, 20),
+    ],
+)
 def test_a_column_in_other_units_is_recognised(name, factor, feature, fewest):
-    assert all(stopped(name, factor, n_rows, **feature) >= 0.75 for n_rows in (fewest, 240))
+    assert all(
+        stopped(name, factor, n_rows, **feature) >= 0.75 for n_rows in (fewest, 240)
+    )
 
 
 @pytest.mark.parametrize("n_rows", [20, 240])
 @pytest.mark.parametrize(
-    ("name", "factor"), [("marker", 8), ("creatinine", 1.5), ("dose", 1), ("dose", 8), ("balance", 8)]
+    ("name", "factor"),
+    [("marker", 8), ("creatinine", 1.5), ("dose", 1), ("dose", 8), ("balance", 8)],
 )
 def test_honest_differences_zeros_and_signs_do_not_stop_a_night(name, factor, n_rows):
     assert stopped(name, factor, n_rows) == 0
 
 
 @pytest.mark.parametrize(
-    ("changed", "n_rows", "spoken"), [(1, 40, 0), (2, 40, 0), (3, 100, 0), (6, 40, 6), (10, 100, 6)]
+    ("changed", "n_rows", "spoken"),
+    [(1, 40, 0), (2, 40, 0), (3, 100, 0), (6, 40, 6), (10, 100, 6)],
 )
-def test_some_rows_in_another_unit_are_said_by_their_share_and_never_stop_a_night(changed, n_rows, spoken):
+def test_some_rows_in_another_unit_are_said_by_their_share_and_never_stop_a_night(
+    changed, n_rows, spoken
+):
     said = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -67,17 +88,32 @@ def test_some_rows_in_another_unit_are_said_by_their_share_and_never_stop_a_nigh
         night[:changed] *= 88.42
         gates = compared(past, night)
         assert gates.stops() == []
-        said += [reason.words for reason in gates.attention() if reason.code == "unit_changed"]
-    shares = [float(re.search(r"in (\d+)% of the rows", words)[1]) / 100 for words in said]
+        said += [
+            reason.words
+            for reason in gates.attention()
+            if reason.code == "unit_changed"
+        ]
+    shares = [
+        float(re.search(r"in (\d+)% of the rows", words)[1]) / 100 for words in said
+    ]
     assert len(shares) == spoken
-    assert all(0.7 * changed / n_rows <= share <= changed / n_rows + 0.01 for share in shares)
+    assert all(
+        0.7 * changed / n_rows <= share <= changed / n_rows + 0.01 for share in shares
+    )
 
 
 @pytest.mark.parametrize("value", [35.5, 37.0, 41.0])
 def test_one_default_in_every_row_is_no_other_unit(value):
-    gates = compared(np.random.default_rng(0).normal(37.1, 0.6, 600).round(1), [value] * 60, "temperature")
+    gates = compared(
+        np.random.default_rng(0).normal(37.1, 0.6, 600).round(1),
+        [value] * 60,
+        "temperature",
+    )
     assert gates.stops() == []
-    assert {reason.code for reason in gates.attention()} <= {"values_differ", "outside_range"}
+    assert {reason.code for reason in gates.attention()} <= {
+        "values_differ",
+        "outside_range",
+    }
 
 
 def test_a_declared_unit_allows_its_own_conversions_only():
@@ -86,33 +122,59 @@ def test_a_declared_unit_allows_its_own_conversions_only():
     assert stopped("creatinine", 1 / 88.42, 20, unit="umol/L") == 1
 
 
-@pytest.mark.parametrize(("written", "meant"), [
-    ("mm[Hg]", "mmHg"), ("Cel", "degrees C"), ("[degF]", "degrees F"), ("[lb_av]", "lb"),
-    ("µmol/L", "umol/L"), ("μmol/l", "umol/L"), ("mg/dl", "mg/dL"), ("MG/DL", "mg/dL"),
-    ("furlong", "furlong"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("mm[Hg]", "mmHg"),
+        ("Cel", "degrees C"),
+        ("[degF]", "degrees F"),
+        ("[lb_av]", "lb"),
+        ("µmol/L", "umol/L"),
+        ("μmol/l", "umol/L"),
+        ("mg/dl", "mg/dL"),
+        ("MG/DL", "mg/dL"),
+        ("furlong", "furlong"),
+    ],
+)
 def test_ucum_and_usual_spellings_of_a_unit_are_understood(written, meant):
     assert standard_unit(written) == meant
 
 
-@pytest.mark.parametrize(("column", "quantity"), [
-    ("serum_creatinine", "creatinine"), ("BUN", "urea"), ("Hb", "haemoglobin"),
-    ("temperature_max", "temperature"), ("urea_creatinine_ratio", None), ("creatinine_urea", None),
-    ("creatinine_clearance", None), ("hemoglobin_a1c", None), ("age", None),
-])  # fmt: skip
-def test_a_column_is_known_by_the_words_of_its_name_unless_it_is_computed(column, quantity):
+@pytest.mark.parametrize(
+    ("column", "quantity"),
+    [
+        ("serum_creatinine", "creatinine"),
+        ("BUN", "urea"),
+        ("Hb", "haemoglobin"),
+        ("temperature_max", "temperature"),
+        ("urea_creatinine_ratio", None),
+        ("creatinine_urea", None),
+        ("creatinine_clearance", None),
+        ("hemoglobin_a1c", None),
+        ("age", None),
+    ],
+)
+def test_a_column_is_known_by_the_words_of_its_name_unless_it_is_computed(
+    column, quantity
+):
     assert getattr(quantity_named(column), "name", None) == quantity
 
 
 @pytest.mark.parametrize("n_rows", [1, 3])
-def test_a_very_few_rows_like_those_of_training_are_not_said_to_be_in_another_unit(n_rows):
+def test_a_very_few_rows_like_those_of_training_are_not_said_to_be_in_another_unit(
+    n_rows,
+):
     past = DRAWS["urea"](np.random.default_rng(0), 600)
     for seed in range(1, 130):
-        gates = compared(past, DRAWS["urea"](np.random.default_rng(seed), n_rows), "urea")
+        gates = compared(
+            past, DRAWS["urea"](np.random.default_rng(seed), n_rows), "urea"
+        )
         assert "unit_changed" not in {reason.code for reason in gates.attention()}
 
 
-@pytest.mark.parametrize(("name", "known"), [("crp", False), ("lactate", True), ("marker", False)])
+@pytest.mark.parametrize(
+    ("name", "known"), [("crp", False), ("lactate", True), ("marker", False)]
+)
 def test_factors_that_patients_differ_by_too_are_not_taken_as_known(name, known):
     assert {each.known for each in conversions_of(name, None)} == {known}
 
@@ -137,14 +199,21 @@ def test_a_conversion_and_its_way_back_cancel_out(name):
 def test_the_contract_says_whether_other_units_stop_the_night():
     assert stopped("creatinine", 88.42, 20, on_unit_change="attention") == 0
     with pytest.raises(CohortError, match="on_unit_change"):
-        Contract.from_dict({"features": {"creatinine": {"type": "number", "on_unit_change": "maybe"}}})
+        Contract.from_dict(
+            {"features": {"creatinine": {"type": "number", "on_unit_change": "maybe"}}}
+        )
 
 
 @pytest.mark.parametrize(
     ("unit", "before", "after", "words"),
-    [("degF", 98.6, 37.0, "minus 32, divided by 1.8"), ("degC", 37.0, 98.6, "times 1.8, plus 32")],
+    [
+        ("degF", 98.6, 37.0, "minus 32, divided by 1.8"),
+        ("degC", 37.0, 98.6, "times 1.8, plus 32"),
+    ],
 )
-def test_a_temperature_is_converted_and_said_as_every_thermometer_has_it(unit, before, after, words):
+def test_a_temperature_is_converted_and_said_as_every_thermometer_has_it(
+    unit, before, after, words
+):
     (conversion,) = conversions_of("temperature", unit)
     assert conversion.factor * before + conversion.offset == pytest.approx(after)
     assert conversion.words == words
@@ -153,10 +222,19 @@ def test_a_temperature_is_converted_and_said_as_every_thermometer_has_it(unit, b
 def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
     """What is said of a night beside 600 values of a log-normal distribution (sd 0.35)."""
     contract = Contract.from_dict({"features": {"creatinine": {"type": "number"}}})
-    past = pd.DataFrame({"creatinine": DRAWS["creatinine"](np.random.default_rng(0), 600)})
+    past = pd.DataFrame(
+        {"creatinine": DRAWS["creatinine"](np.random.default_rng(0), 600)}
+    )
     training = profile(columns_of(past), contract).features["creatinine"]
     conversion = Conversion(factor, 0.0, "", "", known=True)
-    return unit_shift(night, training, [conversion], night_units=len(night), differs=True, chance=chance)
+    return unit_shift(
+        night,
+        training,
+        [conversion],
+        night_units=len(night),
+        differs=True,
+        chance=chance,
+    )
 
 
 def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():
@@ -178,4 +256,6 @@ def test_values_farther_off_than_can_be_squared_are_no_fault_of_the_night():
     rng, far = np.random.default_rng(0), [1e299] * 30 + [1e300]
     past = [*rng.normal(37, 1, 600), *far]
     gates = compared(past, rng.normal(37, 1, 60) * 1.8 + 32, "temperature")
-    assert "degrees F instead of degrees C" in " ".join(reason.words for reason in gates.stops())
+    assert "degrees F instead of degrees C" in " ".join(
+        reason.words for reason in gates.stops()
+    )

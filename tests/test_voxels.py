@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from image_folders import folder_of
-from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff, ornt_transform
+from nibabel.orientations import (
+    apply_orientation,
+    axcodes2ornt,
+    inv_ornt_aff,
+    ornt_transform,
+)
 from PIL import Image
 from report_fixture import voxel_run
 
@@ -28,10 +33,18 @@ ONES = np.ones(3)
 def decoded(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Pixels and palette of a PNG."""
     with Image.open(io.BytesIO(content)) as picture:
-        return np.asarray(picture), np.frombuffer(picture.palette.palette, np.uint8).reshape(-1, 3)
+        return np.asarray(picture), np.frombuffer(
+            picture.palette.palette, np.uint8
+        ).reshape(-1, 3)
 
 
-@given(arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(0, 7)))
+@given(
+    arrays(
+        np.uint8,
+        st.tuples(st.integers(1, 9), st.integers(1, 9)),
+        elements=st.integers(0, 7),
+    )
+)
 def test_a_picture_reads_back_pixel_by_pixel(pixels):
     palette = ramp([(0, 0, 0), (255, 128, 0)], 8)
     found, colours = decoded(palette_png(pixels, palette))
@@ -40,10 +53,14 @@ def test_a_picture_reads_back_pixel_by_pixel(pixels):
 
 
 def test_the_largest_clusters_are_found_with_their_corners():
-    block = np.array([(x, y, z) for x in range(3) for y in range(2) for z in range(2)], float)
+    block = np.array(
+        [(x, y, z) for x in range(3) for y in range(2) for z in range(2)], float
+    )
     diagonal = np.repeat([[10.0], [11.0], [12.0], [13.0]], 3, axis=1)
     places = np.concatenate([20.0 * np.eye(3), diagonal, block])
-    n_clusters, clusters = largest_clusters(np.column_stack([places, np.arange(len(places))]), ONES)
+    n_clusters, clusters = largest_clusters(
+        np.column_stack([places, np.arange(len(places))]), ONES
+    )
     far = np.array([(0.0, 0, 0, 0), (1e4, 1e4, 1e4, 0)])
 
     assert n_clusters == 5
@@ -57,18 +74,27 @@ def test_the_largest_clusters_are_found_with_their_corners():
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 7), st.floats(-500, 500))
-def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(seed, spacing, origin):
+def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(
+    seed, spacing, origin
+):
     rng = np.random.default_rng(seed)
     places = np.unique(rng.integers(0, 6, (40, 3)), axis=0).astype(float)
     shuffled = rng.permutation(places) * spacing + origin
     one = largest_clusters(np.column_stack([places, np.zeros(len(places))]), ONES)
-    other = largest_clusters(np.column_stack([shuffled, np.zeros(len(places))]), ONES * spacing)
+    other = largest_clusters(
+        np.column_stack([shuffled, np.zeros(len(places))]), ONES * spacing
+    )
     assert one[0] == other[0]
-    assert [cluster.voxels for cluster in one[1]] == [cluster.voxels for cluster in other[1]]
+    assert [cluster.voxels for cluster in one[1]] == [
+        cluster.voxels for cluster in other[1]
+    ]
 
 
 def test_steps_and_slices_are_those_of_the_grid():
-    places, step = np.array([(1.0, 2.0, 3.0), (2.5, 2.0, 9.0)]), np.array([1.5, 1.0, 3.0])
+    places, step = (
+        np.array([(1.0, 2.0, 3.0), (2.5, 2.0, 9.0)]),
+        np.array([1.5, 1.0, 3.0]),
+    )
     planes = np.array([(0.0, 0, z) for z in [5, 5, 5, 1, 1, 9]])
     assert (steps(np.array([3.0, 1.5, 0.0, 9.0])), steps(np.array([4.0]))) == (1.5, 1.0)
     assert on_grid(places, step).tolist() == [[0, 0, 0], [1, 0, 2]]
@@ -78,13 +104,22 @@ def test_steps_and_slices_are_those_of_the_grid():
 def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     """Patients of side x side x depth voxels with a bright block in the middle slice."""
     rng = np.random.default_rng(0)
-    x, y, z = (axis.ravel() for axis in np.meshgrid(range(side), range(side), range(depth), indexing="ij"))
+    x, y, z = (
+        axis.ravel()
+        for axis in np.meshgrid(range(side), range(side), range(depth), indexing="ij")
+    )
     tables = []
     for number in range(n_patients):
         lesion = (abs(x - side // 2) < 9) & (abs(y - side // 2) < 6) & (z == 1)
-        values = rng.normal(0, 0.3, (len(x), 2)) + np.where(lesion[:, None], [1.0, 2.0], [0.0, 0.0])
+        values = rng.normal(0, 0.3, (len(x), 2)) + np.where(
+            lesion[:, None], [1.0, 2.0], [0.0, 0.0]
+        )
         t2, adc = values.T
-        tables.append(pd.DataFrame({"patient": f"P{number}", "x": x, "y": y, "z": z, "t2": t2, "adc": adc}))
+        tables.append(
+            pd.DataFrame(
+                {"patient": f"P{number}", "x": x, "y": y, "z": z, "t2": t2, "adc": adc}
+            )
+        )
     return pd.concat(tables, ignore_index=True)
 
 
@@ -92,28 +127,47 @@ def test_a_run_tells_volume_clusters_and_pictures_of_the_fullest_slices_in_a_sma
     tissue_model, tmp_path
 ):
     night = large(3, 64, 3)
-    run = score(tissue_model, written(night, tmp_path / "night.parquet"), tmp_path / "run", batch_rows=5000)
+    run = score(
+        tissue_model,
+        written(night, tmp_path / "night.parquet"),
+        tmp_path / "run",
+        batch_rows=5000,
+    )
     page = (run.directory / "report.html").read_text()
-    found, flags = run.document["voxels"], pd.read_parquet(run.directory / "scores.parquet")["flagged"]
+    found, flags = (
+        run.document["voxels"],
+        pd.read_parquet(run.directory / "scores.parquet")["flagged"],
+    )
     first = found["patients"][0]
     chosen = first["slices"][0]
     here = (night["patient"] == first["group"]) & (night["z"] == chosen["at"])
     pixels, palette = decoded(base64.b64decode(chosen["overlay"]))
 
-    assert sum(p["flagged"] for p in found["patients"]) == run.document["counts"]["flagged"] > 0
+    assert (
+        sum(p["flagged"] for p in found["patients"])
+        == run.document["counts"]["flagged"]
+        > 0
+    )
     assert sum(c["voxels"] for c in first["clusters"]) <= first["flagged"]
     assert chosen["flagged"] == flags[here].sum()
     assert (pixels == len(palette) - 1).sum() == chosen["flagged"]
     assert pixels.shape == (64, 64)
     assert len(page.encode()) < 2_000_000
-    assert "img-src data:; " in page and page.count("<img ") == page.count('alt="Patient') > 0
+    assert (
+        "img-src data:; " in page
+        and page.count("<img ") == page.count('alt="Patient') > 0
+    )
     assert '"overlay"' not in page
 
 
-def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(tissue_model, tmp_path):
+def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(
+    tissue_model, tmp_path
+):
     wide = large(1, 200, 2)
     wide.loc[wide["z"] == 0, ["t2", "adc"]] = -1.0
-    run = score(tissue_model, written(wide, tmp_path / "night.parquet"), tmp_path / "run")
+    run = score(
+        tissue_model, written(wide, tmp_path / "night.parquet"), tmp_path / "run"
+    )
     chosen = run.document["voxels"]["patients"][0]["slices"][-1]
     pixels, palette = decoded(base64.b64decode(chosen["overlay"]))
     assert max(pixels.shape) <= 192
@@ -121,14 +175,30 @@ def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(ti
 
 
 def block_of(*patients):
-    grid = {"axes": list("xyz"), "step": [1, 1, 1], "base": None, "scale": None, "colours": {}}
+    grid = {
+        "axes": list("xyz"),
+        "step": [1, 1, 1],
+        "base": None,
+        "scale": None,
+        "colours": {},
+    }
     found = Voxels(**grid, patients_flagged=len(patients), patients=patients)
     return RunDocument.from_dict(voxel_run()).replace(voxels=found)
 
 
 def test_what_is_no_picture_is_never_written_into_the_page():
-    bad = Slice(at=1, voxels=4, flagged=1, width=2, height=2, overlay='x" onerror="alert(1)', heat="")
-    run = block_of(Volume(group="P1", voxels=4, flagged=1, slices=[bad], n_clusters=0, clusters=[]))
+    bad = Slice(
+        at=1,
+        voxels=4,
+        flagged=1,
+        width=2,
+        height=2,
+        overlay='x" onerror="alert(1)',
+        heat="",
+    )
+    run = block_of(
+        Volume(group="P1", voxels=4, flagged=1, slices=[bad], n_clusters=0, clusters=[])
+    )
     page = draw_run(run)
     assert "onerror" not in page and "<img" not in page
 
@@ -136,16 +206,27 @@ def test_what_is_no_picture_is_never_written_into_the_page():
 def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
     names = ["P\n1", "P 1"]
     run = block_of(
-        *(Volume(group=name, voxels=9, flagged=n, slices=[], n_clusters=0, clusters=[])
-          for n, name in enumerate(names, start=1))
-    )  # fmt: skip
-    groups = [group.replace(group=name) for name, group in zip(names, run.groups, strict=False)]
+        *(
+            Volume(
+                group=name, voxels=9, flagged=n, slices=[], n_clusters=0, clusters=[]
+            )
+            for n, name in enumerate(names, start=1)
+        )
+    )
+    groups = [
+        group.replace(group=name)
+        for name, group in zip(names, run.groups, strict=False)
+    ]
     lines = worklist(run.replace(groups=groups), 3)["parts"][0]["lines"]
     assert [line.volume.flagged for line in lines] == [1, 2]
 
 
-@pytest.mark.parametrize("codes", ["RAS", "PIR"], ids=lambda codes: f"stored as {codes}")
-def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stored(tmp_path, codes):
+@pytest.mark.parametrize(
+    "codes", ["RAS", "PIR"], ids=lambda codes: f"stored as {codes}"
+)
+def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stored(
+    tmp_path, codes
+):
     """A bright spot at the patient's right, front and top is drawn at the upper left of the top slice."""
     body = np.zeros((12, 10, 8))
     body[1:-1, 1:-1, 1:-1] = 1.0
@@ -156,11 +237,21 @@ def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stor
     for number in range(4):
         noise = np.random.default_rng(number).normal(0, 0.1, body.shape)
         volumes = {"t1": wanted * body + noise, "mask": body, "lesion": wanted > 1}
-        turned = {name: apply_orientation(v.astype(np.float32), turn) for name, v in volumes.items()}
+        turned = {
+            name: apply_orientation(v.astype(np.float32), turn)
+            for name, v in volumes.items()
+        }
         patients[f"P{number}"] = turned
     affine = inv_ornt_aff(turn, body.shape) if codes != "RAS" else np.eye(4)
     folder = folder_of(patients, tmp_path / "images", np.diag([2.0, 2, 3, 1]) @ affine)
-    model = train(read_cohort(folder, label="lesion"), "logistic", search=1, jobs=1, folds=2, beside=())
+    model = train(
+        read_cohort(folder, label="lesion"),
+        "logistic",
+        search=1,
+        jobs=1,
+        folds=2,
+        beside=(),
+    )
 
     run = score(model, folder, tmp_path / "run")
 

@@ -20,8 +20,14 @@ def recipes() -> None:
     """Fit every recipe that can be stored on a few rows, and score with it."""
     for recipe in list_recipes():
         if recipe.persistable and not recipe.lacks and recipe.machine != "blend":
-            x, y = three_clouds(60) if recipe.machine == "multi_class" else two_clouds(60)
-            quick = {name: value for name, value in QUICK.items() if name in recipe.parameters}
+            x, y = (
+                three_clouds(60) if recipe.machine == "multi_class" else two_clouds(60)
+            )
+            quick = {
+                name: value
+                for name, value in QUICK.items()
+                if name in recipe.parameters
+            }
             build(recipe.name, **quick).fit(x, y).decision_function(x)
 
 

@@ -21,11 +21,18 @@ class Stopped(BaseException):
 class Asked:
     """What was asked for and is worked on when its result is."""
 
-    def __init__(self, cluster: InThisProcess, function: Callable[..., object], given: tuple[object, ...]):
+    def __init__(
+        self,
+        cluster: InThisProcess,
+        function: Callable[..., object],
+        given: tuple[object, ...],
+    ):
         self.cluster, self.function, self.given = cluster, function, given
 
     def result(self, timeout: float = 0) -> object:
-        given = [each.result() if isinstance(each, Asked) else each for each in self.given]
+        given = [
+            each.result() if isinstance(each, Asked) else each for each in self.given
+        ]
         self.cluster.work_on(self.function, given)
         return self.function(*pickle.loads(pickle.dumps(given)))
 
@@ -48,7 +55,9 @@ class InThisProcess:
     def holding(self, value: object) -> Asked:
         return self.submit(parallel._given, value, pure=False)
 
-    def submit(self, function: Callable[..., object], *given: object, pure: bool) -> Asked:
+    def submit(
+        self, function: Callable[..., object], *given: object, pure: bool
+    ) -> Asked:
         return Asked(self, function, given)
 
     def work_on(self, function: Callable[..., object], given: list[object]) -> None:

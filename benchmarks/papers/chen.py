@@ -23,7 +23,12 @@ from screening import build
 COSTS = [0.1, 1.0, 10.0, 100.0]
 GAMMAS = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 RATIOS = [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0]
-PAPER_AT = {"costs 3:1": "80 / 7", "costs 5:1": "87 / 24", "3 removed": "79 / 4", "9 removed": "87 / 13"}
+PAPER_AT = {
+    "costs 3:1": "80 / 7",
+    "costs 5:1": "87 / 24",
+    "3 removed": "79 / 4",
+    "9 removed": "87 / 13",
+}
 PAPER_ENOUGH = {"costs, own boundary": 24, "pruning, own boundary": 13}
 WANTED = 87
 
@@ -31,7 +36,9 @@ WANTED = 87
 def drawn(y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     rare, common = (rng.permutation(np.flatnonzero(y == side)) for side in (1, 0))
-    return np.concatenate([rare[:75], common[:250]]), np.concatenate([rare[75:], common[250:]])
+    return np.concatenate([rare[:75], common[:250]]), np.concatenate(
+        [rare[75:], common[250:]]
+    )
 
 
 def counted(y: np.ndarray, decision: np.ndarray) -> tuple[int, int]:
@@ -59,14 +66,24 @@ def run(scale: str, judge: str, most: int, seed: int) -> tuple[dict, dict]:
     grid = [{"C": c, "gamma": gamma} for c, gamma in product(COSTS, GAMMAS)]
     setting = tuned("svm", x, y, grid, 5, seed, judge)
 
-    def decision(recipe: str, rows: np.ndarray | slice = slice(None), **given: object) -> np.ndarray:
-        return build(recipe, **setting, **given).fit(x[rows], y[rows]).decision_function(z)
+    def decision(
+        recipe: str, rows: np.ndarray | slice = slice(None), **given: object
+    ) -> np.ndarray:
+        return (
+            build(recipe, **setting, **given).fit(x[rows], y[rows]).decision_function(z)
+        )
 
     costs = {ratio: decision("svm_weighted", cost_ratio=ratio) for ratio in RATIOS}
     plain = build("svm", **setting).fit(x, y)
     kept = np.union1d(np.flatnonzero(y == 1), plain.support_)
-    path = build("sv_pruning", **setting, n_remove=most).fit(x, y).passes_[0]["pruning_path"]
-    pruned = [decision("svm", kept)]  # the machine after n removals is the plain one on what is left
+    path = (
+        build("sv_pruning", **setting, n_remove=most)
+        .fit(x, y)
+        .passes_[0]["pruning_path"]
+    )
+    pruned = [
+        decision("svm", kept)
+    ]  # the machine after n removals is the plain one on what is left
     for removed, *_ in path:
         kept = kept[kept != removed]
         pruned.append(decision("svm", kept))
@@ -83,9 +100,16 @@ def run(scale: str, judge: str, most: int, seed: int) -> tuple[dict, dict]:
     enough = {
         "costs, own boundary": first_enough(truth, list(costs.values())),
         "pruning, own boundary": first_enough(truth, pruned),
-        **{f"{label}, threshold moved": alarms_at(truth, each) for label, each in at.items()},
-        "best cost ratio, threshold moved": min(alarms_at(truth, each) for each in costs.values()),
-        "best number of removals, threshold moved": min(alarms_at(truth, each) for each in pruned),
+        **{
+            f"{label}, threshold moved": alarms_at(truth, each)
+            for label, each in at.items()
+        },
+        "best cost ratio, threshold moved": min(
+            alarms_at(truth, each) for each in costs.values()
+        ),
+        "best number of removals, threshold moved": min(
+            alarms_at(truth, each) for each in pruned
+        ),
     }
     return {label: counted(truth, each) for label, each in at.items()}, enough
 
@@ -94,9 +118,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reps", type=int, default=21, help="random splits")
     parser.add_argument("--fast", action="store_true", help="three splits")
-    parser.add_argument("--most", type=int, default=60, help="removals; fewer where no vector is left")
+    parser.add_argument(
+        "--most", type=int, default=60, help="removals; fewer where no vector is left"
+    )
     parser.add_argument("--scale", choices=["unit", "standard"], default="unit")
-    parser.add_argument("--judge", choices=["auroc", "g_mean"], default="auroc", help="of inner validation")
+    parser.add_argument(
+        "--judge",
+        choices=["auroc", "g_mean"],
+        default="auroc",
+        help="of inner validation",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
@@ -104,19 +135,29 @@ def main() -> None:
 
     reps = 3 if given.fast else given.reps
     runs = Parallel(n_jobs=given.jobs, verbose=1)(
-        delayed(run)(given.scale, given.judge, given.most, given.seed + rep) for rep in range(reps)
+        delayed(run)(given.scale, given.judge, given.most, given.seed + rep)
+        for rep in range(reps)
     )
     rows = []
     for label in runs[0][0]:
         true, false = np.median([at[label] for at, _ in runs], axis=0)
         rows.append([label, PAPER_AT.get(label, ""), f"{true:.0f} / {false:.0f}"])
-    print(f"\n{reps} random splits, medians; C and gamma by inner {given.judge}, scale {given.scale}\n")
+    print(
+        f"\n{reps} random splits, medians; C and gamma by inner {given.judge}, scale {given.scale}\n"
+    )
     print(table(["method", "paper: found of 88 / false alarms of 213", "ours"], rows))
 
     rows = []
     for label in runs[0][1]:
         reached = [enough[label] for _, enough in runs]
-        rows.append([label, PAPER_ENOUGH.get(label, ""), f"{np.median(reached):.0f}", _spread(reached)])
+        rows.append(
+            [
+                label,
+                PAPER_ENOUGH.get(label, ""),
+                f"{np.median(reached):.0f}",
+                _spread(reached),
+            ]
+        )
     print(f"\nFalse alarms of 213 where {WANTED} of 88 are found\n")
     print(table(["method", "paper", "ours, median", "quartiles"], rows))
 

@@ -22,11 +22,15 @@ from sklearn.metrics import roc_auc_score
 from screening import build
 
 TABLE_1 = {  # (passes, nu, sigma): accuracy, sensitivity, specificity in percent
-    (0, 0.05, 1e-4): (74.6, 92.6, 43.73), (0, 0.05, 0.1): (75.49, 80.60, 65.60),
-    (0, 0.2, 1e-4): (75.69, 79.28, 68.27), (0, 0.2, 0.1): (74.36, 74.67, 72.27),
-    (1, 0.05, 1e-4): (75.6, 93.4, 43.15), (1, 0.05, 0.1): (76.65, 82.35, 64.1),
-    (1, 0.2, 1e-4): (77.3, 81.1, 69.7), (1, 0.2, 0.06): (76.25, 79.1, 69.2),
-}  # fmt: skip
+    (0, 0.05, 1e-4): (74.6, 92.6, 43.73),
+    (0, 0.05, 0.1): (75.49, 80.60, 65.60),
+    (0, 0.2, 1e-4): (75.69, 79.28, 68.27),
+    (0, 0.2, 0.1): (74.36, 74.67, 72.27),
+    (1, 0.05, 1e-4): (75.6, 93.4, 43.15),
+    (1, 0.05, 0.1): (76.65, 82.35, 64.1),
+    (1, 0.2, 1e-4): (77.3, 81.1, 69.7),
+    (1, 0.2, 0.06): (76.25, 79.1, 69.2),
+}
 TABLE_2 = {"svm": (89.6, 50.6, 94.4), "svm_weighted": (74.4, 92.0, 72.2)}
 GAMMAS = ["scale*0.03", "scale*0.1", "scale*0.3", "scale"]
 
@@ -35,12 +39,17 @@ def read() -> tuple[object, np.ndarray]:
     from screening import read_cohort
 
     cohort = read_cohort(
-        str(SAMPLES / "nosocomial_past.csv"), SAMPLES / "nosocomial.toml", label="infected", need_label=True
+        str(SAMPLES / "nosocomial_past.csv"),
+        SAMPLES / "nosocomial.toml",
+        label="infected",
+        need_label=True,
     )
     return cohort, (np.asarray(cohort.label) == "yes").astype(int)
 
 
-def suspicion(recipe: str, given: dict, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+def suspicion(
+    recipe: str, given: dict, x: np.ndarray, y: np.ndarray, z: np.ndarray
+) -> np.ndarray:
     """Higher is more suspicious, flagged above 0."""
     machine = build(recipe, **given)
     if recipe.startswith("one_class"):
@@ -58,10 +67,14 @@ def figures(truth: np.ndarray, decision: np.ndarray) -> tuple[float, ...]:
     )
 
 
-def best(recipe: str, grid: list[dict], x: np.ndarray, y: np.ndarray, seed: int) -> dict:
+def best(
+    recipe: str, grid: list[dict], x: np.ndarray, y: np.ndarray, seed: int
+) -> dict:
     def worth(given: dict) -> float:
         found = [
-            roc_auc_score(y[test], suspicion(recipe, given, x[train], y[train], x[test]))
+            roc_auc_score(
+                y[test], suspicion(recipe, given, x[train], y[train], x[test])
+            )
             for train, test in k_folds(y, 3, seed)
         ]
         return float(np.mean(found))
@@ -79,18 +92,31 @@ def fold(train: np.ndarray, test: np.ndarray, fast: bool, seed: int) -> dict:
     found = {}
     for passes, nu, sigma in TABLE_1:
         given = {"nu": nu, "sigma": sigma, "passes": passes}
-        found["printed", passes, nu, sigma] = suspicion("one_class_conformal", given, x, learned, z)
-    for passes, nu, gamma in product((0, 1, 2), (0.05, 0.2), GAMMAS[:2] if fast else GAMMAS):
+        found["printed", passes, nu, sigma] = suspicion(
+            "one_class_conformal", given, x, learned, z
+        )
+    for passes, nu, gamma in product(
+        (0, 1, 2), (0.05, 0.2), GAMMAS[:2] if fast else GAMMAS
+    ):
         given = {"nu": nu, "gamma": gamma, "passes": passes}
-        found["scaled", passes, nu, gamma] = suspicion("one_class_conformal", given, x, learned, z)
-    plain = [{"nu": nu, "gamma": gamma} for nu, gamma in product((0.05, 0.2, 0.4), GAMMAS)]
+        found["scaled", passes, nu, gamma] = suspicion(
+            "one_class_conformal", given, x, learned, z
+        )
+    plain = [
+        {"nu": nu, "gamma": gamma} for nu, gamma in product((0.05, 0.2, 0.4), GAMMAS)
+    ]
     more = [
         {**given, "passes": passes, "width": width}
         for given, passes, width in product(plain, (0, 1), (1.0, 10.0))
         if passes or width == 1.0
     ]
     costs = [{"C": c, "gamma": gamma} for c, gamma in product((0.1, 1.0, 10.0), GAMMAS)]
-    grids = {"one_class": plain, "one_class_conformal": more, "svm": costs, "svm_weighted": costs}
+    grids = {
+        "one_class": plain,
+        "one_class_conformal": more,
+        "svm": costs,
+        "svm_weighted": costs,
+    }
     for recipe, grid in grids.items():
         chosen = best(recipe, grid[::4] if fast else grid, x, learned, seed)
         found["tuned", recipe] = suspicion(recipe, chosen, x, learned, z)
@@ -100,7 +126,9 @@ def fold(train: np.ndarray, test: np.ndarray, fast: bool, seed: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reps", type=int, default=10)
-    parser.add_argument("--fast", action="store_true", help="one repetition, fewer settings")
+    parser.add_argument(
+        "--fast", action="store_true", help="one repetition, fewer settings"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
@@ -113,15 +141,30 @@ def main() -> None:
     )
 
     def row(label: list[object], key: tuple, paper: tuple | None) -> list[object]:
-        accuracy, sensitivity, specificity, auroc = np.mean([run[key] for run in runs], axis=0)
+        accuracy, sensitivity, specificity, auroc = np.mean(
+            [run[key] for run in runs], axis=0
+        )
         printed = "" if paper is None else " / ".join(f"{value:.1f}" for value in paper)
-        return [*label, printed, f"{accuracy:.1f} / {sensitivity:.1f} / {specificity:.1f}", f"{auroc:.2f}"]
+        return [
+            *label,
+            printed,
+            f"{accuracy:.1f} / {sensitivity:.1f} / {specificity:.1f}",
+            f"{auroc:.2f}",
+        ]
 
     header = ["paper: accuracy / sensitivity / specificity", "ours", "AUROC"]
-    rows = [row([key[1], key[2], key[3]], key, TABLE_1.get(key[1:])) for key in runs[0] if key[0] != "tuned"]
-    print(f"\nsample nosocomial cohort, 5-fold cross-validation, {reps} repetition(s)\n")
+    rows = [
+        row([key[1], key[2], key[3]], key, TABLE_1.get(key[1:]))
+        for key in runs[0]
+        if key[0] != "tuned"
+    ]
+    print(
+        f"\nsample nosocomial cohort, 5-fold cross-validation, {reps} repetition(s)\n"
+    )
     print(table(["passes", "nu", "sigma or gamma", *header], rows))
-    rows = [row([key[1]], key, TABLE_2.get(key[1])) for key in runs[0] if key[0] == "tuned"]
+    rows = [
+        row([key[1]], key, TABLE_2.get(key[1])) for key in runs[0] if key[0] == "tuned"
+    ]
     print("\nNu, C, gamma and passes by inner cross-validation\n")
     print(table(["method", *header], rows))
 

@@ -16,7 +16,18 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from sets import TestFold, encoded, k_folds, load, rates, repeated, run_folds, skip_unless_there, table, tuned
+from sets import (
+    TestFold,
+    encoded,
+    k_folds,
+    load,
+    rates,
+    repeated,
+    run_folds,
+    skip_unless_there,
+    table,
+    tuned,
+)
 
 from screening import build
 from screening.errors import RecipeError
@@ -45,10 +56,16 @@ def run(fold: TestFold, powers: list[float], seed: int) -> list[dict]:
     grid = [{"C": c, "gamma": gamma} for c, gamma in product(powers, powers)]
 
     def judged(label: str, recipe: str, setting: dict) -> dict:
-        g_mean, *both = rates(truth, build(recipe, **setting).fit(x, y).decision_function(z))
+        g_mean, *both = rates(
+            truth, build(recipe, **setting).fit(x, y).decision_function(z)
+        )
         share = np.mean(truth)
         accuracy = both[0] * share + both[1] * (1 - share)
-        figures = {"g_mean": g_mean, "minimum_sensitivity": min(both), "accuracy": accuracy}
+        figures = {
+            "g_mean": g_mean,
+            "minimum_sensitivity": min(both),
+            "accuracy": accuracy,
+        }
         return {"method": label, **setting, **figures}
 
     settings, found = {}, []
@@ -59,17 +76,28 @@ def run(fold: TestFold, powers: list[float], seed: int) -> list[dict]:
             continue
         settings[label] = tuned(recipe, x, y, grid, 5, seed)
         found.append(judged(label, recipe, settings[label]))
-    return found + [judged(label, recipe, settings["SVC"]) for label, recipe in BESIDE.items()]
+    return found + [
+        judged(label, recipe, settings["SVC"]) for label, recipe in BESIDE.items()
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--reps", type=int, default=1, help="repetitions of the 10-fold cross-validation")
-    parser.add_argument("--fast", action="store_true", help="one repetition, every second power of ten")
+    parser.add_argument(
+        "--reps",
+        type=int,
+        default=1,
+        help="repetitions of the 10-fold cross-validation",
+    )
+    parser.add_argument(
+        "--fast", action="store_true", help="one repetition, every second power of ten"
+    )
     parser.add_argument("--sets", nargs="+", choices=list(PAPER), default=list(PAPER))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--kept", type=Path, help="file of finished test folds, read and appended to")
+    parser.add_argument(
+        "--kept", type=Path, help="file of finished test folds, read and appended to"
+    )
     given = parser.parse_args()
     skip_unless_there()
 
@@ -96,7 +124,8 @@ def main() -> None:
         mine = found[found["set"] == name]
         cells = [
             repeated(
-                mine[mine["method"] == label], PAPER[name][columns.index(label)] if label in columns else None
+                mine[mine["method"] == label],
+                PAPER[name][columns.index(label)] if label in columns else None,
             )
             for label in labels
         ]

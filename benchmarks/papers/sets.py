@@ -46,11 +46,17 @@ def _read(file: str) -> tuple[pd.DataFrame, pd.Series]:
     return frame.drop(columns="label"), frame["label"]
 
 
-def _one_class(file: str, positive: str, negative: Sequence[str] | None = None) -> Callable[[str], PaperSet]:
+def _one_class(
+    file: str, positive: str, negative: Sequence[str] | None = None
+) -> Callable[[str], PaperSet]:
     def load(name: str) -> PaperSet:
         features, label = _read(file)
         keep = label.isin([positive, *(negative or label.unique())])
-        return PaperSet(name, features[keep].reset_index(drop=True), (label[keep] == positive).to_numpy(int))
+        return PaperSet(
+            name,
+            features[keep].reset_index(drop=True),
+            (label[keep] == positive).to_numpy(int),
+        )
 
     return load
 
@@ -60,14 +66,24 @@ def _euthyroid(name: str) -> PaperSet:
     whole = _one_class("sick_euthyroid", "sick-euthyroid")(name)
     rng = np.random.default_rng(0)
     rows = np.concatenate(
-        [rng.permutation(np.flatnonzero(whole.y == side))[:n] for side, n in ((1, 238), (0, 1762))]
+        [
+            rng.permutation(np.flatnonzero(whole.y == side))[:n]
+            for side, n in ((1, 238), (0, 1762))
+        ]
     )
-    return PaperSet(name, whole.features.drop(columns="TBG").iloc[rows].reset_index(drop=True), whole.y[rows])
+    return PaperSet(
+        name,
+        whole.features.drop(columns="TBG").iloc[rows].reset_index(drop=True),
+        whole.y[rows],
+    )
 
 
 def _car(name: str) -> PaperSet:
     whole = _one_class("car", "good")(name)
-    coded = {column: whole.features[column].astype(str).map(order.index) for column, order in _CAR.items()}
+    coded = {
+        column: whole.features[column].astype(str).map(order.index)
+        for column, order in _CAR.items()
+    }
     return PaperSet(name, pd.DataFrame(coded), whole.y)
 
 
@@ -83,7 +99,11 @@ def _yeast_2_vs_8(name: str) -> PaperSet:
     except ImportError:  # CYT against POX is the same set but for one row
         return _one_class("yeast", "POX", ["CYT"])(name)
     frame = load_data("yeast-2_vs_8", "imbalanced", raw=True)
-    return PaperSet(name, frame.iloc[:, :-1], (frame.iloc[:, -1].str.strip() == "positive").to_numpy(int))
+    return PaperSet(
+        name,
+        frame.iloc[:, :-1],
+        (frame.iloc[:, -1].str.strip() == "positive").to_numpy(int),
+    )
 
 
 _LOADERS: dict[str, Callable[[str], PaperSet]] = {
@@ -113,7 +133,9 @@ def load(name: str) -> PaperSet:
 def skip_unless_there(path: Path = UCI) -> None:
     """End the script with a clear line where the data are absent."""
     if not path.exists():
-        print(f"skipped: needs {path.name} under ../shared/data beside the repository, which is not there")
+        print(
+            f"skipped: needs {path.name} under ../shared/data beside the repository, which is not there"
+        )
         sys.exit(0)
 
 
@@ -127,7 +149,9 @@ class Encoding:
         self.scale = scale
 
     def fit(self, frame: pd.DataFrame) -> Encoding:
-        text = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]
+        text = [
+            name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])
+        ]
         self._levels = {name: sorted(frame[name].dropna().unique()) for name in text}
         raw = self._columns(frame)
         self._median = np.nan_to_num(np.nanmedian(raw, axis=0))
@@ -157,26 +181,38 @@ class Encoding:
         return (self._filled(self._columns(frame)) - self._offset) / self._spread
 
 
-def encoded(cohort: PaperSet, train: np.ndarray, test: np.ndarray, scale: str) -> tuple[np.ndarray, ...]:
+def encoded(
+    cohort: PaperSet, train: np.ndarray, test: np.ndarray, scale: str
+) -> tuple[np.ndarray, ...]:
     """x and y of the training rows, x and y of the test rows; the encoding is learned on the former."""
     encoding = Encoding(scale).fit(cohort.features.iloc[train])
     x, z = (encoding.transform(cohort.features.iloc[rows]) for rows in (train, test))
     return x, cohort.y[train], z, cohort.y[test]
 
 
-def k_folds(y: np.ndarray, folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    return StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), y)
+def k_folds(
+    y: np.ndarray, folds: int, seed: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    return StratifiedKFold(folds, shuffle=True, random_state=seed).split(
+        np.zeros(len(y)), y
+    )
 
 
-def random_splits(y: np.ndarray, share: float, n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    return StratifiedShuffleSplit(n, test_size=share, random_state=seed).split(np.zeros(len(y)), y)
+def random_splits(
+    y: np.ndarray, share: float, n: int, seed: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    return StratifiedShuffleSplit(n, test_size=share, random_state=seed).split(
+        np.zeros(len(y)), y
+    )
 
 
 def rates(y: np.ndarray, decision: np.ndarray) -> tuple[float, float, float]:
     """G-mean, sensitivity and specificity in percent, flagged where the decision is above 0."""
     flagged = decision > 0
     sensitivity, specificity = flagged[y == 1].mean(), 1 - flagged[y == 0].mean()
-    return tuple(100 * np.array([np.sqrt(sensitivity * specificity), sensitivity, specificity]))
+    return tuple(
+        100 * np.array([np.sqrt(sensitivity * specificity), sensitivity, specificity])
+    )
 
 
 def tuned(
@@ -222,21 +258,35 @@ def run_folds(
 ) -> pd.DataFrame:
     """Rows of all test folds, one a method. Finished folds are appended to `kept` and not run again."""
     there = kept is not None and kept.exists()
-    before = pd.read_csv(kept) if there else pd.DataFrame(columns=["protocol", "set", "repetition", "fold"])
+    before = (
+        pd.read_csv(kept)
+        if there
+        else pd.DataFrame(columns=["protocol", "set", "repetition", "fold"])
+    )
     before = before[before["protocol"] == protocol]
     done = set(before[["set", "repetition", "fold"]].itertuples(index=False, name=None))
     wanted = list(folds)
-    todo = [each for each in wanted if (each.name, each.repetition, each.fold) not in done]
+    todo = [
+        each for each in wanted if (each.name, each.repetition, each.fold) not in done
+    ]
     parts = [before]
-    results = Parallel(n_jobs=jobs, return_as="generator")(delayed(run)(each) for each in todo)
+    results = Parallel(n_jobs=jobs, return_as="generator")(
+        delayed(run)(each) for each in todo
+    )
     for each, rows in zip(todo, results, strict=True):
-        of_fold = {"protocol": protocol, "set": each.name, "repetition": each.repetition, "fold": each.fold}
+        of_fold = {
+            "protocol": protocol,
+            "set": each.name,
+            "repetition": each.repetition,
+            "fold": each.fold,
+        }
         parts.append(pd.DataFrame([of_fold | row for row in rows]))
         if kept is not None:
             parts[-1].to_csv(kept, mode="a", index=False, header=not kept.exists())
     found = pd.concat([part for part in parts if len(part)])
     asked = pd.DataFrame(
-        [(each.name, each.repetition, each.fold) for each in wanted], columns=["set", "repetition", "fold"]
+        [(each.name, each.repetition, each.fold) for each in wanted],
+        columns=["set", "repetition", "fold"],
     )
     return found.merge(asked, on=["set", "repetition", "fold"])
 

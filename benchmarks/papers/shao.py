@@ -56,9 +56,14 @@ SIMULATED = {
     "Shao, weighted form": ("shao_weighted", {}),
 }
 TABLE_4 = {  # error in percent, F
-    "proposed": (8.06, 0.84), "Amari": (11.88, 0.70), "Williams": (10.21, 0.74), "CS": (9.20, 0.77),
-    "simSVM": (9.33, 0.78), "1vs1": (8.20, 0.81), "1vsA": (8.25, 0.82),
-}  # fmt: skip
+    "proposed": (8.06, 0.84),
+    "Amari": (11.88, 0.70),
+    "Williams": (10.21, 0.74),
+    "CS": (9.20, 0.77),
+    "simSVM": (9.33, 0.78),
+    "1vs1": (8.20, 0.81),
+    "1vsA": (8.25, 0.82),
+}
 VOXELS = {  # label: recipe, overrides, row of Table 4
     "shao_local": ("shao_local", {}, "proposed"),
     "shao_weighted": ("shao_weighted", {}, "proposed"),
@@ -99,9 +104,13 @@ class Gaussians:
         self.covariance = overlap * np.array([[1.0, 0.3], [0.3, 1.0]])
         self.sizes = sizes
 
-    def draw(self, sizes: tuple[int, ...], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def draw(
+        self, sizes: tuple[int, ...], rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
         y = np.repeat(np.arange(3), sizes)
-        x = self.means[y] + rng.multivariate_normal(np.zeros(2), self.covariance, size=len(y))
+        x = self.means[y] + rng.multivariate_normal(
+            np.zeros(2), self.covariance, size=len(y)
+        )
         return x, y
 
     def ceiling(self) -> float:
@@ -109,11 +118,15 @@ class Gaussians:
         x, y = self.draw(tuple(200 * n for n in self.sizes), np.random.default_rng(0))
         precision = np.linalg.inv(self.covariance)
         away = x[:, None, :] - self.means
-        posterior = np.log(self.sizes) - 0.5 * np.einsum("nki,ij,nkj->nk", away, precision, away)
+        posterior = np.log(self.sizes) - 0.5 * np.einsum(
+            "nki,ij,nkj->nk", away, precision, away
+        )
         return float(f1_score(y, posterior.argmax(axis=1), average="macro"))
 
 
-def simulate(world: Gaussians, c: float, sigma: float, methods: dict, seed: int, fast: bool) -> dict:
+def simulate(
+    world: Gaussians, c: float, sigma: float, methods: dict, seed: int, fast: bool
+) -> dict:
     """F, G, AUC by method: 5-fold cross-validation on one simulated set; Q by inner folds on F."""
     x, y = world.draw(world.sizes, np.random.default_rng(seed))
     found: dict[str, list] = {label: [] for label in methods}
@@ -121,8 +134,14 @@ def simulate(world: Gaussians, c: float, sigma: float, methods: dict, seed: int,
         for label, (recipe, given) in methods.items():
             setting = {"C": c, "sigma": sigma, **given}
             if recipe == "shao_local":
-                setting["Q"] = 1.0 if fast else best_q(recipe, setting, x[train], y[train], seed)
-            d = build(recipe, **setting).fit(x[train], y[train]).decision_function(x[test])
+                setting["Q"] = (
+                    1.0 if fast else best_q(recipe, setting, x[train], y[train], seed)
+                )
+            d = (
+                build(recipe, **setting)
+                .fit(x[train], y[train])
+                .decision_function(x[test])
+            )
             predicted = d.argmax(axis=1)
             auc = np.mean([roc_auc_score(y[test] == m, d[:, m]) for m in range(3)])
             found[label].append(
@@ -135,7 +154,9 @@ def simulate(world: Gaussians, c: float, sigma: float, methods: dict, seed: int,
     return {label: np.mean(folds, axis=0) for label, folds in found.items()}
 
 
-def best_q(recipe: str, setting: dict, x: np.ndarray, y: np.ndarray, seed: int) -> float:
+def best_q(
+    recipe: str, setting: dict, x: np.ndarray, y: np.ndarray, seed: int
+) -> float:
     def worth(q: float) -> float:
         found = []
         for train, test in k_folds(y, 3, seed):
@@ -155,45 +176,67 @@ def simulation(given: argparse.Namespace) -> None:
         world = Gaussians(given.means, given.overlap, sizes)
         for c, sigma in settings:
             runs = Parallel(n_jobs=given.jobs)(
-                delayed(simulate)(world, c, sigma, methods, given.seed + rep, given.fast)
+                delayed(simulate)(
+                    world, c, sigma, methods, given.seed + rep, given.fast
+                )
                 for rep in range(reps)
             )
             cells = []
             for label in methods:
                 f, g, auc = np.mean([run[label] for run in runs], axis=0)
                 paper = TABLES[scenario].get(label)
-                printed = "" if paper is None else f"{paper[SETTINGS.index((c, sigma))]:.2f} / "
+                printed = (
+                    ""
+                    if paper is None
+                    else f"{paper[SETTINGS.index((c, sigma))]:.2f} / "
+                )
                 cells.append(f"{printed}{f:.2f} ({g:.2f}, {auc:.2f})")
             rows.append([scenario, c, sigma, *cells])
         print(f"scenario {scenario}: ceiling of F {world.ceiling():.2f}")
-    print(f"\noverlap {given.overlap}, means {given.means}, {reps} sets; cells: paper F / our F (G, AUC)\n")
+    print(
+        f"\noverlap {given.overlap}, means {given.means}, {reps} sets; cells: paper F / our F (G, AUC)\n"
+    )
     print(table(["scenario", "C", "sigma", *methods], rows))
 
 
-def voxel_fold(label: str, train: np.ndarray, test: np.ndarray, max_rows: int, seed: int) -> tuple:
+def voxel_fold(
+    label: str, train: np.ndarray, test: np.ndarray, max_rows: int, seed: int
+) -> tuple:
     """Predicted classes of the test voxels, share of support vectors."""
     from screening import read_cohort
     from screening.data.encoding import Encoder
 
-    cohort = read_cohort(str(SAMPLES / "prostate_past.parquet"), SAMPLES / "prostate.toml")
+    cohort = read_cohort(
+        str(SAMPLES / "prostate_past.parquet"), SAMPLES / "prostate.toml"
+    )
     rows = np.sort(np.random.default_rng(seed).permutation(train)[:max_rows])
     learned = cohort.take(rows)
     encoder = Encoder(cohort.contract).fit(learned)
     x, z = encoder.transform(learned), encoder.transform(cohort.take(test))
     y, groups = np.asarray(cohort.label)[rows], np.asarray(cohort.group)[rows]
     recipe, given, _ = VOXELS[label]
-    splits = list(StratifiedGroupKFold(3, shuffle=True, random_state=seed).split(x, y, groups))
+    splits = list(
+        StratifiedGroupKFold(3, shuffle=True, random_state=seed).split(x, y, groups)
+    )
 
     def worth(setting: dict) -> float:
         found = []
         for inner, held in splits:
             machine = build(recipe, **setting, **given).fit(x[inner], y[inner])
             found.append(
-                f1_score(y[held], machine.predict(x[held]), average="macro", labels=np.unique(y[held]))
+                f1_score(
+                    y[held],
+                    machine.predict(x[held]),
+                    average="macro",
+                    labels=np.unique(y[held]),
+                )
             )
         return float(np.mean(found))
 
-    grid = [{"C": c, "sigma": sigma} for c, sigma in product((1.0, 8.0, 100.0), (0.5, 1.0, 5.0))]
+    grid = [
+        {"C": c, "sigma": sigma}
+        for c, sigma in product((1.0, 8.0, 100.0), (0.5, 1.0, 5.0))
+    ]
     machine = build(recipe, **max(grid, key=worth), **given).fit(x, y)
     return machine.predict(z), len(machine.support_) / len(x)
 
@@ -201,39 +244,70 @@ def voxel_fold(label: str, train: np.ndarray, test: np.ndarray, max_rows: int, s
 def prostate(given: argparse.Namespace) -> None:
     from screening import read_cohort
 
-    cohort = read_cohort(str(SAMPLES / "prostate_past.parquet"), SAMPLES / "prostate.toml")
+    cohort = read_cohort(
+        str(SAMPLES / "prostate_past.parquet"), SAMPLES / "prostate.toml"
+    )
     y, groups = np.asarray(cohort.label), np.asarray(cohort.group)
-    max_rows, folds, reps = (800, 3, 1) if given.fast else (given.max_rows, 7, given.reps)
-    methods = [label for label, (recipe, more, _) in VOXELS.items() if there(recipe, more)]
+    max_rows, folds, reps = (
+        (800, 3, 1) if given.fast else (given.max_rows, 7, given.reps)
+    )
+    methods = [
+        label for label, (recipe, more, _) in VOXELS.items() if there(recipe, more)
+    ]
     classes, rows = np.unique(y), []
     for label in methods:
         figures = []
         for rep in range(reps):
             splits = list(
-                StratifiedGroupKFold(folds, shuffle=True, random_state=given.seed + rep).split(y, y, groups)
+                StratifiedGroupKFold(
+                    folds, shuffle=True, random_state=given.seed + rep
+                ).split(y, y, groups)
             )
             runs = Parallel(n_jobs=given.jobs)(
-                delayed(voxel_fold)(label, train, test, max_rows, given.seed) for train, test in splits
+                delayed(voxel_fold)(label, train, test, max_rows, given.seed)
+                for train, test in splits
             )
             predicted = y.copy()
             for (_, test), (called, _) in zip(splits, runs, strict=True):
                 predicted[test] = called
             rare = [(predicted[y == name] == name).mean() for name in ("G4+3", "G4+5")]
             right = y[predicted == "G4+3"] == "G4+3"
-            figures.append([
-                100 * np.mean(predicted != y), f1_score(y, predicted, average="macro"),
-                macro_g(y, predicted, classes), 100 * np.mean([share for _, share in runs]),
-                100 * rare[0], 100 * right.mean() if len(right) else 0.0, 100 * rare[1],
-            ])  # fmt: skip
+            figures.append(
+                [
+                    100 * np.mean(predicted != y),
+                    f1_score(y, predicted, average="macro"),
+                    macro_g(y, predicted, classes),
+                    100 * np.mean([share for _, share in runs]),
+                    100 * rare[0],
+                    100 * right.mean() if len(right) else 0.0,
+                    100 * rare[1],
+                ]
+            )
         error, f, g, share, recall, precision, rarest = np.mean(figures, axis=0)
         printed = TABLE_4.get(VOXELS[label][2] or "")
         paper = [f"{printed[0]:.1f}", f"{printed[1]:.2f}"] if printed else ["", ""]
-        ours = [f"{error:.1f}", f"{f:.2f}", f"{g:.2f}", f"{share:.0f}", f"{recall:.0f}", f"{precision:.0f}"]
+        ours = [
+            f"{error:.1f}",
+            f"{f:.2f}",
+            f"{g:.2f}",
+            f"{share:.0f}",
+            f"{recall:.0f}",
+            f"{precision:.0f}",
+        ]
         rows.append([label, paper[0], ours[0], paper[1], *ours[1:], f"{rarest:.0f}"])
     print(
         f"\nsample prostate voxels, {folds}-fold by patient, {max_rows} training rows, {reps} repetition(s)\n"
     )
-    header = ["method", "paper error %", "error %", "paper F", "F", "G", "SV %", "recall G4+3 %"]
+    header = [
+        "method",
+        "paper error %",
+        "error %",
+        "paper F",
+        "F",
+        "G",
+        "SV %",
+        "recall G4+3 %",
+    ]
     print(table([*header, "precision G4+3 %", "recall G4+5 %"], rows))
 
 
@@ -241,12 +315,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=["simulation", "prostate"])
     parser.add_argument("--reps", type=int, default=10)
-    parser.add_argument("--fast", action="store_true", help="three settings, Q = 1; few voxels")
-    parser.add_argument("--overlap", type=float, default=0.2, help="gamma, the factor of the covariance")
     parser.add_argument(
-        "--means", type=float, nargs=6, default=[2, 2, 4, 3, 3, 2], help="with the signs you read"
+        "--fast", action="store_true", help="three settings, Q = 1; few voxels"
     )
-    parser.add_argument("--max-rows", type=int, default=1500, help="training voxels a fold")
+    parser.add_argument(
+        "--overlap", type=float, default=0.2, help="gamma, the factor of the covariance"
+    )
+    parser.add_argument(
+        "--means",
+        type=float,
+        nargs=6,
+        default=[2, 2, 4, 3, 3, 2],
+        help="with the signs you read",
+    )
+    parser.add_argument(
+        "--max-rows", type=int, default=1500, help="training voxels a fold"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()

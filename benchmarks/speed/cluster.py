@@ -33,10 +33,21 @@ def run(
     trained: Path, rows: Path, out: Path, *more: str, struck: Struck | None = None
 ) -> tuple[float, float]:
     """Score a night; return processor and clock seconds, its workers' included."""
-    words = ["score", str(trained), str(rows), "--out", str(out), "--date", "2026-03-01", *more]
+    words = [
+        "score",
+        str(trained),
+        str(rows),
+        "--out",
+        str(out),
+        "--date",
+        "2026-03-01",
+        *more,
+    ]
     before, clock = getrusage(RUSAGE_CHILDREN), time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "screening", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "screening", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     if struck is not None:
         struck(process, out.with_name(f".{out.name}.fragments"))
@@ -62,10 +73,17 @@ def finished(place: Path, count: int) -> None:
 def worker_dies(process: subprocess.Popen[bytes], place: Path) -> None:
     """Kill a worker once two batches are decided on."""
     finished(place, 2)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    every = [int(pid) for task in Path(f"/proc/{process.pid}/task").iterdir()
-             for pid in (task / "children").read_text().split()]  # fmt: skip
-    workers = [pid for pid in {*map(int, children), *every} if b"spawn_main" in _command(pid)]
+    children = (
+        Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    )
+    every = [
+        int(pid)
+        for task in Path(f"/proc/{process.pid}/task").iterdir()
+        for pid in (task / "children").read_text().split()
+    ]
+    workers = [
+        pid for pid in {*map(int, children), *every} if b"spawn_main" in _command(pid)
+    ]
     os.kill(workers[0], signal.SIGKILL)
 
 
@@ -80,7 +98,10 @@ def _command(pid: int) -> bytes:
 
 
 def nights(folder: Path, asked: argparse.Namespace) -> None:
-    trained, rows = model(folder, 0.06), written(folder / "night.parquet", asked.rows, 0)
+    trained, rows = (
+        model(folder, 0.06),
+        written(folder / "night.parquet", asked.rows, 0),
+    )
     print("| night | processor s | clock s | digest |\n|---|---|---|---|")
     for turn in range(asked.turns):
         for name, words, struck in (
@@ -90,10 +111,17 @@ def nights(folder: Path, asked: argparse.Namespace) -> None:
             ("local:2, the command killed", ["--cluster", "local:2"], driver_dies),
             ("the same again, going on", ["--cluster", "local:2"], None),
         ):
-            out = folder / ("killed" if "command" in name or "again" in name else f"{turn}{len(name)}")
+            out = folder / (
+                "killed"
+                if "command" in name or "again" in name
+                else f"{turn}{len(name)}"
+            )
             processor, clock = run(trained, rows, out, *words, struck=struck)
             said = f"`{digest(out)}`" if out.exists() else "-"
-            print(f"| {asked.rows} rows, {name} | {processor:.1f} | {clock:.1f} | {said} |", flush=True)
+            print(
+                f"| {asked.rows} rows, {name} | {processor:.1f} | {clock:.1f} | {said} |",
+                flush=True,
+            )
 
 
 def nothing(_: int) -> None:
@@ -106,13 +134,23 @@ def units(folder: Path, asked: argparse.Namespace) -> None:
     with opened("local:2") as cluster:
         assert cluster is not None
         print(f"start of two workers: {time.perf_counter() - start:.1f} s")
-        print("| tasks that do nothing | clock s | scheduler and client, processor s | ms each |")
+        print(
+            "| tasks that do nothing | clock s | scheduler and client, processor s | ms each |"
+        )
         print("|---|---|---|---|")
         for count in (100, 1000, asked.tasks):
             start, own = time.perf_counter(), time.process_time()
-            sum(1 for _ in in_parallel(nothing, [(i,) for i in range(count)], cluster=cluster))
+            sum(
+                1
+                for _ in in_parallel(
+                    nothing, [(i,) for i in range(count)], cluster=cluster
+                )
+            )
             seconds, own = time.perf_counter() - start, time.process_time() - own
-            print(f"| {count} | {seconds:.2f} | {own:.2f} | {1000 * own / count:.2f} |", flush=True)
+            print(
+                f"| {count} | {seconds:.2f} | {own:.2f} | {1000 * own / count:.2f} |",
+                flush=True,
+            )
 
 
 def main() -> None:
@@ -121,7 +159,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--tasks", type=int, default=10_000)
-    parser.add_argument("--place", type=Path, help="Folder for the tables; the system's own if absent.")
+    parser.add_argument(
+        "--place", type=Path, help="Folder for the tables; the system's own if absent."
+    )
     asked = parser.parse_args()
     print(json.dumps({"cores": os.cpu_count(), "load": os.getloadavg()}))
     with tempfile.TemporaryDirectory(dir=asked.place) as name:

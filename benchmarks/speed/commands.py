@@ -19,7 +19,9 @@ SAMPLES = Path(__file__).parents[2] / "sample_cohorts"
 
 def command(*words: object) -> tuple[float, float]:
     """Seconds of the processor and peak GB of a command."""
-    child = subprocess.Popen([sys.executable, "-m", "screening", *map(str, words)], stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "screening", *map(str, words)], stdout=subprocess.DEVNULL
+    )
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     assert child.returncode == 0, words
@@ -40,7 +42,9 @@ def main() -> None:
             ["train", past, *how, "--out", f"{folder}/model"],
             ["score", f"{folder}/model", night, "--out", f"{folder}/run"],
         ):
-            seconds, peak = np.median([command(*words) for _ in range(asked.repeats + 1)][1:], axis=0)
+            seconds, peak = np.median(
+                [command(*words) for _ in range(asked.repeats + 1)][1:], axis=0
+            )
             print(f"| {words[0]} | {seconds:.2f} | {peak:.2f} |", flush=True)
 
 

@@ -24,16 +24,24 @@ def forest_of(n_rows: int) -> RandomForestClassifier:
     x = rng.normal(size=(n_rows, FEATURES))
     y = x[:, 0] + x[:, 1] * x[:, 2] + rng.normal(size=n_rows) > 1.8
     forest = RandomForestClassifier(
-        100, min_samples_leaf=3, class_weight="balanced_subsample", random_state=0, n_jobs=available_cores()
+        100,
+        min_samples_leaf=3,
+        class_weight="balanced_subsample",
+        random_state=0,
+        n_jobs=available_cores(),
     )
     return forest.fit(x, y)
 
 
-def scoring(forest: RandomForestClassifier, n_rows: int, wanted: float, repeats: int) -> Comparison:
+def scoring(
+    forest: RandomForestClassifier, n_rows: int, wanted: float, repeats: int
+) -> Comparison:
     """Probabilities of many rows."""
     trees = Trees.of(forest.estimators_)
     x = np.random.default_rng(1).normal(size=(n_rows, FEATURES)).astype(np.float32)
-    stored = b"".join(values.tobytes() for values in (trees.feature, trees.threshold, trees.value))
+    stored = b"".join(
+        values.tobytes() for values in (trees.feature, trees.threshold, trees.value)
+    )
     size = len(zlib.compress(stored)) / 1e6
     return compare(
         f"{n_rows} rows through {trees.n_trees} trees of {len(trees.feature)} nodes, {size:.2f} MB stored",
@@ -48,7 +56,9 @@ def scoring(forest: RandomForestClassifier, n_rows: int, wanted: float, repeats:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trained", type=int, default=10_000, help="rows the forest grows on")
+    parser.add_argument(
+        "--trained", type=int, default=10_000, help="rows the forest grows on"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args()
     forest = forest_of(asked.trained)

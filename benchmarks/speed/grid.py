@@ -31,20 +31,30 @@ def made_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(n, 2)) + middle[codes], codes
 
 
-def our_decisions(x: np.ndarray, codes: np.ndarray, z: np.ndarray, grid: list[dict]) -> list[np.ndarray]:
+def our_decisions(
+    x: np.ndarray, codes: np.ndarray, z: np.ndarray, grid: list[dict]
+) -> list[np.ndarray]:
     """Decisions at z of every candidate, as ``screen train`` goes through them."""
-    rows = EncodedRows(load_recipe("shao_local"), 3, kernel_cache.Distances(x), codes, None)
+    rows = EncodedRows(
+        load_recipe("shao_local"), 3, kernel_cache.Distances(x), codes, None
+    )
     return rows.tried(np.arange(len(x)), grid, z)[1]
 
 
 def one_vs_rest(gram: np.ndarray, codes: np.ndarray, cost: float) -> list[SVC]:
     """A machine a class on a matrix handed over."""
-    return [SVC(C=cost, kernel="precomputed").fit(gram, codes == m) for m in range(codes.max() + 1)]
+    return [
+        SVC(C=cost, kernel="precomputed").fit(gram, codes == m)
+        for m in range(codes.max() + 1)
+    ]
 
 
 def decisions(machines: list[SVC], gram: np.ndarray) -> np.ndarray:
     """Theirs, one column a class."""
-    columns = [gram[:, each.support_] @ each.dual_coef_[0] + each.intercept_[0] for each in machines]
+    columns = [
+        gram[:, each.support_] @ each.dual_coef_[0] + each.intercept_[0]
+        for each in machines
+    ]
     return np.column_stack(columns)
 
 
@@ -79,7 +89,9 @@ def grid_of(n: int, share: int) -> Comparison:
     """Fold after fold, both sides in turn, in seconds of the processor."""
     x, codes = made_rows(n)
     paper = load_recipe("shao_local").search.paper
-    grid = [dict(zip(paper, values, strict=True)) for values in product(*paper.values())]
+    grid = [
+        dict(zip(paper, values, strict=True)) for values in product(*paper.values())
+    ]
     some = np.random.default_rng(0).permutation(len(grid))[: len(grid) // share]
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(x, codes))
     seconds, apart = [], []
@@ -88,10 +100,15 @@ def grid_of(n: int, share: int) -> Comparison:
         start = time.process_time()
         ours = our_decisions(x[train], codes[train], x[test], grid)
         middle = time.process_time()
-        theirs = [their_decisions(x[train], codes[train], x[test], **grid[at]) for at in some]
-        seconds.append((middle - start, (time.process_time() - middle) * len(grid) / len(some)))
+        theirs = [
+            their_decisions(x[train], codes[train], x[test], **grid[at]) for at in some
+        ]
+        seconds.append(
+            (middle - start, (time.process_time() - middle) * len(grid) / len(some))
+        )
         apart += [
-            np.mean(a.argmax(axis=1) == ours[at].argmax(axis=1)) for a, at in zip(theirs, some, strict=True)
+            np.mean(a.argmax(axis=1) == ours[at].argmax(axis=1))
+            for a, at in zip(theirs, some, strict=True)
         ]
     return Comparison(
         f"Shao's grid, {len(grid)} candidates, a fold of five, n = {n}",

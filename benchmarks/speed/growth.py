@@ -58,7 +58,9 @@ def wide(n_columns: int) -> pd.DataFrame:
     )
     named = {"patient_id": [f"P{row:05}" for row in range(WIDE_ROWS)]}
     named["outcome"] = rng.choice(["yes", "no"], WIDE_ROWS, p=[0.1, 0.9])
-    return pd.DataFrame(named | {f"x{at}": kinds[at % len(kinds)]() for at in range(n_columns - 2)})
+    return pd.DataFrame(
+        named | {f"x{at}": kinds[at % len(kinds)]() for at in range(n_columns - 2)}
+    )
 
 
 def columns(counts: list[int]) -> None:
@@ -68,14 +70,26 @@ def columns(counts: list[int]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             table, contract = Path(folder) / "wide.csv", Path(folder) / "wide.toml"
             wide(count).to_csv(table, index=False)
-            used = command("init", table, "--out", contract), command("check", table, "--contract", contract)
-        print(f"| {count} |" + "".join(f" {second:.1f} | {peak:.2f} |" for second, peak in used), flush=True)
+            used = (
+                command("init", table, "--out", contract),
+                command("check", table, "--contract", contract),
+            )
+        print(
+            f"| {count} |"
+            + "".join(f" {second:.1f} | {peak:.2f} |" for second, peak in used),
+            flush=True,
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--columns", type=int, nargs="+", default=[])
-    parser.add_argument("--rows", type=int, nargs="+", default=[200, 500, 1000, 2000, 5000, 10_000, 20_000])
+    parser.add_argument(
+        "--rows",
+        type=int,
+        nargs="+",
+        default=[200, 500, 1000, 2000, 5000, 10_000, 20_000],
+    )
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args()
     if asked.columns:

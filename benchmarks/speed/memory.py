@@ -27,14 +27,17 @@ def model(folder: Path, share: float) -> Path:
     cohort = read_cohort(past, folder / "c.toml", need_label=True)
     rule = MaxFlagRate(share)
     save_model(
-        train(cohort, load_recipe("svm_weighted"), rule=rule, search=4, beside=()), folder / f"m{share}"
+        train(cohort, load_recipe("svm_weighted"), rule=rule, search=4, beside=()),
+        folder / f"m{share}",
     )
     return folder / f"m{share}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000])
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000]
+    )
     parser.add_argument("--flagged", type=float, nargs="+", default=[0.06, 0.39])
     asked = parser.parse_args()
     print("| rows | flagged | peak MB | processor s | clock s | flagged.csv |")
@@ -47,8 +50,13 @@ def main() -> None:
             for trained in models:
                 run = folder / f"run{n_rows}{trained.name}"
                 used = night(trained, rows, run)
-                flagged = json.loads((run / "run.json").read_text())["counts"]["flagged"] / n_rows
-                digest = hashlib.sha256((run / "flagged.csv").read_bytes()).hexdigest()[:12]
+                flagged = (
+                    json.loads((run / "run.json").read_text())["counts"]["flagged"]
+                    / n_rows
+                )
+                digest = hashlib.sha256((run / "flagged.csv").read_bytes()).hexdigest()[
+                    :12
+                ]
                 print(
                     f"| {n_rows} | {flagged:.0%} | {used.peak:.0f} | {used.processor:.0f} | {used.clock:.0f} "
                     f"| `{digest}` |",

@@ -71,7 +71,8 @@ def smote(n: int, repeats: int) -> Comparison:
     x, y, z, _ = halves(n)
     machine = build("smote_svm", C=COST, gamma=GAMMA, seed=0)
     theirs = with_resampling(
-        SMOTE(k_neighbors=5, random_state=0), SVC(C=COST, gamma=GAMMA, tol=TOL, cache_size=2000)
+        SMOTE(k_neighbors=5, random_state=0),
+        SVC(C=COST, gamma=GAMMA, tol=TOL, cache_size=2000),
     )
     return compare(
         f"SMOTE and two-class, n = {n}, {FEATURES} features, fit and scores",
@@ -95,7 +96,9 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
     x, y = made_rows(n, FEATURES)
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(x, y))
     recipe = load_recipe("svm")
-    candidates = [dict(zip(GRID, values, strict=True)) for values in product(*GRID.values())]
+    candidates = [
+        dict(zip(GRID, values, strict=True)) for values in product(*GRID.values())
+    ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "past.parquet"
         table = pd.DataFrame(x, columns=[f"x{j}" for j in range(FEATURES)])
@@ -111,13 +114,18 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
             _, decided = encoded.tried(train, candidates, held_out)
             return [criterion("auroc", each, y[test]) for each in decided]
 
-        at_once = (delayed(with_share_of_cores)(available_cores(), in_fold, *fold) for fold in folds)
+        at_once = (
+            delayed(with_share_of_cores)(available_cores(), in_fold, *fold)
+            for fold in folds
+        )
         return np.mean(Parallel(jobs, prefer="threads")(at_once), axis=0)
 
     def theirs() -> np.ndarray:
         machine = make_pipeline(StandardScaler(), SVC(tol=TOL))
         grid = {f"svc__{name}": values for name, values in GRID.items()}
-        search = GridSearchCV(machine, grid, scoring="roc_auc", cv=folds, n_jobs=jobs, refit=False)
+        search = GridSearchCV(
+            machine, grid, scoring="roc_auc", cv=folds, n_jobs=jobs, refit=False
+        )
         return search.fit(x, y).cv_results_["mean_test_score"]
 
     def agreement(ours: np.ndarray, theirs: np.ndarray) -> str:
@@ -142,7 +150,9 @@ def beside_ensembles(n: int, repeats: int) -> None:
         "our `svm`": build("svm", C=COST, gamma=GAMMA),
         "our `svm_weighted`": build("svm_weighted", C=COST, gamma=GAMMA),
         "our `smote_svm`": build("smote_svm", C=COST, gamma=GAMMA, seed=0),
-        "BalancedRandomForestClassifier": BalancedRandomForestClassifier(random_state=0, n_jobs=JOBS),
+        "BalancedRandomForestClassifier": BalancedRandomForestClassifier(
+            random_state=0, n_jobs=JOBS
+        ),
         "EasyEnsembleClassifier": EasyEnsembleClassifier(random_state=0, n_jobs=JOBS),
     }
     seconds = np.empty((repeats + 1, len(ways)))
@@ -153,7 +163,9 @@ def beside_ensembles(n: int, repeats: int) -> None:
             scores = scored(estimator.fit(x, y), z)
             turn[column] = time.perf_counter() - start
             auroc[name] = roc_auc_score(of_z, scores)
-    print(f"\n| n = {n}, {FEATURES} features | fit and scores (range) | AUROC |\n|---|---|---|")
+    print(
+        f"\n| n = {n}, {FEATURES} features | fit and scores (range) | AUROC |\n|---|---|---|"
+    )
     for name, spent in zip(ways, seconds[1:].T, strict=True):
         times = f"{np.median(spent):.3g} s ({spent.min():.3g} to {spent.max():.3g})"
         print(f"| {name} | {times} | {auroc[name]:.3f} |", flush=True)
@@ -168,11 +180,19 @@ def scored(estimator: Any, z: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, nargs="+", default=[3000, 10_000], help="of one class")
-    parser.add_argument("--labelled", type=int, default=3000, help="rows of two classes")
-    parser.add_argument("--searched", type=int, default=1000, help="rows of the grid search")
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[3000, 10_000], help="of one class"
+    )
+    parser.add_argument(
+        "--labelled", type=int, default=3000, help="rows of two classes"
+    )
+    parser.add_argument(
+        "--searched", type=int, default=1000, help="rows of the grid search"
+    )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=JOBS, help="threads or processes of the grid search")
+    parser.add_argument(
+        "--jobs", type=int, default=JOBS, help="threads or processes of the grid search"
+    )
     asked = parser.parse_args()
     works: list[Callable[[], Comparison]] = []
     if importlib.util.find_spec("pyod") is None:

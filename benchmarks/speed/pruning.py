@@ -34,21 +34,29 @@ def by_scikit(gram: np.ndarray, labels: np.ndarray, removals: int) -> list[int]:
     """Row numbers in the order of their removal."""
 
     def fitted(rows: np.ndarray) -> tuple[SVC, np.ndarray]:
-        machine = SVC(C=COST, kernel="precomputed", tol=TOL).fit(gram[np.ix_(rows, rows)], labels[rows])
+        machine = SVC(C=COST, kernel="precomputed", tol=TOL).fit(
+            gram[np.ix_(rows, rows)], labels[rows]
+        )
         return machine, rows
 
     def worth(machine: SVC, rows: np.ndarray) -> float:
         used = rows[machine.support_]
-        right = (gram[:, used] @ machine.dual_coef_[0] + machine.intercept_[0] > 0) == (labels > 0)
+        right = (gram[:, used] @ machine.dual_coef_[0] + machine.intercept_[0] > 0) == (
+            labels > 0
+        )
         n_wrong = (~right[labels < 0]).sum()
-        return float(right[labels > 0].mean() / (max(n_wrong, 0.5) / (labels < 0).sum()))
+        return float(
+            right[labels > 0].mean() / (max(n_wrong, 0.5) / (labels < 0).sum())
+        )
 
     machine, _ = fitted(np.arange(len(labels)))
     minority = np.flatnonzero(labels > 0)
     left = np.sort(machine.support_[labels[machine.support_] < 0])
     removed = []
     for _ in range(removals):
-        worths = [worth(*fitted(np.sort(np.r_[minority, left[left != row]]))) for row in left]
+        worths = [
+            worth(*fitted(np.sort(np.r_[minority, left[left != row]]))) for row in left
+        ]
         at = int(np.argmax(worths))
         removed.append(int(left[at]))
         left = np.delete(left, at)

@@ -23,33 +23,51 @@ def machine_of(n_support: int, n_features: int) -> SVC:
     """A trained machine most of whose rows are support vectors."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n_support, n_features))
-    return SVC(gamma=1 / n_features, C=1.0, cache_size=1000).fit(x, rng.integers(0, 2, n_support))
+    return SVC(gamma=1 / n_features, C=1.0, cache_size=1000).fit(
+        x, rng.integers(0, 2, n_support)
+    )
 
 
-def decision(n_rows: int, n_support: int, n_features: int, wanted: float, repeats: int) -> Comparison:
+def decision(
+    n_rows: int, n_support: int, n_features: int, wanted: float, repeats: int
+) -> Comparison:
     """Decisions of many rows."""
     svc = machine_of(n_support, n_features)
     x = np.random.default_rng(1).normal(size=(n_rows, n_features))
-    kernel, centres, weights = Gaussian(1 / n_features), svc.support_vectors_, svc.dual_coef_[0]
+    kernel, centres, weights = (
+        Gaussian(1 / n_features),
+        svc.support_vectors_,
+        svc.dual_coef_[0],
+    )
     cores = available_cores()
-    dtype = np.float64 if in_double(kernel, centres, weights[:, None]).any() else np.float32
+    dtype = (
+        np.float64 if in_double(kernel, centres, weights[:, None]).any() else np.float32
+    )
 
     def theirs() -> np.ndarray:
         with ThreadPoolExecutor(cores) as pool:
-            return np.concatenate(list(pool.map(svc.decision_function, np.array_split(x, cores))))
+            return np.concatenate(
+                list(pool.map(svc.decision_function, np.array_split(x, cores)))
+            )
 
     return compare(
         f"scoring {n_rows} rows, {len(centres)} support vectors, {n_features} features, {dtype.__name__}",
         f"scikit-learn in {cores} threads",
-        lambda: weighted_sum(kernel, x, centres, weights, dtype=dtype) + svc.intercept_[0],
+        lambda: (
+            weighted_sum(kernel, x, centres, weights, dtype=dtype) + svc.intercept_[0]
+        ),
         theirs,
-        lambda ours, theirs: f"within {np.abs(ours - theirs).max() / np.abs(theirs).max():.1e} of max abs f",
+        lambda ours, theirs: (
+            f"within {np.abs(ours - theirs).max() / np.abs(theirs).max():.1e} of max abs f"
+        ),
         wanted,
         repeats,
     )
 
 
-def with_factor(n_rows: int, n_support: int, n_features: int, repeats: int) -> Comparison:
+def with_factor(
+    n_rows: int, n_support: int, n_features: int, repeats: int
+) -> Comparison:
     """Decision and bumps of another width in one sweep, against the decision alone: at least 1 / 1.6."""
     svc = machine_of(n_support, n_features)
     x = np.random.default_rng(1).normal(size=(n_rows, n_features))
@@ -91,8 +109,16 @@ def main() -> None:
     asked = parser.parse_args()
     print(HEADER)
     for n_features, wanted in ((3, 12.0), (49, 5.0)):
-        print(decision(asked.rows, asked.support, n_features, wanted, asked.repeats).row(), flush=True)
-        print(with_factor(asked.rows, asked.support, n_features, asked.repeats).row(), flush=True)
+        print(
+            decision(
+                asked.rows, asked.support, n_features, wanted, asked.repeats
+            ).row(),
+            flush=True,
+        )
+        print(
+            with_factor(asked.rows, asked.support, n_features, asked.repeats).row(),
+            flush=True,
+        )
     for name in ("amari_wu", "wu_amari", "act_input_space"):
         print(with_bumps(name, asked.rows, asked.repeats).row(), flush=True)
 

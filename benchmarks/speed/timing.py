@@ -49,9 +49,7 @@ class Comparison:
         )
 
 
-HEADER = (
-    "| work | against | ours | theirs | ratio (range) | wanted | agreement |\n|---|---|---|---|---|---|---|"
-)
+HEADER = "| work | against | ours | theirs | ratio (range) | wanted | agreement |\n|---|---|---|---|---|---|---|"
 
 
 def compare(

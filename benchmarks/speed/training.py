@@ -32,7 +32,9 @@ def made_rows(n: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
     """Normal rows, about one in twelve positive and overlapping."""
     rng = np.random.default_rng(0)
     y = (rng.random(n) < 0.08).astype(int)
-    return rng.normal(size=(n, n_features)) + 1.5 * y[:, None] / np.sqrt(n_features / 3), y
+    return rng.normal(size=(n, n_features)) + 1.5 * y[:, None] / np.sqrt(
+        n_features / 3
+    ), y
 
 
 def decay(decision: np.ndarray) -> np.ndarray:
@@ -49,13 +51,21 @@ class Solved:
     objective: float
 
     @classmethod
-    def of(cls, decision: np.ndarray, weights: np.ndarray, intercept: float, two_class: bool) -> Solved:
+    def of(
+        cls,
+        decision: np.ndarray,
+        weights: np.ndarray,
+        intercept: float,
+        two_class: bool,
+    ) -> Solved:
         """From alphas with their signs, n of them."""
         linear = np.abs(weights).sum() if two_class else 0.0
         return cls(decision, float(0.5 * weights @ (decision - intercept) - linear))
 
 
-def passes_of(first: np.ndarray | KernelRows, y: np.ndarray | None, passes: int, tol: float = TOL) -> Solved:
+def passes_of(
+    first: np.ndarray | KernelRows, y: np.ndarray | None, passes: int, tol: float = TOL
+) -> Solved:
     """The machine after ``passes`` rescalings, by our solver.
 
     As the machines do it, a two-class pass starts from the alphas of the one before.
@@ -67,11 +77,22 @@ def passes_of(first: np.ndarray | KernelRows, y: np.ndarray | None, passes: int,
         if y is None:
             problem = Problem(first, np.ones(n), c, np.zeros(n), np.ones(n), NU * n)
         else:
-            problem = Problem(first, np.where(y == 1, 1.0, -1.0), c, -np.ones(n), np.full(n, COST), 0.0)
+            problem = Problem(
+                first,
+                np.where(y == 1, 1.0, -1.0),
+                c,
+                -np.ones(n),
+                np.full(n, COST),
+                0.0,
+            )
         solution = smo.solve(problem, tol, start=alphas)
         alphas = None if y is None else solution.alphas
         weights = problem.signs * c * solution.alphas
-        product = first @ weights if isinstance(first, KernelRows) else symmetric_times(first, weights)
+        product = (
+            first @ weights
+            if isinstance(first, KernelRows)
+            else symmetric_times(first, weights)
+        )
         decision = c * product + solution.intercept
         if left:
             now = c * decay(decision)
@@ -81,14 +102,21 @@ def passes_of(first: np.ndarray | KernelRows, y: np.ndarray | None, passes: int,
 
 
 def scikit_passes(
-    x: np.ndarray, y: np.ndarray | None, gamma: float, passes: int, shared: bool, tol: float = TOL
+    x: np.ndarray,
+    y: np.ndarray | None,
+    gamma: float,
+    passes: int,
+    shared: bool,
+    tol: float = TOL,
 ) -> Solved:
     """The same by scikit-learn: from rows first, then on the matrix of the rescaled kernel."""
     matrix = rbf_kernel(x, gamma=gamma) if shared else None
     c = np.ones(len(x))
     for left in range(passes, -1, -1):
         plain = left == passes and not shared
-        kernel = {"kernel": "rbf", "gamma": gamma} if plain else {"kernel": "precomputed"}
+        kernel = (
+            {"kernel": "rbf", "gamma": gamma} if plain else {"kernel": "precomputed"}
+        )
         machine: Any = (
             ScikitOneClass(nu=NU, cache_size=2000, tol=tol, **kernel)
             if y is None
@@ -101,7 +129,10 @@ def scikit_passes(
             whole = matrix if matrix is not None else rbf_kernel(x, gamma=gamma)
             rescaled = c[:, None] * whole * c
             machine.fit(rescaled, y)
-            decision = rescaled[:, machine.support_] @ machine.dual_coef_[0] + machine.intercept_[0]
+            decision = (
+                rescaled[:, machine.support_] @ machine.dual_coef_[0]
+                + machine.intercept_[0]
+            )
         if left:
             now = c * decay(decision)
             c = now / np.sqrt(np.mean(np.square(now)))
@@ -136,7 +167,9 @@ def one_class(n: int, repeats: int) -> Comparison:
     )
 
 
-def two_class(n: int, repeats: int, passes: int = 1, tol: float = TOL, n_features: int = 3) -> Comparison:
+def two_class(
+    n: int, repeats: int, passes: int = 1, tol: float = TOL, n_features: int = 3
+) -> Comparison:
     """Conformal two-class."""
     x, y = made_rows(n, n_features)
     gamma = 1 / n_features
@@ -144,8 +177,12 @@ def two_class(n: int, repeats: int, passes: int = 1, tol: float = TOL, n_feature
     return compare(
         f"conformal two-class, {passes} pass{'es' * several}, n = {n}, {n_features} features, "
         f"tolerance {tol:g}",
-        "scikit-learn, K shared and rescaled" if several else "scikit-learn with built K~",
-        lambda: passes_of(gram_within(Gaussian(gamma), KernelCache(x), passes + 1), y, passes, tol),
+        "scikit-learn, K shared and rescaled"
+        if several
+        else "scikit-learn with built K~",
+        lambda: passes_of(
+            gram_within(Gaussian(gamma), KernelCache(x), passes + 1), y, passes, tol
+        ),
         lambda: scikit_passes(x, y, gamma, passes, shared=several, tol=tol),
         solved_apart,
         8 if several else 7 if n_features == 3 else 10,
@@ -170,7 +207,9 @@ def large_one_class(n: int, repeats: int) -> Comparison:
         machine = ScikitOneClass(nu=nu, gamma=1 / 3, cache_size=2048).fit(x)
         weights = np.zeros(n)
         weights[machine.support_] = machine.dual_coef_[0]
-        return Solved.of(machine.decision_function(x), weights, float(machine.intercept_[0]), False)
+        return Solved.of(
+            machine.decision_function(x), weights, float(machine.intercept_[0]), False
+        )
 
     return compare(
         f"one-class, n = {n}, nu = {nu:g}, 3 features, 2 GB cache",
@@ -188,7 +227,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--rows-wide", type=int, default=6_000, help="of 49 features")
     parser.add_argument("--rows-passes", type=int, default=3_000)
-    parser.add_argument("--rows-large", type=int, default=0, help="100000 for the table; 0 leaves it out")
+    parser.add_argument(
+        "--rows-large",
+        type=int,
+        default=0,
+        help="100000 for the table; 0 leaves it out",
+    )
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args()
     works: list[Callable[[], Comparison]] = [

@@ -36,21 +36,32 @@ CHANNELS = ["flair", "t1", "t1post", "t2"]
 GAMMA, C, EXACT = 1 / 4, 1.0, 20_000
 
 
-def ways(y: np.ndarray, learn: np.ndarray) -> Iterator[tuple[str, np.ndarray, Any, type]]:
+def ways(
+    y: np.ndarray, learn: np.ndarray
+) -> Iterator[tuple[str, np.ndarray, Any, type]]:
     """Name, rows to learn from, estimator and the type its features have."""
     few = learn[sub_sample(y[learn], None, EXACT, RARE_SHARE, 0)]
     yield f"all of {EXACT}", few, TwoClassSVM(Gaussian(GAMMA), C=C), np.float64
     for n in (2000, 8000, 16_000):
-        machine = TwoClassSVM(Gaussian(GAMMA), C=C, approximation="landmarks", n_landmarks=n)
+        machine = TwoClassSVM(
+            Gaussian(GAMMA), C=C, approximation="landmarks", n_landmarks=n
+        )
         yield f"{n} landmarks", learn, machine, np.float64
     counts = np.bincount(y[learn])
     costs = {0: counts[1] * (1 / RARE_SHARE - 1) / counts[0], 1: 1.0}
     # 1/2 |w|^2 + C sum of losses, as their mean and a penalty; an average forgets the order of the rows.
-    linear = SGDClassifier(alpha=1 / (C * len(learn)), class_weight=costs, average=True, random_state=0)
+    linear = SGDClassifier(
+        alpha=1 / (C * len(learn)), class_weight=costs, average=True, random_state=0
+    )
     yield "channels alone, linear", learn, linear, np.float32
     for width in (300, 1000):
         features = Nystroem(gamma=GAMMA, n_components=width, random_state=0)
-        yield f"Nystroem({width}), linear", learn, make_pipeline(features, linear), np.float32
+        yield (
+            f"Nystroem({width}), linear",
+            learn,
+            make_pipeline(features, linear),
+            np.float32,
+        )
 
 
 def main() -> None:
@@ -61,7 +72,9 @@ def main() -> None:
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     held_out = (table["y"].to_numpy() // 8) % 2 == 1
     learn, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-    print(f"| trained by | rows | fit | scoring the other {len(test)} | AUROC |\n|---|---|---|---|---|")
+    print(
+        f"| trained by | rows | fit | scoring the other {len(test)} | AUROC |\n|---|---|---|---|---|"
+    )
     for name, rows, machine, dtype in ways(y, learn):
         own, others = x[rows].astype(dtype), x[test].astype(dtype)
         start = time.perf_counter()

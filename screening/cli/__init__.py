@@ -15,7 +15,15 @@ from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.options import with_groups
 from screening.cli.privacy import forget, purge
 from screening.cli.score import explain, export, report, run, score
-from screening.cli.train import approve, compare, recipes, retrain, threshold, train, validate
+from screening.cli.train import (
+    approve,
+    compare,
+    recipes,
+    retrain,
+    threshold,
+    train,
+    validate,
+)
 
 app = typer.Typer(
     cls=Commands,
@@ -55,7 +63,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
     purge: "screen purge --older-than 3y --ledger screening.db --runs runs",
 }
 for command, example in EXAMPLES.items():
-    app.command(command.__name__, epilog=f"Example: {example}")(exits()(with_groups(command)))
+    app.command(command.__name__, epilog=f"Example: {example}")(
+        exits()(with_groups(command))
+    )
 
 
 def _version(asked: bool) -> None:
@@ -68,9 +78,17 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def screen(
-    log: Annotated[LogFormat, typer.Option(help="Form of the log lines on stderr.")] = LogFormat.text,
+    log: Annotated[
+        LogFormat, typer.Option(help="Form of the log lines on stderr.")
+    ] = LogFormat.text,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
     ] = False,
 ) -> None:
     """Nightly screening for rare conditions with conformally rescaled kernel machines.

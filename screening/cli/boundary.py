@@ -19,7 +19,14 @@ from typer.core import TyperGroup
 
 from screening.cli import logs
 from screening.cli.console import printable
-from screening.errors import CohortError, Locked, ModelError, ScreenError, UsageError, of_system
+from screening.errors import (
+    CohortError,
+    Locked,
+    ModelError,
+    ScreenError,
+    UsageError,
+    of_system,
+)
 from screening.spelling import did_you_mean
 from screening.store.publishing import let_go
 
@@ -39,7 +46,11 @@ class Commands(TyperGroup):
     """The commands, whose usage errors take one line and not three."""
 
     def main(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any
+        self,
+        args: Sequence[str] | None = None,
+        *,
+        standalone_mode: bool = True,
+        **extra: Any,
     ) -> Any:
         """Run the command that `args` name, and end the process as typer does."""
         words = sys.argv[1:] if args is None else args
@@ -109,7 +120,11 @@ ABORTED = (-signal.SIGABRT, -signal.SIGSEGV, 127)
 # Objects made since the last look for garbage before the next: more than a night of a ward makes.
 GARBAGE = 200_000
 # SIGHUP is not known on Windows.
-SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)
+]
 _heard: list[int] = []
 
 
@@ -140,7 +155,11 @@ def _known(error: BaseException) -> BaseException | None:
         return behind
     if isinstance(error, tuple(EXIT_CODES)):
         return error
-    return MemoryError(error) if isinstance(error, STARVED) and _most() is not None else None
+    return (
+        MemoryError(error)
+        if isinstance(error, STARVED) and _most() is not None
+        else None
+    )
 
 
 def ended_by(error: BaseException) -> int:
@@ -148,7 +167,9 @@ def ended_by(error: BaseException) -> int:
     if isinstance(error, Stopped):
         code = 128 + error.number
     else:
-        code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+        code = next(
+            code for kind, code in EXIT_CODES.items() if isinstance(error, kind)
+        )
     with suppress(OSError, ValueError):
         refused(f"screen: {_message(error)}", code)
     return code
@@ -156,15 +177,21 @@ def ended_by(error: BaseException) -> int:
 
 def _message(error: BaseException) -> str:
     if isinstance(error, Stopped) and error.number != signal.SIGINT:
-        return f"stopped by {signal.Signals(error.number).name}; what was begun is removed"
+        return (
+            f"stopped by {signal.Signals(error.number).name}; what was begun is removed"
+        )
     if isinstance(error, KeyboardInterrupt | Stopped):
         return "interrupted; what was begun is removed"
     if isinstance(error, BrokenPipeError):
         return "whoever was to read the answer has gone (broken pipe)"
     # A library that could not be mapped says so without a number.
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is None and _most()):
+    if isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno is None and _most()
+    ):
         most = _most()
-        cap = f": the process may use {most / 2**30:.1f} GiB (ulimit -v)" if most else ""
+        cap = (
+            f": the process may use {most / 2**30:.1f} GiB (ulimit -v)" if most else ""
+        )
         return f"not enough memory{cap}; allow it more (train and compare can do with fewer rows: --max-rows)"
     if isinstance(error, OSError):
         return str(of_system(error))
@@ -261,7 +288,9 @@ def _raise_broken_pipe(ended: SystemExit) -> None:
     while cause is not None:
         if isinstance(cause, BrokenPipeError):
             raise cause from None
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+        cause = cause.__cause__ or (
+            None if cause.__suppress_context__ else cause.__context__
+        )
 
 
 def _open_streams() -> None:

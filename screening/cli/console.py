@@ -35,7 +35,9 @@ def printable(text: str, *, lines: bool = False) -> str:
     lines : bool
         Leave line ends, as in a message of several lines.
     """
-    return _STEERING.sub(lambda match: "\n" if lines and match[0] == "\n" else _number(match[0]), text)
+    return _STEERING.sub(
+        lambda match: "\n" if lines and match[0] == "\n" else _number(match[0]), text
+    )
 
 
 def _number(character: str) -> str:
@@ -53,12 +55,16 @@ def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
     """Print the answer of a command: one JSON object, or a line a key."""
     if as_json:
         with _to_stdout():
-            typer.echo(printable(json.dumps(answer, ensure_ascii=False, allow_nan=False)))
+            typer.echo(
+                printable(json.dumps(answer, ensure_ascii=False, allow_nan=False))
+            )
         return
     lines = [
         (key if number == 0 else "", _inline(one))
         for key, value in answer.items()
-        for number, one in enumerate((value or [None]) if isinstance(value, list) else [value])
+        for number, one in enumerate(
+            (value or [None]) if isinstance(value, list) else [value]
+        )
     ]
     if sys.stdout.isatty():
         _draw(lines)
@@ -95,7 +101,9 @@ def _to_stdout() -> Iterator[None]:
 
 def facts_of(model: Model, as_json: bool) -> dict[str, object]:
     """What a model promises and why it wants attention; on a terminal in the words of its page."""
-    points = [{key: point.get(key) for key in OF_POINT} for point in model.operating_points]
+    points = [
+        {key: point.get(key) for key in OF_POINT} for point in model.operating_points
+    ]
     promised = {"operating_points": points} if as_json else _promised(model)
     return {"attention": model.document["attention"]} | promised
 
@@ -110,7 +118,9 @@ def _promised(model: Model) -> dict[str, object]:
         area = model.facts.validation.summary[point.label].auroc
         figures = {
             "threshold": f"{point.threshold:.4g}",
-            "AUROC": "" if area.value is None else f"{area.value:.2f}{_interval(area_ci(area))}",
+            "AUROC": ""
+            if area.value is None
+            else f"{area.value:.2f}{_interval(area_ci(area))}",
         }
         for name in ("sensitivity", "specificity", "ppv"):
             share = getattr(point, name)
@@ -139,17 +149,27 @@ def agreement(compared: NightsBeside) -> list[str]:
     lines = [f"{nights} scored by both{days}"]
     if compared.agreement is not None:
         kappa = "" if compared.kappa is None else f", kappa {compared.kappa:.2f}"
-        lines.append(f"{100 * compared.agreement:.1f} % agreement{kappa}: {compared.both} flagged by both")
+        lines.append(
+            f"{100 * compared.agreement:.1f} % agreement{kappa}: {compared.both} flagged by both"
+        )
     if compared.other_tables:
-        lines.append(f"{compared.other_tables} nights of other tables are not in that share")
+        lines.append(
+            f"{compared.other_tables} nights of other tables are not in that share"
+        )
     for model in (compared.one, compared.other):
         name = f"{model.series}{' in shadow' if model.shadow else ''} ({model.model})"
-        night = "" if model.cases_per_night is None else f"{model.cases_per_night:.1f} a night, "
+        night = (
+            ""
+            if model.cases_per_night is None
+            else f"{model.cases_per_night:.1f} a night, "
+        )
         judged, judged_alone = (
             f"{share.found} of {share.judged} judged{which} had the condition"
             for which, share in (("", model.ppv), (" of these", model.only_ppv))
         )
-        lines.append(f"{name}: {night}{judged}; {model.only} flagged by it alone, {judged_alone}")
+        lines.append(
+            f"{name}: {night}{judged}; {model.only} flagged by it alone, {judged_alone}"
+        )
     return lines
 
 
@@ -158,7 +178,12 @@ def _inline(value: object) -> str:
         # A reason for attention, and what to do.
         return " ".join(str(value[key]) for key in ("words", "remedy") if value[key])
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_inline(one)}" for key, one in value.items() if one is not None) or "-"
+        return (
+            ", ".join(
+                f"{key} {_inline(one)}" for key, one in value.items() if one is not None
+            )
+            or "-"
+        )
     if isinstance(value, list):
         return " | ".join(map(_inline, value)) or "-"
     if isinstance(value, float):
@@ -188,10 +213,13 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
     left = "-:--:--"
     # No thread draws it, and a terminal that has gone is no reason to lose the work.
     drawn = Progress(
-        TextColumn(title, markup=False), BarColumn(), TaskProgressColumn(),
+        TextColumn(title, markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
         TextColumn("{task.fields[left]}", style="cyan"),
-        console=Console(stderr=True), auto_refresh=False,
-    )  # fmt: skip
+        console=Console(stderr=True),
+        auto_refresh=False,
+    )
 
     def progress(done: int, total: int) -> None:
         nonlocal first, left

@@ -33,13 +33,21 @@ NOTHING = "none"
 
 def init(
     cohort: options.Source,
-    out: Annotated[Path, options.in_output("--out", "-o", help="Contract to write (TOML).")],
+    out: Annotated[
+        Path, options.in_output("--out", "-o", help="Contract to write (TOML).")
+    ],
     *,
     database: options.DatabaseOptions,
     columns: options.ColumnOptions,
-    time: Annotated[str | None, options.in_data(help="Column of the row's date.")] = None,
-    capacity: Annotated[int | None, options.in_data(help="Reviews that a night has room for.", min=1)] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: every guess is taken.")] = False,
+    time: Annotated[
+        str | None, options.in_data(help="Column of the row's date.")
+    ] = None,
+    capacity: Annotated[
+        int | None, options.in_data(help="Reviews that a night has room for.", min=1)
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Ask nothing: every guess is taken.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Infer a starter contract from COHORT, to be read and edited.
@@ -52,22 +60,40 @@ def init(
     from screening.store.publishing import write_whole
 
     if out.exists():
-        raise UsageError(f"{out} exists already, and may have been edited; give another --out")
-    ask = None if yes or as_json or not (sys.stdin.isatty() and sys.stdout.isatty()) else _ask
+        raise UsageError(
+            f"{out} exists already, and may have been edited; give another --out"
+        )
+    ask = (
+        None
+        if yes or as_json or not (sys.stdin.isatty() and sys.stdout.isatty())
+        else _ask
+    )
     contract, notes = starter_contract(
         database.source(cohort), ask, **columns.roles, time=time, capacity=capacity
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, contract.to_toml(notes).encode())
-    answer = {"contract": str(out), "features": len(contract.features), "outcome": contract.label}
+    answer = {
+        "contract": str(out),
+        "features": len(contract.features),
+        "outcome": contract.label,
+    }
     print_answer(answer | in_lists(notes), as_json)
 
 
-def _ask(role: str, guess: str | None, likely: Sequence[str], allowed: Sequence[str] | None) -> str | None:
+def _ask(
+    role: str, guess: str | None, likely: Sequence[str], allowed: Sequence[str] | None
+) -> str | None:
     """Ask until the answer is one that can be; None for none."""
     question = QUESTIONS[role] + (f" ({', '.join(likely)})" if likely else "")
-    while (answer := typer.prompt(question, default=guess or NOTHING).strip()) != NOTHING:
-        if answer in allowed if allowed is not None else answer.isdecimal() and int(answer) > 0:
+    while (
+        answer := typer.prompt(question, default=guess or NOTHING).strip()
+    ) != NOTHING:
+        if (
+            answer in allowed
+            if allowed is not None
+            else answer.isdecimal() and int(answer) > 0
+        ):
             return answer
         near = did_you_mean(answer, allowed or ())
         typer.echo(
@@ -79,7 +105,10 @@ def _ask(role: str, guess: str | None, likely: Sequence[str], allowed: Sequence[
 def in_lists(notes: Sequence[str]) -> dict[str, list[str]]:
     """Notes on a table, and apart from them what was dropped, with its reason."""
     dropped = [note.removeprefix(DROPPED) for note in notes if note.startswith(DROPPED)]
-    return {"notes": [note for note in notes if not note.startswith(DROPPED)], "dropped": dropped}
+    return {
+        "notes": [note for note in notes if not note.startswith(DROPPED)],
+        "dropped": dropped,
+    }
 
 
 def check(
@@ -87,7 +116,9 @@ def check(
     *,
     database: options.DatabaseOptions,
     contract: options.ContractFile = None,
-    model: Annotated[Path | None, typer.Option(help="Use the contract of this model directory.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Use the contract of this model directory.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Validate COHORT; list all violations by row, never by value.
@@ -118,19 +149,30 @@ def check(
     attention = gates.attention() if gates and not violations else []
     if as_json:
         reasons = [vars(reason) for reason in attention]
-        print_answer({"violations": violations, "notes": notes, "attention": reasons}, as_json)
+        print_answer(
+            {"violations": violations, "notes": notes, "attention": reasons}, as_json
+        )
     elif not violations:
-        print_answer({"violations": [], "notes": [*notes, *(each.words for each in attention)]}, as_json)
+        print_answer(
+            {"violations": [], "notes": [*notes, *(each.words for each in attention)]},
+            as_json,
+        )
     if violations:
         raise CohortError(violations)
 
 
 def schema(
     name: Annotated[
-        str, typer.Argument(help="model, run, comparison, validation, history or overview; or a command.")
+        str,
+        typer.Argument(
+            help="model, run, comparison, validation, history or overview; or a command."
+        ),
     ],
     printed: Annotated[
-        bool, typer.Option("--printed", help="Of the command NAME: what it prints with --json.")
+        bool,
+        typer.Option(
+            "--printed", help="Of the command NAME: what it prints with --json."
+        ),
     ] = False,
 ) -> None:
     """Print the JSON Schema of a document, or of an answer."""
@@ -153,14 +195,29 @@ class Job(NamedTuple):
 
 NIGHT = "nosocomial", "nosocomial_past.csv", "nosocomial_night.csv"
 JOBS = (
-    Job("nosocomial", *NIGHT, "auto", beside=("svm", "logistic", "random_forest", "one_class_conformal")),
+    Job(
+        "nosocomial",
+        *NIGHT,
+        "auto",
+        beside=("svm", "logistic", "random_forest", "one_class_conformal"),
+    ),
     Job("nosocomial_one_class", *NIGHT, "one_class_conformal"),
-    Job("prostate", "prostate", "prostate_past.parquet", "prostate_new.parquet", "shao_weighted", 2000),
+    Job(
+        "prostate",
+        "prostate",
+        "prostate_past.parquet",
+        "prostate_new.parquet",
+        "shao_weighted",
+        2000,
+    ),
 )
 
 
 def demo(
-    out: Annotated[Path, options.in_output("--out", "-o", help="Directory to write models and runs in.")],
+    out: Annotated[
+        Path,
+        options.in_output("--out", "-o", help="Directory to write models and runs in."),
+    ],
     as_json: options.AsJson = False,
 ) -> None:
     """Train and score the sample cohorts; say where the reports are."""
@@ -169,7 +226,9 @@ def demo(
     from screening.store.publishing import check_place
 
     with as_file(files("screening.sample_cohorts")) as cohorts:
-        places = {job: (out / f"{job.name}_model", out / f"{job.name}_run") for job in JOBS}
+        places = {
+            job: (out / f"{job.name}_model", out / f"{job.name}_run") for job in JOBS
+        }
         for model, run in places.values():
             check_place(model, "model")
             check_place(run, "run")
@@ -179,7 +238,9 @@ def demo(
     print_answer({"reports": reports}, as_json)
 
 
-def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Path) -> None:
+def _whole_job(
+    job: Job, cohorts: Path, model_directory: Path, run_directory: Path
+) -> None:
     from screening.data.reading import read_cohort
     from screening.model_selection import train as training
     from screening.report import render_model
@@ -187,18 +248,32 @@ def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Pa
     from screening.store.loading import load_model
     from screening.store.model import save_model
 
-    past = read_cohort(str(cohorts / job.past), cohorts / f"{job.cohort}.toml", need_label=True)
-    command = f"screen train {job.past} --contract {job.cohort}.toml --recipe {job.recipe}"
+    past = read_cohort(
+        str(cohorts / job.past), cohorts / f"{job.cohort}.toml", need_label=True
+    )
+    command = (
+        f"screen train {job.past} --contract {job.cohort}.toml --recipe {job.recipe}"
+    )
     if job.beside:
         command += f" --beside {','.join(job.beside)}"
     if job.max_rows:
         command += f" --max-rows {job.max_rows}"
     with bar(f"Training {job.name}") as progress:
         model = training.train(
-            past, job.recipe, max_rows=job.max_rows, beside=job.beside, command=command, progress=progress
+            past,
+            job.recipe,
+            max_rows=job.max_rows,
+            beside=job.beside,
+            command=command,
+            progress=progress,
         )
     save_model(model, model_directory, render_model)
     # An earlier demonstration's, of another day: the place was checked to hold nothing else.
     shutil.rmtree(run_directory, ignore_errors=True)
     with bar(f"Scoring {job.name}") as progress:
-        scoring.score(load_model(model_directory), str(cohorts / job.new), run_directory, progress=progress)
+        scoring.score(
+            load_model(model_directory),
+            str(cohorts / job.new),
+            run_directory,
+            progress=progress,
+        )

@@ -30,13 +30,19 @@ from screening.spelling import EACH
 def history(
     ledger: LedgerHere = "screening.db",
     series: SeriesAsked = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Follow the audit trail from its start.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Follow the audit trail from its start.")
+    ] = False,
     head: Annotated[
-        str | None, typer.Option(help="With --verify: head printed at the foot of a report.")
+        str | None,
+        typer.Option(help="With --verify: head printed at the foot of a report."),
     ] = None,
     beside: Annotated[
         str | None,
-        typer.Option(metavar="Y", help="With --series: compare with this shadow's model, or another series."),
+        typer.Option(
+            metavar="Y",
+            help="With --series: compare with this shadow's model, or another series.",
+        ),
     ] = None,
     out: PageFile = None,
     as_json: AsJson = False,
@@ -54,8 +60,14 @@ def history(
     if beside is not None and series is None:
         raise UsageError("--beside compares with one series; give --series too")
     with open_ledger(ledger, read_only=True) as book:
-        document = history_of(book, series, verify=verify or head is not None, printed=head)
-        compared = None if beside is None or series is None else compare_nights(book, series, beside)
+        document = history_of(
+            book, series, verify=verify or head is not None, printed=head
+        )
+        compared = (
+            None
+            if beside is None or series is None
+            else compare_nights(book, series, beside)
+        )
     if out is not None and len(cast(list[object], document["series"])) > 1:
         overview, pages = render_histories(document, out.stem)
         for name, page in pages.items():
@@ -82,8 +94,13 @@ def _lines(document: dict[str, object]) -> dict[str, object]:
         + in_a_row(run.attention)
         for run in history.runs
     ]
-    audit, summary = history.audit, [line for series in history.series for line in sentences(series)]
-    trail = f"{audit.entries} entries, head {audit.head}" + (", verified" if audit.verified else "")
+    audit, summary = (
+        history.audit,
+        [line for series in history.series for line in sentences(series)],
+    )
+    trail = f"{audit.entries} entries, head {audit.head}" + (
+        ", verified" if audit.verified else ""
+    )
     return {"runs": runs, "summary": summary, "audit": trail}
 
 
@@ -91,50 +108,83 @@ UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 def status(
-    max_age: Annotated[str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")] = "26h",
+    max_age: Annotated[
+        str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")
+    ] = "26h",
     ledger: LedgerMaybe = None,
     site: Annotated[
         Path | None,
         typer.Option(
-            metavar="NIGHT.toml", help="Series that are due, and where the ledger is, by this file."
+            metavar="NIGHT.toml",
+            help="Series that are due, and where the ledger is, by this file.",
         ),
     ] = None,
     series: Annotated[
-        str, typer.Option(metavar="NAME|each", help="Only these series, with commas between.")
+        str,
+        typer.Option(
+            metavar="NAME|each", help="Only these series, with commas between."
+        ),
     ] = EACH,
     night: Annotated[
-        str | None, typer.Option(metavar="DATE|today", help="Ask for this night instead of a --max-age.")
+        str | None,
+        typer.Option(
+            metavar="DATE|today", help="Ask for this night instead of a --max-age."
+        ),
     ] = None,
     grace: Annotated[
-        str, typer.Option(metavar="0m", help="With --night: how long after its midnight it may be missing.")
+        str,
+        typer.Option(
+            metavar="0m",
+            help="With --night: how long after its midnight it may be missing.",
+        ),
     ] = "0m",
     metrics: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the figures for Prometheus too.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the figures for Prometheus too."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 5 also where that night's page says ATTENTION.")
+        bool,
+        typer.Option(
+            "--strict", help="Exit 5 also where that night's page says ATTENTION."
+        ),
     ] = False,
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Exit 4 where run directories below this are of a newer ledger."),
+        typer.Option(
+            metavar="DIR",
+            help="Exit 4 where run directories below this are of a newer ledger.",
+        ),
     ] = None,
     artefacts: Annotated[
-        bool, typer.Option("--artefacts", help="And every file handed out: what, where, who may read it.")
+        bool,
+        typer.Option(
+            "--artefacts",
+            help="And every file handed out: what, where, who may read it.",
+        ),
     ] = False,
     give_up: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="With --series, --reason: wait for this night no longer."),
+        typer.Option(
+            metavar="DATE",
+            help="With --series, --reason: wait for this night no longer.",
+        ),
     ] = None,
     acknowledge: Annotated[
         str | None,
         typer.Option(
-            metavar="CODE", help="With --series, --until, --reason: this attention reason is known."
+            metavar="CODE",
+            help="With --series, --until, --reason: this attention reason is known.",
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="DATE", help="With --acknowledge: the last night it rests.")
+        str | None,
+        typer.Option(
+            metavar="DATE", help="With --acknowledge: the last night it rests."
+        ),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why, in words; the trail keeps them.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="Why, in words; the trail keeps them.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say whether the night of every series came; exit 5 if not.
@@ -154,14 +204,29 @@ def status(
     from screening.store.publishing import write_whole
 
     now = datetime.datetime.now().astimezone()
-    due = Due(now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace))
+    due = Due(
+        now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace)
+    )
     names = [] if series == EACH else names_from(series)
-    options = {"--give-up": give_up, "--acknowledge": acknowledge, "--until": until, "--reason": reason}
+    options = {
+        "--give-up": give_up,
+        "--acknowledge": acknowledge,
+        "--until": until,
+        "--reason": reason,
+    }
     given = {option for option, value in options.items() if value is not None}
-    if given not in (set(), {"--give-up", "--reason"}, {"--acknowledge", "--until", "--reason"}):
-        raise UsageError("--give-up takes --reason; --acknowledge takes --until and --reason")
+    if given not in (
+        set(),
+        {"--give-up", "--reason"},
+        {"--acknowledge", "--until", "--reason"},
+    ):
+        raise UsageError(
+            "--give-up takes --reason; --acknowledge takes --until and --reason"
+        )
     if given and len(names) != 1:
-        raise UsageError("--give-up and --acknowledge are of one series; give --series NAME")
+        raise UsageError(
+            "--give-up and --acknowledge are of one series; give --series NAME"
+        )
     network = None if site is None else read_network(site, ledger)
     of_site = [] if network is None else list(network.series)
     place = str(ledger or "screening.db") if network is None else network.ledger
@@ -214,19 +279,30 @@ def _night(text: str | None, now: datetime.datetime) -> datetime.date | None:
     try:
         return datetime.date.fromisoformat(str(text))
     except ValueError:
-        raise UsageError(f"--night {text}: write the night as YYYY-MM-DD, or today") from None
+        raise UsageError(
+            f"--night {text}: write the night as YYYY-MM-DD, or today"
+        ) from None
 
 
 def review(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory whose page was reviewed.")],
-    verdicts: Annotated[Path, typer.Argument(metavar="VERDICTS", help="JSON file that the page saved.")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="Run directory whose page was reviewed."),
+    ],
+    verdicts: Annotated[
+        Path, typer.Argument(metavar="VERDICTS", help="JSON file that the page saved.")
+    ],
     ledger: LedgerHere = "screening.db",
     series: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Refuse a RUN that is not of this series.")
+        str | None,
+        typer.Option(metavar="NAME", help="Refuse a RUN that is not of this series."),
     ] = None,
     token: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Reviewer's token (a private file); its SHA-256 is recorded."),
+        typer.Option(
+            metavar="FILE",
+            help="Reviewer's token (a private file); its SHA-256 is recorded.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -266,12 +342,22 @@ def promote(
     with open_ledger(ledger) as book:
         evidence = compare_nights(book, name, loaded.digest)
         head = model_registry.promote(book, name, loaded.digest, reason, evidence)
-    answer = {"series": evidence.one.series, "champion": loaded.id, "entry": head.number}
-    print_answer(answer | {"beside": evidence.to_dict() if as_json else agreement(evidence)}, as_json)
+    answer = {
+        "series": evidence.one.series,
+        "champion": loaded.id,
+        "entry": head.number,
+    }
+    print_answer(
+        answer | {"beside": evidence.to_dict() if as_json else agreement(evidence)},
+        as_json,
+    )
 
 
 def retire(
-    series: Annotated[str, typer.Argument(metavar="SERIES", help="The series; `screen status` lists all.")],
+    series: Annotated[
+        str,
+        typer.Argument(metavar="SERIES", help="The series; `screen status` lists all."),
+    ],
     reason: Annotated[str, typer.Option(help="Why, in words; the trail keeps them.")],
     ledger: LedgerHere = "screening.db",
     as_json: AsJson = False,
@@ -297,23 +383,36 @@ class Action(StrEnum):
 
 
 def ledger(
-    action: Annotated[Action, typer.Argument(metavar="ACTION", help="rebuild, accept or moved.")],
-    place: Annotated[str, typer.Argument(metavar="LEDGER", help="Ledger: a file, or a database's URL.")],
+    action: Annotated[
+        Action, typer.Argument(metavar="ACTION", help="rebuild, accept or moved.")
+    ],
+    place: Annotated[
+        str,
+        typer.Argument(metavar="LEDGER", help="Ledger: a file, or a database's URL."),
+    ],
     runs: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Of accept: run directories at or below this.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Of accept: run directories at or below this."
+        ),
     ] = None,
     was: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="PLACE", help="Of moved: where files and directories were handed out."
+            "--from",
+            metavar="PLACE",
+            help="Of moved: where files and directories were handed out.",
         ),
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option(metavar="PLACE", help="Of moved: where they lie now; absent: they are gone."),
+        typer.Option(
+            metavar="PLACE", help="Of moved: where they lie now; absent: they are gone."
+        ),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(help="Of accept and moved: why, in words; the trail keeps them.")
+        str | None,
+        typer.Option(help="Of accept and moved: why, in words; the trail keeps them."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -333,7 +432,9 @@ def ledger(
             answer = {"entries": head.number, "head": head.digest}
         elif action is Action.moved:
             if was is None:
-                raise UsageError("moved needs the place as `screen status --artefacts` shows it; give --from")
+                raise UsageError(
+                    "moved needs the place as `screen status --artefacts` shows it; give --from"
+                )
             number = register.moved(book, was, to and to.resolve(), reason or "")
             answer = {"moved" if to else "gone": number}
         elif runs is None:

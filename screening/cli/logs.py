@@ -19,7 +19,17 @@ import typer
 from screening.cli.console import printable
 
 # Every line of `--log json` has the first four; the others where they are known.
-KEYS = ("time", "level", "logger", "event", "series", "night", "run", "peak_mb", "exit_code")
+KEYS = (
+    "time",
+    "level",
+    "logger",
+    "event",
+    "series",
+    "night",
+    "run",
+    "peak_mb",
+    "exit_code",
+)
 
 _logger = logging.getLogger("screening")
 
@@ -44,7 +54,10 @@ def begin(words: Sequence[str]) -> None:
 
 def about(**known: str | int | None) -> None:
     """Say which series, night and run the lines from here on are about."""
-    _known.set(_known.get({}) | {key: value for key, value in known.items() if value is not None})
+    _known.set(
+        _known.get({})
+        | {key: value for key, value in known.items() if value is not None}
+    )
 
 
 def peak_mb() -> int | None:
@@ -54,7 +67,10 @@ def peak_mb() -> int | None:
     if sys.platform == "linux":
         # What `getrusage` tells may be of the process that started this one; some hosts hide these lines.
         with suppress(OSError, IndexError):
-            return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) >> 10
+            return (
+                int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+                >> 10
+            )
     import resource
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -74,7 +90,10 @@ def note(words: str) -> None:
 def relay(line: Mapping[str, object]) -> None:
     """Pass on a line of another process's log: declared keys only; as text only what went wrong."""
     if _form.get() is LogFormat.json:
-        typer.echo(printable(json.dumps({key: line[key] for key in KEYS if key in line})), err=True)
+        typer.echo(
+            printable(json.dumps({key: line[key] for key in KEYS if key in line})),
+            err=True,
+        )
     elif line.get("level") != "info":
         note(f"{line.get('series')} {line.get('night')}: {line['event']}")
 
@@ -119,19 +138,34 @@ class _Lines(logging.Formatter):
 
 def _line(level: int, logger: str, event: str, code: int | None = None) -> str:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    line = {"time": now, "level": logging.getLevelName(level).lower(), "logger": logger, "event": event}
+    line = {
+        "time": now,
+        "level": logging.getLevelName(level).lower(),
+        "logger": logger,
+        "event": event,
+    }
     known = line | _known.get({}) | ({} if code is None else {"exit_code": code})
-    return printable(json.dumps({key: known[key] for key in KEYS if key in known}, ensure_ascii=False))
+    return printable(
+        json.dumps(
+            {key: known[key] for key in KEYS if key in known}, ensure_ascii=False
+        )
+    )
 
 
 def _write(level: int, logger: str, event: str, code: int) -> None:
     typer.echo(_line(level, logger, event, code), err=True)
 
 
-def _bug(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+def _bug(
+    kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
+) -> None:
     """A bug by its place: its message, and the lines of a traceback, might hold a patient's value."""
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    where = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
+    where = (
+        f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+        if trace
+        else ""
+    )
     event = f"a bug: {kind.__name__}{where}; run it again with --log text for the whole of it"
     _write(logging.CRITICAL, _logger.name, event, 1)

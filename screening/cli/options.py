@@ -32,14 +32,25 @@ if TYPE_CHECKING:
 def recipes_like(incomplete: str) -> list[str]:
     """The shipped recipes that begin so."""
     names = (Path(file.name) for file in files("screening.models").iterdir())
-    return sorted(name.stem for name in names if name.suffix == ".toml" and name.stem.startswith(incomplete))
+    return sorted(
+        name.stem
+        for name in names
+        if name.suffix == ".toml" and name.stem.startswith(incomplete)
+    )
 
 
 def models_like(incomplete: str) -> list[str]:
     """The model directories that begin so, and the directories on the way to them."""
     folders = [Path(place) for place in glob(f"{escape(incomplete)}*/")]
     models = [str(folder) for folder in folders if (folder / "model.json").exists()]
-    return sorted(models + [str(file.parent) for folder in folders for file in folder.glob("*/model.json")])
+    return sorted(
+        models
+        + [
+            str(file.parent)
+            for folder in folders
+            for file in folder.glob("*/model.json")
+        ]
+    )
 
 
 def series_like(incomplete: str) -> list[str]:
@@ -49,7 +60,10 @@ def series_like(incomplete: str) -> list[str]:
     from screening.ledger.model_registry import every_series
 
     try:
-        with open_ledger(os.environ.get("SCREEN_LEDGER", "screening.db")) as ledger, ledger.reading() as rows:
+        with (
+            open_ledger(os.environ.get("SCREEN_LEDGER", "screening.db")) as ledger,
+            ledger.reading() as rows,
+        ):
             return [name for name in every_series(rows) if name.startswith(incomplete)]
     except (ScreenError, OSError):
         return []
@@ -77,9 +91,14 @@ Source = Annotated[
 class DatabaseOptions:
     """What of a database is read."""
 
-    table: Annotated[str | None, in_data(metavar="NAME", help="Database only: table or view.")] = None
+    table: Annotated[
+        str | None, in_data(metavar="NAME", help="Database only: table or view.")
+    ] = None
     query: Annotated[
-        Path | None, in_data(metavar="FILE.sql", help="Database only: the answer to this one SELECT.")
+        Path | None,
+        in_data(
+            metavar="FILE.sql", help="Database only: the answer to this one SELECT."
+        ),
     ] = None
 
     def source(self, cohort: str) -> str | Database:
@@ -97,10 +116,12 @@ class DatabaseOptions:
 
 AsJson = Annotated[bool, in_output("--json", help="Print one JSON object on stdout.")]
 ContractFile = Annotated[
-    Path | None, in_data("--contract", "-c", help="Contract written by `screen init`, then edited.")
+    Path | None,
+    in_data("--contract", "-c", help="Contract written by `screen init`, then edited."),
 ]
 Templates = Annotated[
-    Path | None, in_output(metavar="DIR", help="The site's own templates (docs/templates.md).")
+    Path | None,
+    in_output(metavar="DIR", help="The site's own templates (docs/templates.md)."),
 ]
 RecipeName = Annotated[
     str,
@@ -115,11 +136,17 @@ RecipeName = Annotated[
 
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one a core.")]
 Night = Annotated[
-    str | None, typer.Option("--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
+    str | None,
+    typer.Option(
+        "--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today if absent."
+    ),
 ]
 AcceptDelivery = Annotated[
     str | None,
-    typer.Option(metavar="REASON", help="Take a table that does not look like tonight's; say why."),
+    typer.Option(
+        metavar="REASON",
+        help="Take a table that does not look like tonight's; say why.",
+    ),
 ]
 
 
@@ -128,31 +155,55 @@ def _model_there(folder: Path) -> Path:
     if not folder.exists():
         near = folder.parent.glob("*/model.json") if folder.parent.is_dir() else ()
         names = [file.parent.name for file in near]
-        raise typer.BadParameter(f"there is no model {folder}{did_you_mean(folder.name, names)}")
+        raise typer.BadParameter(
+            f"there is no model {folder}{did_you_mean(folder.name, names)}"
+        )
     return folder
 
 
-_model = partial(typer.Argument, metavar="MODEL", callback=_model_there, autocompletion=models_like)
+_model = partial(
+    typer.Argument, metavar="MODEL", callback=_model_there, autocompletion=models_like
+)
 ModelFolder = Annotated[Path, _model(help="Model directory written by `screen train`.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")
+]
 ModelAnew = Annotated[Path, _model(help="Model directory; it is written anew.")]
-PageFile = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML).")]
+PageFile = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML)."),
+]
 
 Publish = Annotated[
-    Path | None, in_output(metavar="DIR", help="Copy the page there, as DATE.html, and last as latest.html.")
+    Path | None,
+    in_output(
+        metavar="DIR",
+        help="Copy the page there, as DATE.html, and last as latest.html.",
+    ),
 ]
 Mode = Annotated[
-    str | None, in_output(metavar="0640", help="With --publish: mode of the copies; 0600 if absent.")
+    str | None,
+    in_output(
+        metavar="0640", help="With --publish: mode of the copies; 0600 if absent."
+    ),
 ]
-ReadBy = Annotated[str | None, in_output("--group", metavar="NAME", help="With --publish: their group.")]
+ReadBy = Annotated[
+    str | None,
+    in_output("--group", metavar="NAME", help="With --publish: their group."),
+]
 
 Cluster = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS|local:N", help="Work on a dask cluster, or on N processes here."),
+    typer.Option(
+        metavar="ADDRESS|local:N",
+        help="Work on a dask cluster, or on N processes here.",
+    ),
 ]
 
 
-Label = Annotated[str | None, in_data("--label", "-l", help="Column that says who was a case.")]
+Label = Annotated[
+    str | None, in_data("--label", "-l", help="Column that says who was a case.")
+]
 
 
 @dataclass(frozen=True)
@@ -162,11 +213,17 @@ class ColumnOptions:
     label: Label = None
     positive: Annotated[
         list[str] | None,
-        in_data(help="Label value to find; each one more is a class of its own, A+B are one class."),
+        in_data(
+            help="Label value to find; each one more is a class of its own, A+B are one class."
+        ),
     ] = None
     id: Annotated[str | None, in_data(help="Column that names a row.")] = None
-    group: Annotated[str | None, in_data(help="Column never split over folds, such as the patient.")] = None
-    drop: Annotated[str | None, in_data(metavar="A,B", help="Columns to leave out.")] = None
+    group: Annotated[
+        str | None, in_data(help="Column never split over folds, such as the patient.")
+    ] = None
+    drop: Annotated[
+        str | None, in_data(metavar="A,B", help="Columns to leave out.")
+    ] = None
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -175,7 +232,11 @@ class ColumnOptions:
 
 
 Independent = Annotated[
-    bool, in_data("--independent", help="Every row is a patient of its own, whatever it looks like.")
+    bool,
+    in_data(
+        "--independent",
+        help="Every row is a patient of its own, whatever it looks like.",
+    ),
 ]
 
 
@@ -184,22 +245,35 @@ class RuleOptions:
     """The rule of a threshold: at most one of those named in `RULE_TYPES`, with its conditions."""
 
     min_sensitivity: Annotated[
-        float | None, in_rule(help="RULE: find at least this share of the cases (0.9 if no rule is given).")
+        float | None,
+        in_rule(
+            help="RULE: find at least this share of the cases (0.9 if no rule is given)."
+        ),
     ] = None
-    max_flag_rate: Annotated[float | None, in_rule(help="RULE: flag at most this share of the rows.")] = None
+    max_flag_rate: Annotated[
+        float | None, in_rule(help="RULE: flag at most this share of the rows.")
+    ] = None
     miss_cost: Annotated[
-        float | None, in_rule(help="RULE: one missed case costs as much as this many reviews.")
+        float | None,
+        in_rule(help="RULE: one missed case costs as much as this many reviews."),
     ] = None
-    g_mean: Annotated[bool, in_rule("--g-mean", help="RULE: largest sqrt(sensitivity x specificity).")] = (
-        False
-    )
-    threshold: Annotated[float | None, in_rule(help="RULE: this threshold on the score.")] = None
+    g_mean: Annotated[
+        bool, in_rule("--g-mean", help="RULE: largest sqrt(sensitivity x specificity).")
+    ] = False
+    threshold: Annotated[
+        float | None, in_rule(help="RULE: this threshold on the score.")
+    ] = None
     confidence: Annotated[
         float | None,
-        in_rule(help="With a RULE: require the target to hold with this confidence, such as 0.95."),
+        in_rule(
+            help="With a RULE: require the target to hold with this confidence, such as 0.95."
+        ),
     ] = None
     prevalence: Annotated[
-        float | None, in_rule(help="With a RULE: share of cases expected at scoring, for PPV and NPV.")
+        float | None,
+        in_rule(
+            help="With a RULE: share of cases expected at scoring, for PPV and NPV."
+        ),
     ] = None
 
     def rule(self, *, required: bool = False) -> Rule:
@@ -208,17 +282,27 @@ class RuleOptions:
         More than one is a `UsageError`; so is none where one is `required`.
         """
         given = {name: getattr(self, name) for name in RULE_TYPES}
-        rules = {name: value for name, value in given.items() if value is not None and value is not False}
+        rules = {
+            name: value
+            for name, value in given.items()
+            if value is not None and value is not False
+        }
         if len(rules) > 1:
-            raise UsageError(f"{', '.join(map(option_of, rules))} exclude each other; give one rule")
+            raise UsageError(
+                f"{', '.join(map(option_of, rules))} exclude each other; give one rule"
+            )
         if required and not rules:
-            raise UsageError(f"give the rule to choose by: one of {', '.join(map(option_of, RULE_TYPES))}")
+            raise UsageError(
+                f"give the rule to choose by: one of {', '.join(map(option_of, RULE_TYPES))}"
+            )
         name, value = next(iter(rules.items()), ("min_sensitivity", 0.9))
         try:
             return rule_named(
-                name, value=None if value is True else value, confidence=self.confidence,
+                name,
+                value=None if value is True else value,
+                confidence=self.confidence,
                 prevalence=self.prevalence,
-            )  # fmt: skip
+            )
         except ValueError as error:
             raise UsageError(str(error)) from None
 
@@ -227,24 +311,38 @@ class RuleOptions:
 class ValidationOptions:
     """How methods are validated: settings that compete, folds, rows and seed."""
 
-    search: Annotated[int | None, in_method(help="Settings that compete on the held-out rows.", min=1)] = None
-    folds: Annotated[int, in_validation(help="Folds; each row is held out once.", min=2)] = 5
+    search: Annotated[
+        int | None, in_method(help="Settings that compete on the held-out rows.", min=1)
+    ] = None
+    folds: Annotated[
+        int, in_validation(help="Folds; each row is held out once.", min=2)
+    ] = 5
     repeats: Annotated[
         int | None,
         in_validation(
-            help="Repeats of cross-validation (default 3 for fast models).", min=1, show_default=False
+            help="Repeats of cross-validation (default 3 for fast models).",
+            min=1,
+            show_default=False,
         ),
     ] = None
-    max_rows: Annotated[int | None, in_data(help="Use a stated sub-sample of the rows.", min=1)] = None
+    max_rows: Annotated[
+        int | None, in_data(help="Use a stated sub-sample of the rows.", min=1)
+    ] = None
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0
     jobs: Jobs = -1
 
 
 Memory = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Memory for kernel matrices, such as 512M or 2G.")
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="Memory for kernel matrices, such as 512M or 2G."
+    ),
 ]
 
-Sign = Annotated[Path | None, in_output(metavar="KEY", help="Sign the model with this Ed25519 key (PEM).")]
+Sign = Annotated[
+    Path | None,
+    in_output(metavar="KEY", help="Sign the model with this Ed25519 key (PEM)."),
+]
 
 _ledger = in_ledger(
     "--ledger",
@@ -259,20 +357,27 @@ LedgerHere = Annotated[str, _ledger]
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of its groups (dataclasses above) one by one, as typer takes them."""
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
+    groups = {
+        name: hint
+        for name, hint in hints.items()
+        if isinstance(hint, type) and is_dataclass(hint)
+    }
     parameters: list[Parameter] = []
     for name, parameter in signature(command).parameters.items():
         group = groups.get(name)
         options = [parameter] if group is None else signature(group).parameters.values()
         types = hints if group is None else get_type_hints(group, include_extras=True)
         parameters += [
-            option.replace(kind=Parameter.KEYWORD_ONLY, annotation=types[option.name]) for option in options
+            option.replace(kind=Parameter.KEYWORD_ONLY, annotation=types[option.name])
+            for option in options
         ]
 
     @wraps(command)
     def grouped(**given: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{option: given.pop(option) for option in signature(group).parameters})
+            given[name] = group(
+                **{option: given.pop(option) for option in signature(group).parameters}
+            )
         command(**given)
 
     grouped.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -298,7 +403,8 @@ def series_from(text: str | None) -> str | None:
 
 _series = partial(in_ledger, "--series", metavar="NAME", autocompletion=series_like)
 Series = Annotated[
-    str | None, _series(help="With --ledger: whose nights; the contract's `series` if absent.")
+    str | None,
+    _series(help="With --ledger: whose nights; the contract's `series` if absent."),
 ]
 SeriesAsked = Annotated[str | None, _series(help="Only this series; all where absent.")]
 
@@ -355,7 +461,9 @@ def bytes_from(text: str | None) -> int | None:
     except (ValueError, OverflowError):
         size = 0
     if size < 1 << 20:
-        raise UsageError(f"--memory {text}: give a size of 1M or more, such as 512M or 2G")
+        raise UsageError(
+            f"--memory {text}: give a size of 1M or more, such as 512M or 2G"
+        )
     return size
 
 
@@ -364,7 +472,11 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
     words = context.command_path.split()
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
-        if parameter.name in leave_out or value in (None, [], (), False) or value == parameter.default:
+        if (
+            parameter.name in leave_out
+            or value in (None, [], (), False)
+            or value == parameter.default
+        ):
             continue
         given = value if isinstance(value, (list, tuple)) else [value]
         if parameter.param_type_name == "argument":
@@ -373,7 +485,10 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
             words.append(parameter.opts[0])
         else:
             for one in given:
-                words += [parameter.opts[0], one.name if isinstance(one, Path) else str(one)]
+                words += [
+                    parameter.opts[0],
+                    one.name if isinstance(one, Path) else str(one),
+                ]
     return shlex.join(words)
 
 

@@ -18,26 +18,41 @@ from screening.errors import UsageError
 
 RETRAIN_DAYS = 30
 
-Runs = Annotated[Path | None, typer.Option(metavar="DIR", help="Erase in run directories at or below this.")]
+Runs = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Erase in run directories at or below this."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]
-Pages = Annotated[Path | None, typer.Option(metavar="DIR", help="And in the copies of their pages in this.")]
+Pages = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="And in the copies of their pages in this."),
+]
 
 
 def forget(
     patient: Annotated[
-        str, typer.Argument(metavar="ID", help="Id of a row or group; - reads it from standard input.")
+        str,
+        typer.Argument(
+            metavar="ID", help="Id of a row or group; - reads it from standard input."
+        ),
     ],
     ledger: LedgerHere = "screening.db",
     runs: Runs = None,
     pages: Pages = None,
     models: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Erase in models at or below this.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Erase in models at or below this."),
     ] = None,
     retrain_by: Annotated[
         str | None,
-        typer.Option(metavar="YYYY-MM-DD", help="Last day of models that hold the row; 30 days if absent."),
+        typer.Option(
+            metavar="YYYY-MM-DD",
+            help="Last day of models that hold the row; 30 days if absent.",
+        ),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Why, for the trail; without the patient.")] = "asked for",
+    reason: Annotated[
+        str, typer.Option(help="Why, for the trail; without the patient.")
+    ] = "asked for",
     dry_run: DryRun = False,
     sign: options.Sign = None,
     templates: Templates = None,
@@ -55,14 +70,24 @@ def forget(
     soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
     name, last = _id(patient), options.day_from("--retrain-by", retrain_by) or soon
     if GONE in Scope(name).without([reason]):
-        raise UsageError("--reason names the patient, and the trail keeps it; say it without")
+        raise UsageError(
+            "--reason names the patient, and the trail keeps it; say it without"
+        )
     signer = options.signer_from(sign)
     with open_ledger(ledger) as book:
-        erasure = Erasure(Scope(name), book, runs, models, pages, last, dry_run, templates, signer)
+        erasure = Erasure(
+            Scope(name), book, runs, models, pages, last, dry_run, templates, signer
+        )
         report = erasure.done(reason)
-    named = {what: places for what, places in report.items() if what not in ("ledger", "pieces")}
+    named = {
+        what: places
+        for what, places in report.items()
+        if what not in ("ledger", "pieces")
+    }
     if not any(named.values()) and not any(report["ledger"].values()):
-        note("nothing here knows this id; ids are compared as text, zeros in front and all")
+        note(
+            "nothing here knows this id; ids are compared as text, zeros in front and all"
+        )
     print_answer(report, as_json)
     refuse_unfinished(report["left"])
 
@@ -70,12 +95,19 @@ def forget(
 def refuse_unfinished(left: list[str]) -> None:
     """Exit 5 where something still names patients."""
     if left:
-        note("not everything could be erased; see to these and run it again: " + "; ".join(left))
+        note(
+            "not everything could be erased; see to these and run it again: "
+            + "; ".join(left)
+        )
         raise typer.Exit(ATTENTION)
 
 
 def _id(text: str) -> str:
-    given = sys.stdin.buffer.readline().rstrip(b"\r\n") if text == "-" else os.fsencode(text)
+    given = (
+        sys.stdin.buffer.readline().rstrip(b"\r\n")
+        if text == "-"
+        else os.fsencode(text)
+    )
     name = options.id_from(given)
     if not name.strip():
         raise UsageError("ID: no patient is named")
@@ -83,7 +115,9 @@ def _id(text: str) -> str:
 
 
 def purge(
-    older_than: Annotated[str, typer.Option(metavar="3y", help="Nights older than 90d, 26w or 3y.")],
+    older_than: Annotated[
+        str, typer.Option(metavar="3y", help="Nights older than 90d, 26w or 3y.")
+    ],
     ledger: LedgerHere = "screening.db",
     runs: Runs = None,
     pages: Pages = None,
@@ -103,7 +137,9 @@ def purge(
     before = before_age(older_than, datetime.date.today())
     scope = Scope(before=before, series=series_from(series))
     with open_ledger(ledger) as book:
-        erasure = Erasure(scope, book, runs, pages=pages, dry_run=dry_run, templates=templates)
+        erasure = Erasure(
+            scope, book, runs, pages=pages, dry_run=dry_run, templates=templates
+        )
         report = erasure.done(f"nights before {before}")
     print_answer({"before": before} | report, as_json)
     refuse_unfinished(report["left"])

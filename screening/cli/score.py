@@ -23,33 +23,49 @@ from screening.spelling import did_you_mean
 def score(
     model: options.ModelFolder,
     cohort: options.Source,
-    out: Annotated[Path, options.in_output("--out", "-o", help="Run directory to write.")],
+    out: Annotated[
+        Path, options.in_output("--out", "-o", help="Run directory to write.")
+    ],
     *,
     database: options.DatabaseOptions,
     label: Annotated[
         str | None,
-        options.in_data("--label", "-l", help="Column of true labels, to evaluate; never written."),
+        options.in_data(
+            "--label", "-l", help="Column of true labels, to evaluate; never written."
+        ),
     ] = None,
     date: options.Night = None,
     require_signature: Annotated[
         Path | None,
-        typer.Option(metavar="PUB", help="Refuse a model that this Ed25519 key (PEM) has not signed."),
+        typer.Option(
+            metavar="PUB",
+            help="Refuse a model that this Ed25519 key (PEM) has not signed.",
+        ),
     ] = None,
     ledger: options.LedgerMaybe = None,
     series: options.Series = None,
     shadow: Annotated[
-        bool, typer.Option("--shadow", help="With --ledger: beside the series' champion; recorded, no page.")
+        bool,
+        typer.Option(
+            "--shadow",
+            help="With --ledger: beside the series' champion; recorded, no page.",
+        ),
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="With --ledger: enter a known night, or another table or model for it."),
+        typer.Option(
+            "--force",
+            help="With --ledger: enter a known night, or another table or model for it.",
+        ),
     ] = False,
     accept_delivery: options.AcceptDelivery = None,
     allow_future: Annotated[
-        bool, typer.Option("--allow-future", help="Take a --date after tomorrow, for tests.")
+        bool,
+        typer.Option("--allow-future", help="Take a --date after tomorrow, for tests."),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 5 where the page's head says ATTENTION.")
+        bool,
+        typer.Option("--strict", help="Exit 5 where the page's head says ATTENTION."),
     ] = False,
     publish: options.Publish = None,
     mode: options.Mode = None,
@@ -69,7 +85,9 @@ def score(
 
     logs.about(series=options.series_from(series), night=date)
     if (mode or group) and publish is None:
-        raise UsageError("--mode and --group are those of a copy for readers; give --publish too")
+        raise UsageError(
+            "--mode and --group are those of a copy for readers; give --publish too"
+        )
     if shadow and publish is not None:
         raise UsageError("a night in shadow has no page to --publish")
     signed_by = None if require_signature is None else public_key(require_signature)
@@ -83,23 +101,44 @@ def score(
         pages.prepare()
     # Before the ledger, which a command that is refused for its model does not begin.
     loaded = load_model(model, signed_by)
-    with open_ledger(ledger, make=True) if ledger else nullcontext() as book, bar("Scoring") as progress:
+    with (
+        open_ledger(ledger, make=True) if ledger else nullcontext() as book,
+        bar("Scoring") as progress,
+    ):
         run = scoring.score(
-            loaded, database.source(cohort), out, label=label, date=date,
-            ledger=book, series=options.series_from(series), shadow=shadow, force=force,
-            accept_delivery=accept_delivery, allow_future=allow_future, jobs=jobs, cluster=cluster,
-            progress=progress, templates=templates, published=pages is not None,
-        )  # fmt: skip
+            loaded,
+            database.source(cohort),
+            out,
+            label=label,
+            date=date,
+            ledger=book,
+            series=options.series_from(series),
+            shadow=shadow,
+            force=force,
+            accept_delivery=accept_delivery,
+            allow_future=allow_future,
+            jobs=jobs,
+            cluster=cluster,
+            progress=progress,
+            templates=templates,
+            published=pages is not None,
+        )
         answer = run.summary()
         entry = run.document.get("ledger") or {}
         if shadow and book is not None:
-            compared = compare_nights(book, entry["series"], run.document["model"]["digest"])
+            compared = compare_nights(
+                book, entry["series"], run.document["model"]["digest"]
+            )
             answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     if pages is not None:
         page, night = (run.directory / "report.html").read_bytes(), run.document["date"]
         _hand_out(ledger, entry, "page", *pages.places(night), content=page)
         answer["published"] = str(pages.show(page, night))
-    logs.about(series=entry.get("series"), night=run.document["date"], run=run.document["run_id"])
+    logs.about(
+        series=entry.get("series"),
+        night=run.document["date"],
+        run=run.document["run_id"],
+    )
     if label and run.document.get("evaluation") is None:
         logs.note(f"column {label} holds no label tonight: nothing is evaluated")
     logs.about(peak_mb=logs.peak_mb())
@@ -120,9 +159,17 @@ def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
         f"{counts['flagged']:,} flagged of {counts['scored']:,} rows scored; "
         f"{counts['read']:,} read, {counts['refused']:,} refused"
     ]
-    states = [(name, counts[name]) for name in CASE_COUNTS[1:] if counts[name] is not None]
-    lines += [", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in states)] if states else []
-    return {key: value for key, value in answer.items() if value or key == "attention"} | {"counts": lines}
+    states = [
+        (name, counts[name]) for name in CASE_COUNTS[1:] if counts[name] is not None
+    ]
+    lines += (
+        [", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in states)]
+        if states
+        else []
+    )
+    return {
+        key: value for key, value in answer.items() if value or key == "attention"
+    } | {"counts": lines}
 
 
 def _hand_out(
@@ -145,11 +192,15 @@ def _hand_out(
     if not entry or not places:
         return
     if not ledger:
-        logs.note("not entered in the ledger's register, so `screen forget` will not find it: give --ledger")
+        logs.note(
+            "not entered in the ledger's register, so `screen forget` will not find it: give --ledger"
+        )
         return
     artefacts = []
     for place in places if what == "table" else [place.resolve() for place in places]:
-        digest = digest_at(what, place) if content is None else sha256(content).hexdigest()
+        digest = (
+            digest_at(what, place) if content is None else sha256(content).hexdigest()
+        )
         about = {"key": entry["key"], "patient": patient, "keyed": keyed}
         artefacts.append(Artefact(what=what, place=place, sha256=digest, **about))
     with open_ledger(ledger) as book:
@@ -157,18 +208,29 @@ def _hand_out(
 
 
 def run(
-    site: Annotated[Path, typer.Argument(metavar="NIGHT.toml", help="The site's series (docs/nightly.md).")],
+    site: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NIGHT.toml", help="The site's series (docs/nightly.md)."
+        ),
+    ],
     date: options.Night = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this series; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this series; may be repeated."),
     ] = None,
     accept_delivery: options.AcceptDelivery = None,
     ledger: Annotated[
         str | None,
-        typer.Option(metavar="URL", envvar="SCREEN_LEDGER", help="Ledger, where NIGHT.toml names none."),
+        typer.Option(
+            metavar="URL",
+            envvar="SCREEN_LEDGER",
+            help="Ledger, where NIGHT.toml names none.",
+        ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 5 where a series' page says ATTENTION.")
+        bool,
+        typer.Option("--strict", help="Exit 5 where a series' page says ATTENTION."),
     ] = False,
     cluster: options.Cluster = None,
     as_json: options.AsJson = False,
@@ -189,13 +251,20 @@ def run(
                 f"--only {name}: no such series in {site.name}{did_you_mean(name, network.series)}"
             )
     if accept_delivery is not None and not only:
-        raise UsageError("--accept-delivery is for tables that somebody has looked at; give --only NAME too")
+        raise UsageError(
+            "--accept-delivery is for tables that somebody has looked at; give --only NAME too"
+        )
     night = night_of_date(date)
     logs.about(night=night)
     overview, page = run_night(
-        network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, relay=logs.relay,
+        network,
+        night,
+        only=only or (),
+        accept_delivery=accept_delivery,
+        strict=strict,
+        relay=logs.relay,
         cluster=cluster,
-    )  # fmt: skip
+    )
     answer = overview.to_dict() | {"overview": str(page)}
     lines = [*overview.series, *overview.caught_up, *overview.shadows]
     failed = sum(one.status == "failed" for one in lines)
@@ -216,7 +285,9 @@ def run(
     ]
     if not as_json:
         answer = {"night": night, "series": words, "overview": str(page)}
-    answer["hooks"] = [hook.to_dict() if as_json else f"{hook.command} {hook.said}" for hook in hooks]
+    answer["hooks"] = [
+        hook.to_dict() if as_json else f"{hook.command} {hook.said}" for hook in hooks
+    ]
     print_answer(answer, as_json)
     if overview.exit_code:
         raise typer.Exit(overview.exit_code)
@@ -224,12 +295,21 @@ def run(
 
 def explain(
     run: options.RunFolder,
-    case: Annotated[str, typer.Argument(metavar="ID", help="Id of a row, or of a group: its highest row.")],
+    case: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="Id of a row, or of a group: its highest row."
+        ),
+    ],
     model: Annotated[
         Path | None,
-        typer.Option(help="With --cohort: the run's model, to explain any row by all its values."),
+        typer.Option(
+            help="With --cohort: the run's model, to explain any row by all its values."
+        ),
     ] = None,
-    cohort: Annotated[str | None, typer.Option(help="With --model: the table of the run.")] = None,
+    cohort: Annotated[
+        str | None, typer.Option(help="With --model: the table of the run.")
+    ] = None,
     *,
     database: options.DatabaseOptions,
     out: options.PageFile = None,
@@ -245,13 +325,18 @@ def explain(
 
     loaded = load_model(model) if model else None
     explained = explaining.explain(
-        run, options.id_from(os.fsencode(case)), loaded, cohort and database.source(cohort)
+        run,
+        options.id_from(os.fsencode(case)),
+        loaded,
+        cohort and database.source(cohort),
     )
     night, row = explained["run"], explained["case"]
     if out is not None:
         page = render_case(night, row, templates).encode()
         patient = row["id"] if row.get("group") is None else row["group"]
-        _hand_out(ledger, night.get("ledger"), "case", out, content=page, patient=patient)
+        _hand_out(
+            ledger, night.get("ledger"), "case", out, content=page, patient=patient
+        )
         write_whole(out, page)
     facts = {"run_id": night["run_id"], "date": night["date"]}
     written = {"report": str(out)} if out else {}
@@ -268,11 +353,19 @@ def _lines(night: Mapping[str, object], row: Mapping[str, object]) -> dict[str, 
     why = []
     for value in line.values:
         span = f"({value.range_is} {value.range})" if value.range else ""
-        words = " ".join(filter(None, [value.feature, value.value, value.unit, value.outside, span]))
-        why.append(f"{words}: {'raises' if value.raises else 'lowers'} the score, {value.change}")
+        words = " ".join(
+            filter(None, [value.feature, value.value, value.unit, value.outside, span])
+        )
+        why.append(
+            f"{words}: {'raises' if value.raises else 'lowers'} the score, {value.change}"
+        )
     missing = [name(run.model.title_of(feature)) for feature in case.missing]
     named: dict[str, object] = {term.lower(): fact for term, fact in line.facts}
-    return {"id": line.id, "flagged": line.remarks[0]} | named | {"why": why, "missing": missing}
+    return (
+        {"id": line.id, "flagged": line.remarks[0]}
+        | named
+        | {"why": why, "missing": missing}
+    )
 
 
 Form = StrEnum("Form", {form: form for form in exports.FORMS})  # type: ignore[misc]
@@ -284,22 +377,40 @@ def export(
     out: Annotated[
         Path | None,
         options.in_output(
-            "--out", "-o", metavar="FILE", help="File to write; of omop, nifti and dicom-seg a directory."
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File to write; of omop, nifti and dicom-seg a directory.",
         ),
     ] = None,
-    url: Annotated[str | None, typer.Option(metavar="URL", help="Of table: the database.")] = None,
-    table: Annotated[str | None, typer.Option(metavar="NAME", help="Of table: its name.")] = None,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Of table: the database.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of table: its name.")
+    ] = None,
     id_system: Annotated[
-        str | None, typer.Option(metavar="URI", help="Of fhir: the system whose identifiers the ids are.")
+        str | None,
+        typer.Option(
+            metavar="URI", help="Of fhir: the system whose identifiers the ids are."
+        ),
     ] = None,
     definition: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Of omop: cohort_definition_id of the first class; 1 if absent."),
+        typer.Option(
+            metavar="N",
+            help="Of omop: cohort_definition_id of the first class; 1 if absent.",
+        ),
     ] = None,
     reference: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Of dicom-seg: DIR/PATIENT has the DICOM series.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Of dicom-seg: DIR/PATIENT has the DICOM series."
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace what is there already.")
+    ] = False,
     ledger: options.LedgerMaybe = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -311,9 +422,13 @@ def export(
     from screening.scoring.rows import prepared
 
     choices = {
-        "out": out, "url": url, "table": table, "id_system": id_system, "definition": definition,
+        "out": out,
+        "url": url,
+        "table": table,
+        "id_system": id_system,
+        "definition": definition,
         "reference": reference,
-    }  # fmt: skip
+    }
     given = {name: value for name, value in choices.items() if value is not None}
     flagged, write = prepared(run, to, force, given)
     entry = flagged.run.ledger.to_dict() if flagged.run.ledger else None
@@ -331,11 +446,19 @@ def export(
 
 def report(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Model, run, comparison or validation directory.")
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Model, run, comparison or validation directory."
+        ),
     ],
     out: Annotated[
         Path | None,
-        options.in_output("--out", "-o", metavar="FILE", help="Page to write; DIR/report.html if absent."),
+        options.in_output(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Page to write; DIR/report.html if absent.",
+        ),
     ] = None,
     de_identify: Annotated[
         Path | None,
@@ -355,7 +478,9 @@ def report(
     from screening.store.serialization import read_document
     from screening.teaching import deidentified, site_key
 
-    kind = next((kind for kind in PAGES if (directory / f"{kind}.json").exists()), "model")
+    kind = next(
+        (kind for kind in PAGES if (directory / f"{kind}.json").exists()), "model"
+    )
     target = out or directory / "report.html"
     document = read_document(directory, kind)
     entry = cast(dict[str, Any] | None, document.get("ledger"))
@@ -364,13 +489,19 @@ def report(
             f"{directory} was scored in shadow: it has no page; `screen history --beside` compares"
         )
     # Of a type that drawing checks; a comparison has none.
-    answer = {"report": str(target)} | {name: document[name] for name in ("attention",) if name in document}
+    answer = {"report": str(target)} | {
+        name: document[name] for name in ("attention",) if name in document
+    }
     keyed: str | None = None
     if de_identify is not None:
         if kind != "run":
-            raise UsageError(f"--de-identify is for the page of a run; that of a {kind} names no patient")
+            raise UsageError(
+                f"--de-identify is for the page of a run; that of a {kind} names no patient"
+            )
         if target.resolve() == (directory / "report.html").resolve():
-            raise UsageError("--de-identify makes a copy; give --out, another file than the run's own page")
+            raise UsageError(
+                "--de-identify makes a copy; give --out, another file than the run's own page"
+            )
         key = site_key(de_identify)
         copy = deidentified(RunDocument.from_dict(document), key)
         document, keyed = copy.run.to_dict(), key.fingerprint

@@ -27,14 +27,26 @@ if TYPE_CHECKING:
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
 WHERE_AND_HOW = frozenset(
-    {"out", "templates", "jobs", "as_json", "force", "sign", "cluster", "ledger", "nights"}
+    {
+        "out",
+        "templates",
+        "jobs",
+        "as_json",
+        "force",
+        "sign",
+        "cluster",
+        "ledger",
+        "nights",
+    }
 )
 
 
 def train(
     context: typer.Context,
     cohort: Source,
-    out: Annotated[Path, options.in_output("--out", "-o", help="Model directory to write.")],
+    out: Annotated[
+        Path, options.in_output("--out", "-o", help="Model directory to write.")
+    ],
     *,
     database: options.DatabaseOptions,
     recipe: options.RecipeName = "auto",
@@ -42,26 +54,38 @@ def train(
     independent: options.Independent = False,
     neighbourhood: Annotated[
         int | None,
-        options.in_data(metavar="3", help="Of voxels: features of the cube of this side around each."),
+        options.in_data(
+            metavar="3",
+            help="Of voxels: features of the cube of this side around each.",
+        ),
     ] = None,
     contract: ContractFile = None,
     rule: options.RuleOptions,
     lesions: Annotated[
         bool,
-        options.in_rule("--lesions", help="Of voxels: count lesions, smooth maps, leave small clusters out."),
+        options.in_rule(
+            "--lesions",
+            help="Of voxels: count lesions, smooth maps, leave small clusters out.",
+        ),
     ] = False,
     param: Annotated[
-        list[str] | None, options.in_method(metavar="NAME=VALUE", help="Fix a parameter.")
+        list[str] | None,
+        options.in_method(metavar="NAME=VALUE", help="Fix a parameter."),
     ] = None,
     validation: options.ValidationOptions,
     cluster: options.Cluster = None,
     memory: options.Memory = None,
     beside: Annotated[
         str | None,
-        options.in_validation(metavar="A,B", help="Methods to compare with on the same folds, or none."),
+        options.in_validation(
+            metavar="A,B", help="Methods to compare with on the same folds, or none."
+        ),
     ] = None,
     force: Annotated[
-        bool, options.in_output("--force", help="Replace a model of another recipe, cohort or label.")
+        bool,
+        options.in_output(
+            "--force", help="Replace a model of another recipe, cohort or label."
+        ),
     ] = False,
     sign: options.Sign = None,
     templates: Templates = None,
@@ -87,12 +111,21 @@ def train(
     from screening.store.serialization import waiting_beside
 
     check_templates(templates, "model")
-    with opened(cluster) as workers, publish(out, "model") as folder, bar("Training") as progress:
+    with (
+        opened(cluster) as workers,
+        publish(out, "model") as folder,
+        bar("Training") as progress,
+    ):
         progress(0, 0)  # from here on time counts
         past = read_cohort(
-            database.source(cohort), contract, **columns.roles, neighbourhood=neighbourhood, need_label=True,
-            propose=True, independent=independent,
-        )  # fmt: skip
+            database.source(cohort),
+            contract,
+            **columns.roles,
+            neighbourhood=neighbourhood,
+            need_label=True,
+            propose=True,
+            independent=independent,
+        )
         method = load_recipe(recipe)
         if not force:
             refuse_other_model(out, method, past)
@@ -101,11 +134,20 @@ def train(
         waiting = nullcontext() if workers is None else waiting_beside(out, "fits")
         with waiting as kept:
             model = training.train(
-                past, method, rule=chosen_by, **vars(validation), params=parameters, memory=n_bytes,
-                progress=progress, command=options.command_of(context, WHERE_AND_HOW),
-                beside=options.others_from(beside), lesions=lesions, cluster=workers, kept=kept,
+                past,
+                method,
+                rule=chosen_by,
+                **vars(validation),
+                params=parameters,
+                memory=n_bytes,
+                progress=progress,
+                command=options.command_of(context, WHERE_AND_HOW),
+                beside=options.others_from(beside),
+                lesions=lesions,
+                cluster=workers,
+                kept=kept,
                 independent=independent,
-            )  # fmt: skip
+            )
         options.say_unsigned(out, signer)
         _write(model, folder, templates, signer)
     notes = model.facts.training.notes
@@ -114,11 +156,16 @@ def train(
         logs.note(note)
     answer = {"model": str(out), "id": model.id} | facts_of(model, as_json)
     print_answer(
-        answer | {"report": str(out / "report.html")} | ({"notes": notes} if as_json else {}), as_json
+        answer
+        | {"report": str(out / "report.html")}
+        | ({"notes": notes} if as_json else {}),
+        as_json,
     )
 
 
-def _write(model: Model, folder: Path, templates: Path | None, signer: Ed25519PrivateKey | None) -> None:
+def _write(
+    model: Model, folder: Path, templates: Path | None, signer: Ed25519PrivateKey | None
+) -> None:
     """Write a model's files with its page."""
     from screening.report import render_model
     from screening.store.model import write_model
@@ -127,7 +174,9 @@ def _write(model: Model, folder: Path, templates: Path | None, signer: Ed25519Pr
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="Show this recipe in full.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show this recipe in full.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the methods, or show one in full.
@@ -143,11 +192,16 @@ def recipes(
     elif name:
         print_answer(_entry(chosen[0]), as_json)
     else:
-        print_answer({recipe.name: f"{recipe.title} ({recipe.paper})" for recipe in chosen}, as_json)
+        print_answer(
+            {recipe.name: f"{recipe.title} ({recipe.paper})" for recipe in chosen},
+            as_json,
+        )
 
 
 def _entry(recipe: Recipe) -> dict[str, object]:
-    entry = recipe.model_dump(include={"name", "title", "paper", "machine", "about", "parameters"})
+    entry = recipe.model_dump(
+        include={"name", "title", "paper", "machine", "about", "parameters"}
+    )
     return entry | {"search": recipe.search.grid, "criterion": recipe.search.criterion}
 
 
@@ -155,22 +209,32 @@ def compare(
     context: typer.Context,
     cohorts: Annotated[
         list[str],
-        typer.Argument(metavar="COHORT...", help="One cohort or several: files, directories, globs."),
+        typer.Argument(
+            metavar="COHORT...",
+            help="One cohort or several: files, directories, globs.",
+        ),
     ],
     recipes: Annotated[
         str,
         typer.Option(
-            metavar="A,B|all", help="Methods; the control is always among them. `auto` is not in `all`."
+            metavar="A,B|all",
+            help="Methods; the control is always among them. `auto` is not in `all`.",
         ),
     ],
-    out: Annotated[Path, options.in_output("--out", "-o", help="Directory to write the comparison in.")],
+    out: Annotated[
+        Path,
+        options.in_output("--out", "-o", help="Directory to write the comparison in."),
+    ],
     *,
     database: options.DatabaseOptions,
     columns: options.ColumnOptions,
     independent: options.Independent = False,
     contract: ContractFile = None,
     control: Annotated[
-        str | None, typer.Option(help="Method the others are compared with; the plain SVM if absent.")
+        str | None,
+        typer.Option(
+            help="Method the others are compared with; the plain SVM if absent."
+        ),
     ] = None,
     rule: options.RuleOptions,
     validation: options.ValidationOptions,
@@ -202,28 +266,51 @@ def compare(
             for name, source in sources.items()
         }
         compared = comparison.compare(
-            past, comparison.comparable(options.names_from(recipes), past), rule=chosen_by,
-            **vars(validation), control=control, independent=independent, kept=kept, cluster=cluster,
-            progress=progress, command=options.command_of(context, WHERE_AND_HOW),
-        )  # fmt: skip
+            past,
+            comparison.comparable(options.names_from(recipes), past),
+            rule=chosen_by,
+            **vars(validation),
+            control=control,
+            independent=independent,
+            kept=kept,
+            cluster=cluster,
+            progress=progress,
+            command=options.command_of(context, WHERE_AND_HOW),
+        )
         comparison.write_comparison(compared, folder, templates)
-    print_answer({"comparison": str(out), **(compared.summary() if as_json else compared.table())}, as_json)
+    print_answer(
+        {
+            "comparison": str(out),
+            **(compared.summary() if as_json else compared.table()),
+        },
+        as_json,
+    )
 
 
 def validate(
     context: typer.Context,
     model: options.ModelFolder,
     cohort: Source,
-    out: Annotated[Path, options.in_output("--out", "-o", help="Directory to write the validation in.")],
+    out: Annotated[
+        Path,
+        options.in_output("--out", "-o", help="Directory to write the validation in."),
+    ],
     *,
     database: options.DatabaseOptions,
     label: options.Label = None,
     positive: Annotated[
-        str | None, typer.Option(help="Label value of a case, where COHORT writes it otherwise; or A+B.")
+        str | None,
+        typer.Option(
+            help="Label value of a case, where COHORT writes it otherwise; or A+B."
+        ),
     ] = None,
     prevalence: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Share of cases in that place, if it is another than in COHORT."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of cases in that place, if it is another than in COHORT.",
+        ),
     ] = None,
     templates: Templates = None,
     as_json: AsJson = False,
@@ -240,25 +327,42 @@ def validate(
     check_templates(templates, "validation")
     with publish(out, "validation") as folder:
         validation = external.validate(
-            load_model(model), database.source(cohort), label=label, positive=positive,
-            prevalence=prevalence, command=options.command_of(context, WHERE_AND_HOW),
-        )  # fmt: skip
+            load_model(model),
+            database.source(cohort),
+            label=label,
+            positive=positive,
+            prevalence=prevalence,
+            command=options.command_of(context, WHERE_AND_HOW),
+        )
         external.write_validation(validation, folder, templates)
     document = validation.to_dict()
-    points = [{key: point[key] for key in OF_POINT} for point in document["operating_points"]]
-    figures = {"classes": document["classes"]} | ({"operating_points": points} if as_json else {})
-    answer = {"validation": str(out), "report": str(out / "report.html"), "model": validation.model.id}
+    points = [
+        {key: point[key] for key in OF_POINT} for point in document["operating_points"]
+    ]
+    figures = {"classes": document["classes"]} | (
+        {"operating_points": points} if as_json else {}
+    )
+    answer = {
+        "validation": str(out),
+        "report": str(out / "report.html"),
+        "model": validation.model.id,
+    }
     figures |= {"rows": validation.figures.n_rows, "attention": document["attention"]}
-    print_answer(answer | figures | ({} if as_json else {"classes": validation.lines()}), as_json)
+    print_answer(
+        answer | figures | ({} if as_json else {"classes": validation.lines()}), as_json
+    )
 
 
 def threshold(
     model: options.ModelAnew,
-    reason: Annotated[str, typer.Option(help="Why, in words; every page will show it.")],
+    reason: Annotated[
+        str, typer.Option(help="Why, in words; every page will show it.")
+    ],
     *,
     rule: options.RuleOptions,
     watched: Annotated[
-        str | None, typer.Option("--class", metavar="NAME", help="Only this watched class.")
+        str | None,
+        typer.Option("--class", metavar="NAME", help="Only this watched class."),
     ] = None,
     revision: options.RevisionOptions,
     as_json: AsJson = False,
@@ -274,7 +378,9 @@ def threshold(
 
     revise = partial(set_threshold, rule=chosen_by, reason=reason, watched=watched)
     after = _revised(model, revise, "threshold", change_of, revision)
-    print_answer({"model": str(model), "id": after.id} | facts_of(after, as_json), as_json)
+    print_answer(
+        {"model": str(model), "id": after.id} | facts_of(after, as_json), as_json
+    )
 
 
 def approve(
@@ -282,7 +388,8 @@ def approve(
     by: Annotated[str, typer.Option(metavar="NAME", help="Who answers for its use.")],
     *,
     reason: Annotated[
-        str | None, typer.Option(help="Why; required where validation says it is not fit for use.")
+        str | None,
+        typer.Option(help="Why; required where validation says it is not fit for use."),
     ] = None,
     revision: options.RevisionOptions,
     as_json: AsJson = False,
@@ -298,7 +405,10 @@ def approve(
     revise = partial(revising.approve, by=by, date=datetime.date.today(), reason=reason)
     after = _revised(model, revise, "approve", revising.approval_of, revision)
     answer = {"model": str(model), "id": after.id}
-    print_answer(answer | {key: after.document[key] for key in ("approval", "attention")}, as_json)
+    print_answer(
+        answer | {key: after.document[key] for key in ("approval", "attention")},
+        as_json,
+    )
 
 
 def _revised(
@@ -331,19 +441,30 @@ def _revised(
 def retrain(
     context: typer.Context,
     series: Annotated[
-        str, typer.Argument(metavar="SERIES", help="Whose verdicts; `screen status` lists all.")
+        str,
+        typer.Argument(
+            metavar="SERIES", help="Whose verdicts; `screen status` lists all."
+        ),
     ],
     model: options.ModelFolder,
     cohort: Source,
     nights: Annotated[
-        str, typer.Option(metavar="PATTERN", help="Tables of the nights: in/{series}/{date}.csv.")
+        str,
+        typer.Option(
+            metavar="PATTERN", help="Tables of the nights: in/{series}/{date}.csv."
+        ),
     ],
-    out: Annotated[Path, options.in_output("--out", "-o", help="Model directory to write.")],
+    out: Annotated[
+        Path, options.in_output("--out", "-o", help="Model directory to write.")
+    ],
     *,
     database: options.DatabaseOptions,
     ledger: LedgerHere = "screening.db",
     review_by: Annotated[
-        str | None, typer.Option(metavar="YYYY-MM-DD", help="Day on which to review it; else in two years.")
+        str | None,
+        typer.Option(
+            metavar="YYYY-MM-DD", help="Day on which to review it; else in two years."
+        ),
     ] = None,
     jobs: options.Jobs = -1,
     memory: options.Memory = None,
@@ -371,18 +492,38 @@ def retrain(
     if (out / "model.json").exists():
         raise UsageError(f"{out} holds a model, which stays; give another --out")
     champion = load_model(model)
-    with open_ledger(ledger) as book, publish(out, "model") as folder, bar("Training") as progress:
+    with (
+        open_ledger(ledger) as book,
+        publish(out, "model") as folder,
+        bar("Training") as progress,
+    ):
         verdicts = judged(book, series, champion.digest)
         past = read_cohort(database.source(cohort), champion.contract, need_label=True)
         learned = retraining.judged_cohort(champion, past, verdicts, nights)
         trained = retraining.retrained(
-            champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=progress,
+            champion,
+            learned,
+            review_by=day,
+            jobs=jobs,
+            memory=n_bytes,
+            progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
-        )  # fmt: skip
+        )
         _write(trained, folder, templates, signer)
         # Recorded before it is there: a model that failed to appear is known, never the reverse.
         facts = trained.document["training"]["verdicts"]
-        entry = record_retraining(book, verdicts.series, champion.digest, trained.digest, learned.facts)
-    answer = {"model": str(out), "id": trained.id, "report": str(out / "report.html"), "entry": entry.number}
+        entry = record_retraining(
+            book, verdicts.series, champion.digest, trained.digest, learned.facts
+        )
+    answer = {
+        "model": str(out),
+        "id": trained.id,
+        "report": str(out / "report.html"),
+        "entry": entry.number,
+    }
     answer |= {"champion": champion.id} | facts_of(trained, as_json)
-    print_answer(answer | {"verdicts": facts if as_json else retraining.sentences(learned.facts)}, as_json)
+    print_answer(
+        answer
+        | {"verdicts": facts if as_json else retraining.sentences(learned.facts)},
+        as_json,
+    )

@@ -35,10 +35,21 @@ MOST_BYTES = 16 << 20
 HEAD = "Review every line. To set a key behind a #, take the # away. All keys: docs/contract.md."
 # The keys that every contract names, and what stands there of one that is not set.
 ON_TOP = {
-    "title": "", "intended_use": "", "series": "", "id": "", "group": "", "label": "", "positive": [],
-    "time": "", "subgroup": [], "display": [], "drop": [], "prevalence": 0.1, "minutes_per_review": 0.1,
+    "title": "",
+    "intended_use": "",
+    "series": "",
+    "id": "",
+    "group": "",
+    "label": "",
+    "positive": [],
+    "time": "",
+    "subgroup": [],
+    "display": [],
+    "drop": [],
+    "prevalence": 0.1,
+    "minutes_per_review": 0.1,
     "capacity": 5,
-}  # fmt: skip
+}
 
 
 def _texts(value: object) -> object:
@@ -54,19 +65,29 @@ def _lower_first(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def _categories(texts: list[str]) -> list[str]:
-    if not texts or len(set(texts)) != len(texts) or any(not text or text != text.strip() for text in texts):
-        raise ValueError("`categories` must name texts, none twice, none empty or with spaces at an end")
+    if (
+        not texts
+        or len(set(texts)) != len(texts)
+        or any(not text or text != text.strip() for text in texts)
+    ):
+        raise ValueError(
+            "`categories` must name texts, none twice, none empty or with spaces at an end"
+        )
     return texts
 
 
 Texts = Annotated[list[str], BeforeValidator(_texts)]
-Name = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
+Name = Annotated[
+    str | None, BeforeValidator(lambda value: None if value == "" else value)
+]
 Range = Annotated[tuple[float, float], AfterValidator(_lower_first)]
 OnUnseen = Literal["unknown", "refuse_row", "stop"]
 OnUnitChange = Literal["stop", "attention"]
 # Of keys that not every feature may have, the types that may.
 MEANT_FOR = {
-    **dict.fromkeys(("reference", "seen", "plausible", "normalise", "censored"), ("number",)),
+    **dict.fromkeys(
+        ("reference", "seen", "plausible", "normalise", "censored"), ("number",)
+    ),
     "categories": ("ordinal", "category"),
     "labels": ("category",),
 }
@@ -76,7 +97,9 @@ MISSING_OF = {"category": "category", "no": "boolean"}
 class Feature(BaseModel):
     """One feature column: its type, its ranges and what is done where it is missing."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
     type: Literal["number", "ordinal", "category", "boolean"]
     """How the cells are read; an ordinal feature is one of texts that have an order. A category of more than
@@ -89,7 +112,10 @@ class Feature(BaseModel):
     """Range in past patients, as `screen init` finds it; shown where there is no reference range."""
     plausible: Range | None = None
     """Values outside are violations."""
-    categories: Annotated[list[str], BeforeValidator(_texts), AfterValidator(_categories)] | None = None
+    categories: (
+        Annotated[list[str], BeforeValidator(_texts), AfterValidator(_categories)]
+        | None
+    ) = None
     """Known texts; for an ordinal feature their order. Where given, any other text is a violation in a table
     to train on; in one to score `on_unseen` decides."""
     labels: dict[str, str] | None = None
@@ -119,12 +145,21 @@ class Feature(BaseModel):
     @model_validator(mode="after")
     def _fits_its_type(self) -> Feature:
         for key, types in MEANT_FOR.items():
-            if self.type not in types and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"`{key}` is for type {' and '.join(types)}; remove it, or set another type")
+            if (
+                self.type not in types
+                and getattr(self, key) != type(self).model_fields[key].default
+            ):
+                raise ValueError(
+                    f"`{key}` is for type {' and '.join(types)}; remove it, or set another type"
+                )
         if self.type == "ordinal" and self.categories is None:
-            raise ValueError("an ordinal feature needs `categories`, from lowest to highest")
+            raise ValueError(
+                "an ordinal feature needs `categories`, from lowest to highest"
+            )
         if self.missing in ("category", "no") and self.type != MISSING_OF[self.missing]:
-            raise ValueError(f'`missing = "{self.missing}"` is for type {MISSING_OF[self.missing]}')
+            raise ValueError(
+                f'`missing = "{self.missing}"` is for type {MISSING_OF[self.missing]}'
+            )
         return self
 
     def shown(self, value: float | str | None) -> str:
@@ -132,7 +167,9 @@ class Feature(BaseModel):
         if value is None or value != value:
             return "missing"
         if self.type == "ordinal" and self.categories:
-            return self.categories[min(max(round(float(value)), 0), len(self.categories) - 1)]
+            return self.categories[
+                min(max(round(float(value)), 0), len(self.categories) - 1)
+            ]
         if self.type == "boolean":
             return "yes" if float(value) >= 0.5 else "no"
         if self.type == "number":
@@ -143,7 +180,11 @@ class Feature(BaseModel):
 def _day(value: Any) -> datetime.date | None:
     """A day only: neither a time of day nor a number of seconds."""
     try:
-        return value if type(value) in (datetime.date, type(None)) else datetime.date.fromisoformat(value)
+        return (
+            value
+            if type(value) in (datetime.date, type(None))
+            else datetime.date.fromisoformat(value)
+        )
     except (TypeError, ValueError):
         raise ValueError("write a day as YYYY-MM-DD") from None
 
@@ -151,13 +192,17 @@ def _day(value: Any) -> datetime.date | None:
 class Contract(BaseModel):
     """Roles and features of a cohort; in TOML under `[cohort]`, and one `[features.NAME]` each."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
     title: str | None = None
     """What stands at the head of every page."""
     intended_use: str | None = None
     """Purpose and population; it stands below the title."""
-    series: Annotated[str | None, AfterValidator(lambda name: series_name(name) if name else None)] = None
+    series: Annotated[
+        str | None, AfterValidator(lambda name: series_name(name) if name else None)
+    ] = None
     """Name under which the ledger has this screen's nights follow each other, such as ward-7.sepsis."""
     id: Name = None
     """Column that names a row; without one, rows are known by their numbers."""
@@ -209,7 +254,9 @@ class Contract(BaseModel):
     """What a verdict must say of its reviewer; one without it is refused."""
     files_per_night: PositiveInt | None = None
     """Files that a night's table comes in, such as one a ward; not held against the table to train on."""
-    rows_per_night: Annotated[tuple[NonNegativeInt, int], AfterValidator(_lower_first)] | None = None
+    rows_per_night: (
+        Annotated[tuple[NonNegativeInt, int], AfterValidator(_lower_first)] | None
+    ) = None
     """Rows that a night's table has, such as [60, 120]; not held against the table to train on."""
     review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     """Day from which on every night asks for a review of the model; two years after training without it."""
@@ -218,31 +265,52 @@ class Contract(BaseModel):
 
     @model_validator(mode="after")
     def _roles_agree(self) -> Contract:
-        roles = {"id": self.id, "label": self.label, "group": self.group, "time": self.time}
+        roles = {
+            "id": self.id,
+            "label": self.label,
+            "group": self.group,
+            "time": self.time,
+        }
         taken: dict[str, str] = {}
         for role, column in roles.items():
             if not column:
                 continue
             if column in taken and {role, taken[column]} != {"id", "group"}:
-                raise ValueError(f"column '{column}' is both {taken[column]} and {role}; give each its own")
+                raise ValueError(
+                    f"column '{column}' is both {taken[column]} and {role}; give each its own"
+                )
             taken[column] = role
             if column in self.features:
-                raise ValueError(f"column '{column}' is the {role} and a feature; remove it from [features]")
+                raise ValueError(
+                    f"column '{column}' is the {role} and a feature; remove it from [features]"
+                )
         for column in self.drop:
             if column in taken or column in self.features or column in self.display:
-                raise ValueError(f"column '{column}' is dropped and used; remove it from `drop` or elsewhere")
+                raise ValueError(
+                    f"column '{column}' is dropped and used; remove it from `drop` or elsewhere"
+                )
         if self.label in self.display:
-            raise ValueError(f"column '{self.label}' is the label and displayed; remove it from `display`")
+            raise ValueError(
+                f"column '{self.label}' is the label and displayed; remove it from `display`"
+            )
         both = sorted({*self.positive} & {*self.negative})
         if both:
-            raise ValueError(f"label '{both[0]}' is both `positive` and `negative`; name it once")
+            raise ValueError(
+                f"label '{both[0]}' is both `positive` and `negative`; name it once"
+            )
         if (self.neighbourhood or 1) % 2 == 0:
-            raise ValueError("`neighbourhood`: the side of a cube around a voxel is odd, such as 3")
+            raise ValueError(
+                "`neighbourhood`: the side of a cube around a voxel is odd, such as 3"
+            )
         if self.coordinates and len(set(self.coordinates)) != 3:
             raise ValueError("`coordinates` must name three columns, x, y, z")
-        normalised = [name for name, feature in self.features.items() if feature.normalise]
+        normalised = [
+            name for name, feature in self.features.items() if feature.normalise
+        ]
         if normalised and not self.group:
-            raise ValueError(f"`normalise` of '{normalised[0]}' needs `group` under [cohort]")
+            raise ValueError(
+                f"`normalise` of '{normalised[0]}' needs `group` under [cohort]"
+            )
         return self
 
     @classmethod
@@ -253,9 +321,15 @@ class Contract(BaseModel):
         features = content.get("features")
         for feature in features.values() if isinstance(features, dict) else ():
             if isinstance(feature, dict) and isinstance(feature.get("labels"), str):
-                table = read_bounded(path.parent / feature["labels"], MOST_BYTES, UsageError)
-                rows = csv.reader(table.decode("utf-8-sig", errors="replace").splitlines())
-                feature["labels"] = {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
+                table = read_bounded(
+                    path.parent / feature["labels"], MOST_BYTES, UsageError
+                )
+                rows = csv.reader(
+                    table.decode("utf-8-sig", errors="replace").splitlines()
+                )
+                feature["labels"] = {
+                    row[0].strip(): row[1].strip() for row in rows if len(row) >= 2
+                }
         return cls.from_dict(content, place=path.name)
 
     @classmethod
@@ -263,24 +337,36 @@ class Contract(BaseModel):
         """Build a contract from the nested form of `to_dict` or of the TOML file."""
         try:
             nested = _Nested.model_validate(content)
-            names = [*filter(nested.features.__contains__, nested.feature_order), *nested.features]
+            names = [
+                *filter(nested.features.__contains__, nested.feature_order),
+                *nested.features,
+            ]
             features = {name: nested.features[name] for name in names}
             return cls.model_validate({**nested.cohort, "features": features})
         except ValidationError as error:
-            raise CohortError([_fault(place, error.title, item) for item in error.errors()]) from error
+            raise CohortError(
+                [_fault(place, error.title, item) for item in error.errors()]
+            ) from error
 
     def to_dict(self) -> dict[str, Any]:
         """The nested form, ready for JSON; `feature_order` keeps the order where keys are sorted."""
         plain = self.model_dump(mode="json")
         features = plain.pop("features")
-        return {"format": FORMAT, "cohort": plain, "features": features, "feature_order": [*features]}
+        return {
+            "format": FORMAT,
+            "cohort": plain,
+            "features": features,
+            "feature_order": [*features],
+        }
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
         """A TOML text that `load` reads back, roles that matter on top, `notes` as comments at the end."""
         stated = self.model_dump(mode="json", exclude_defaults=True)
         lines = [f"# {HEAD}", "", f"format = {FORMAT}", "", "[cohort]"]
         for name, field in Contract.model_fields.items():
-            meaning = re.split(r"[.;:](?: |$)", " ".join((field.description or "").split()))[0]
+            meaning = re.split(
+                r"[.;:](?: |$)", " ".join((field.description or "").split())
+            )[0]
             if name in stated and name != "features":
                 lines.append(f"{name} = {toml_text(stated[name])}  # {meaning}")
             elif name in ON_TOP:
@@ -289,7 +375,10 @@ class Contract(BaseModel):
             lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
             lines += [f"{key} = {toml_text(value)}" for key, value in values.items()]
         if notes:
-            printable = ("".join(char if char.isprintable() else " " for char in note) for note in notes)
+            printable = (
+                "".join(char if char.isprintable() else " " for char in note)
+                for note in notes
+            )
             lines += ["", "# What was guessed, inferred and dropped:"]
             lines += [f"# - {' '.join(note.split())}" for note in printable]
         return "\n".join(lines) + "\n"
@@ -300,8 +389,15 @@ class Contract(BaseModel):
         if not given:
             return self
         content = self.to_dict()
-        taken = {*given.get("drop", ()), *(given.get(role) for role in ("label", "id", "group"))}
-        features = {name: feature for name, feature in content["features"].items() if name not in taken}
+        taken = {
+            *given.get("drop", ()),
+            *(given.get(role) for role in ("label", "id", "group")),
+        }
+        features = {
+            name: feature
+            for name, feature in content["features"].items()
+            if name not in taken
+        }
         stated = {"cohort": content["cohort"] | given, "features": features}
         return Contract.from_dict(content | stated)
 
@@ -317,7 +413,9 @@ class Contract(BaseModel):
 
 def _format(number: int) -> int:
     if number != FORMAT:
-        raise ValueError(f"format {number} is not known here; this version reads format {FORMAT}")
+        raise ValueError(
+            f"format {number} is not known here; this version reads format {FORMAT}"
+        )
     return number
 
 
@@ -333,7 +431,10 @@ class _Nested(BaseModel):
 
 
 def _fault(place: str, title: str, item: ErrorDetails) -> str:
-    location, keys = [str(part) for part in item["loc"]], ["[cohort]", "[features.NAME]", "format"]
+    location, keys = (
+        [str(part) for part in item["loc"]],
+        ["[cohort]", "[features.NAME]", "format"],
+    )
     if title == Contract.__name__:
         of_feature = location[:1] == ["features"]
         keys = [*(Feature if of_feature else Contract).model_fields]

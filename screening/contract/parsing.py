@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 
 from screening.contract.contract import Feature
 from screening.io.columns import absent, floats, is_numeric, is_text, plain, texts
-from screening.io.number_formats import FALSE, TRUE, fast_numbers, moment, parsed_number, trimmed
+from screening.io.number_formats import (
+    FALSE,
+    TRUE,
+    fast_numbers,
+    moment,
+    parsed_number,
+    trimmed,
+)
 
 
 @dataclass
@@ -28,7 +35,11 @@ class Typed:
 
 def read_feature(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     cells = plain(cells)
-    typed = _numbers(cells, feature, decimal) if feature.type == "number" else _words(cells, feature)
+    typed = (
+        _numbers(cells, feature, decimal)
+        if feature.type == "number"
+        else _words(cells, feature)
+    )
     if feature.missing == "refuse":
         at_fault = [~absent(typed.values), *(mask for _, mask in typed.faults)]
         typed.fault("missing", ~np.any(at_fault, axis=0))
@@ -42,7 +53,9 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
         return _unreadable(cells, "unreadable", None)
     bare = trimmed(column)
     empty = pc.fill_null(pc.equal(bare, ""), True)
-    typed = Typed(_mapped(pc.if_else(empty, None, bare if trim else column), str, "object"))
+    typed = Typed(
+        _mapped(pc.if_else(empty, None, bare if trim else column), str, "object")
+    )
     if absent:
         typed.fault(absent, np.asarray(empty))
     return typed
@@ -60,7 +73,9 @@ def filled_down(cells: pa.Array, above: str | None) -> pa.Array:
     if column is None:
         return cells
     column = pc.if_else(pc.equal(trimmed(column), ""), None, column).cast(pa.string())
-    return pc.fill_null_forward(pa.concat_arrays([pa.array([above], pa.string()), column])).slice(1)
+    return pc.fill_null_forward(
+        pa.concat_arrays([pa.array([above], pa.string()), column])
+    ).slice(1)
 
 
 def read_time(cells: pa.Array, order: str | None) -> Typed:
@@ -69,7 +84,9 @@ def read_time(cells: pa.Array, order: str | None) -> Typed:
     column = texts(cells)
     if column is None or is_numeric(cells):
         return _unreadable(cells, "not_time", np.datetime64("NaT", "us"))
-    typed = Typed(_mapped(_given(column), lambda text: moment(text, order), "datetime64[us]"))
+    typed = Typed(
+        _mapped(_given(column), lambda text: moment(text, order), "datetime64[us]")
+    )
     typed.fault("not_time", np.isnat(typed.values))
     return typed
 
@@ -99,11 +116,15 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
         given = _given(cells, feature.missing_values)
         values = fast_numbers(given, decimal)
         if values is None:
-            typed = _meant(given, lambda text: parsed_number(text, decimal, feature.censored))
+            typed = _meant(
+                given, lambda text: parsed_number(text, decimal, feature.censored)
+            )
         else:
             typed = Typed(values)
     elif is_numeric(cells) or pa.types.is_boolean(cells.type):
-        typed = Typed(floats(cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells))
+        typed = Typed(
+            floats(cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells)
+        )
     else:
         typed = Typed(np.full(len(cells), np.nan))
         typed.fault("unreadable", np.asarray(pc.is_valid(cells)))
@@ -111,7 +132,9 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     values = np.array(typed.values, dtype=np.float64)
     # A code such as -999 is one number in every notation, so it is compared as a number too.
     codes = [parsed_number(text.strip()) for text in feature.missing_values]
-    values[np.isin(values, [code for code in codes if isinstance(code, float)])] = np.nan
+    values[np.isin(values, [code for code in codes if isinstance(code, float)])] = (
+        np.nan
+    )
     infinite = np.isinf(values)
     typed.fault("infinite", infinite)
     values[infinite] = np.nan
@@ -126,10 +149,14 @@ def _words(cells: pa.Array, feature: Feature) -> Typed:
     """Truths as 0 and 1, texts that have an order as their places in it, categories as text."""
     column = texts(cells)
     if column is None:
-        return _unreadable(cells, "unreadable", None if feature.type == "category" else np.nan)
+        return _unreadable(
+            cells, "unreadable", None if feature.type == "category" else np.nan
+        )
     given = _given(column, feature.missing_values)
     if feature.type == "ordinal":
-        places = {text: float(place) for place, text in enumerate(feature.categories or ())}
+        places = {
+            text: float(place) for place, text in enumerate(feature.categories or ())
+        }
         return _meant(given, lambda text: places.get(text, "unknown_category"))
     if feature.type == "boolean":
         truths = dict.fromkeys(FALSE, 0.0) | dict.fromkeys(TRUE, 1.0)
@@ -141,7 +168,9 @@ def _words(cells: pa.Array, feature: Feature) -> Typed:
     # Fixed-width arrays of a stored encoder would lose a NUL at a text's end.
     typed.fault("nul", np.asarray(pc.fill_null(pc.match_substring(given, "\0"), False)))
     if feature.categories is not None:
-        listed = pc.or_(pc.is_in(given, pa.array(feature.categories, given.type)), pc.is_null(given))
+        listed = pc.or_(
+            pc.is_in(given, pa.array(feature.categories, given.type)), pc.is_null(given)
+        )
         # The text stays: where the row is scored all the same, it is unknown, not missing.
         typed.fault("unknown_category", ~np.asarray(listed))
     return typed
@@ -158,7 +187,9 @@ def _meant(given: pa.Array, meaning: Callable[[str], float | str]) -> Typed:
     return typed
 
 
-def _mapped(given: pa.Array, meaning: Callable[[str], object], dtype: str) -> np.ndarray:
+def _mapped(
+    given: pa.Array, meaning: Callable[[str], object], dtype: str
+) -> np.ndarray:
     """What texts mean, equal ones as one object, None where missing."""
     distinct, codes = _coded(given)
     return np.array([*map(meaning, distinct), None], dtype=dtype)[codes]

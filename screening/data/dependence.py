@@ -52,9 +52,13 @@ NUMBER = Feature(type="number")
 class Sign:
     """One sign that rows are not patients of their own."""
 
-    kind: Literal["stem", "first_row_only", "repeated", "slow_columns", "near_in_file", "copies"]
+    kind: Literal[
+        "stem", "first_row_only", "repeated", "slow_columns", "near_in_file", "copies"
+    ]
     seen: str  # a sentence without a value of the table
-    column: str | None = None  # that tells patients apart; None where none does, "" where it has no name
+    column: str | None = (
+        None  # that tells patients apart; None where none does, "" where it has no name
+    )
     certain: bool = False  # training waits until somebody has said what the rows are
 
     @property
@@ -64,7 +68,11 @@ class Sign:
             return "If patients have several rows, name the column of the patient by --group, or add one."
         if not self.column:
             return "Write a name above that column, save the table and give the name by --group."
-        down = f"Fill column '{self.column}' down and" if self.kind == "first_row_only" else ""
+        down = (
+            f"Fill column '{self.column}' down and"
+            if self.kind == "first_row_only"
+            else ""
+        )
         return f"{down or 'If it is the patient,'} give --group {self.column!r}."
 
 
@@ -73,7 +81,9 @@ def refuse_dependent(signs: Sequence[Sign]) -> None:
     certain = " ".join(f"{sign.seen} {sign.remedy}" for sign in signs if sign.certain)
     if certain:
         independent = "If every row is a patient of its own, say so with --independent (independent=True)"
-        raise UsageError(f"rows seem to belong to the same patients: {certain} {independent}")
+        raise UsageError(
+            f"rows seem to belong to the same patients: {certain} {independent}"
+        )
 
 
 def dependence(
@@ -83,22 +93,34 @@ def dependence(
     # A group that binds is believed, and voxels without a group are all of one patient.
     if contract.coordinates or (contract.group and contract.group_stem):
         return []
-    names = [name for name in head_columns(source) if name not in (contract.label, contract.time)]
+    names = [
+        name
+        for name in head_columns(source)
+        if name not in (contract.label, contract.time)
+    ]
     if head is None:
         head = []
         for part in source.files:
             if sum(block.n_rows for _, block in head) < MOST_ROWS:
-                head += [(part, block) for block in itertools.islice(part.blocks(names, MOST_ROWS), 1)]
+                head += [
+                    (part, block)
+                    for block in itertools.islice(part.blocks(names, MOST_ROWS), 1)
+                ]
     frame = pd.DataFrame({name: _values(name, head)[:MOST_ROWS] for name in names})
     if contract.group:
         # A group of which every row has its own binds nothing, so that only a stem may.
-        alone = contract.group in frame and frame[contract.group].nunique() == len(frame)
+        alone = contract.group in frame and frame[contract.group].nunique() == len(
+            frame
+        )
         frame = frame[[contract.group]] if alone else frame[[]]
     return signs(frame)
 
 
 def reasons(signs: list[Sign]) -> list[Reason]:
-    return [Reason(CODE, sign.seen, sign.column or None, remedy=sign.remedy) for sign in signs]
+    return [
+        Reason(CODE, sign.seen, sign.column or None, remedy=sign.remedy)
+        for sign in signs
+    ]
 
 
 def head_columns(source: Source) -> list[str]:
@@ -116,12 +138,18 @@ def _values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
     cells = [(block.columns[name], file.decimal(name)) for file, block in head]
     if not cells:
         return np.zeros(0)
-    numbers = np.concatenate([read_feature(part, NUMBER, decimal).values for part, decimal in cells])
+    numbers = np.concatenate(
+        [read_feature(part, NUMBER, decimal).values for part, decimal in cells]
+    )
     given = [given_texts(part) for part, _ in cells]
     n_given = sum(len(texts) - texts.null_count for texts in given)
-    if np.isfinite(numbers).sum() >= 0.9 * n_given and not any(any_like(one, LED_BY_ZERO) for one in given):
+    if np.isfinite(numbers).sum() >= 0.9 * n_given and not any(
+        any_like(one, LED_BY_ZERO) for one in given
+    ):
         return numbers
-    return np.concatenate([read_text(part, None, trim=True).values for part, _ in cells])
+    return np.concatenate(
+        [read_text(part, None, trim=True).values for part, _ in cells]
+    )
 
 
 def signs(frame: pd.DataFrame) -> list[Sign]:
@@ -132,7 +160,12 @@ def signs(frame: pd.DataFrame) -> list[Sign]:
     named = [*_stems(table), *_first_rows(table), *_repeated(table)]
     if any(sign.certain for sign in named):
         return named
-    return [*named, *_slow(table), *_near_in_file(table, table.unsorted), *_copies(table)]
+    return [
+        *named,
+        *_slow(table),
+        *_near_in_file(table, table.unsorted),
+        *_copies(table),
+    ]
 
 
 class _Table:
@@ -151,13 +184,22 @@ class _Table:
         ]
         self.values = values[:: 1 + len(values) // MOST_VALUES]
         self.chance = {name: _chance(self.codes[name]) for name in self.values}
-        self.unsorted = [name for name in self.values if not _sorted(self.codes[name], self.chance[name])]
+        self.unsorted = [
+            name
+            for name in self.values
+            if not _sorted(self.codes[name], self.chance[name])
+        ]
         self.n_rows = min(len(frame), AMONG)
         rng = np.random.default_rng(0)
-        self.probes = np.sort(rng.choice(self.n_rows, min(PROBES, self.n_rows), replace=False))
+        self.probes = np.sort(
+            rng.choice(self.n_rows, min(PROBES, self.n_rows), replace=False)
+        )
         # Of rows alike in every value, chance says which is the nearest, and not their places.
         parts = {name: _scaled(frame[name])[: self.n_rows] for name in self.unsorted}
-        self._scaled = {name: part + 1e-6 * rng.normal(size=part.shape) for name, part in parts.items()}
+        self._scaled = {
+            name: part + 1e-6 * rng.normal(size=part.shape)
+            for name, part in parts.items()
+        }
 
     def nearest(self, *without: str) -> np.ndarray:
         """The row nearest to each probe, shape (n_probes,)."""
@@ -170,7 +212,10 @@ class _Table:
     def together(self, groups: np.ndarray, *without: str) -> float:
         """How often the nearest other row is of one's group, as a multiple of chance; 0 if by chance."""
         groups, n_probes = groups[: self.n_rows], len(self.probes)
-        share, chance = np.mean(groups[self.probes] == groups[self.nearest(*without)]), _chance(groups)
+        share, chance = (
+            np.mean(groups[self.probes] == groups[self.nearest(*without)]),
+            _chance(groups),
+        )
         least = max(5 / n_probes, chance + 5 * np.sqrt(chance / n_probes))
         return float(share / max(chance, 1 / len(groups))) if share >= least else 0.0
 
@@ -217,7 +262,10 @@ def _sorted(codes: np.ndarray, chance: float) -> bool:
         if not steps.size or abs(np.mean(steps > 0) - 0.5) > 0.2:
             return True
     # Arms or sites one after the other.
-    return codes.max() < FEW_VALUES and float(np.mean(np.diff(codes) == 0)) > (1 + chance) / 2
+    return (
+        codes.max() < FEW_VALUES
+        and float(np.mean(np.diff(codes) == 0)) > (1 + chance) / 2
+    )
 
 
 def _stems(table: _Table) -> Iterator[Sign]:
@@ -234,7 +282,9 @@ def _stems(table: _Table) -> Iterator[Sign]:
             several = sum(size for size in sizes if size > 1) / len(names)
             stems = f"Names in {_called(name)} are {len(sizes):,} stems with a running end, as ab_1 and ab_2"
             seen = f"{stems}: {several:.0%} of rows seem to share their patient with others."
-            yield Sign("stem", seen, str(name), certain=several >= 0.8 and multiple >= 1.5)
+            yield Sign(
+                "stem", seen, str(name), certain=several >= 0.8 and multiple >= 1.5
+            )
 
 
 def _first_rows(table: _Table) -> Iterator[Sign]:
@@ -243,13 +293,23 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
         given = cells.notna().to_numpy()
         values = cells[given]
         fewest = max(FEW_VALUES, 0.02 * len(cells))
-        if not given[0] or not fewest <= len(values) <= 0.7 * len(cells) or _measured(cells):
+        if (
+            not given[0]
+            or not fewest <= len(values) <= 0.7 * len(cells)
+            or _measured(cells)
+        ):
             continue
-        coded = (np.diff(values) > 0).all() if _number(cells) else values.str.contains(r"\d").mean() >= 0.9
+        coded = (
+            (np.diff(values) > 0).all()
+            if _number(cells)
+            else values.str.contains(r"\d").mean() >= 0.9
+        )
         others = table.frame.drop(columns=name).notna().to_numpy()
         merged = bool(coded and (others == given[:, None]).all(axis=0).any())
         certain = merged or is_called(str(name), "patient")
-        if values.nunique() >= 0.98 * len(values) and (certain or is_called(str(name), "row")):
+        if values.nunique() >= 0.98 * len(values) and (
+            certain or is_called(str(name), "row")
+        ):
             filled = f"{_called(name, 'C')} is filled in {given.sum():,} of {len(cells):,} rows"
             seen = f"{filled}, each time with another name, as where only a patient's first row has it."
             yield Sign("first_row_only", seen, str(name), certain=certain)
@@ -259,13 +319,19 @@ def _repeated(table: _Table) -> Iterator[Sign]:
     """A column that is called as patients or rows are, and whose values repeat."""
     for name, cells in table.frame.items():
         called = str(name)
-        people = is_called(called, "patient") or (is_called(called, "row") and not NOT_PEOPLE.search(called))
+        people = is_called(called, "patient") or (
+            is_called(called, "row") and not NOT_PEOPLE.search(called)
+        )
         if not people:
             # Numbers of patients whose rows stand together, under a name such as "nr".
             n_stretches = 1 + np.count_nonzero(np.diff(table.codes[called]))
             if not INDEX_NAME.fullmatch(called) or cells.nunique() < 0.95 * n_stretches:
                 continue
-        if cells.isna().mean() > 0.1 or cells.nunique() < FEW_VALUES or _measured(cells):
+        if (
+            cells.isna().mean() > 0.1
+            or cells.nunique() < FEW_VALUES
+            or _measured(cells)
+        ):
             continue
         several = float(cells.dropna().duplicated(keep=False).mean())
         if several >= 0.02:
@@ -276,10 +342,20 @@ def _repeated(table: _Table) -> Iterator[Sign]:
 def _slow(table: _Table) -> Iterator[Sign]:
     """Stretches of rows that repeat columns, such as age and sex, and then change them all at once."""
     best, names = 0.3, list[str]()
-    repeats = {name: np.diff(table.codes[name]) == 0 for name in table.values if table.chance[name] <= 0.8}
+    repeats = {
+        name: np.diff(table.codes[name]) == 0
+        for name in table.values
+        if table.chance[name] <= 0.8
+    }
     for lead in (name for name in table.unsorted if table.chance[name] <= FINE):
         codes, same = table.codes[lead], repeats[lead]
-        far = np.mean([np.mean(codes[lag:] == codes[:-lag]) for lag in (10, 20, 40) if lag < len(codes)])
+        far = np.mean(
+            [
+                np.mean(codes[lag:] == codes[:-lag])
+                for lag in (10, 20, 40)
+                if lag < len(codes)
+            ]
+        )
         if same.mean() < best or same.mean() < 4 * far:
             continue
         others = [
@@ -293,7 +369,10 @@ def _slow(table: _Table) -> Iterator[Sign]:
             best, names = float(same.mean()), [lead, *others]
     if names:
         together = " and ".join(map(repr, names[:4]))
-        yield Sign("slow_columns", f"{best:.0%} of rows repeat {together} of the row above them.")
+        yield Sign(
+            "slow_columns",
+            f"{best:.0%} of rows repeat {together} of the row above them.",
+        )
 
 
 def _near_in_file(table: _Table, names: list[str]) -> Iterator[Sign]:
@@ -302,17 +381,34 @@ def _near_in_file(table: _Table, names: list[str]) -> Iterator[Sign]:
         return
     nearest = table.nearest(*(name for name in table.unsorted if name not in names))
     # Rows that are equal lie together wherever a table is sorted.
-    differ = np.any([table.codes[name][nearest] != table.codes[name][table.probes] for name in names], axis=0)
+    differ = np.any(
+        [
+            table.codes[name][nearest] != table.codes[name][table.probes]
+            for name in names
+        ],
+        axis=0,
+    )
     lag = np.where(differ, np.abs(nearest - table.probes), table.n_rows)
     near = float(np.mean(lag <= NEAR))
-    beyond = float(np.mean((lag >= BEYOND[0]) & (lag <= BEYOND[1]))) * NEAR / (1 + BEYOND[1] - BEYOND[0])
-    if near < max(LEAST_NEAR, 12 / table.n_rows) or (near + FLOOR) / (beyond + FLOOR) < LEAST_CONTRAST:
+    beyond = (
+        float(np.mean((lag >= BEYOND[0]) & (lag <= BEYOND[1])))
+        * NEAR
+        / (1 + BEYOND[1] - BEYOND[0])
+    )
+    if (
+        near < max(LEAST_NEAR, 12 / table.n_rows)
+        or (near + FLOOR) / (beyond + FLOOR) < LEAST_CONTRAST
+    ):
         return
     pairs = np.sort([table.probes, nearest], axis=0)[:, lag <= NEAR]
     # Where rows were sorted by a score, values nearly always rise from one to the other, or fall.
     steps = {name: np.diff(table.codes[name][pairs], axis=0) for name in names}
     rises = {name: step[step != 0] > 0 for name, step in steps.items()}
-    even = [n for n, up in rises.items() if up.size < FEWEST_STEPS or abs(np.mean(up) - 0.5) <= 0.25]
+    even = [
+        n
+        for n, up in rises.items()
+        if up.size < FEWEST_STEPS or abs(np.mean(up) - 0.5) <= 0.25
+    ]
     if len(even) < len(names):
         yield from _near_in_file(table, even)
     else:
@@ -322,27 +418,42 @@ def _near_in_file(table: _Table, names: list[str]) -> Iterator[Sign]:
 
 def _copies(table: _Table) -> Iterator[Sign]:
     """Rows that agree in two columns in which chance seldom lets two agree, and in most that are coarse."""
-    fine = [n for n in table.unsorted if table.chance[n] <= FINE and _number(table.frame[n])]
+    fine = [
+        n for n in table.unsorted if table.chance[n] <= FINE and _number(table.frame[n])
+    ]
     fine = sorted(fine, key=table.chance.__getitem__)[-MOST_FINE:]
     best, names = 0.2, list[str]()
     for first, second in itertools.combinations(fine, 2):
         # Two that are missing agree in nothing.
         whole = np.flatnonzero(table.frame[[first, second]].notna().all(axis=1))
         both = np.arange(len(table.frame))
-        both[whole] = whole[_joint(table.codes[first][whole], table.codes[second][whole])]
+        both[whole] = whole[
+            _joint(table.codes[first][whole], table.codes[second][whole])
+        ]
         shared = float(np.mean(np.bincount(both)[both] > 1))
-        if shared <= best or _chance(both) < 5 * table.chance[first] * table.chance[second]:
+        if (
+            shared <= best
+            or _chance(both) < 5 * table.chance[first] * table.chance[second]
+        ):
             continue
         # What a ward or a region has in common follows too; its patients differ in sex and most else.
         coarse = [name for name in table.values if FINE < table.chance[name] <= 0.8]
-        agree = [_chance(_joint(both, table.codes[name])) >= 0.9 * _chance(both) for name in coarse]
+        agree = [
+            _chance(_joint(both, table.codes[name])) >= 0.9 * _chance(both)
+            for name in coarse
+        ]
         if agree and np.mean(agree) >= 0.5 and table.together(both, first, second) >= 3:
             best, names = shared, [first, second]
     if names:
         yield Sign(
-            "copies", f"{best:.0%} of rows agree with another row in {' and '.join(names)}, and most else."
+            "copies",
+            f"{best:.0%} of rows agree with another row in {' and '.join(names)}, and most else.",
         )
 
 
 def _called(name: object, first_letter: str = "c") -> str:
-    return f"{first_letter}olumn '{name}'" if name else f"{first_letter}olumn 1, which has no name,"
+    return (
+        f"{first_letter}olumn '{name}'"
+        if name
+        else f"{first_letter}olumn 1, which has no name,"
+    )

@@ -45,12 +45,16 @@ class Encoder:
 
     names: list[str]  # encoded columns, such as `age`, `ward=ICU`, `lactate missing`
     columns: list[str]  # the feature of each
-    medians: dict[str, float | str | None]  # what is put where a feature is missing, as in `Cohort.values`
+    medians: dict[
+        str, float | str | None
+    ]  # what is put where a feature is missing, as in `Cohort.values`
 
     def __init__(self, contract: Contract):
         self.contract = contract
         # By name: the columns of a table in another order are encoded alike.
-        self._learned: dict[str, Category | float] = dict.fromkeys(sorted(contract.features), 0.0)
+        self._learned: dict[str, Category | float] = dict.fromkeys(
+            sorted(contract.features), 0.0
+        )
 
     def fit(self, cohort: Cohort) -> Encoder:
         if not cohort.n_rows:
@@ -59,17 +63,25 @@ class Encoder:
             feature, values = self.contract.features[name], cohort.values[name]
             if feature.type == "category":
                 missing_level = feature.missing == "category"
-                self._learned[name] = Category.learned(values, feature.categories, missing_level)
+                self._learned[name] = Category.learned(
+                    values, feature.categories, missing_level
+                )
             elif (present := values[~np.isnan(values)]).size:
                 number = feature.type == "number"
-                fill = np.median(present) if number else np.quantile(present, 0.5, method="lower")
+                fill = (
+                    np.median(present)
+                    if number
+                    else np.quantile(present, 0.5, method="lower")
+                )
                 self._learned[name] = float(fill)
         self._name_columns()
         raw = self._raw(cohort.values)
         self._center, self._scale = np.empty(len(self.names)), np.empty(len(self.names))
         for at in range(0, len(self.names), BLOCK):  # a copy of all columns may not fit
             columns = slice(at, at + BLOCK)
-            self._center[columns], self._scale[columns] = _spread(raw[:, columns], self._binary[columns])
+            self._center[columns], self._scale[columns] = _spread(
+                raw[:, columns], self._binary[columns]
+            )
         return self
 
     def transform(self, cohort: Cohort) -> np.ndarray:
@@ -81,21 +93,34 @@ class Encoder:
 
     def typical_row(self) -> np.ndarray:
         """Encode a row of nothing but training medians and most frequent values, shape (n_encoded,)."""
-        kinds = {name: float if isinstance(value, float) else object for name, value in self.medians.items()}
-        typical = {name: np.array([value], dtype=kinds[name]) for name, value in self.medians.items()}
+        kinds = {
+            name: float if isinstance(value, float) else object
+            for name, value in self.medians.items()
+        }
+        typical = {
+            name: np.array([value], dtype=kinds[name])
+            for name, value in self.medians.items()
+        }
         return (self._raw(typical)[0] - self._center) / self._scale
 
     def bundles(self) -> Bundles:
         """The columns of each category as one: its levels, and its codes, as a dictionary has them."""
         widths = np.diff(self._starts, append=len(self.names))
-        return Bundles(self._starts, np.where(np.repeat(widths == 1, widths), 1.0, self._steps * self._scale))
+        return Bundles(
+            self._starts,
+            np.where(np.repeat(widths == 1, widths), 1.0, self._steps * self._scale),
+        )
 
     def state(self) -> dict[str, np.ndarray]:
         """What was learned, as arrays without objects; `from_state` takes it back bit for bit."""
         levels, counts, fill = [], [], []
         for learned in self._learned.values():
             # Of a category the width, and its most frequent value before its levels.
-            own = [learned.typical or "", *learned.levels] if isinstance(learned, Category) else []
+            own = (
+                [learned.typical or "", *learned.levels]
+                if isinstance(learned, Category)
+                else []
+            )
             fill.append(learned.width if isinstance(learned, Category) else learned)
             counts.append(len(own))
             levels += own
@@ -111,14 +136,20 @@ class Encoder:
     @classmethod
     def from_state(cls, contract: Contract, state: Mapping[str, np.ndarray]) -> Encoder:
         """Rebuild a fitted encoder."""
-        encoder, levels, counts = cls(contract), state["levels"].astype(str).tolist(), state["level_counts"]
+        encoder, levels, counts = (
+            cls(contract),
+            state["levels"].astype(str).tolist(),
+            state["level_counts"],
+        )
         fills = zip(state["fill"].tolist(), counts, counts.cumsum(), strict=True)
         for name, (value, count, end) in zip(encoder._learned, fills, strict=True):
             encoder._learned[name] = value
             if count:
                 typical, *own = levels[end - count : end]
                 missing_level = contract.features[name].missing == "category"
-                encoder._learned[name] = Category(typical or None, tuple(own), int(value), missing_level)
+                encoder._learned[name] = Category(
+                    typical or None, tuple(own), int(value), missing_level
+                )
         encoder._name_columns()
         encoder._center, encoder._scale = state["center"], state["scale"]
         return encoder
@@ -131,7 +162,10 @@ class Encoder:
             feature = self.contract.features[name]
             starts.append(len(described))
             if isinstance(learned, Category):
-                described += [(f"{name}={level}", step, True) for level, step in learned.described()]
+                described += [
+                    (f"{name}={level}", step, True)
+                    for level, step in learned.described()
+                ]
                 self.medians[name] = learned.typical
             else:
                 described.append((name, 1, feature.type == "boolean"))
@@ -171,14 +205,18 @@ class Bundles:
     """
 
     starts: np.ndarray  # the first encoded column of each, shape (n_bundles,)
-    steps: np.ndarray  # by which an encoded column is multiplied before those of a bundle are added up
+    steps: (
+        np.ndarray
+    )  # by which an encoded column is multiplied before those of a bundle are added up
 
     def of(self, encoded: np.ndarray) -> np.ndarray:
         """Encoded rows as trees see them, float32, shape (n_rows, n_bundles)."""
         bundled = np.empty((len(encoded), len(self.starts)), np.float32)
         for at in range(0, len(encoded), BLOCK_ROWS):
             rows = slice(at, at + BLOCK_ROWS)
-            bundled[rows] = np.add.reduceat(encoded[rows] * self.steps, self.starts, axis=1)
+            bundled[rows] = np.add.reduceat(
+                encoded[rows] * self.steps, self.starts, axis=1
+            )
         return bundled
 
 
@@ -203,7 +241,9 @@ class Category:
     longest, so that 41 and 410 begin differently. Of other texts the frequent ones have a column.
     """
 
-    typical: str | None  # the most frequent value; None where most rows have none, and that is a level
+    typical: (
+        str | None
+    )  # the most frequent value; None where most rows have none, and that is a level
     levels: tuple[str, ...]  # values, or beginnings
     # Digits that a number before its point is filled up to; ``WHOLE`` where levels are the frequent ones of
     # many values, ``EVERY_VALUE`` where they are all.
@@ -211,11 +251,16 @@ class Category:
     missing_level: bool  # a missing value has a column, the last, and is not taken for the typical one
 
     @classmethod
-    def learned(cls, values: np.ndarray, listed: Sequence[str] | None, missing_level: bool) -> Category:
+    def learned(
+        cls, values: np.ndarray, listed: Sequence[str] | None, missing_level: bool
+    ) -> Category:
         """From a column; where its values are `listed`, in that order."""
         missing = absent(values)
         counts = Counter(values[~missing].tolist())
-        levels, width = [text for text in listed or sorted(counts) if text in counts], EVERY_VALUE
+        levels, width = (
+            [text for text in listed or sorted(counts) if text in counts],
+            EVERY_VALUE,
+        )
         typical = max(levels, key=counts.__getitem__, default=None)
         if missing_level and missing.sum() > max(counts.values(), default=0):
             typical = None
@@ -235,7 +280,11 @@ class Category:
         columns = [(level, places[level]) for level in self.levels]
         if self.width > WHOLE:
             columns = [
-                (f"{level}*", place - max(places.get(level[:end], 0) for end in range(len(level))))
+                (
+                    f"{level}*",
+                    place
+                    - max(places.get(level[:end], 0) for end in range(len(level))),
+                )
                 for level, place in columns
             ]
         if self.missing_level:
@@ -244,7 +293,11 @@ class Category:
 
     def columns(self, values: np.ndarray) -> np.ndarray:
         """Encode texts, (n_values, n_columns); where one column tells two values apart, NaN for another."""
-        texts = values if self.missing_level else np.where(absent(values), self.typical or "", values)
+        texts = (
+            values
+            if self.missing_level
+            else np.where(absent(values), self.typical or "", values)
+        )
         codes, distinct = pd.factorize(texts)
         # The last row is that of None, whose place is -1.
         encoded = np.zeros((len(distinct) + 1, len(self.levels) + self.missing_level))
@@ -270,9 +323,13 @@ def frequent_beginnings(counts: Mapping[str, int]) -> tuple[list[str], int]:
         for end in range(1 if width else len(key), len(key) + 1):
             rows[key[:end]] += count
     least = max(LEAST_SHARE * n_rows, LEAST_ROWS)
-    frequent = [key for key, count in rows.items() if least <= count <= MOST_SHARE * n_rows]
+    frequent = [
+        key for key, count in rows.items() if least <= count <= MOST_SHARE * n_rows
+    ]
     # Of beginnings that the same rows have the longest says what they are.
-    longer = {(key[:end], rows[key]) for key in frequent for end in range(len(key)) if width}
+    longer = {
+        (key[:end], rows[key]) for key in frequent for end in range(len(key)) if width
+    }
     kept = [key for key in frequent if (key, rows[key]) not in longer]
     return sorted(kept, key=lambda key: (-rows[key], key))[:MOST_PREFIXES], width
 

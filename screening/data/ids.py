@@ -21,7 +21,9 @@ from screening.schemas.model import IdShape
 
 ROW_NUMBERS = "ids_are_row_numbers"
 PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
-REMEDY = "Name the column that holds the patients' ids (`--id`, or `id` in the contract)."
+REMEDY = (
+    "Name the column that holds the patients' ids (`--id`, or `id` in the contract)."
+)
 # voice_07_1, P12-OD, 0815/2 and, where a digit stands before it, 0815a and S03V2.
 ENDED = re.compile(
     r"(?P<parted>.*\w)[\s_.:/#-]+(?P<end>\d{1,3}|[A-Z]|O[DSU]|[LR]E|left|right)"
@@ -72,7 +74,11 @@ def id_shape(ids: np.ndarray) -> IdShape | None:
         int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py())
         for pattern in (LED_BY_ZERO, DIGITS, HEX)
     )
-    shape = {"shortest": lengths["min"], "longest": lengths["max"], "leading_zeros": zero_led}
+    shape = {
+        "shortest": lengths["min"],
+        "longest": lengths["max"],
+        "leading_zeros": zero_led,
+    }
     return IdShape(n_rows=len(texts), digits=digits, hex=hexadecimal - digits, **shape)
 
 
@@ -81,15 +87,22 @@ def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
     differences = []
     # Running numbers may have grown by a digit.
     numbered = past.digits == past.n_rows and not past.leading_zeros
-    if tonight.shortest > past.longest + numbered or tonight.longest < past.shortest - numbered:
-        differences.append(f"{_length(tonight)} characters long, in training {_length(past)}")
+    if (
+        tonight.shortest > past.longest + numbered
+        or tonight.longest < past.shortest - numbered
+    ):
+        differences.append(
+            f"{_length(tonight)} characters long, in training {_length(past)}"
+        )
     # Numbers of one width need no zero in front, 0999 is followed by 1000; but none of them is shorter.
     if past.shortest == past.longest:
         lost = tonight.shortest < past.shortest and tonight.digits == tonight.n_rows
     else:
         lost = _by_chance(past.n_rows, past.leading_zeros, tonight.n_rows) < BY_CHANCE
     if lost and past.leading_zeros and not tonight.leading_zeros:
-        differences.append("without the zeros in front that training's have; export them as text")
+        differences.append(
+            "without the zeros in front that training's have; export them as text"
+        )
     if not past.leading_zeros and 2 * tonight.leading_zeros > tonight.n_rows > 1:
         differences.append("with zeros in front, which training's have not")
     written = {
@@ -106,7 +119,11 @@ def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
 
 
 def _length(shape: IdShape) -> str:
-    return f"{shape.shortest}" if shape.shortest == shape.longest else f"{shape.shortest} to {shape.longest}"
+    return (
+        f"{shape.shortest}"
+        if shape.shortest == shape.longest
+        else f"{shape.shortest} to {shape.longest}"
+    )
 
 
 def _by_chance(n_past: int, having: int, n_tonight: int) -> float:
@@ -139,7 +156,10 @@ def stem_and_end(name: str) -> tuple[str, str]:
 
 def stems_of(names: np.ndarray) -> np.ndarray:
     """The stem of each row's name, shape (n_rows,), None where there is none."""
-    return np.array([name and stem_and_end(name.strip())[0] for name in names.tolist()], dtype=object)
+    return np.array(
+        [name and stem_and_end(name.strip())[0] for name in names.tolist()],
+        dtype=object,
+    )
 
 
 def sizes_of_stems(names: Sequence[str]) -> list[int]:
@@ -149,7 +169,11 @@ def sizes_of_stems(names: Sequence[str]) -> list[int]:
         ends[stem].append(end)
     several = [endings for endings in ends.values() if len(endings) > 1]
     few = len(ends) < FEWEST_STEMS or 2 * sum(map(len, several)) < len(names)
-    if few or len({*names}) < 0.95 * len(names) or sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2:
+    if (
+        few
+        or len({*names}) < 0.95 * len(names)
+        or sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2
+    ):
         return []
     running = median(_spread(endings) / len(endings) for endings in several) <= SPREAD
     return [len(endings) for endings in ends.values()] if running else []
@@ -157,11 +181,19 @@ def sizes_of_stems(names: Sequence[str]) -> list[int]:
 
 def few_rows_each(names: Sequence[str], sizes: Sequence[int]) -> bool:
     """Whether ends count a patient's rows, few and in one or two digits, and not a centre's patients."""
-    short = sum(len(stem_and_end(name)[1]) <= 2 or not name[-1].isdigit() for name in names)
-    return median(sizes) <= USUAL_ROWS and max(sizes) <= MOST_USUAL and short >= 0.9 * len(names)
+    short = sum(
+        len(stem_and_end(name)[1]) <= 2 or not name[-1].isdigit() for name in names
+    )
+    return (
+        median(sizes) <= USUAL_ROWS
+        and max(sizes) <= MOST_USUAL
+        and short >= 0.9 * len(names)
+    )
 
 
 def _spread(ends: list[str]) -> int:
     """From the first to the last of a stem's numbered ends; of letters and sides, their count."""
-    numbers = [int(match[0]) for match in (re.search(r"\d+$", end) for end in ends) if match]
+    numbers = [
+        int(match[0]) for match in (re.search(r"\d+$", end) for end in ends) if match
+    ]
     return max(numbers) - min(numbers) + 1 if len(numbers) == len(ends) else len(ends)

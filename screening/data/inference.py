@@ -17,7 +17,14 @@ from screening.data.dependence import FEW_VALUES, MOST_ROWS, dependence, head_co
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.ids import sizes_of_stems
 from screening.data.labels import FEWEST_OF_LABEL, affected, affirming
-from screening.data.summary import INDEX_NAME, LABELS, MOST_TEXTS, YES_NO, ColumnSummary, is_called
+from screening.data.summary import (
+    INDEX_NAME,
+    LABELS,
+    MOST_TEXTS,
+    YES_NO,
+    ColumnSummary,
+    is_called,
+)
 from screening.errors import CohortError, UsageError
 from screening.io.columns import plain, texts
 from screening.io.number_formats import truths
@@ -34,9 +41,27 @@ LATEST_DAY = (20_000, 60_000)
 # So many names a note tells.
 MOST_NAMES = 20
 # Codes that are no category either; "none" or "unknown" may be an answer.
-NO_ANSWER = frozenset(("na", "n/a", "n.a.", "#n/a", "nan", "null", "n.d.", "nd", "k.a.", ".", "?", "-", "--"))
+NO_ANSWER = frozenset(
+    (
+        "na",
+        "n/a",
+        "n.a.",
+        "#n/a",
+        "nan",
+        "null",
+        "n.d.",
+        "nd",
+        "k.a.",
+        ".",
+        "?",
+        "-",
+        "--",
+    )
+)
 # 45 %, 12.5mg/l, <0,5 g: a number, and what it is counted in.
-MEASURED = re.compile(r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)")
+MEASURED = re.compile(
+    r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)"
+)
 # More texts than this beside numbers are no way to say "missing".
 MOST_ODD = 50
 BATCH_ROWS = 65536
@@ -56,8 +81,12 @@ class TableSummary:
     """A table read once."""
 
     columns: Mapping[str, ColumnSummary]  # of those that are not dropped
-    keys: Mapping[str, pa.Array]  # texts of those that are called as rows or patients are, "" where blank
-    head: Sequence[tuple[Part, Block]]  # the first blocks, whose rows show what they have in common
+    keys: Mapping[
+        str, pa.Array
+    ]  # texts of those that are called as rows or patients are, "" where blank
+    head: Sequence[
+        tuple[Part, Block]
+    ]  # the first blocks, whose rows show what they have in common
 
 
 def summarise(source: Source, given: Contract) -> TableSummary:
@@ -71,14 +100,22 @@ def summarise(source: Source, given: Contract) -> TableSummary:
     ]
     if unlike:
         raise CohortError(unlike)
-    columns = {name: ColumnSummary() for name in first.header if name and name not in given.drop}
+    columns = {
+        name: ColumnSummary()
+        for name in first.header
+        if name and name not in given.drop
+    }
     keys: dict[str, list[pa.Array]] = {
-        name: [] for name in columns if name == given.group or is_called(name, "row", "patient")
+        name: []
+        for name in columns
+        if name == given.group or is_called(name, "row", "patient")
     }
     head: list[tuple[Part, Block]] = []
     n_rows = 0
     for file in source.files:
-        for block in file.blocks([*dict.fromkeys([*head_columns(source), *columns])], BATCH_ROWS):
+        for block in file.blocks(
+            [*dict.fromkeys([*head_columns(source), *columns])], BATCH_ROWS
+        ):
             if n_rows < MOST_ROWS:
                 head.append((file, block))
             n_rows += block.n_rows
@@ -86,10 +123,16 @@ def summarise(source: Source, given: Contract) -> TableSummary:
                 summary.add(block.columns[name], file.decimal(name))
             for name, parts in keys.items():
                 cells = texts(plain(block.columns[name]))
-                parts.append(pa.array([], pa.string()) if cells is None else pc.fill_null(cells, ""))
+                parts.append(
+                    pa.array([], pa.string())
+                    if cells is None
+                    else pc.fill_null(cells, "")
+                )
     if columns and not n_rows:
         raise CohortError(NO_ROWS)
-    return TableSummary(columns, {name: pa.concat_arrays(parts) for name, parts in keys.items()}, head)
+    return TableSummary(
+        columns, {name: pa.concat_arrays(parts) for name, parts in keys.items()}, head
+    )
 
 
 def proposed(
@@ -98,9 +141,13 @@ def proposed(
     """A contract in which roles that were not given are guessed; `ask` may correct every guess."""
     table, notes = summarise(source, given), list[str]()
     placed = given.with_roles(coordinates=_coordinates(table, given))
-    roles = _with_stems(table, placed.with_roles(**_guessed(table, placed, independent)), notes)
+    roles = _with_stems(
+        table, placed.with_roles(**_guessed(table, placed, independent)), notes
+    )
     signs = [] if independent else dependence(source, roles, table.head)
-    column, kind = next(((sign.column, sign.kind) for sign in signs if sign.column), (None, ""))
+    column, kind = next(
+        ((sign.column, sign.kind) for sign in signs if sign.column), (None, "")
+    )
     if column and not roles.group:
         roles = roles.with_roles(
             group=column,
@@ -110,28 +157,44 @@ def proposed(
         )
     if ask:
         roles = _asked(table, placed, roles, ask)
-    if (time := table.columns.get(roles.time or "")) and time.day_or_month_first and time.date_orders:
+    if (
+        (time := table.columns.get(roles.time or ""))
+        and time.day_or_month_first
+        and time.date_orders
+    ):
         roles = roles.with_roles(date_order=roles.date_order or min(time.date_orders))
     notes += _remarks_on_roles(table, given, roles)
     contract, others = with_features(table, roles)
-    observed = [sign.seen if sign.column else f"{sign.seen} {sign.remedy}" for sign in signs]
+    observed = [
+        sign.seen if sign.column else f"{sign.seen} {sign.remedy}" for sign in signs
+    ]
     return contract, [*notes, *observed, *others]
 
 
-def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) -> Contract:
+def _asked(
+    table: TableSummary, given: Contract, guessed: Contract, ask: Ask
+) -> Contract:
     """The roles as a person wants them, who sees the guesses."""
     columns = list(table.columns)
     roles: dict[str, Any] = {}
     label = given.label or ask("label", guessed.label, outcomes(table, given), columns)
-    values = [text for text, _ in table.columns[label].counts.most_common()] if label else []
+    values = (
+        [text for text, _ in table.columns[label].counts.most_common()] if label else []
+    )
     if label and values and not given.positive:
-        roles["positive"] = ask("positive", case_of(label, table.columns[label].counts), values, values)
+        roles["positive"] = ask(
+            "positive", case_of(label, table.columns[label].counts), values, values
+        )
     for role in ("group", "id", "time"):
-        roles[role] = getattr(given, role) or ask(role, getattr(guessed, role), [], columns)
+        roles[role] = getattr(given, role) or ask(
+            role, getattr(guessed, role), [], columns
+        )
     if roles["group"] == guessed.group:
         roles |= {"group_stem": guessed.group_stem, "fill_down": guessed.fill_down}
     capacity = given.capacity or ask("capacity", None, [], None)
-    return given.with_roles(label=label, capacity=int(capacity) if capacity else None, **roles)
+    return given.with_roles(
+        label=label, capacity=int(capacity) if capacity else None, **roles
+    )
 
 
 def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[str]:
@@ -155,9 +218,18 @@ def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[
         if any(signs):
             rank = signs.index(True)
             # Outcomes stand at the end more often than at the beginning.
-            within = LABELS.index(name.lower()) if rank in (0, 2) else -position if rank == 5 else position
+            within = (
+                LABELS.index(name.lower())
+                if rank in (0, 2)
+                else -position
+                if rank == 5
+                else position
+            )
             ranks[name] = rank, within
-    return sorted((name for name in ranks if not named or ranks[name][0] < 3), key=ranks.__getitem__)
+    return sorted(
+        (name for name in ranks if not named or ranks[name][0] < 3),
+        key=ranks.__getitem__,
+    )
 
 
 def case_of(label: str, counts: Mapping[str, int]) -> str | None:
@@ -186,7 +258,9 @@ def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[st
             continue
         if 0 < len(keys) == len(pc.unique(keys)):
             roles.setdefault("id", given.id or name)
-        elif is_called(name, "patient") and summary.n_texts >= fewest and not independent:
+        elif (
+            is_called(name, "patient") and summary.n_texts >= fewest and not independent
+        ):
             roles.setdefault("group", given.group or name)
     if given.time:
         return roles
@@ -197,15 +271,29 @@ def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[st
         if name not in taken and column.date_orders and 0 < column.rows == column.dates
     ]
     # The only one whose last word says so.
-    ending = [name for name in dated if is_called(name, "time") and not is_called(name, "other time")]
+    ending = [
+        name
+        for name in dated
+        if is_called(name, "time") and not is_called(name, "other time")
+    ]
     roles["time"] = ending[0] if len(ending) == 1 else None
     return roles
 
 
-def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> list[str]:
+def _remarks_on_roles(
+    table: TableSummary, given: Contract, roles: Contract
+) -> list[str]:
     notes = []
     label = table.columns.get(roles.label or "")
-    for role in ("label", "positive", "id", "group", "fill_down", "time", "coordinates"):
+    for role in (
+        "label",
+        "positive",
+        "id",
+        "group",
+        "fill_down",
+        "time",
+        "coordinates",
+    ):
         if getattr(given, role) or not (value := getattr(roles, role)):
             continue
         note = f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}"
@@ -214,21 +302,39 @@ def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> 
             share = label.counts[value[0]] / label.counts.total()
             note += f", {share:.0%} of rows (if the others are the cases, give --positive {other})"
         notes.append(note)
-    others = [name for name in outcomes(table, roles, bool(roles.label)) if name != roles.label]
+    others = [
+        name
+        for name in outcomes(table, roles, bool(roles.label))
+        if name != roles.label
+    ]
     if not roles.label:
         candidates = f"; it may be {first_of(others, MOST_NAMES)}" if others else ""
-        notes.append(f"no outcome recognised: set `label` to its column, or give --label{candidates}")
+        notes.append(
+            f"no outcome recognised: set `label` to its column, or give --label{candidates}"
+        )
     elif others:
         names = first_of(others, MOST_NAMES)
-        notes.append(f"read as features, though they may be outcomes too: {names}; drop what is known later")
+        notes.append(
+            f"read as features, though they may be outcomes too: {names}; drop what is known later"
+        )
     if not roles.id:
-        notes.append("no column names the rows: their numbers are their ids; set `id` if there is one")
+        notes.append(
+            "no column names the rows: their numbers are their ids; set `id` if there is one"
+        )
     if roles.time and table.columns[roles.time].day_or_month_first:
         leads = "day" if roles.date_order == "dmy" else "month"
-        doubt = "; review date_order" if len(table.columns[roles.time].date_orders) > 1 else ""
-        notes.append(f"column '{roles.time}': dates are read with the {leads} first{doubt}")
+        doubt = (
+            "; review date_order"
+            if len(table.columns[roles.time].date_orders) > 1
+            else ""
+        )
+        notes.append(
+            f"column '{roles.time}': dates are read with the {leads} first{doubt}"
+        )
     if label and not given.label and label.present < label.rows:
-        notes.append(f"column '{roles.label}': some rows have no label; fill them or leave them out")
+        notes.append(
+            f"column '{roles.label}': some rows have no label; fill them or leave them out"
+        )
     return notes
 
 
@@ -262,7 +368,11 @@ def _with_stems(table: TableSummary, given: Contract, notes: list[str]) -> Contr
 
 def completed(source: Source, given: Contract) -> tuple[Contract, list[str]]:
     """The contract with its features, which are inferred where it names none, and what was inferred."""
-    return (given, []) if given.features else with_features(summarise(source, given), given)
+    return (
+        (given, [])
+        if given.features
+        else with_features(summarise(source, given), given)
+    )
 
 
 def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[str]]:
@@ -270,7 +380,11 @@ def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[
     notes: list[str] = []
     given = _with_stems(table, given, notes)
     # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.
-    roles = given.with_roles(coordinates=_coordinates(table, given)) if given.group else given
+    roles = (
+        given.with_roles(coordinates=_coordinates(table, given))
+        if given.group
+        else given
+    )
     if roles.coordinates != given.coordinates:
         notes.append(f"guessed role coordinates: {', '.join(roles.coordinates)}")
     taken = _taken(roles)
@@ -291,9 +405,17 @@ def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[
             remarks[remark].append(name)
     for remark, names in remarks.items():
         quoted = [f"'{name}'" for name in names]
-        notes.append(f"column{'s' * (len(names) > 1)} {first_of(quoted, MOST_NAMES)}: {remark}")
-    notes += [f"inferred {kind}: {first_of(names, MOST_NAMES)}" for kind, names in kinds.items()]
-    notes += [f"dropped, {reason}: {first_of(names, MOST_NAMES)}" for reason, names in dropped.items()]
+        notes.append(
+            f"column{'s' * (len(names) > 1)} {first_of(quoted, MOST_NAMES)}: {remark}"
+        )
+    notes += [
+        f"inferred {kind}: {first_of(names, MOST_NAMES)}"
+        for kind, names in kinds.items()
+    ]
+    notes += [
+        f"dropped, {reason}: {first_of(names, MOST_NAMES)}"
+        for reason, names in dropped.items()
+    ]
     if not features:
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
     left_out = [*roles.drop, *(name for names in dropped.values() for name in names)]
@@ -319,7 +441,9 @@ def _useless(name: str, summary: ColumnSummary, codes: bool) -> str | None:
     if not summary.present:
         return "no values"
     if summary.dates > summary.present / 2:
-        return "dates (make an age or duration of them, or name one as time in a contract)"
+        return (
+            "dates (make an age or duration of them, or name one as time in a contract)"
+        )
     if summary.constant and summary.present == summary.rows:
         return "one value only"
     if codes:
@@ -327,16 +451,31 @@ def _useless(name: str, summary: ColumnSummary, codes: bool) -> str | None:
     distinct, numbers = summary.n_texts, _mostly_numbers(summary)
     if numbers and summary.whole:
         counting = distinct > min(0.9 * summary.present, 900) and summary.present > 1
-        gapless = summary.high - summary.low == summary.rows - 1 and summary.present == summary.rows > FEW
+        gapless = (
+            summary.high - summary.low == summary.rows - 1
+            and summary.present == summary.rows > FEW
+        )
         if counting and (gapless or INDEX_NAME.fullmatch(name)):
             return "a row index"
-    if numbers and is_called(name, "date") and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
+    if (
+        numbers
+        and is_called(name, "date")
+        and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]
+    ):
         return "dates as numbers of days (format the cells as dates and save the table again)"
     unlike = summary.whole or not numbers
-    if distinct > 20 and unlike and (is_called(name, "row", "patient") or (numbers and summary.low >= EXACT)):
+    if (
+        distinct > 20
+        and unlike
+        and (is_called(name, "row", "patient") or (numbers and summary.low >= EXACT))
+    ):
         return "looks like an id (name it with --id or --group)"
     if numbers:
-        return "numbers and many other texts" if len(summary.odd_texts) > MOST_ODD else None
+        return (
+            "numbers and many other texts"
+            if len(summary.odd_texts) > MOST_ODD
+            else None
+        )
     if distinct > 10 and _measured(summary.texts):
         return "numbers with a unit or % in every cell (export bare numbers)"
     if distinct > MOST_TEXTS or (distinct > 10 and distinct > 0.5 * summary.present):
@@ -353,19 +492,32 @@ def _measured(texts: Iterable[str]) -> bool:
 
 def _mostly_codes(name: str, summary: ColumnSummary) -> bool:
     """Codes, whose digits are no quantity: by letters before some of them, or by the column's name."""
-    if summary.unreadable or summary.dates or summary.faults["censored"] or is_called(name, "patient"):
+    if (
+        summary.unreadable
+        or summary.dates
+        or summary.faults["censored"]
+        or is_called(name, "patient")
+    ):
         return False
     few = 2 < summary.n_texts <= min(summary.present / ROWS_OF_CODE, MOST_TEXTS)
-    lettered = [text for text in summary.odd_texts if CODE.fullmatch(text) and text[0].isalpha()]
+    lettered = [
+        text for text in summary.odd_texts if CODE.fullmatch(text) and text[0].isalpha()
+    ]
     if len(lettered) >= FEWEST_CODES and len(lettered) > len(summary.odd_texts) / 2:
         seldom_twice = summary.n_texts > summary.present / 2
-        return (few or not is_called(name, "row")) and not seldom_twice and not _measured(summary.odd_texts)
+        return (
+            (few or not is_called(name, "row"))
+            and not seldom_twice
+            and not _measured(summary.odd_texts)
+        )
     return few and summary.whole and is_called(name, "row", "code")
 
 
 def _mostly_numbers(summary: ColumnSummary) -> bool:
     """Numbers, but for missing codes, censored values and a few that cannot be read."""
-    numbers = summary.numbers + summary.faults["censored"] + summary.faults["decimal_mark"]
+    numbers = (
+        summary.numbers + summary.faults["censored"] + summary.faults["decimal_mark"]
+    )
     if summary.native or not numbers or summary.zero_led:
         return summary.native
     share = numbers / (numbers + summary.odd)
@@ -383,14 +535,26 @@ def _feature(summary: ColumnSummary, codes: bool) -> dict[str, Any]:
     if words and flag and not summary.constant:
         return {"type": "boolean", **feature}
     if numeric:
-        absent = {*summary.missing_codes, *summary.odd_texts, *(f"{code:g}" for code in summary.far_codes)}
+        absent = {
+            *summary.missing_codes,
+            *summary.odd_texts,
+            *(f"{code:g}" for code in summary.far_codes),
+        }
         stated = {
             "seen": summary.usual_range(),
             "missing_values": sorted(absent),
             "censored": "limit" if summary.faults["censored"] else None,
         }
-        return feature | {"type": "number"} | {key: value for key, value in stated.items() if value}
-    unanswered = {text for text in summary.missing_codes if text.lower() in NO_ANSWER and summary.n_texts > 1}
+        return (
+            feature
+            | {"type": "number"}
+            | {key: value for key, value in stated.items() if value}
+        )
+    unanswered = {
+        text
+        for text in summary.missing_codes
+        if text.lower() in NO_ANSWER and summary.n_texts > 1
+    }
     if unanswered:
         feature["missing_values"] = sorted(unanswered)
         if truths(text.lower() for text in summary.texts - unanswered):

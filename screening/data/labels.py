@@ -47,7 +47,9 @@ def positive_classes(
     classes = sorted(counts)
     if positive:
         joined = {text: joined_labels(text, classes) for text in positive}
-        if unknown := next((text for text, labels in joined.items() if not labels), None):
+        if unknown := next(
+            (text for text, labels in joined.items() if not labels), None
+        ):
             # The column may be another one by mistake, full of names: its cells are not shown.
             listed = {*contract.positive, *contract.negative} - {unknown}
             hint = did_you_mean(unknown, listed)
@@ -56,12 +58,18 @@ def positive_classes(
         members = Counter(label for labels in named.values() for label in labels)
         if members.total() > len(members):
             twice = members.most_common(1)[0][0]
-            raise UsageError(f"--positive names {twice} twice; a label belongs to one class")
+            raise UsageError(
+                f"--positive names {twice} twice; a label belongs to one class"
+            )
         return named
     if len(classes) < 2:
-        raise UsageError("the label column holds a single class; name the positive one with --positive")
+        raise UsageError(
+            "the label column holds a single class; name the positive one with --positive"
+        )
     if len(classes) > 2:
-        raise UsageError(f"the label has {len(classes)} classes; name one with --positive, or --positive A+B")
+        raise UsageError(
+            f"the label has {len(classes)} classes; name one with --positive, or --positive A+B"
+        )
     case = affected(counts)
     return {case: (case,)}
 
@@ -71,7 +79,10 @@ def same_label(text: str, classes: Sequence[str]) -> str | None:
     if text in classes:
         return text
     number = _number(text)
-    return next((name for name in classes if number is not None and number == _number(name)), None)
+    return next(
+        (name for name in classes if number is not None and number == _number(name)),
+        None,
+    )
 
 
 def joined_labels(text: str, classes: Sequence[str]) -> tuple[str, ...]:
@@ -79,7 +90,10 @@ def joined_labels(text: str, classes: Sequence[str]) -> tuple[str, ...]:
     if whole := same_label(text.strip(), classes):
         return (whole,)
     for at in (i for i, sign in enumerate(text) if sign == "+"):
-        first, rest = same_label(text[:at].strip(), classes), joined_labels(text[at + 1 :], classes)
+        first, rest = (
+            same_label(text[:at].strip(), classes),
+            joined_labels(text[at + 1 :], classes),
+        )
         if first and rest:
             return (first, *rest)
     return ()
@@ -90,10 +104,18 @@ def affected(counts: Mapping[str, int]) -> str:
     classes = sorted(counts)
     if yes := affirming(classes):
         return yes
-    no = [text for text in classes if _denies(text) or any(_negates(text, other) for other in classes)]
+    no = [
+        text
+        for text in classes
+        if _denies(text) or any(_negates(text, other) for other in classes)
+    ]
     if len(no) == 2:
         raise UsageError("both labels read like a no; name the case with --positive")
-    return next(text for text in classes if text not in no) if no else min(classes, key=counts.__getitem__)
+    return (
+        next(text for text in classes if text not in no)
+        if no
+        else min(classes, key=counts.__getitem__)
+    )
 
 
 def affirming(classes: Sequence[str]) -> str | None:
@@ -116,7 +138,9 @@ def _number(text: str) -> float | None:
 def _denies(text: str) -> bool:
     """Whether it says that something is not, or that all is well; "not normal" says neither."""
     # Letters without their accents, so that one list serves however a label is written.
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    plain = (
+        unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    )
     words = {*re.findall(r"[a-z]+", plain.replace("w/o", "without"))}
     return bool(words & {*NOT.split()}) != bool(words & {*WELL.split()})
 
@@ -126,10 +150,16 @@ def _negates(text: str, other: str) -> bool:
     if text[:-1] == other[:-1] and text[-1:] in "-−–" and other[-1:] == "+":
         return True
     glued, plain = text.lower(), other.lower()
-    return not _denies(other) and glued.endswith(plain) and glued.removesuffix(plain) in NOT.split()
+    return (
+        not _denies(other)
+        and glued.endswith(plain)
+        and glued.removesuffix(plain) in NOT.split()
+    )
 
 
-def refuse_slips(labels: np.ndarray, rows: np.ndarray, contract: Contract, several: bool) -> None:
+def refuse_slips(
+    labels: np.ndarray, rows: np.ndarray, contract: Contract, several: bool
+) -> None:
     """CohortError for label values that too few rows have, or that one slip of the pen makes of another.
 
     Values that the contract names are meant as they stand. In a question of one class against the rest (not
@@ -141,7 +171,9 @@ def refuse_slips(labels: np.ndarray, rows: np.ndarray, contract: Contract, sever
     if len(counts) > MANY_LABELS and len(rare) > len(counts) / 2:
         few = f"{len(rare)} of its {len(counts)} values stand in fewer than {FEWEST_OF_LABEL} rows"
         raise CohortError(f"{column}: {few}; is it the label? {REMEDY}")
-    positive = {label for text in contract.positive for label in joined_labels(text, [*counts])}
+    positive = {
+        label for text in contract.positive for label in joined_labels(text, [*counts])
+    }
     named = positive | {same_label(text, [*counts]) for text in contract.negative}
     slips = {
         text: f"a value that stands in {counts[text]} row{'s' * (counts[text] > 1)} only"
@@ -149,9 +181,15 @@ def refuse_slips(labels: np.ndarray, rows: np.ndarray, contract: Contract, sever
         if text not in named
     }
     for pair in combinations(sorted(counts), 2):
-        if alike(*pair) and not {*pair} <= named and (several or not positive or {*pair} & positive):
+        if (
+            alike(*pair)
+            and not {*pair} <= named
+            and (several or not positive or {*pair} & positive)
+        ):
             rarer = min(pair, key=counts.__getitem__)
-            slips.setdefault(rarer, "a value and that of other rows differ by a slip of the pen")
+            slips.setdefault(
+                rarer, "a value and that of other rows differ by a slip of the pen"
+            )
     faults = []
     for text, what in slips.items():
         # A slip of the pen may be a name, so it is told by its rows.
@@ -168,12 +206,23 @@ def alike(one: str, other: str) -> bool:
     first, second = (LOOSE.sub("", text).casefold() for text in (one, other))
     if first == second:
         return bool(first)
-    words, others = (re.findall(r"\w+|[^\w\s]+", text.casefold()) for text in (one, other))
-    differing = [pair for pair in zip(words, others, strict=False) if pair[0] != pair[1]]
+    words, others = (
+        re.findall(r"\w+|[^\w\s]+", text.casefold()) for text in (one, other)
+    )
+    differing = [
+        pair for pair in zip(words, others, strict=False) if pair[0] != pair[1]
+    ]
     if len(words) != len(others) or len(differing) != 1:
         return False
     short, long = sorted(differing[0], key=len)
-    if len(short) < 3 or not (short.isalpha() and long.isalpha()) or long == f"a{short}":
+    if (
+        len(short) < 3
+        or not (short.isalpha() and long.isalpha())
+        or long == f"a{short}"
+    ):
         return False
-    start = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    start = next(
+        (i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b),
+        len(short),
+    )
     return short[start + (len(short) == len(long)) :] == long[start + 1 :]

@@ -20,7 +20,9 @@ class GroupScales:
     """Centre and spread of columns within groups: `add` takes in all batches in order, then any is scaled."""
 
     columns: Sequence[str]
-    _numbers: dict[str, int] = field(default_factory=dict)  # of the groups, in the order they come
+    _numbers: dict[str, int] = field(
+        default_factory=dict
+    )  # of the groups, in the order they come
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +47,9 @@ class Moments(GroupScales):
     """Scales by mean and standard deviation; sums run row by row: any batch size gives the same bits."""
 
     def __post_init__(self) -> None:
-        self._sums = np.zeros((4, 0, len(self.columns)))  # shift, count, sum and sum of squares of x - shift
+        self._sums = np.zeros(
+            (4, 0, len(self.columns))
+        )  # shift, count, sum and sum of squares of x - shift
 
     def add(self, group: np.ndarray, features: Columns) -> None:
         names, codes = coded(group)
@@ -55,7 +59,9 @@ class Moments(GroupScales):
         if grown > 0:
             # Room is doubled, so that many small groups cost no quadratic time.
             room = max(grown, self._sums.shape[1])
-            self._sums = np.concatenate([self._sums, np.zeros((4, room, len(self.columns)))], axis=1)
+            self._sums = np.concatenate(
+                [self._sums, np.zeros((4, room, len(self.columns)))], axis=1
+            )
         for column, name in enumerate(self.columns):
             finite = np.isfinite(features[name])
             groups, x = rows[finite], features[name][finite]
@@ -76,7 +82,11 @@ class Moments(GroupScales):
         mean = shift + total / some
         variance = np.maximum(squares / some - (total / some) ** 2, 0.0)
         # What rounding leaves of a constant column is no spread.
-        spread = np.where(variance > 1e-24 * np.maximum(mean**2, squares / some), np.sqrt(variance), 0.0)
+        spread = np.where(
+            variance > 1e-24 * np.maximum(mean**2, squares / some),
+            np.sqrt(variance),
+            0.0,
+        )
         return mean, spread
 
 
@@ -87,14 +97,21 @@ class Medians(GroupScales):
     Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
     """
 
-    _held: list[np.ndarray] = field(default_factory=list)  # rows of the group that is read
+    _held: list[np.ndarray] = field(
+        default_factory=list
+    )  # rows of the group that is read
     _robust: list[list[tuple[float, float]]] = field(default_factory=list)
 
     def add(self, group: np.ndarray, features: Columns) -> None:
         values = np.column_stack([features[name] for name in self.columns])
         for name, rows in stretches(group):
-            if self._numbers.setdefault(name, len(self._numbers)) < len(self._numbers) - 1:
-                needs = "as normalising by the median needs it; sort the table by its group"
+            if (
+                self._numbers.setdefault(name, len(self._numbers))
+                < len(self._numbers) - 1
+            ):
+                needs = (
+                    "as normalising by the median needs it; sort the table by its group"
+                )
                 raise CohortError(f"rows of a group do not stand together, {needs}")
             if len(self._numbers) > len(self._robust) + 1:
                 self._conclude()
@@ -104,13 +121,19 @@ class Medians(GroupScales):
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
         if self._held:
             self._conclude()
-        centre, spread = np.reshape(self._robust, (-1, len(self.columns), 2)).transpose(2, 0, 1)
+        centre, spread = np.reshape(self._robust, (-1, len(self.columns), 2)).transpose(
+            2, 0, 1
+        )
         return centre, spread
 
     def _conclude(self) -> None:
         robust = []
         for column in np.concatenate(self._held).T:
-            finite = column[np.isfinite(column)] if np.isfinite(column).any() else np.zeros(1)
+            finite = (
+                column[np.isfinite(column)]
+                if np.isfinite(column).any()
+                else np.zeros(1)
+            )
             centre = float(np.median(finite))
             distance = float(np.median(np.abs(finite - centre)))
             robust.append((centre, NORMAL * distance or float(finite.std())))

@@ -28,11 +28,20 @@ class Reading(TypedDict, total=False):
 
 
 def read_cohort(
-    source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
-    positive: str | Sequence[str] | None = None, id: str | None = None, group: str | None = None,
-    drop: str | Sequence[str] = (), neighbourhood: int | None = None, need_label: bool = False,
-    batch_rows: int = BATCH_ROWS, propose: bool = False, independent: bool = False,
-) -> Cohort:  # fmt: skip
+    source: Readable,
+    contract: Contract | str | Path | None = None,
+    *,
+    label: str | None = None,
+    positive: str | Sequence[str] | None = None,
+    id: str | None = None,
+    group: str | None = None,
+    drop: str | Sequence[str] = (),
+    neighbourhood: int | None = None,
+    need_label: bool = False,
+    batch_rows: int = BATCH_ROWS,
+    propose: bool = False,
+    independent: bool = False,
+) -> Cohort:
     """Read a whole cohort, every row checked.
 
     Parameters
@@ -85,28 +94,47 @@ def read_cohort(
     (683, 75)
     """
     given = contract_of(
-        contract, label=label, positive=positive, id=id, group=group, drop=drop, neighbourhood=neighbourhood
+        contract,
+        label=label,
+        positive=positive,
+        id=id,
+        group=group,
+        drop=drop,
+        neighbourhood=neighbourhood,
     )
     files, given = opened(source, given)
     if propose and not given.features:
         complete, notes = proposed(files, given, independent=independent)
     else:
         complete, notes = completed(files, given)
-    return joined(list(CohortStream(files, complete, batch_rows, complete.label, need_label, notes)))
+    return joined(
+        list(
+            CohortStream(files, complete, batch_rows, complete.label, need_label, notes)
+        )
+    )
 
 
 def check_cohort(
-    source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
-    gates: Gates | None = None, to_score: bool = False,
-) -> tuple[list[str], list[str]]:  # fmt: skip
+    source: Readable,
+    contract: Contract | str | Path | None = None,
+    *,
+    label: str | None = None,
+    gates: Gates | None = None,
+    to_score: bool = False,
+) -> tuple[list[str], list[str]]:
     """Violations of a table, to train on or, with `to_score`, to score, and notes on what was detected."""
     given = contract_of(contract, label=label)
     try:
         files, given = opened(source, given)
         complete, notes = completed(files, given)
         if not to_score and not complete.label:
-            notes = [*notes, "no column is named as the outcome: to train, set `label`, or give --label"]
-        stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)
+            notes = [
+                *notes,
+                "no column is named as the outcome: to train, set `label`, or give --label",
+            ]
+        stream = CohortStream(
+            files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score
+        )
         stream.check()
     except CohortError as error:
         return error.violations, []
@@ -114,11 +142,16 @@ def check_cohort(
 
 
 def starter_contract(
-    source: Readable, ask: Ask | None = None, *, capacity: int | None = None,
+    source: Readable,
+    ask: Ask | None = None,
+    *,
+    capacity: int | None = None,
     **roles: str | Sequence[str] | None,
-) -> tuple[Contract, list[str]]:  # fmt: skip
+) -> tuple[Contract, list[str]]:
     """A contract for a table, for a person to review, and notes on what was guessed; `ask` may correct it."""
-    files, given = opened(source, contract_of(None, None, **roles).with_roles(capacity=capacity))
+    files, given = opened(
+        source, contract_of(None, None, **roles).with_roles(capacity=capacity)
+    )
     contract, notes = proposed(files, given, ask)
     # What cannot be read is said now and not by the next command.
     CohortStream(files, contract).check()

@@ -14,7 +14,14 @@ import numpy as np
 import pandas as pd
 
 from screening.contract.contract import Contract
-from screening.contract.parsing import Typed, filled_down, read_coordinate, read_feature, read_text, read_time
+from screening.contract.parsing import (
+    Typed,
+    filled_down,
+    read_coordinate,
+    read_feature,
+    read_text,
+    read_time,
+)
 from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
 from screening.data.cohort import Cohort, joined
 from screening.data.ids import stems_of
@@ -42,10 +49,17 @@ class CohortStream:
     """
 
     def __init__(
-        self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
-        need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
-        to_score: bool = False, by_group: bool = False,
-    ):  # fmt: skip
+        self,
+        source: Source,
+        contract: Contract,
+        batch_rows: int = BATCH_ROWS,
+        label: str | None = None,
+        need_label: bool = False,
+        notes: Sequence[str] = (),
+        gates: Gates | None = None,
+        to_score: bool = False,
+        by_group: bool = False,
+    ):
         self.source, self.contract, self.batch_rows = source, contract, batch_rows
         self.label, self.need_label = label, need_label
         self.notes = [*source.notes, *notes]
@@ -54,14 +68,22 @@ class CohortStream:
         self.n_rows = 0
         # Hashes of ids that repeat, where such rows are left out.
         self._repeats: np.ndarray | None = None
-        self._scales: list[Moments | Medians] | None = None  # Known once the whole table was read.
+        self._scales: list[Moments | Medians] | None = (
+            None  # Known once the whole table was read.
+        )
         self._display = contract.display if to_score else []
-        self._columns = list(dict.fromkeys(filter(None, [*contract.columns(), *self._display, label])))
+        self._columns = list(
+            dict.fromkeys(filter(None, [*contract.columns(), *self._display, label]))
+        )
         refuse_absent(source, self._columns)
         meant = {"", contract.label, *self._columns, *contract.drop, *contract.display}
-        extra = dict.fromkeys(name for file in source.files for name in file.header if name not in meant)
+        extra = dict.fromkeys(
+            name for file in source.files for name in file.header if name not in meant
+        )
         if extra:
-            self.notes.append(f"columns not in the contract were ignored: {', '.join(extra)}")
+            self.notes.append(
+                f"columns not in the contract were ignored: {', '.join(extra)}"
+            )
 
     def check(self) -> None:
         """Read the whole table; CohortError with all violations, by column and row number."""
@@ -76,7 +98,11 @@ class CohortStream:
         values = rows.values
         for scales in self._scales or ():
             values = scales.applied(np.asarray(rows.group), values)
-        raw = {name: rows.values[name] for scales in self._scales or () for name in scales.columns}
+        raw = {
+            name: rows.values[name]
+            for scales in self._scales or ()
+            for name in scales.columns
+        }
         return replace(rows, values=values, raw=raw or None)
 
     def _sound(self) -> Iterator[tuple[Cohort, np.ndarray]]:
@@ -103,7 +129,9 @@ class CohortStream:
             violations.add(part.name, str(self.contract.id), "repeated_id", 1 + own)
             start = end
         if gates:
-            violations.whole += [f"column {stop.words} {stop.remedy}" for stop in gates.stops()]
+            violations.whole += [
+                f"column {stop.words} {stop.remedy}" for stop in gates.stops()
+            ]
         lines = violations.concluded(len(self.source.files) > 1)
         if not self.n_rows:
             self.notes += [f"rows left out: {line}" for line in lines]
@@ -114,7 +142,11 @@ class CohortStream:
     def _read_before(self) -> None:
         """Read what must be known of the whole table before its first row can be judged."""
         aside = Violations(self.contract)
-        if self.contract.id and self.contract.on_violation != "stop" and self._repeats is None:
+        if (
+            self.contract.id
+            and self.contract.on_violation != "stop"
+            and self._repeats is None
+        ):
             ids = DuplicateIds()
             for _, block, _ in self._cells([self.contract.id], aside):
                 ids.add(read_text(block.columns[self.contract.id], "no_id").values)
@@ -125,8 +157,12 @@ class CohortStream:
                 if feature.normalise:
                     names.setdefault(feature.normalise, []).append(name)
             kinds = {"within_group": Moments, "within_group_robust": Medians}
-            self._scales = [kinds[normalise](columns) for normalise, columns in names.items()]
-            for file, block, numbers in self._cells(self._columns, aside) if names else ():
+            self._scales = [
+                kinds[normalise](columns) for normalise, columns in names.items()
+            ]
+            for file, block, numbers in (
+                self._cells(self._columns, aside) if names else ()
+            ):
                 rows, faults, _ = self._typed(file, block, numbers)
                 sound = rows.take(aside.add_block(file.name, block, faults))
                 for scales in self._scales:
@@ -138,13 +174,26 @@ class CohortStream:
         """The table in blocks as they are written, with the numbers of their rows."""
         before = 0
         for file in self.source.files:
-            above = dict.fromkeys(name for name in self.contract.fill_down if name in columns)
+            above = dict.fromkeys(
+                name for name in self.contract.fill_down if name in columns
+            )
             try:
                 for block in file.blocks(columns, self.batch_rows):
-                    filled = {name: filled_down(block.columns[name], above[name]) for name in above}
-                    above = {name: cells[-1].as_py() for name, cells in filled.items() if len(cells)}
+                    filled = {
+                        name: filled_down(block.columns[name], above[name])
+                        for name in above
+                    }
+                    above = {
+                        name: cells[-1].as_py()
+                        for name, cells in filled.items()
+                        if len(cells)
+                    }
                     block = replace(block, columns={**block.columns, **filled})
-                    yield file, block, before + block.first_row + np.arange(block.n_rows)
+                    yield (
+                        file,
+                        block,
+                        before + block.first_row + np.arange(block.n_rows),
+                    )
             except CohortError as error:
                 # The other files are still read, so that all faults come together.
                 violations.whole += error.violations
@@ -156,30 +205,47 @@ class CohortStream:
         """Rows sound or not, their faults, and by column the rows whose text the contract has not."""
         contract, cells, decimal = self.contract, block.columns, file.decimal
         broken = block.ragged | block.repeated_header
-        noted: list[Fault] = [("", "ragged", block.ragged), ("", "repeated_header", block.repeated_header)]
+        noted: list[Fault] = [
+            ("", "ragged", block.ragged),
+            ("", "repeated_header", block.repeated_header),
+        ]
 
         def kept(column: str, typed: Typed) -> np.ndarray:
             # A broken row has no cells to blame.
             noted.extend((column, kind, mask & ~broken) for kind, mask in typed.faults)
             return typed.values
 
-        def role(column: str | None, absent: str | None, trim: bool = False) -> np.ndarray | None:
-            return kept(column, read_text(cells[column], absent, trim)) if column else None
+        def role(
+            column: str | None, absent: str | None, trim: bool = False
+        ) -> np.ndarray | None:
+            return (
+                kept(column, read_text(cells[column], absent, trim)) if column else None
+            )
 
         ids, group = role(contract.id, "no_id"), role(contract.group, "no_group")
         label = role(self.label, "no_label" if self.need_label else None, trim=True)
-        axes = [kept(name, read_coordinate(cells[name], decimal(name))) for name in contract.coordinates]
+        axes = [
+            kept(name, read_coordinate(cells[name], decimal(name)))
+            for name in contract.coordinates
+        ]
         day, features = contract.time, contract.features.items()
         rows = Cohort(
             id=numbers.astype(str).astype(object) if ids is None else ids,
-            group=stems_of(group) if group is not None and contract.group_stem else group,
+            group=stems_of(group)
+            if group is not None and contract.group_stem
+            else group,
             label=None if label is None else np.where(label == None, "", label),  # noqa: E711
             time=kept(day, read_time(cells[day], contract.date_order)) if day else None,
             coordinates=np.column_stack(axes) if axes else None,
-            subgroups={name: np.asarray(role(name, None, True)) for name in contract.subgroup} or None,
-            display={name: np.asarray(role(name, None, True)) for name in self._display} or None,
+            subgroups={
+                name: np.asarray(role(name, None, True)) for name in contract.subgroup
+            }
+            or None,
+            display={name: np.asarray(role(name, None, True)) for name in self._display}
+            or None,
             values={
-                name: kept(name, read_feature(cells[name], kind, decimal(name))) for name, kind in features
+                name: kept(name, read_feature(cells[name], kind, decimal(name)))
+                for name, kind in features
             },
             raw=None,
             rows=numbers,
@@ -195,23 +261,46 @@ class CohortStream:
         unseen = self.gates.unseen_rows(rows.values) if self.gates else {}
         for name in dict.fromkeys([*unseen, *unlisted]):
             if contract.policy("on_unseen", name) != "unknown":
-                masks = [rows_of[name] for rows_of in (unseen, unlisted) if name in rows_of]
+                masks = [
+                    rows_of[name] for rows_of in (unseen, unlisted) if name in rows_of
+                ]
                 faults.append((name, UNSEEN, np.any(masks, axis=0)))
         if self._repeats is not None and self._repeats.size:
-            faults.append((str(contract.id), "repeated_id", np.isin(hashed(rows.id), self._repeats)))
+            faults.append(
+                (
+                    str(contract.id),
+                    "repeated_id",
+                    np.isin(hashed(rows.id), self._repeats),
+                )
+            )
         return rows, [fault for fault in faults if fault[2].any()], unlisted
 
 
 def open_cohort(
-    source: Readable, contract: Contract | str | Path, *, batch_rows: int = BATCH_ROWS,
-    label: str | None = None, gates: Gates | None = None, whole_groups: bool = False,
-) -> CohortStream:  # fmt: skip
+    source: Readable,
+    contract: Contract | str | Path,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    label: str | None = None,
+    gates: Gates | None = None,
+    whole_groups: bool = False,
+) -> CohortStream:
     """Open a cohort for scoring, in batches of at most `batch_rows` rows, or of one group each."""
     complete = contract_of(contract)
     if not complete.features:
-        raise CohortError("the contract names no features; add [features.NAME], as `screen init` writes them")
+        raise CohortError(
+            "the contract names no features; add [features.NAME], as `screen init` writes them"
+        )
     files, complete = opened(source, complete)
-    return CohortStream(files, complete, batch_rows, label, gates=gates, to_score=True, by_group=whole_groups)
+    return CohortStream(
+        files,
+        complete,
+        batch_rows,
+        label,
+        gates=gates,
+        to_score=True,
+        by_group=whole_groups,
+    )
 
 
 def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
@@ -230,9 +319,19 @@ def contract_of(
     **roles: str | Sequence[str] | None,
 ) -> Contract:
     """The contract given (or an empty one), with roles from flags put in."""
-    base = contract if isinstance(contract, Contract) else Contract.load(contract) if contract else Contract()
+    base = (
+        contract
+        if isinstance(contract, Contract)
+        else Contract.load(contract)
+        if contract
+        else Contract()
+    )
     drop = roles.pop("drop", None) or []
-    names = [*filter(None, map(str.strip, drop.split(",")))] if isinstance(drop, str) else drop
+    names = (
+        [*filter(None, map(str.strip, drop.split(",")))]
+        if isinstance(drop, str)
+        else drop
+    )
     dropped = [*base.drop, *names] if names else None
     return base.with_roles(neighbourhood=neighbourhood, drop=dropped, **roles)
 
@@ -247,7 +346,9 @@ def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
     )
     for name, of_group in groupby(parts, key=itemgetter(0)):
         if name in seen:
-            raise CohortError("rows of a group do not stand together; sort the table by its group")
+            raise CohortError(
+                "rows of a group do not stand together; sort the table by its group"
+            )
         seen.add(name)
         yield joined([part for _, part in of_group])
 

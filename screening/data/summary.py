@@ -12,7 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.io.columns import floats, is_numeric, is_text, plain, texts
-from screening.io.number_formats import DATE, LED_BY_ZERO, MARKS, fast_numbers, moment, parsed_number, trimmed
+from screening.io.number_formats import (
+    DATE,
+    LED_BY_ZERO,
+    MARKS,
+    fast_numbers,
+    moment,
+    parsed_number,
+    trimmed,
+)
 from screening.monitoring.drift import SampledValues
 
 MOST_TEXTS = 1000
@@ -60,13 +68,41 @@ INDEX_NAME = re.compile(
     re.IGNORECASE,
 )
 # How a column is written that answers yes or no: death_flag, relapse (y/n), icu?, cens
-YES_NO = re.compile(r"cens.*|.*(\?|[ _]flag|[ _(]y(es)?[/_]?n(o)?\)?|[ _(](0/1|1/0)\)?)", re.IGNORECASE)
+YES_NO = re.compile(
+    r"cens.*|.*(\?|[ _]flag|[ _(]y(es)?[/_]?n(o)?\)?|[ _(](0/1|1/0)\)?)", re.IGNORECASE
+)
 # By which an outcome is looked for, the surest first.
 LABELS = (
-    "label", "outcome", "target", "class", "infected", "infection", "event", "case", "diseased", "disease",
-    "ill", "diagnosis", "sepsis", "septic", "died", "death", "dead", "mortality", "positive", "result",
-    "readmitted", "status", "y", "klasse", "diagnose", "ergebnis", "verstorben", "gestorben", "resultado",
-)  # fmt: skip
+    "label",
+    "outcome",
+    "target",
+    "class",
+    "infected",
+    "infection",
+    "event",
+    "case",
+    "diseased",
+    "disease",
+    "ill",
+    "diagnosis",
+    "sepsis",
+    "septic",
+    "died",
+    "death",
+    "dead",
+    "mortality",
+    "positive",
+    "result",
+    "readmitted",
+    "status",
+    "y",
+    "klasse",
+    "diagnose",
+    "ergebnis",
+    "verstorben",
+    "gestorben",
+    "resultado",
+)
 
 # Of what is known only after the outcome: English, German, French, Spanish, Italian; accents as people type
 # them and as they leave them away.
@@ -114,9 +150,13 @@ class ColumnSummary:
 
     def __init__(self) -> None:
         self.rows = self.present = self.numbers = self.dates = 0
-        self.unreadable = self.native = self.native_boolean = self.day_or_month_first = False
+        self.unreadable = self.native = self.native_boolean = (
+            self.day_or_month_first
+        ) = False
         self.zero_led = False  # digits behind a zero, as codes are written
-        self.faults: Counter[str] = Counter()  # of cells that are no numbers, as `parsed_number` names them
+        self.faults: Counter[str] = (
+            Counter()
+        )  # of cells that are no numbers, as `parsed_number` names them
         self.missing_codes, self.odd_texts = set[str](), set[str]()
         self.date_orders = {"dmy", "mdy"}
         self.whole = True
@@ -135,7 +175,9 @@ class ColumnSummary:
         unknown = float(self.rows - self.present)
         if coded and self._sample.values.size:
             far = np.isin(self._sample.values, self.far_codes).mean()
-            unknown += self.faults["missing_code"] + self.odd + float(far) * self.numbers
+            unknown += (
+                self.faults["missing_code"] + self.odd + float(far) * self.numbers
+            )
         return unknown / self.rows if self.rows else 0.0
 
     @property
@@ -185,14 +227,18 @@ class ColumnSummary:
     def on_grid(self) -> bool:
         """Whether every cell is a number, whole or shared with other rows, as where a voxel lies is."""
         values = self._sample.values
-        return self.numbers == self.rows and (self.whole or 2 * np.unique(values).size <= values.size)
+        return self.numbers == self.rows and (
+            self.whole or 2 * np.unique(values).size <= values.size
+        )
 
     def add(self, cells: pa.Array | pa.ChunkedArray, decimal: str) -> None:
         cells = plain(cells)
         self.rows += len(cells)
         dated = pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)
         # Texts of numbers take their time, and of many more than are kept none is needed.
-        column = None if self.n_texts > MOST_TEXTS and is_numeric(cells) else texts(cells)
+        column = (
+            None if self.n_texts > MOST_TEXTS and is_numeric(cells) else texts(cells)
+        )
         if is_numeric(cells):
             self.native = True
             numbers = floats(cells)
@@ -208,7 +254,9 @@ class ColumnSummary:
         else:
             self.native_boolean = self.native_boolean or not is_text(cells)
             trim = trimmed(column)
-            self._add_cells(trim.filter(pc.fill_null(pc.not_equal(trim, ""), False)), decimal)
+            self._add_cells(
+                trim.filter(pc.fill_null(pc.not_equal(trim, ""), False)), decimal
+            )
 
     def _add_cells(self, given: pa.Array, decimal: str) -> None:
         self.present += len(given)
@@ -221,7 +269,9 @@ class ColumnSummary:
             self.dates += len(dates)
             days = pc.unique(dates).to_pylist()
             self.date_orders = {
-                order for order in self.date_orders if all(moment(day, order) for day in days)
+                order
+                for order in self.date_orders
+                if all(moment(day, order) for day in days)
             }
             self.day_or_month_first = self.day_or_month_first or any_like(dates, OTHER)
         mixed: list[float] = []
@@ -232,7 +282,10 @@ class ColumnSummary:
                 continue
             self.faults[number] += count
             kept = self.missing_codes if number == "missing_code" else self.odd_texts
-            if number in ("missing_code", "not_number", "infinite") and len(kept) <= MOST_TEXTS:
+            if (
+                number in ("missing_code", "not_number", "infinite")
+                and len(kept) <= MOST_TEXTS
+            ):
                 kept.add(text)
         return self._add_numbers(np.array(mixed, dtype=np.float64))
 
@@ -242,7 +295,10 @@ class ColumnSummary:
             return
         self.numbers += values.size
         self.whole = self.whole and bool(np.all(values == np.rint(values)))
-        self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
+        self.low, self.high = (
+            min(self.low, float(values.min())),
+            max(self.high, float(values.max())),
+        )
         self._sample.add(values)
 
     def _add_texts(self, given: pa.Array) -> pa.Array:
@@ -257,7 +313,9 @@ class ColumnSummary:
 
 
 def _counted(given: pa.Array) -> dict[str, int]:
-    return {entry["values"]: entry["counts"] for entry in given.value_counts().to_pylist()}
+    return {
+        entry["values"]: entry["counts"] for entry in given.value_counts().to_pylist()
+    }
 
 
 def any_like(texts: pa.Array, pattern: str) -> bool:

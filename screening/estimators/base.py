@@ -83,14 +83,18 @@ class Classifier(ClassifierMixin, Estimator):
         self.check_parameters()
         self.classes_, codes = np.unique(answers, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError("the labels hold 1 class; there must be at least 2 classes")
+            raise ValueError(
+                "the labels hold 1 class; there must be at least 2 classes"
+            )
         self._learn(x, codes)
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""
         scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        return self.classes_[
+            (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        ]
 
 
 def as_array(classes: np.ndarray) -> np.ndarray:
@@ -104,7 +108,9 @@ def class_log_odds(logs: np.ndarray) -> np.ndarray:
     `logs`, (n_rows, n_classes): log probabilities of the classes, or what differs from them by a number a
     row. Log odds rank as probabilities do, and are spread alike near 0 and near 1.
     """
-    others = [logsumexp(np.delete(logs, m, axis=1), axis=1) for m in range(logs.shape[1])]
+    others = [
+        logsumexp(np.delete(logs, m, axis=1), axis=1) for m in range(logs.shape[1])
+    ]
     odds = logs - np.column_stack(others)
     return odds[:, 1] if odds.shape[1] == 2 else odds
 
@@ -120,12 +126,20 @@ def check_whole(machine: Estimator, *names: str) -> None:
 def check_class_weight(weight: ByClass, *names: str) -> None:
     """Refuse what is none of these names nor a dict (ValueError)."""
     if not isinstance(weight, dict) and weight not in names:
-        raise ValueError(f"class_weight must be one of {', '.join(names)}, got {weight!r}")
+        raise ValueError(
+            f"class_weight must be one of {', '.join(names)}, got {weight!r}"
+        )
 
 
-def weight_by_class(weight: ByClass, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def weight_by_class(
+    weight: ByClass, classes: np.ndarray, codes: np.ndarray
+) -> np.ndarray:
     """What a row of each class weighs, (n_classes,); balanced, the rows of every class weigh alike."""
     if isinstance(weight, dict):
         return compute_class_weight(weight, classes=classes, y=classes)
     counts = np.bincount(codes)
-    return len(codes) / (len(counts) * counts) if weight == "balanced" else np.ones(len(counts))
+    return (
+        len(codes) / (len(counts) * counts)
+        if weight == "balanced"
+        else np.ones(len(counts))
+    )

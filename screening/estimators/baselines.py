@@ -53,8 +53,14 @@ class Logistic(Classifier):
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         weight = weight_by_class(self.class_weight, self.classes_, codes)[codes]
-        model = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(x, codes, weight)
-        self.coef_, self.intercept_, self.n_iter_ = model.coef_, model.intercept_, int(model.n_iter_.max())
+        model = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(
+            x, codes, weight
+        )
+        self.coef_, self.intercept_, self.n_iter_ = (
+            model.coef_,
+            model.intercept_,
+            int(model.n_iter_.max()),
+        )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
@@ -72,7 +78,11 @@ class Logistic(Classifier):
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        self.coef_, self.intercept_, self.classes_ = state["coef"], state["intercept"], state["classes"]
+        self.coef_, self.intercept_, self.classes_ = (
+            state["coef"],
+            state["intercept"],
+            state["classes"],
+        )
         self.n_iter_, self.n_features_in_ = int(state["n_iter"]), self.coef_.shape[1]
         return self
 
@@ -108,7 +118,9 @@ class EasyEnsemble(Classifier):
         # A fifth of the time that all imports take, for one baseline that is compared with only.
         from imblearn.ensemble import EasyEnsembleClassifier
 
-        boosted = AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=self.n_rounds)
+        boosted = AdaBoostClassifier(
+            DecisionTreeClassifier(max_depth=2), n_estimators=self.n_rounds
+        )
         ensemble = EasyEnsembleClassifier(
             n_estimators=self.n_estimators, estimator=boosted, random_state=self.seed
         )

@@ -27,7 +27,9 @@ from screening.estimators.forests import Trees, TreesClassifier, rounded_down
 from screening.kernels.threads import n_threads
 
 NEEDED = 'LightGBM: pip install "screening[boosting]"'
-_LOOKED_AT = 1000  # rows on which the trees as read are held to the library's own decisions
+_LOOKED_AT = (
+    1000  # rows on which the trees as read are held to the library's own decisions
+)
 # Of a leaf, which is stored as float32; trees that were misread would be off by whole leaves.
 _ROUNDING = 1e-6
 
@@ -76,7 +78,9 @@ class _Boosted(Classifier):
         check_is_fitted(self)
         rows = self._rows(X)
         n_classes = len(self.classes_)
-        sums = np.reshape(self._sums(rows), len(rows) if n_classes == 2 else (len(rows), n_classes))
+        sums = np.reshape(
+            self._sums(rows), len(rows) if n_classes == 2 else (len(rows), n_classes)
+        )
         return sums if n_classes == 2 else class_log_odds(sums)
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:
@@ -110,10 +114,17 @@ class HistogramBoosting(_Boosted, TreesClassifier):
         self.trees_ = boosted_trees(model)
         # What boosting starts from is the same for every row, or the trees were not read as they are.
         rows = x[:: max(1, len(x) // _LOOKED_AT)]
-        start = model.decision_function(rows).reshape(len(rows), -1) - self.trees_.sums(rows)
+        start = model.decision_function(rows).reshape(len(rows), -1) - self.trees_.sums(
+            rows
+        )
         self.start_ = start.mean(axis=0)
-        if np.ptp(start, axis=0).max() > _ROUNDING * len(self.trees_.value) * np.abs(self.trees_.value).max():
-            raise RecipeError("this version of scikit-learn keeps boosted trees in another way; take 1.7")
+        if (
+            np.ptp(start, axis=0).max()
+            > _ROUNDING * len(self.trees_.value) * np.abs(self.trees_.value).max()
+        ):
+            raise RecipeError(
+                "this version of scikit-learn keeps boosted trees in another way; take 1.7"
+            )
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:
         return self.trees_.sums(rows) + self.start_
@@ -138,7 +149,9 @@ def boosted_trees(model: HistGradientBoostingClassifier) -> Trees:
             leaf = nodes["is_leaf"] == 1
             feature.append(np.where(leaf, -1, nodes["feature_idx"]))
             threshold.append(np.where(leaf, 0.0, nodes["num_threshold"]))
-            value.append(np.outer(nodes["value"][leaf], np.arange(len(of_round)) == output))
+            value.append(
+                np.outer(nodes["value"][leaf], np.arange(len(of_round)) == output)
+            )
     return Trees(
         np.concatenate(feature).astype(np.int32),
         rounded_down(np.concatenate(threshold)),
@@ -179,7 +192,9 @@ class Boosting(_Boosted):
             "verbosity": -1,
         } | ({"objective": "binary"} if n_classes == 2 else several)
         rows = library.Dataset(x, codes, weight=self._weights(codes), params=settings)
-        self.text_ = library.train(settings, rows, num_boost_round=self.n_rounds).model_to_string()
+        self.text_ = library.train(
+            settings, rows, num_boost_round=self.n_rounds
+        ).model_to_string()
         self.model_ = library.Booster(model_str=self.text_)
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:

@@ -35,25 +35,32 @@ class FoldEnsemble:
     machines: Sequence[Estimator]
     kind: str
     n_outputs: int
-    bundles: Bundles | None = None  # where machines learned from the columns of a category as one
+    bundles: Bundles | None = (
+        None  # where machines learned from the columns of a category as one
+    )
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
         """Mean decision at encoded rows, higher for more suspicious; shape as of `oriented_decisions`."""
         x = self._seen(x)
         if not self.kernel_machines:
             decisions = [
-                oriented_decisions(machine, x, self.kind, self.n_outputs) for machine in self.machines
+                oriented_decisions(machine, x, self.kind, self.n_outputs)
+                for machine in self.machines
             ]
         else:  # one decision where plain machines are averaged
             decisions = [
                 oriented(machine.scores_from(own), machine, self.kind, self.n_outputs)
-                for own, machine in zip(self._scorer.decisions(x), self.kernel_machines, strict=False)
+                for own, machine in zip(
+                    self._scorer.decisions(x), self.kernel_machines, strict=False
+                )
             ]
         return np.mean(decisions, axis=0)
 
     def decision_of(self, machine: int, x: np.ndarray) -> np.ndarray:
         """Decision of a single machine, as rows held out have theirs; same shape as `decisions`."""
-        return oriented_decisions(self.machines[machine], self._seen(x), self.kind, self.n_outputs)
+        return oriented_decisions(
+            self.machines[machine], self._seen(x), self.kind, self.n_outputs
+        )
 
     def _seen(self, x: np.ndarray) -> np.ndarray:
         x = np.ascontiguousarray(x, dtype=np.float64)
@@ -65,19 +72,25 @@ class FoldEnsemble:
         if self._one is not None:
             return self._one.scorer
         rows, places = self.union
-        return Scorer([machine.passes_kept for machine in self.kernel_machines], rows, places)
+        return Scorer(
+            [machine.passes_kept for machine in self.kernel_machines], rows, places
+        )
 
     @property
     def kernel_machines(self) -> list[KernelMachine]:
         """The machines that stand on training rows (patients): all of them, or none."""
-        return [machine for machine in self.machines if isinstance(machine, KernelMachine)]
+        return [
+            machine for machine in self.machines if isinstance(machine, KernelMachine)
+        ]
 
     def support_share(self, n_learned: Sequence[int]) -> float | None:
         """Support vectors of a machine as a share of the rows it learned from; None where it has none."""
         if not self.kernel_machines:
             return None
         pairs = zip(self.kernel_machines, n_learned, strict=True)
-        return float(np.mean([len(machine.support_) / n_rows for machine, n_rows in pairs]))
+        return float(
+            np.mean([len(machine.support_) / n_rows for machine, n_rows in pairs])
+        )
 
     @cached_property
     def union(self) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -88,7 +101,9 @@ class FoldEnsemble:
         parts = [machine.passes_kept.rows for machine in self.kernel_machines]
         together = np.concatenate(parts)
         # Two are alike where all their bytes are.
-        whole = together.view(np.dtype((np.void, together.itemsize * together.shape[1]))).ravel()
+        whole = together.view(
+            np.dtype((np.void, together.itemsize * together.shape[1]))
+        ).ravel()
         alike = np.unique(whole, return_inverse=True)[1].ravel()
         ends = np.cumsum([len(part) for part in parts])[:-1]
         copy = np.concatenate([occurrence(part) for part in np.split(alike, ends)])
@@ -121,10 +136,17 @@ class FoldEnsemble:
         for dual, at in zip(parts, places, strict=True):
             np.add.at(weights, at, dual.weights / len(parts))
         intercept = np.mean([dual.intercept for dual in parts], axis=0)
-        dual = replace(parts[0], weights=weights, intercept=intercept, margin=weights != 0)
+        dual = replace(
+            parts[0], weights=weights, intercept=intercept, margin=weights != 0
+        )
         labels, plain = np.sign(weights).astype(np.int8), np.ones((len(rows), 1))
         first = self.kernel_machines[0].passes_kept
-        return replace(first, rows=rows, support=np.arange(len(rows)), chain=(Pass(dual, labels, plain),))
+        return replace(
+            first,
+            rows=rows,
+            support=np.arange(len(rows)),
+            chain=(Pass(dual, labels, plain),),
+        )
 
     def state(self) -> dict[str, np.ndarray]:
         """The fitted state as arrays: what machines share once, then each machine's own."""
@@ -165,7 +187,9 @@ def occurrence(values: np.ndarray) -> np.ndarray:
     return pd.Series(values).groupby(values).cumcount().to_numpy()
 
 
-def oriented_decisions(estimator: Estimator, encoded: np.ndarray, kind: str, n_outputs: int) -> np.ndarray:
+def oriented_decisions(
+    estimator: Estimator, encoded: np.ndarray, kind: str, n_outputs: int
+) -> np.ndarray:
     """Decisions of encoded rows, higher for more suspicious, (n_rows, n_outputs)."""
     if isinstance(estimator, MultiClassSVM):
         own = estimator.class_scores(encoded)
@@ -174,7 +198,9 @@ def oriented_decisions(estimator: Estimator, encoded: np.ndarray, kind: str, n_o
     return oriented(np.asarray(own, dtype=float), estimator, kind, n_outputs)
 
 
-def oriented(scores: np.ndarray, estimator: Estimator, kind: str, n_outputs: int) -> np.ndarray:
+def oriented(
+    scores: np.ndarray, estimator: Estimator, kind: str, n_outputs: int
+) -> np.ndarray:
     """An estimator's own scores, (n_rows,) or (n_rows, n_outputs), turned the same way.
 
     One output tells the positive class from the rest, several are one a class. An estimator of several that
@@ -235,17 +261,24 @@ class Pooling:
         # held-out scores an AUROC of 0.54. Its average precision moves a weight by little.
         for k, cases in enumerate(() if positive is None else positive.T):
             if cases.sum() < MANY_CASES or (~cases).sum() < MANY_CASES:
-                precision = [average_precision(held_out[:, m, k], cases) for m in range(len(slopes))]
+                precision = [
+                    average_precision(held_out[:, m, k], cases)
+                    for m in range(len(slopes))
+                ]
                 weights[:, k] = np.exp(STEEPNESS * np.array(precision))
             else:
-                weights[:, k] = _stacked(held_out[:, :, k] * slopes[:, k] + intercepts[:, k], cases)
+                weights[:, k] = _stacked(
+                    held_out[:, :, k] * slopes[:, k] + intercepts[:, k], cases
+                )
         pooling = cls(slopes, intercepts, weights / weights.sum(axis=0))
         pooled = pooling.pooled(held_out)
         for k, cases in enumerate(() if positive is None else positive.T):
             platt = fit_platt(pooled[:, k], cases, np.ones(len(cases)))
             if platt.slope > 0:
                 slopes[:, k] *= platt.slope
-                intercepts[:, k] = (intercepts[:, k] - platt.centre) * platt.slope + platt.intercept
+                intercepts[:, k] = (
+                    intercepts[:, k] - platt.centre
+                ) * platt.slope + platt.intercept
         return pooling
 
     def by_member(self, decisions: np.ndarray) -> np.ndarray:
@@ -258,12 +291,16 @@ class Pooling:
 
     def state(self) -> dict[str, np.ndarray]:
         """As arrays."""
-        return {f"blend/{field.name}": getattr(self, field.name) for field in fields(self)}
+        return {
+            f"blend/{field.name}": getattr(self, field.name) for field in fields(self)
+        }
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray]) -> Pooling:
         """Inverse of ``state``."""
-        return cls(**{field.name: state[f"blend/{field.name}"] for field in fields(cls)})
+        return cls(
+            **{field.name: state[f"blend/{field.name}"] for field in fields(cls)}
+        )
 
 
 def _stacked(decisions: np.ndarray, cases: np.ndarray) -> np.ndarray:
@@ -298,11 +335,15 @@ class BlendedEnsemble:
 
     def by_member(self, x: np.ndarray) -> np.ndarray:
         """Encoded rows by each member, on the scale of the blend, (n_rows, n_members, n_outputs)."""
-        return self.pooling.by_member(np.stack([member.decisions(x) for member in self.members], axis=1))
+        return self.pooling.by_member(
+            np.stack([member.decisions(x) for member in self.members], axis=1)
+        )
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
         """Log odds of encoded rows, (n_rows, n_outputs), higher for more suspicious."""
-        return self.pooling.pooled(np.stack([member.decisions(x) for member in self.members], axis=1))
+        return self.pooling.pooled(
+            np.stack([member.decisions(x) for member in self.members], axis=1)
+        )
 
     def decision_of(self, machine: int, x: np.ndarray) -> np.ndarray:
         """Blended decision by the members' machines of one fold, as rows held out have theirs."""
@@ -313,7 +354,9 @@ class BlendedEnsemble:
         """The fitted state as arrays."""
         state = self.pooling.state()
         for j, member in enumerate(self.members):
-            state |= {f"member{j}/{name}": value for name, value in member.state().items()}
+            state |= {
+                f"member{j}/{name}": value for name, value in member.state().items()
+            }
         return state
 
     @classmethod
@@ -326,7 +369,9 @@ class BlendedEnsemble:
     ) -> BlendedEnsemble:
         """Inverse of ``state``, by what makes each member's unfitted estimator, and its kind of machine."""
         members = [
-            FoldEnsemble.from_state(build, kind, n_outputs, under(state, f"member{j}/"), bundles)
+            FoldEnsemble.from_state(
+                build, kind, n_outputs, under(state, f"member{j}/"), bundles
+            )
             for j, (build, kind) in enumerate(builders)
         ]
         return cls(members, Pooling.from_state(state))
@@ -359,13 +404,19 @@ class BlendedClassifier(Classifier):
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         if len(self.classes_) > 2:  # in scikit-learn's words, which its checks look for
-            raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass."
+            )
         self.scaler_ = StandardScaler().fit(x)
         x = self.scaler_.transform(x)
         folds = min(self.folds, int(np.bincount(codes).min()))
         if folds < 2:
-            raise ValueError("the rarer class has one row: nothing is left to scale scores by")
-        splits = list(StratifiedKFold(folds, shuffle=True, random_state=self.seed).split(x, codes))
+            raise ValueError(
+                "the rarer class has one row: nothing is left to scale scores by"
+            )
+        splits = list(
+            StratifiedKFold(folds, shuffle=True, random_state=self.seed).split(x, codes)
+        )
         fitted, decisions = [], []
         for member in self.members:
             kind = getattr(member, "kind", "baseline")
@@ -379,7 +430,10 @@ class BlendedClassifier(Classifier):
             decisions.append(held_out)
         labelled = any(member.kind != "one_class" for member in fitted)
         self.ensemble_ = BlendedEnsemble(
-            fitted, Pooling.of(np.stack(decisions, axis=1), codes[:, None] == 1 if labelled else None)
+            fitted,
+            Pooling.of(
+                np.stack(decisions, axis=1), codes[:, None] == 1 if labelled else None
+            ),
         )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:

@@ -36,10 +36,17 @@ class Trees:
     leaf adds for each class, (n_leaves, n_outputs), of two classes only for the second one.
     """
 
-    def __init__(self, feature: np.ndarray, threshold: np.ndarray, value: np.ndarray) -> None:
+    def __init__(
+        self, feature: np.ndarray, threshold: np.ndarray, value: np.ndarray
+    ) -> None:
         self.feature, self.threshold, self.value = feature, threshold, value
-        n_trees = 2 * np.count_nonzero(feature < 0) - len(feature)  # one leaf more than inner nodes in each
-        self._onward, self._starts = np.empty(len(feature), np.uint32), np.empty(n_trees, np.uint32)
+        n_trees = 2 * np.count_nonzero(feature < 0) - len(
+            feature
+        )  # one leaf more than inner nodes in each
+        self._onward, self._starts = (
+            np.empty(len(feature), np.uint32),
+            np.empty(n_trees, np.uint32),
+        )
         _link(feature, self._onward, self._starts)
 
     @property
@@ -92,7 +99,9 @@ def rounded_down(threshold: np.ndarray) -> np.ndarray:
     So float32 rows, which scikit-learn's trees cast to, go the same way at either.
     """
     nearest = threshold.astype(np.float32)
-    return np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+    return np.where(
+        nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -118,7 +127,9 @@ def _link(feature, onward, starts):
     child follows the last leaf on its left. `onward` is the right child of an inner node, and of a leaf its
     number among the leaves.
     """
-    waiting = np.empty(feature.size, np.int64)  # inner nodes whose right child has not come yet
+    waiting = np.empty(
+        feature.size, np.int64
+    )  # inner nodes whose right child has not come yet
     height, n_trees, n_leaves, after_leaf = 0, 0, 0, True
     for node in range(feature.size):
         if after_leaf and height > 0:
@@ -213,7 +224,11 @@ class _Forest(TreesClassifier):
                     min_samples_leaf=self.min_samples_leaf,
                     random_state=seed,
                 )
-                trees.append(tree.fit(x[rows], codes[rows], sample_weight=weights, check_input=False))
+                trees.append(
+                    tree.fit(
+                        x[rows], codes[rows], sample_weight=weights, check_input=False
+                    )
+                )
         self.trees_ = Trees.of(trees)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -230,7 +245,10 @@ class _Forest(TreesClassifier):
         shares = self.predict_proba(X)
         n_trees, n_classes = self.trees_.n_trees, shares.shape[1]
         total = n_trees + 0.5 * n_classes
-        own, rest = n_trees * shares + 0.5, n_trees * (1 - shares) + 0.5 * (n_classes - 1)
+        own, rest = (
+            n_trees * shares + 0.5,
+            n_trees * (1 - shares) + 0.5 * (n_classes - 1),
+        )
         odds = np.log(own / total) - np.log(rest / total)
         return odds[:, 1] if n_classes == 2 else odds
 

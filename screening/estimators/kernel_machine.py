@@ -15,7 +15,12 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from screening.estimators import landmarks
 from screening.estimators.base import Estimator, as_array
@@ -86,7 +91,11 @@ class KernelMachine(Estimator):
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
-        cls.__doc__ = str(cls.__doc__).replace("{of_all}", OF_ALL).replace("{of_classifiers}", OF_CLASSIFIERS)
+        cls.__doc__ = (
+            str(cls.__doc__)
+            .replace("{of_all}", OF_ALL)
+            .replace("{of_classifiers}", OF_CLASSIFIERS)
+        )
 
     @property
     def by_rows(self) -> bool:
@@ -98,14 +107,19 @@ class KernelMachine(Estimator):
         remedies = getattr(self, "remedies", ())
         if isinstance(remedies, (tuple, list)):
             parts |= {getattr(remedy, "name", ""): remedy for remedy in remedies}
-        return {name: part for name, part in parts.items() if is_dataclass(part) and name}
+        return {
+            name: part for name, part in parts.items() if is_dataclass(part) and name
+        }
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters; with ``deep`` also those of the kernel, the factor and the remedies."""
         params = super().get_params(deep=False)
         if deep:
             for name, part in self._composed().items():
-                params |= {f"{name}__{own.name}": getattr(part, own.name) for own in fields(part)}
+                params |= {
+                    f"{name}__{own.name}": getattr(part, own.name)
+                    for own in fields(part)
+                }
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -114,12 +128,17 @@ class KernelMachine(Estimator):
             name, _, of_part = key.partition("__")
             part = self._composed().get(name)
             if part is None or of_part not in {field.name for field in fields(part)}:
-                raise ValueError(f"Invalid parameter {key!r}; valid are {sorted(self.get_params())}")
+                raise ValueError(
+                    f"Invalid parameter {key!r}; valid are {sorted(self.get_params())}"
+                )
             changed = replace(part, **{of_part: params.pop(key)})
             value: Any = changed
             if name not in ("kernel", "factor"):
                 remedies = getattr(self, "remedies", ())
-                name, value = "remedies", tuple(changed if own is part else own for own in remedies)
+                name, value = (
+                    "remedies",
+                    tuple(changed if own is part else own for own in remedies),
+                )
             setattr(self, name, value)
         super().set_params(**params)
         return self
@@ -147,7 +166,11 @@ class KernelMachine(Estimator):
 
     def check_parameters(self) -> None:
         """Refuse parameters out of range and compositions that make no sense, naming both sides."""
-        if isinstance(self.passes, bool) or self.passes != int(self.passes) or self.passes < 0:
+        if (
+            isinstance(self.passes, bool)
+            or self.passes != int(self.passes)
+            or self.passes < 0
+        ):
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
         spans = self.name == "two_class" and not self._n_passes and self.by_rows
         landmarks.check(self.approximation, self.n_landmarks, spans)
@@ -158,7 +181,9 @@ class KernelMachine(Estimator):
                 f"gamma {self.gamma!r} belongs to a kernel given by name; {self.kernel} has its own"
             )
         if self.factor is not None:
-            reason = why_not(self.factor, self.name, getattr(self, "scheme", None), self._kernel.name)
+            reason = why_not(
+                self.factor, self.name, getattr(self, "scheme", None), self._kernel.name
+            )
             if reason:
                 raise ValueError(reason)
 
@@ -176,7 +201,9 @@ class KernelMachine(Estimator):
         passes, each factor has as many as it gains by. `cache` is of X, shared with other fits on it.
         """
         together = (
-            [factors] if getattr(self, "stop", "fixed") == "fixed" else [[factor] for factor in factors]
+            [factors]
+            if getattr(self, "stop", "fixed") == "fixed"
+            else [[factor] for factor in factors]
         )
         machines = []
         for part in together:
@@ -208,13 +235,21 @@ class KernelMachine(Estimator):
         rows = whole
         if self.approximation == "landmarks" and self.n_landmarks < len(whole.x):
             near = partial(self._near_boundary, kernel, whole)
-            rows = whole.at(landmarks.choose(whole.x, whole.codes, int(self.n_landmarks), near, self._seed))
+            rows = whole.at(
+                landmarks.choose(
+                    whole.x, whole.codes, int(self.n_landmarks), near, self._seed
+                )
+            )
         if cache is None or rows is not whole:
             cache = KernelCache(rows.x, memory)
         return self._trained(factors, Fit(kernel, whole, rows, n_passes, cache))
 
     def _rows_to_learn(
-        self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
+        self,
+        X: ArrayLike,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> Rows:
         """Rows and parameters checked; `n_features_in_` and `classes_` are set."""
         raise NotImplementedError
@@ -223,17 +258,23 @@ class KernelMachine(Estimator):
         """How many passes to train."""
         return self._n_passes
 
-    def _near_boundary(self, kernel: Kernel, whole: Rows, first: Landmarks) -> np.ndarray:
+    def _near_boundary(
+        self, kernel: Kernel, whole: Rows, first: Landmarks
+    ) -> np.ndarray:
         """Mask of the rows near the boundary of a pilot that is trained on first landmarks."""
         raise NotImplementedError
 
-    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
+    def _trained(
+        self, factors: Sequence[Factor | None], fit: Fit
+    ) -> list[KernelExpansion]:
         """KernelExpansion with each of several factors."""
         raise NotImplementedError
 
     def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray:
         """Class numbers predicted by the machine as it was after so many passes, (n_rows,)."""
-        return self._codes(self._passes.decisions(np.ascontiguousarray(X, float), upto=passes))
+        return self._codes(
+            self._passes.decisions(np.ascontiguousarray(X, float), upto=passes)
+        )
 
     def _codes(self, decisions: np.ndarray) -> np.ndarray:
         return (decisions[:, 0] > 0).astype(int)
@@ -336,7 +377,10 @@ class Fit:
 
     def numbered(self, machines: Sequence[KernelExpansion]) -> list[KernelExpansion]:
         """KernelExpansion whose support has the numbers of the table in place of those of `rows`."""
-        return [replace(passes, support=self.rows.numbers[passes.support]) for passes in machines]
+        return [
+            replace(passes, support=self.rows.numbers[passes.support])
+            for passes in machines
+        ]
 
 
 def rows_that_count(
@@ -356,7 +400,9 @@ def rows_that_count(
     if sample_weight is None:
         x = np.ascontiguousarray(x)
         return Rows(np.arange(len(x)), x, codes, np.ones(len(x)), groups=units)
-    given = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    given = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
     check_consistent_length(x, given)
     if given.ndim != 1 or (given < 0).any():
         raise ValueError("sample_weight must have one number >= 0 for each row")
@@ -369,9 +415,20 @@ def rows_that_count(
     units = None if units is None else units[rows]
     if repeat and (given == np.rint(given)).all() and given.sum() <= MOST_REPEATED:
         often = given.astype(int)
-        rows, units = np.repeat(rows, often), None if units is None else np.repeat(units, often)
-        return Rows(rows, np.ascontiguousarray(x[rows]), codes[rows], np.ones(len(rows)), groups=units)
-    return Rows(rows, np.ascontiguousarray(x[rows]), codes[rows], given, given, groups=units)
+        rows, units = (
+            np.repeat(rows, often),
+            None if units is None else np.repeat(units, often),
+        )
+        return Rows(
+            rows,
+            np.ascontiguousarray(x[rows]),
+            codes[rows],
+            np.ones(len(rows)),
+            groups=units,
+        )
+    return Rows(
+        rows, np.ascontiguousarray(x[rows]), codes[rows], given, given, groups=units
+    )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -388,7 +445,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if not isinstance(self.C, numbers.Real) or not 0 < self.C < np.inf:
             raise ValueError(f"C must be > 0, got {self.C!r}")
         if self.stop not in STOPS:
-            raise ValueError(f"stop must be one of {', '.join(STOPS)}, got {self.stop!r}")
+            raise ValueError(
+                f"stop must be one of {', '.join(STOPS)}, got {self.stop!r}"
+            )
 
     def fit(
         self,
@@ -414,7 +473,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return self
 
     def _rows_to_learn(
-        self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
+        self,
+        X: ArrayLike,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> Rows:
         x, answers = validate_data(self, X, y, dtype=self.reads)
         check_classification_targets(answers)
@@ -432,7 +495,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             sample_weight=rows.sample_weight,
         )
         if not (np.isfinite(per_class) & (per_class > 0)).all():
-            raise ValueError(f"class_weight must be > 0 for every class, got {self.class_weight!r}")
+            raise ValueError(
+                f"class_weight must be > 0 for every class, got {self.class_weight!r}"
+            )
         return replace(
             rows,
             weights=rows.weights * per_class[rows.codes],
@@ -448,8 +513,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         most = self._n_passes
         if self.stop == "fixed" or not most:
             return most
-        inner = clone(self).scaled_to(rows.x).set_params(stop="fixed", class_weight=rows.class_weight)
-        fit, predicted = fit_on_some(inner, rows, memory), np.full((most + 1, len(rows.codes)), -1)
+        inner = (
+            clone(self)
+            .scaled_to(rows.x)
+            .set_params(stop="fixed", class_weight=rows.class_weight)
+        )
+        fit, predicted = (
+            fit_on_some(inner, rows, memory),
+            np.full((most + 1, len(rows.codes)), -1),
+        )
         for train, test in inner_folds(rows.codes, rows.groups, STOP_FOLDS, self._seed):
             machine = fit(train)
             for passes in range(most + 1):
@@ -457,7 +529,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         judged = predicted[0] >= 0
         if not judged.any():
             return 0
-        recalls = [mean_recall(rows.codes[judged], codes[judged]) for codes in predicted]
+        recalls = [
+            mean_recall(rows.codes[judged], codes[judged]) for codes in predicted
+        ]
         return n_passes_by_cv(np.array(recalls))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -474,7 +548,9 @@ def fit_on_some(
     def fit(at: np.ndarray) -> KernelClassifier:
         groups = None if rows.groups is None else rows.groups[at]
         x = np.ascontiguousarray(rows.x[at])
-        return machine.fit_each([machine.factor], x, rows.codes[at], groups, KernelCache(x, memory))[0]
+        return machine.fit_each(
+            [machine.factor], x, rows.codes[at], groups, KernelCache(x, memory)
+        )[0]
 
     return fit
 
@@ -483,5 +559,7 @@ def named_kernel(name: str, gamma: float | str) -> Kernel:
     """A kernel by its name, "rbf" being scikit-learn's word for the Gaussian (ValueError for another)."""
     kernels = KERNELS | {"rbf": Gaussian}
     if name not in kernels:
-        raise ValueError(f"kernel must be one of {', '.join(kernels)}, or such a value, got {name!r}")
+        raise ValueError(
+            f"kernel must be one of {', '.join(kernels)}, or such a value, got {name!r}"
+        )
     return kernels[name](gamma=gamma)

@@ -46,7 +46,9 @@ class Landmarks:
 Pilot = Callable[[Landmarks], np.ndarray]
 
 
-def choose(x: np.ndarray, codes: np.ndarray, wanted: int, pilot: Pilot, seed: int) -> Landmarks:
+def choose(
+    x: np.ndarray, codes: np.ndarray, wanted: int, pilot: Pilot, seed: int
+) -> Landmarks:
     """Landmarks among all rows.
 
     The rarest class is kept whole, up to an equal share; the rest is spread over the other classes. A pilot
@@ -55,10 +57,14 @@ def choose(x: np.ndarray, codes: np.ndarray, wanted: int, pilot: Pilot, seed: in
     `pilot` makes of first landmarks a mask over all rows: near the boundary of a machine trained on them.
     """
     order, strata = _order(x, seed), _strata(codes)
-    first = _drawn(strata, _places([len(rows) for rows in strata], max(wanted // 2, 1)), order)
+    first = _drawn(
+        strata, _places([len(rows) for rows in strata], max(wanted // 2, 1)), order
+    )
     near = pilot(_lifted(first, codes))
     finer, places = [], []
-    for rows, count in zip(strata, _places([len(rows) for rows in strata], wanted), strict=True):
+    for rows, count in zip(
+        strata, _places([len(rows) for rows in strata], wanted), strict=True
+    ):
         inside, outside = rows[near[rows]], rows[~near[rows]]
         dense = min(len(inside), max(round(NEAR_SHARE * count), count - len(outside)))
         finer += [inside, outside]
@@ -69,7 +75,9 @@ def choose(x: np.ndarray, codes: np.ndarray, wanted: int, pilot: Pilot, seed: in
 def spread(x: np.ndarray, codes: np.ndarray, wanted: int, seed: int) -> Landmarks:
     """Landmarks among all rows, as many of each class where there are so many; no pilot looks at them."""
     strata = _strata(codes)
-    return _drawn(strata, _places([len(rows) for rows in strata], wanted), _order(x, seed))
+    return _drawn(
+        strata, _places([len(rows) for rows in strata], wanted), _order(x, seed)
+    )
 
 
 def _strata(codes: np.ndarray) -> list[np.ndarray]:
@@ -86,7 +94,9 @@ def _lifted(chosen: Landmarks, codes: np.ndarray) -> Landmarks:
         return chosen
     common = codes[chosen.rows] == counts.argmax()
     down = counts.min() * (1.0 / RARE_SHARE - 1.0) / counts.max()
-    return Landmarks(chosen.rows, np.where(common, down * chosen.weights, chosen.weights))
+    return Landmarks(
+        chosen.rows, np.where(common, down * chosen.weights, chosen.weights)
+    )
 
 
 def _places(sizes: list[int], wanted: int) -> list[int]:
@@ -117,11 +127,21 @@ def _drawn(strata: list[np.ndarray], places: list[int], order: np.ndarray) -> La
 def check(approximation: str, n_landmarks: int, spans: bool) -> None:
     """Refuse what is no approximation (ValueError); `spans`: whether rows may span a machine's function."""
     if approximation not in APPROXIMATIONS:
-        raise ValueError(f"approximation must be one of {', '.join(APPROXIMATIONS)}, got {approximation!r}")
+        raise ValueError(
+            f"approximation must be one of {', '.join(APPROXIMATIONS)}, got {approximation!r}"
+        )
     if approximation == "nystroem" and not spans:
-        raise ValueError("approximation nystroem is of two-class machines without a factor and passes")
-    if isinstance(n_landmarks, bool) or n_landmarks != int(n_landmarks) or n_landmarks < 2:
-        raise ValueError(f"n_landmarks must be a whole number >= 2, got {n_landmarks!r}")
+        raise ValueError(
+            "approximation nystroem is of two-class machines without a factor and passes"
+        )
+    if (
+        isinstance(n_landmarks, bool)
+        or n_landmarks != int(n_landmarks)
+        or n_landmarks < 2
+    ):
+        raise ValueError(
+            f"n_landmarks must be a whole number >= 2, got {n_landmarks!r}"
+        )
 
 
 def solve_on_landmarks(training: Training, rows: np.ndarray) -> DualSolution:
@@ -150,4 +170,6 @@ def solve_on_landmarks(training: Training, rows: np.ndarray) -> DualSolution:
     weights = np.zeros((len(training.labels), 1))
     weights[rows, 0] = features @ machine.coef_
     intercept = np.array([machine.intercept_])
-    return DualSolution(weights, intercept, np.zeros(weights.shape, bool), gap=0.0, n_iter=1)
+    return DualSolution(
+        weights, intercept, np.zeros(weights.shape, bool), gap=0.0, n_iter=1
+    )

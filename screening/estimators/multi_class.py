@@ -59,9 +59,15 @@ class MultiClassSVM(KernelClassifier):
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.scheme not in SCHEMES:
-            raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {self.scheme!r}")
-        if self.cost_ratio != "balanced" and (isinstance(self.cost_ratio, str) or not self.cost_ratio > 0):
-            raise ValueError(f"cost_ratio must be > 0 or 'balanced', got {self.cost_ratio!r}")
+            raise ValueError(
+                f"scheme must be one of {', '.join(SCHEMES)}, got {self.scheme!r}"
+            )
+        if self.cost_ratio != "balanced" and (
+            isinstance(self.cost_ratio, str) or not self.cost_ratio > 0
+        ):
+            raise ValueError(
+                f"cost_ratio must be > 0 or 'balanced', got {self.cost_ratio!r}"
+            )
         if self.scheme != "one_vs_rest" and self.cost_ratio not in (1.0, "balanced"):
             raise ValueError(
                 f"cost_ratio {self.cost_ratio!r} needs scheme one_vs_rest, not {self.scheme}; 'balanced' fits"
@@ -69,13 +75,20 @@ class MultiClassSVM(KernelClassifier):
 
     @property
     def by_rows(self) -> bool:
-        return self.scheme in ("one_vs_rest", "one_vs_one")  # the others solve for all classes at once
+        return self.scheme in (
+            "one_vs_rest",
+            "one_vs_one",
+        )  # the others solve for all classes at once
 
     def _check_classes(self, n_classes: int) -> None:
         if n_classes < 2:
-            raise ValueError("MultiClassSVM needs rows of 2 classes or more; the labels hold one class only")
+            raise ValueError(
+                "MultiClassSVM needs rows of 2 classes or more; the labels hold one class only"
+            )
 
-    def _near_boundary(self, kernel: Kernel, whole: Rows, first: Landmarks) -> np.ndarray:
+    def _near_boundary(
+        self, kernel: Kernel, whole: Rows, first: Landmarks
+    ) -> np.ndarray:
         """Rows close to any of the boundaries."""
         x = np.ascontiguousarray(whole.x[first.rows])
         pilot = self._scheme(whole.codes[first.rows], first.weights)
@@ -84,10 +97,16 @@ class MultiClassSVM(KernelClassifier):
         of_all = self._scheme(whole.codes, np.ones(len(whole.x)))
         return of_all.margins(decisions) < landmarks.NEAR_MARGIN
 
-    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
+    def _trained(
+        self, factors: Sequence[Factor | None], fit: Fit
+    ) -> list[KernelExpansion]:
         cache, rows = fit.cache, fit.rows
         n_solutions = (fit.n_passes + 1) * len(self.classes_)
-        gram = gram_within(fit.kernel, cache, n_solutions) if self.by_rows else cache.gram(fit.kernel)
+        gram = (
+            gram_within(fit.kernel, cache, n_solutions)
+            if self.by_rows
+            else cache.gram(fit.kernel)
+        )
         scheme = self._scheme(rows.codes, rows.weights)
         machines = fit_passes(
             cache,
@@ -106,7 +125,9 @@ class MultiClassSVM(KernelClassifier):
     def _scheme(self, codes: np.ndarray, weights: np.ndarray) -> OneVsRest:
         """The scheme over rows of these classes that stand for so many each."""
         tol = self._tol(len(codes))
-        return SCHEMES[self.scheme](codes, len(self.classes_), weights, self.C, self.cost_ratio, tol)
+        return SCHEMES[self.scheme](
+            codes, len(self.classes_), weights, self.C, self.cost_ratio, tol
+        )
 
     @property
     def linear(self) -> bool:
@@ -125,7 +146,9 @@ class MultiClassSVM(KernelClassifier):
         Of two classes it is (n_rows,), half the difference of their scores, as scikit-learn asks.
         """
         scores = self.class_scores(X)
-        return (scores[:, 1] - scores[:, 0]) / 2.0 if len(self.classes_) == 2 else scores
+        return (
+            (scores[:, 1] - scores[:, 0]) / 2.0 if len(self.classes_) == 2 else scores
+        )
 
     def _codes(self, decisions: np.ndarray) -> np.ndarray:
         return self.scores_from(decisions).argmax(axis=1)

@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
-from screening.estimators.kernel_machine import Fit, KernelMachine, Rows, rows_that_count
+from screening.estimators.kernel_machine import (
+    Fit,
+    KernelMachine,
+    Rows,
+    rows_that_count,
+)
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion, fit_passes
 from screening.estimators.training import solved
@@ -63,7 +68,9 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         if not 0 < self.nu <= 1:
             raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
 
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> OneClassSVM:
+    def fit(
+        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> OneClassSVM:
         """Fit to normal rows.
 
         Parameters
@@ -78,42 +85,70 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         return self
 
     def _rows_to_learn(
-        self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
+        self,
+        X: ArrayLike,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> Rows:
         x = validate_data(self, X, dtype=np.float64)
         self.check_parameters()
-        return rows_that_count(x, np.zeros(len(x), int), sample_weight, bool(self._n_passes))
+        return rows_that_count(
+            x, np.zeros(len(x), int), sample_weight, bool(self._n_passes)
+        )
 
-    def _near_boundary(self, kernel: Kernel, whole: Rows, first: Landmarks) -> np.ndarray:
+    def _near_boundary(
+        self, kernel: Kernel, whole: Rows, first: Landmarks
+    ) -> np.ndarray:
         """Rows outside, and as many again on their inner side."""
         x = np.ascontiguousarray(whole.x[first.rows])
-        dual = solved(self._problem(kernel(x, x), np.ones(len(x)), first.weights), self.tol)
+        dual = solved(
+            self._problem(kernel(x, x), np.ones(len(x)), first.weights), self.tol
+        )
         scores = expansion_at(kernel, whole.x, x, dual.weights)[:, 0]
         return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
 
-    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
+    def _trained(
+        self, factors: Sequence[Factor | None], fit: Fit
+    ) -> list[KernelExpansion]:
         n_rows, weights = len(fit.rows.x), fit.rows.weights
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
         gram = gram_within(fit.kernel, fit.cache, n_solutions=0)
 
         def solve(factors: Sequence[np.ndarray]) -> list[DualSolution]:
             tol = self._tol(n_rows) / weights.max()
-            return [solved(self._problem(gram, c[:, 0], weights), tol, fit.cache) for c in factors]
+            return [
+                solved(self._problem(gram, c[:, 0], weights), tol, fit.cache)
+                for c in factors
+            ]
 
         labels = np.ones((n_rows, 1), np.int8)
         counts = np.array([n_rows])
         machines = fit_passes(
-            fit.cache, fit.kernel, gram, labels, counts, solve, factors, fit.n_passes, normalise=True
+            fit.cache,
+            fit.kernel,
+            gram,
+            labels,
+            counts,
+            solve,
+            factors,
+            fit.n_passes,
+            normalise=True,
         )
         # Rows on the boundary are inside, whatever the last digit of their decision says.
         return fit.numbered(
-            [one.moved(-ON_BOUNDARY * abs(float(one.last.dual.intercept[0]))) for one in machines]
+            [
+                one.moved(-ON_BOUNDARY * abs(float(one.last.dual.intercept[0])))
+                for one in machines
+            ]
         )
 
     def _problem(self, gram: Gram, c: np.ndarray, weights: np.ndarray) -> Problem:
         ones = np.ones(len(weights))
         upper = weights / (self.nu * weights.sum())
-        return Problem(gram=gram, signs=ones, c=c, linear=0.0 * ones, upper=upper, total=1.0)
+        return Problem(
+            gram=gram, signs=ones, c=c, linear=0.0 * ones, upper=upper, total=1.0
+        )
 
     def relative(self) -> OneClassSVM:
         """Itself, its decision in units of rho: a row far from all has -1, whichever rows were learned.

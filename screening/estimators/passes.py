@@ -65,7 +65,11 @@ class KernelExpansion:
     def divided(self, scale: float) -> KernelExpansion:
         """The same machine with its decision divided by ``scale``, a positive number."""
         dual = self.last.dual
-        return self._ending(replace(dual, weights=dual.weights / scale, intercept=dual.intercept / scale))
+        return self._ending(
+            replace(
+                dual, weights=dual.weights / scale, intercept=dual.intercept / scale
+            )
+        )
 
     def _ending(self, dual: DualSolution) -> KernelExpansion:
         return replace(self, chain=(*self.chain[:-1], replace(self.last, dual=dual)))
@@ -105,10 +109,17 @@ class KernelExpansion:
                 f"pass{t}/c": one.c,
             }
             if one.scale is not None:
-                state |= {f"pass{t}/{key}": value for key, value in one.scale.state().items()}
-            state |= {f"pass{t}/noted/{key}": value for key, value in one.dual.noted.items()}
+                state |= {
+                    f"pass{t}/{key}": value for key, value in one.scale.state().items()
+                }
+            state |= {
+                f"pass{t}/noted/{key}": value for key, value in one.dual.noted.items()
+            }
             for m, parameters in enumerate(one.remembered):
-                state |= {f"pass{t}/factor{m}/{key}": np.asarray(value) for key, value in parameters.items()}
+                state |= {
+                    f"pass{t}/factor{m}/{key}": np.asarray(value)
+                    for key, value in parameters.items()
+                }
         return state
 
     @classmethod
@@ -122,7 +133,12 @@ class KernelExpansion:
             get = under(state, f"pass{t}/")
             gap, n_iter = get["solved"]
             dual = DualSolution(
-                get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter), under(get, "noted/")
+                get["weights"],
+                get["intercept"],
+                get["margin"],
+                float(gap),
+                int(n_iter),
+                under(get, "noted/"),
             )
             scale = Scale.from_state(get) if t + 1 < n_passes else None
             n_factors = 0
@@ -140,7 +156,9 @@ class KernelExpansion:
         )
 
 
-def decisions_at(cache: KernelCache, machines: Sequence[KernelExpansion], x: np.ndarray) -> list[np.ndarray]:
+def decisions_at(
+    cache: KernelCache, machines: Sequence[KernelExpansion], x: np.ndarray
+) -> list[np.ndarray]:
     """f of the last pass of the machines fitted last, at the rows the cache was told of, (n, n_outputs) each.
 
     By one product where the machines were trained together on all the cache's rows.
@@ -171,21 +189,31 @@ def _at(block: KernelBlock, step: Rescaling, cache: KernelCache) -> Rescaling:
     """The same at another block of rows; what passes of several factors share is made once."""
     name = "at", step.state
     if name not in cache.solutions:
-        before = None if step.state.before is None else _at(block, step.state.before, cache)
+        before = (
+            None if step.state.before is None else _at(block, step.state.before, cache)
+        )
         cache.solutions[name] = replace(step.state, block=block, before=before)
     return replace(step, state=cache.solutions[name])
 
 
 def under(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The arrays whose names begin so, by the rest of their names."""
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): array
+        for name, array in state.items()
+        if name.startswith(prefix)
+    }
 
 
 def _summarised(value: Any) -> Any:
     array = np.asarray(value)
     if array.size <= 16:
         return array.tolist()
-    return {"min": float(array.min()), "median": float(np.median(array)), "max": float(array.max())}
+    return {
+        "min": float(array.min()),
+        "median": float(np.median(array)),
+        "max": float(array.max()),
+    }
 
 
 _BLOCK_BYTES = 32_000_000
@@ -195,7 +223,10 @@ class Scorer:
     """Machines of one kernel over one basis, `rows`, in which each machine's own rows are at its `places`."""
 
     def __init__(
-        self, machines: Sequence[KernelExpansion], rows: np.ndarray, places: Sequence[np.ndarray]
+        self,
+        machines: Sequence[KernelExpansion],
+        rows: np.ndarray,
+        places: Sequence[np.ndarray],
     ) -> None:
         self.machines = machines
         self.rows = rows
@@ -208,7 +239,9 @@ class Scorer:
             for step in _steps(last):
                 state = step.state
                 own = {
-                    (state.number, m): Bumps(norm, self._on_basis(rates, at), self._on_basis(heights, at))
+                    (state.number, m): Bumps(
+                        norm, self._on_basis(rates, at), self._on_basis(heights, at)
+                    )
                     for m, at, (rates, heights, norm) in step.bumps()
                 }
                 bumps |= own
@@ -216,7 +249,9 @@ class Scorer:
                 if len(own) < len(state.outputs):
                     deciding.append(state)
             for state in sorted(deciding, key=lambda state: state.number):
-                expansions[state.key] = self._on_basis(state.one.coefficients, state.places)
+                expansions[state.key] = self._on_basis(
+                    state.one.coefficients, state.places
+                )
                 c[state.key] = self._on_basis(state.one.c, state.places)
         self.sums = ExpansionSums(machines[0].kernel, rows, expansions, bumps, c)
 
@@ -232,7 +267,13 @@ class Scorer:
             before = None
             for one in machine.chain:
                 state = KernelMachineState(
-                    one, block, before, machine.rows, places, machine.class_counts, number
+                    one,
+                    block,
+                    before,
+                    machine.rows,
+                    places,
+                    machine.class_counts,
+                    number,
                 )
                 number += 1
                 if one.scale is not None:
@@ -244,14 +285,24 @@ class Scorer:
     def _by_blocks(self, x: np.ndarray) -> Iterator[list[KernelMachineState]]:
         size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
         for start in range(0, len(x), size):
-            block = KernelBlock(self.machines[0].kernel, self.rows, x[start : start + size], sums=self.sums)
+            block = KernelBlock(
+                self.machines[0].kernel,
+                self.rows,
+                x[start : start + size],
+                sums=self.sums,
+            )
             yield self._states(block)
 
     def decisions(self, x: np.ndarray) -> list[np.ndarray]:
         """f of the last pass at the rows of x, (n, n_outputs) a machine."""
-        blocks = [[state.decisions for state in states] for states in self._by_blocks(x)]
+        blocks = [
+            [state.decisions for state in states] for states in self._by_blocks(x)
+        ]
         if not blocks:
-            return [np.empty((0, len(machine.last.dual.intercept))) for machine in self.machines]
+            return [
+                np.empty((0, len(machine.last.dual.intercept)))
+                for machine in self.machines
+            ]
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
     def factors(self, x: np.ndarray) -> list[np.ndarray]:
@@ -284,11 +335,19 @@ def fit_passes(
     if first is None:
         ones = np.ones((len(rows), 1))
         one = Pass(solve([ones])[0], labels, ones)
-        matrix = gram if isinstance(gram, np.ndarray) else None  # by rows it is for the solver alone
+        matrix = (
+            gram if isinstance(gram, np.ndarray) else None
+        )  # by rows it is for the solver alone
         block = KernelBlock(kernel, rows, rows, matrix, symmetric=True)
         # Not to hold the cache that holds it: its Grams would wait for the garbage collector.
         first = KernelMachineState(
-            one, block, None, rows, np.arange(len(rows)), class_counts, cache=weakref.proxy(cache)
+            one,
+            block,
+            None,
+            rows,
+            np.arange(len(rows)),
+            class_counts,
+            cache=weakref.proxy(cache),
         )
         if name is not None:
             cache.solutions["first", name] = first
@@ -296,7 +355,9 @@ def fit_passes(
     for _ in range(n_passes if factors[0] is not None else 0):
         states = _next(states, factors, solve, normalise)
     cache.trained = [state.before for state in states]
-    return [_joined(state, factor) for state, factor in zip(states, factors, strict=True)]
+    return [
+        _joined(state, factor) for state, factor in zip(states, factors, strict=True)
+    ]
 
 
 def _next(
@@ -331,6 +392,10 @@ def _steps(last: KernelMachineState) -> list[Rescaling]:
 def _joined(last: KernelMachineState, factor: Factor | None) -> KernelExpansion:
     """All passes up to the last one, on the union of their support vectors."""
     chain = [*(step.one for step in _steps(last)), last.one]
-    kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
+    kept = np.flatnonzero(
+        np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0)
+    )
     taken = tuple(one.take(kept) for one in chain)
-    return KernelExpansion(last.kernel, last.rows[kept], kept, taken, factor, last.class_counts)
+    return KernelExpansion(
+        last.kernel, last.rows[kept], kept, taken, factor, last.class_counts
+    )

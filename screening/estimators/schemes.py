@@ -10,7 +10,13 @@ from itertools import combinations
 
 import numpy as np
 
-from screening.estimators.training import SUPPORT, Training, embedded, joined, solve_two_class_each
+from screening.estimators.training import (
+    SUPPORT,
+    Training,
+    embedded,
+    joined,
+    solve_two_class_each,
+)
 from screening.factors.first_pass import DualSolution
 from screening.kernels.kernel_cache import KernelCache
 from screening.solvers.coupled import (
@@ -50,20 +56,31 @@ class OneVsRest:
         return self.codes[:, None] == np.arange(self.n_classes)
 
     def solve(
-        self, gram: Gram, factors: Sequence[np.ndarray], cache: KernelCache | None = None
+        self,
+        gram: Gram,
+        factors: Sequence[np.ndarray],
+        cache: KernelCache | None = None,
     ) -> list[DualSolution]:
         """At each c one C-SVC for each column of ``labels``, rows labelled 0 left out."""
         of_outputs = [
-            self._one(gram, cache, labels, np.stack([c[:, m % c.shape[1]] for c in factors]))
+            self._one(
+                gram, cache, labels, np.stack([c[:, m % c.shape[1]] for c in factors])
+            )
             for m, labels in enumerate(self.labels.T)
         ]
         return [joined(duals) for duals in zip(*of_outputs, strict=True)]
 
     def _one(
-        self, gram: Gram, cache: KernelCache | None, labels: np.ndarray, factors: np.ndarray
+        self,
+        gram: Gram,
+        cache: KernelCache | None,
+        labels: np.ndarray,
+        factors: np.ndarray,
     ) -> list[DualSolution]:
         """One output at each c, (m, n_rows)."""
-        whole = Training(gram, labels, factors[0], self._costs(labels), self.tol, cache=cache)
+        whole = Training(
+            gram, labels, factors[0], self._costs(labels), self.tol, cache=cache
+        )
         inside = np.flatnonzero(labels)
         if len(inside) == len(labels):
             return solve_two_class_each(whole, factors)
@@ -92,7 +109,10 @@ class OneVsOne(OneVsRest):
     @cached_property
     def labels(self) -> np.ndarray:
         codes, n_classes = self.codes, self.n_classes
-        pairs = [(codes == b).astype(int) - (codes == a) for a, b in combinations(range(n_classes), 2)]
+        pairs = [
+            (codes == b).astype(int) - (codes == a)
+            for a, b in combinations(range(n_classes), 2)
+        ]
         return np.column_stack(pairs).astype(np.int8)
 
     @staticmethod
@@ -104,7 +124,9 @@ class OneVsOne(OneVsRest):
         n_classes = (1 + math.isqrt(1 + 8 * decisions.shape[1])) // 2
         votes = np.zeros((len(decisions), n_classes))
         margins = np.zeros_like(votes)
-        for (a, b), decision in zip(combinations(range(n_classes), 2), decisions.T, strict=True):
+        for (a, b), decision in zip(
+            combinations(range(n_classes), 2), decisions.T, strict=True
+        ):
             votes[:, a] += decision <= 0
             votes[:, b] += decision > 0
             margins[:, a] -= decision
@@ -118,21 +140,44 @@ class AllAtOnce(OneVsRest):
     """One problem for all classes, over one kernel and without intercept."""
 
     def solve(
-        self, gram: Gram, factors: Sequence[np.ndarray], cache: KernelCache | None = None
+        self,
+        gram: Gram,
+        factors: Sequence[np.ndarray],
+        cache: KernelCache | None = None,
     ) -> list[DualSolution]:
         assert isinstance(gram, np.ndarray)  # see `MultiClassSVM.by_rows`
         codes, weights = self.codes, self.weights
         upper = float(self.C) * weights
         if self.cost_ratio == "balanced":
-            upper = self.C * weights.sum() / (self.n_classes * np.bincount(codes, weights)[codes]) * weights
-        return [self._dual(upper, *self._solution(gram, c[:, 0], upper)) for c in factors]
+            upper = (
+                self.C
+                * weights.sum()
+                / (self.n_classes * np.bincount(codes, weights)[codes])
+                * weights
+            )
+        return [
+            self._dual(upper, *self._solution(gram, c[:, 0], upper)) for c in factors
+        ]
 
     def _dual(
-        self, upper: np.ndarray, weights: np.ndarray, alphas: np.ndarray, gap: float, n_iter: int
+        self,
+        upper: np.ndarray,
+        weights: np.ndarray,
+        alphas: np.ndarray,
+        gap: float,
+        n_iter: int,
     ) -> DualSolution:
-        weights = np.where(np.abs(weights) > SUPPORT * np.abs(weights).max(initial=0.0), weights, 0.0)
+        weights = np.where(
+            np.abs(weights) > SUPPORT * np.abs(weights).max(initial=0.0), weights, 0.0
+        )
         free = (alphas > AT_BOUND * upper) & (alphas < (1.0 - AT_BOUND) * upper)
-        return DualSolution(weights, np.zeros(weights.shape[1]), (weights != 0) & free[:, None], gap, n_iter)
+        return DualSolution(
+            weights,
+            np.zeros(weights.shape[1]),
+            (weights != 0) & free[:, None],
+            gap,
+            n_iter,
+        )
 
     def _solution(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
@@ -166,7 +211,12 @@ class Simplified(AllAtOnce):
         coupling = np.where(np.eye(k, dtype=bool), k / (k - 1.0), -k / (k - 1.0) ** 2)
         problem = CoupledProblem(gram, self.codes, coupling, c, upper)
         alphas, gap, n_iter = solve_coupled(problem, self.tol)
-        return alphas[:, None] * np.where(self._own, 1.0, -1.0 / (k - 1.0)), alphas, gap, n_iter
+        return (
+            alphas[:, None] * np.where(self._own, 1.0, -1.0 / (k - 1.0)),
+            alphas,
+            gap,
+            n_iter,
+        )
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
         # Decisions sum to 0, so that this is the own one above the mean of the others.

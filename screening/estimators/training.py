@@ -26,7 +26,9 @@ class Training:
     c: np.ndarray
     costs: np.ndarray  # bound of each alpha
     tol: float
-    groups: np.ndarray | None = None  # what a remedy that validates inside must not split
+    groups: np.ndarray | None = (
+        None  # what a remedy that validates inside must not split
+    )
     counts: np.ndarray | None = None  # how many rows each stands for; one if None
     cache: KernelCache | None = None  # that the Gram is of
 
@@ -34,11 +36,19 @@ class Training:
     def whole(self) -> np.ndarray:
         """The kernel matrix, made here where only its rows were to be had."""
         every = np.arange(len(self.labels))
-        return self.gram if isinstance(self.gram, np.ndarray) else self.gram[np.ix_(every, every)]
+        return (
+            self.gram
+            if isinstance(self.gram, np.ndarray)
+            else self.gram[np.ix_(every, every)]
+        )
 
     def take(self, rows: np.ndarray) -> Training:
         """The same problem on some of its rows."""
-        gram = self.gram.part(rows) if isinstance(self.gram, KernelRows) else self.gram[np.ix_(rows, rows)]
+        gram = (
+            self.gram.part(rows)
+            if isinstance(self.gram, KernelRows)
+            else self.gram[np.ix_(rows, rows)]
+        )
         return replace(
             self,
             gram=gram,
@@ -78,7 +88,9 @@ def solve_two_class_each(training: Training, factors: np.ndarray) -> list[DualSo
     return duals_of(problem, solve_each(problems, training.tol, training.cache))
 
 
-def solved(problem: Problem, tol: float, cache: KernelCache | None = None) -> DualSolution:
+def solved(
+    problem: Problem, tol: float, cache: KernelCache | None = None
+) -> DualSolution:
     """Solve, and drop what is too small to be a support vector."""
     return duals_of(problem, [solve(problem, tol, cache)])[0]
 
@@ -102,7 +114,9 @@ def duals_of(problem: Problem, solutions: Sequence[Solution]) -> list[DualSoluti
 
 def without_dust(alphas: np.ndarray) -> np.ndarray:
     """Alphas, (n,) or (m, n) of m solutions, with what is too small to be a support vector's put to 0."""
-    return np.where(alphas > SUPPORT * alphas.max(axis=-1, initial=0.0, keepdims=True), alphas, 0.0)
+    return np.where(
+        alphas > SUPPORT * alphas.max(axis=-1, initial=0.0, keepdims=True), alphas, 0.0
+    )
 
 
 def embedded(dual: DualSolution, rows: np.ndarray, n_rows: int) -> DualSolution:
@@ -137,13 +151,16 @@ def inner_folds(
     """
     n_classes = int(codes.max()) + 1
     holders = [
-        np.sum(codes == m) if groups is None else len(np.unique(groups[codes == m])) for m in range(n_classes)
+        np.sum(codes == m) if groups is None else len(np.unique(groups[codes == m]))
+        for m in range(n_classes)
     ]
     folds = min(folds, int(min(holders)))
     if folds < 2:
         return
     splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
-    for train, test in splitter(folds, shuffle=True, random_state=seed).split(codes, codes, groups):
+    for train, test in splitter(folds, shuffle=True, random_state=seed).split(
+        codes, codes, groups
+    ):
         if len(np.unique(codes[train])) == n_classes:
             yield train, test
 

@@ -58,7 +58,9 @@ class TwoClassSVM(KernelClassifier):
 
     @property
     def most_rows(self) -> int:
-        return landmarks.MOST_SPANNED if self.approximation == "nystroem" else sys.maxsize
+        return (
+            landmarks.MOST_SPANNED if self.approximation == "nystroem" else sys.maxsize
+        )
 
     @property
     def by_rows(self) -> bool:
@@ -66,18 +68,33 @@ class TwoClassSVM(KernelClassifier):
 
     def _check_classes(self, n_classes: int) -> None:
         if n_classes > 2:  # in scikit-learn's words, which its checks look for
-            raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass."
+            )
         if n_classes < 2:
-            raise ValueError("TwoClassSVM needs rows of 2 classes; the labels hold one class only")
+            raise ValueError(
+                "TwoClassSVM needs rows of 2 classes; the labels hold one class only"
+            )
 
-    def _near_boundary(self, kernel: Kernel, whole: Rows, first: Landmarks) -> np.ndarray:
+    def _near_boundary(
+        self, kernel: Kernel, whole: Rows, first: Landmarks
+    ) -> np.ndarray:
         labels = np.where(whole.codes == 1, 1, -1).astype(np.int8)
-        x, costs = np.ascontiguousarray(whole.x[first.rows]), float(self.C) * first.weights
-        dual = solve_two_class(Training(kernel(x, x), labels[first.rows], np.ones(len(x)), costs, self.tol))
-        decisions = expansion_at(kernel, whole.x, x, dual.weights)[:, 0] + dual.intercept[0]
+        x, costs = (
+            np.ascontiguousarray(whole.x[first.rows]),
+            float(self.C) * first.weights,
+        )
+        dual = solve_two_class(
+            Training(kernel(x, x), labels[first.rows], np.ones(len(x)), costs, self.tol)
+        )
+        decisions = (
+            expansion_at(kernel, whole.x, x, dual.weights)[:, 0] + dual.intercept[0]
+        )
         return labels * decisions < landmarks.NEAR_MARGIN
 
-    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
+    def _trained(
+        self, factors: Sequence[Factor | None], fit: Fit
+    ) -> list[KernelExpansion]:
         rows, cache = fit.rows, fit.cache
         x, codes = rows.x, rows.codes
         for remedy in self.remedies:
@@ -89,13 +106,19 @@ class TwoClassSVM(KernelClassifier):
         gram: Gram = (
             KernelRows(x, fit.kernel)
             if spanned
-            else gram_within(fit.kernel, cache, fit.n_passes + 1, whole=not self.by_rows)
+            else gram_within(
+                fit.kernel, cache, fit.n_passes + 1, whole=not self.by_rows
+            )
         )
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         # A row that a remedy made counts as those do that it was made from.
         made = np.full(len(x) - len(rows.x), rows.weights[rows.codes == 1].mean())
         costs = float(self.C) * np.concatenate([rows.weights, made])
-        of_class = np.ones(2) if rows.class_weight is None else np.array([*rows.class_weight.values()])
+        of_class = (
+            np.ones(2)
+            if rows.class_weight is None
+            else np.array([*rows.class_weight.values()])
+        )
         training = Training(
             gram=gram,
             labels=labels,
@@ -122,19 +145,27 @@ class TwoClassSVM(KernelClassifier):
             fit.kernel,
             gram,
             labels[:, None],
-            np.bincount(codes, minlength=2) if resampled or rows is not fit.whole else rows.per_class,
+            np.bincount(codes, minlength=2)
+            if resampled or rows is not fit.whole
+            else rows.per_class,
             solve,
             factors,
             fit.n_passes,
             self.normalise,
-            name=None if self.remedies or spanned else (labels.tobytes(), costs.tobytes(), training.tol),
+            name=None
+            if self.remedies or spanned
+            else (labels.tobytes(), costs.tobytes(), training.tol),
         )
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
             rest = clone(self).set_params(
-                kernel=fit.kernel, gamma="scale", remedies=others, passes=fit.n_passes, stop="fixed",
+                kernel=fit.kernel,
+                gamma="scale",
+                remedies=others,
+                passes=fit.n_passes,
+                stop="fixed",
                 class_weight=fit.whole.class_weight,
-            )  # fmt: skip
+            )
             threshold = remedy.threshold(rest, fit.whole, cache.memory)
             machines = [passes.moved(threshold) for passes in machines]
         # Rows that were made have the numbers of no training rows.
@@ -149,7 +180,9 @@ class TwoClassSVM(KernelClassifier):
         check_is_fitted(self)
         noted = self._passes.last.dual.noted
         if "pruning_path" not in noted:
-            raise AttributeError("there is no pruning_path_: the machine has no pruning remedy")
+            raise AttributeError(
+                "there is no pruning_path_: the machine has no pruning remedy"
+            )
         return noted["pruning_path"]
 
     def __sklearn_tags__(self) -> Tags:

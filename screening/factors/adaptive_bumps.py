@@ -45,7 +45,9 @@ class AdaptiveBumps(Factor):
 
     def __post_init__(self) -> None:
         if self.distance not in ("feature", "input", "feature_both"):
-            raise ValueError(f"distance must be 'feature', 'input' or 'feature_both', got {self.distance!r}")
+            raise ValueError(
+                f"distance must be 'feature', 'input' or 'feature_both', got {self.distance!r}"
+            )
         if isinstance(self.norm, bool) or self.norm not in (1, 2):
             raise ValueError(f"norm must be 1 or 2, got {self.norm!r}")
 
@@ -63,9 +65,13 @@ class AdaptiveBumps(Factor):
             own = np.eye(len(among), dtype=bool)
             nearest = np.where(own, np.inf, among).min(axis=1)
             farthest = np.where(own, -np.inf, among).max(axis=1)
-            width = near_mean(np.where(others, among, np.inf), (nearest + farthest) / 2.0, "nearest")
+            width = near_mean(
+                np.where(others, among, np.inf), (nearest + farthest) / 2.0, "nearest"
+            )
             skew = (labels < 0).sum() / (labels > 0).sum()
-            tau2[kept] = np.maximum(width * np.where(labels > 0, skew, 1.0 / skew), SMALLEST)
+            tau2[kept] = np.maximum(
+                width * np.where(labels > 0, skew, 1.0 / skew), SMALLEST
+            )
         return {"kept": kept, "tau2": tau2}
 
     def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms | None:
@@ -78,4 +84,6 @@ class AdaptiveBumps(Factor):
         if self.distance != "feature_both":
             return super().log_at(first_pass, remembered)
         heights = remembered["kept"].astype(float)
-        return log_sum_exp(-first_pass.feature_distances() / remembered["tau2"], heights)
+        return log_sum_exp(
+            -first_pass.feature_distances() / remembered["tau2"], heights
+        )

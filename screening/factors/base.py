@@ -19,11 +19,18 @@ from screening.kernels import Gaussian
 from screening.kernels.neighbors import Neighbors
 
 __all__ = [
-    "KERNEL_MACHINES", "BumpTerms", "Factor", "FirstPass", "KernelMachineState", "Remembered",
-]  # fmt: skip
+    "KERNEL_MACHINES",
+    "BumpTerms",
+    "Factor",
+    "FirstPass",
+    "KernelMachineState",
+    "Remembered",
+]
 
 
-def why_not(factor: Factor, machine: str, scheme: str | None, kernel: str) -> str | None:
+def why_not(
+    factor: Factor, machine: str, scheme: str | None, kernel: str
+) -> str | None:
     """Why this factor cannot be used with that machine and kernel, naming both sides; None where it can."""
     if machine not in factor.machines:
         return f"factor {factor.name} needs a machine of {_listed(factor.machines)}, not {machine}"
@@ -46,15 +53,25 @@ def _listed(names: frozenset[str]) -> str:
 
 def check_number(name: str, value: float, *, zero: bool = False) -> None:
     """Refuse what is no finite number > 0, or >= 0 where ``zero`` (ValueError)."""
-    fits = not isinstance(value, (bool, str)) and np.isfinite(value) and (value > 0 or (zero and value == 0))
+    fits = (
+        not isinstance(value, (bool, str))
+        and np.isfinite(value)
+        and (value > 0 or (zero and value == 0))
+    )
     if not fits:
-        raise ValueError(f"{name} must be a number {'>=' if zero else '>'} 0, got {value!r}")
+        raise ValueError(
+            f"{name} must be a number {'>=' if zero else '>'} 0, got {value!r}"
+        )
 
 
-def check_count(name: str, value: int | str, *, least: int = 1, or_else: str = "") -> None:
+def check_count(
+    name: str, value: int | str, *, least: int = 1, or_else: str = ""
+) -> None:
     """Refuse what is no whole number of at least ``least`` (ValueError)."""
     if isinstance(value, (bool, str)) or value != int(value) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}{or_else}, got {value!r}")
+        raise ValueError(
+            f"{name} must be a whole number >= {least}{or_else}, got {value!r}"
+        )
 
 
 SMALLEST = 1e-12

@@ -36,4 +36,6 @@ class Bumps(EqualBumps):
             raise ValueError(f"h must be 'one' or 'alpha', got {self.h!r}")
 
     def heights(self, first_pass: FirstPass) -> np.ndarray:
-        return first_pass.alphas if self.h == "alpha" else np.ones(len(first_pass.alphas))
+        return (
+            first_pass.alphas if self.h == "alpha" else np.ones(len(first_pass.alphas))
+        )

@@ -61,17 +61,22 @@ class ClassDecay(Factor):
             return {"weights": weights}
         return {"reach": self.Q * first_pass.largest_distance * weights}
 
-    def log_at(self, first_pass: KernelMachineState, remembered: Remembered) -> np.ndarray:
+    def log_at(
+        self, first_pass: KernelMachineState, remembered: Remembered
+    ) -> np.ndarray:
         """log c at the rows of first_pass.x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
         return self.log_each(first_pass, [remembered])[0]
 
-    def log_each(self, first_pass: KernelMachineState, remembered: Sequence[Remembered]) -> list[np.ndarray]:
+    def log_each(
+        self, first_pass: KernelMachineState, remembered: Sequence[Remembered]
+    ) -> list[np.ndarray]:
         """The same of factors that differ in Q alone, by what each remembers: neighbours are met once."""
         decisions = np.abs(first_pass.decisions)
         every = np.arange(len(decisions))
         if self.per_class:
             of_class = [
-                self._rates(every, m, output, remembered) for m, output in enumerate(first_pass.outputs)
+                self._rates(every, m, output, remembered)
+                for m, output in enumerate(first_pass.outputs)
             ]
             return list(-np.stack(of_class, axis=-1) * decisions)
         predicted = first_pass.predicted
@@ -82,7 +87,11 @@ class ClassDecay(Factor):
         return list(-rates * decisions[every, predicted])
 
     def _rates(
-        self, rows: np.ndarray, m: int, output: FirstPass, remembered: Sequence[Remembered]
+        self,
+        rows: np.ndarray,
+        m: int,
+        output: FirstPass,
+        remembered: Sequence[Remembered],
     ) -> np.ndarray:
         """p_m at those rows, (n_remembered, n)."""
         if not len(output.support_labels):
@@ -91,4 +100,6 @@ class ClassDecay(Factor):
             weights = np.array([parameters["weights"][m] for parameters in remembered])
             return weights[:, None] * output.mean_distance(rows)
         reaches = [float(parameters["reach"][m]) for parameters in remembered]
-        return mean_of_near(output.near(rows, np.full(len(rows), -1), reaches), self.empty)
+        return mean_of_near(
+            output.near(rows, np.full(len(rows), -1), reaches), self.empty
+        )

@@ -7,7 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import Factor, FirstPass, Remembered, check_empty, mean_of_near
+from screening.factors.base import (
+    Factor,
+    FirstPass,
+    Remembered,
+    check_empty,
+    mean_of_near,
+)
 
 
 @dataclass(frozen=True)

@@ -69,12 +69,16 @@ class Factor:
 class DualSolution:
     """What solving one pass gives: f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m."""
 
-    weights: np.ndarray  # (n_rows, n_outputs): alpha_i with its sign; exactly 0 off the support
+    weights: (
+        np.ndarray
+    )  # (n_rows, n_outputs): alpha_i with its sign; exactly 0 off the support
     intercept: np.ndarray  # (n_outputs,)
     margin: np.ndarray  # bool, as weights: 0 < alpha_i < bound
     gap: float  # largest over the outputs
     n_iter: int  # summed over the outputs
-    noted: dict[str, np.ndarray] = field(default_factory=dict)  # what a remedy wants kept, by name
+    noted: dict[str, np.ndarray] = field(
+        default_factory=dict
+    )  # what a remedy wants kept, by name
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,13 @@ class Pass:
     """One trained pass over the basis rows (the training rows, later the support vectors of any pass)."""
 
     dual: DualSolution
-    labels: np.ndarray  # (n_basis, n_outputs): +1, -1, or 0 for a row outside the output's problem
+    labels: (
+        np.ndarray
+    )  # (n_basis, n_outputs): +1, -1, or 0 for a row outside the output's problem
     c: np.ndarray  # (n_basis, 1) or (n_basis, n_outputs): product of the factors of all passes before
-    scale: Scale | None = None  # how log c of the next pass is scaled and bounded; None in the last
+    scale: Scale | None = (
+        None  # how log c of the next pass is scaled and bounded; None in the last
+    )
     # The factor's parameters, one dict an output (one in all for a joint factor); none in the last pass.
     remembered: tuple[Remembered, ...] = ()
 
@@ -94,7 +102,9 @@ class Pass:
         return self.dual.weights * self.c
 
     def take(self, kept: np.ndarray) -> Pass:
-        dual = replace(self.dual, weights=self.dual.weights[kept], margin=self.dual.margin[kept])
+        dual = replace(
+            self.dual, weights=self.dual.weights[kept], margin=self.dual.margin[kept]
+        )
         return replace(self, dual=dual, labels=self.labels[kept], c=self.c[kept])
 
 
@@ -113,7 +123,9 @@ class KernelMachineState:
     places: np.ndarray  # theirs in the block's basis
     class_counts: np.ndarray  # training rows of each class, in class order
     number: int = 0  # among the passes of all machines on this basis
-    cache: KernelCache | None = None  # of the training rows, in training; a weak reference
+    cache: KernelCache | None = (
+        None  # of the training rows, in training; a weak reference
+    )
 
     @property
     def x(self) -> np.ndarray:
@@ -135,7 +147,11 @@ class KernelMachineState:
         """Product of the factors of all passes before, (n, 1) or (n, n_outputs)."""
         if self.block.symmetric:
             return self.one.c
-        return np.ones((len(self.x), 1)) if self.before is None else c_after([self.before])[0]
+        return (
+            np.ones((len(self.x), 1))
+            if self.before is None
+            else c_after([self.before])[0]
+        )
 
     @cached_property
     def decisions(self) -> np.ndarray:
@@ -149,7 +165,11 @@ class KernelMachineState:
     def predicted(self) -> np.ndarray:
         """Class number with the largest decision, (n,); of one decision, its sign."""
         decisions = self.decisions
-        return (decisions[:, 0] > 0).astype(int) if decisions.shape[1] == 1 else decisions.argmax(axis=1)
+        return (
+            (decisions[:, 0] > 0).astype(int)
+            if decisions.shape[1] == 1
+            else decisions.argmax(axis=1)
+        )
 
     @property
     def kernel(self) -> Kernel:
@@ -167,7 +187,10 @@ class KernelMachineState:
         seen_by: list[KernelMachineState] | list[FirstPass]
         seen_by = [self] if factor.scope == "joint" else self.outputs
         remembered = [factor.parameters(first_pass) for first_pass in seen_by]
-        arrays = ({key: np.asarray(value) for key, value in values.items()} for values in remembered)
+        arrays = (
+            {key: np.asarray(value) for key, value in values.items()}
+            for values in remembered
+        )
         return replace(self.one, remembered=tuple(arrays))
 
 
@@ -255,17 +278,25 @@ class FirstPass:
 
     def feature_distances(self) -> np.ndarray:
         """Squared feature-space distances of x to the support vectors, (n, n_sv)."""
-        return self._distances(self.state.block.columns(self.places), self._c(self.state.c), self.x)
+        return self._distances(
+            self.state.block.columns(self.places), self._c(self.state.c), self.x
+        )
 
     def support_distances(self) -> np.ndarray:
         """Squared feature-space distances among the support vectors; only inside ``parameters``."""
-        return self._distances(self.state.block.among(self.places), self._own_c, self.support_vectors)
+        return self._distances(
+            self.state.block.among(self.places), self._own_c, self.support_vectors
+        )
 
     def _distances(self, gram: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
         diagonal = self.kernel.diagonal
-        return rescaled_distances(gram, c, self._own_c, diagonal(x), diagonal(self.support_vectors))
+        return rescaled_distances(
+            gram, c, self._own_c, diagonal(x), diagonal(self.support_vectors)
+        )
 
-    def near(self, rows: np.ndarray, sides: np.ndarray, reaches: Sequence[float] | None) -> Neighbors:
+    def near(
+        self, rows: np.ndarray, sides: np.ndarray, reaches: Sequence[float] | None
+    ) -> Neighbors:
         """Of rows x[mine]: squared feature-space distances to support vectors of a label within each reach.
 
         ``sides`` holds each row's label, +1 or -1, ``reaches`` how far (squared): None for one, the mean of
@@ -275,7 +306,13 @@ class FirstPass:
         looked = np.ones(len(labels), bool)
         if reaches is not None:  # then a side at which no row looks says nothing
             looked = np.isin(labels, sides)
-        rest = self._c(self.state.c)[rows], self._own_c[looked], labels[looked], sides, reaches
+        rest = (
+            self._c(self.state.c)[rows],
+            self._own_c[looked],
+            labels[looked],
+            sides,
+            reaches,
+        )
         if matrix is not None and matrix.dtype == np.float64:
             return neighbors_in(matrix, self.places[looked], rows, *rest)
         return neighbors(self.kernel, self.x[rows], self.support_vectors[looked], *rest)
@@ -285,28 +322,45 @@ class FirstPass:
         c_x, c, x = self._c(self.state.c)[rows], self._own_c, self.x[rows]
         weights = np.zeros((len(self.state.block.basis), 1))
         weights[self.places, 0] = c / len(c)
-        across = c_x * expansion_at(self.kernel, x, self.state.block.basis, weights)[:, 0]
+        across = (
+            c_x * expansion_at(self.kernel, x, self.state.block.basis, weights)[:, 0]
+        )
         of_rows = np.square(c_x) * self.kernel.diagonal(x)
         of_vectors = np.mean(np.square(c) * self.kernel.diagonal(self.support_vectors))
         return np.maximum(of_rows + of_vectors - 2.0 * across, 0.0)
 
-    def log_bump_sum(self, rates: np.ndarray, heights: np.ndarray, norm: int = 2) -> np.ndarray:
+    def log_bump_sum(
+        self, rates: np.ndarray, heights: np.ndarray, norm: int = 2
+    ) -> np.ndarray:
         """log sum_k heights_k exp(-rates_k d(x, x_k)) over the support vectors, d of that norm, (n,).
 
         Right also where every bump is far below the smallest number there is.
         """
         heights = np.asarray(heights, float)
         foreseen = self.state.block.foreseen.get((self.state.number, self.m))
-        total = self._bump_sum(rates, heights, norm) if foreseen is None else foreseen[:, 0]
+        total = (
+            self._bump_sum(rates, heights, norm) if foreseen is None else foreseen[:, 0]
+        )
         # What lies further below the highest bump is below the floor of c, whatever it is exactly.
-        return np.log(np.maximum(total, max(TINY_SUM * heights.max(initial=0.0), np.finfo(float).tiny)))
+        return np.log(
+            np.maximum(
+                total, max(TINY_SUM * heights.max(initial=0.0), np.finfo(float).tiny)
+            )
+        )
 
-    def _bump_sum(self, rates: np.ndarray, heights: np.ndarray, norm: int) -> np.ndarray:
+    def _bump_sum(
+        self, rates: np.ndarray, heights: np.ndarray, norm: int
+    ) -> np.ndarray:
         used = np.flatnonzero(heights)
-        centres, rates = self.support_vectors[used], np.broadcast_to(rates, heights.shape)[used]
+        centres, rates = (
+            self.support_vectors[used],
+            np.broadcast_to(rates, heights.shape)[used],
+        )
         dtype = pairwise.precise_bumps(norm, centres, rates)
         terms = [(rates, heights[used, None])]
-        return pairwise.weighted_sums(norm, self.x, centres, terms, dtype=dtype)[0][:, 0]
+        return pairwise.weighted_sums(norm, self.x, centres, terms, dtype=dtype)[0][
+            :, 0
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,11 +383,17 @@ class Rescaling:
         """Of every output whose factor is a sum of bumps: its number, places in the basis, and the bumps."""
         if self.factor.scope == "joint":
             return
-        for m, (output, own) in enumerate(zip(self.state.outputs, self.one.remembered, strict=True)):
+        for m, (output, own) in enumerate(
+            zip(self.state.outputs, self.one.remembered, strict=True)
+        ):
             bumps = self.factor.bumps(output, own)
             if bumps is not None:
                 rates, heights, norm = bumps
-                yield m, output.places, (np.broadcast_to(rates, heights.shape), heights, norm)
+                yield (
+                    m,
+                    output.places,
+                    (np.broadcast_to(rates, heights.shape), heights, norm),
+                )
 
 
 def log_factors(rescalings: Sequence[Rescaling]) -> list[np.ndarray]:

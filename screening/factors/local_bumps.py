@@ -46,13 +46,19 @@ class LocalBumps(Factor):
 
     def parameters(self, first_pass: FirstPass) -> Remembered:
         vectors = first_pass.support_vectors
-        kept = right_side(first_pass) if self.drop_wrong_side else np.ones(len(vectors), bool)
+        kept = (
+            right_side(first_pass)
+            if self.drop_wrong_side
+            else np.ones(len(vectors), bool)
+        )
         among = input_distances(vectors[kept], vectors[kept])
         np.fill_diagonal(among, np.inf)
         n_near = min(int(self.M), len(among) - 1)
         tau2 = np.full(len(vectors), FLAT)
         if n_near > 0:
-            tau2[kept] = np.maximum(np.sort(among, axis=1)[:, :n_near].mean(axis=1), SMALLEST)
+            tau2[kept] = np.maximum(
+                np.sort(among, axis=1)[:, :n_near].mean(axis=1), SMALLEST
+            )
         return {"kept": kept, "tau2": tau2}
 
     def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms:

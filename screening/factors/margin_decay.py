@@ -7,7 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import KERNEL_MACHINES, Factor, FirstPass, Remembered, check_number
+from screening.factors.base import (
+    KERNEL_MACHINES,
+    Factor,
+    FirstPass,
+    Remembered,
+    check_number,
+)
 
 
 def _check_rate(name: str, value: float | str) -> None:
@@ -89,8 +95,12 @@ class OneSidedMarginDecay(Factor):
         counts = np.asarray(first_pass.class_counts, float)
         n_neg, n_pos = 2.0 * counts / counts.sum()
         return {
-            "kappa_pos": np.asarray(rate * n_pos if self.kappa_pos == "auto" else float(self.kappa_pos)),
-            "kappa_neg": np.asarray(rate * n_neg if self.kappa_neg == "auto" else float(self.kappa_neg)),
+            "kappa_pos": np.asarray(
+                rate * n_pos if self.kappa_pos == "auto" else float(self.kappa_pos)
+            ),
+            "kappa_neg": np.asarray(
+                rate * n_neg if self.kappa_neg == "auto" else float(self.kappa_neg)
+            ),
         }
 
     def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:

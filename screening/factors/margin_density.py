@@ -29,4 +29,6 @@ class MarginDensity(EqualBumps):
     name: ClassVar[str] = "margin_density"
 
     def heights(self, first_pass: FirstPass) -> np.ndarray:
-        return first_pass.alphas * (first_pass.margin if first_pass.margin.any() else 1.0)
+        return first_pass.alphas * (
+            first_pass.margin if first_pass.margin.any() else 1.0
+        )

@@ -42,11 +42,15 @@ def write(flagged: FlaggedRows, *, out: Path, reference: Path) -> None:
     try:
         import highdicom  # noqa: F401
     except ModuleNotFoundError:
-        raise UsageError('DICOM SEG needs highdicom: pip install "screening[imaging]"') from None
+        raise UsageError(
+            'DICOM SEG needs highdicom: pip install "screening[imaging]"'
+        ) from None
     write_volumes(out, flagged, _segmentations(flagged, reference))
 
 
-def _segmentations(flagged: FlaggedRows, reference: Path) -> Iterator[tuple[str, bytes]]:
+def _segmentations(
+    flagged: FlaggedRows, reference: Path
+) -> Iterator[tuple[str, bytes]]:
     for number, maps in enumerate(maps_of(flagged), start=1):
         # An empty segmentation is none: DICOM knows no segment without a voxel.
         if not maps.flags.any():
@@ -55,7 +59,9 @@ def _segmentations(flagged: FlaggedRows, reference: Path) -> Iterator[tuple[str,
         slices, geometry = _series(reference / name, f"image {number}")
         yield (
             f"{name}_flags.dcm",
-            _content(_segmentation(_on(maps, geometry, number), slices, flagged.run, name)),
+            _content(
+                _segmentation(_on(maps, geometry, number), slices, flagged.run, name)
+            ),
         )
 
 
@@ -66,29 +72,43 @@ def _series(folder: Path, name: str) -> tuple[Sequence[Dataset], VolumeGeometry]
     from highdicom.spatial import sort_datasets
     from pydicom.errors import InvalidDicomError
 
-    paths = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    paths = (
+        sorted(path for path in folder.iterdir() if path.is_file())
+        if folder.is_dir()
+        else []
+    )
     if not 0 < len(paths) <= MOST_SLICES:
         raise UsageError(
             f"{name}: --reference holds {len(paths)} files for this patient; a folder PATIENT with a series "
             "is needed: a segmentation lies on images of the archive, and its place is not invented"
         )
     try:
-        slices: list[Dataset] = [pydicom.dcmread(path, stop_before_pixels=True) for path in paths]
+        slices: list[Dataset] = [
+            pydicom.dcmread(path, stop_before_pixels=True) for path in paths
+        ]
         if len({str(slice_.SeriesInstanceUID) for slice_ in slices}) > 1:
-            raise UsageError(f"{name}: several series in --reference; keep the one that was segmented")
+            raise UsageError(
+                f"{name}: several series in --reference; keep the one that was segmented"
+            )
         slices = sort_datasets(slices)
         first = slices[0]
-        positions = np.array([slice_.ImagePositionPatient for slice_ in slices], dtype=float)
+        positions = np.array(
+            [slice_.ImagePositionPatient for slice_ in slices], dtype=float
+        )
         gaps = np.linalg.norm(np.diff(positions, axis=0), axis=1)
         if len(gaps) and np.ptp(gaps) > SAME_PLACE:
-            raise UsageError(f"{name}: slices are missing from the series of --reference")
+            raise UsageError(
+                f"{name}: slices are missing from the series of --reference"
+            )
         geometry = VolumeGeometry.from_attributes(
             image_position=first.ImagePositionPatient,
             image_orientation=first.ImageOrientationPatient,
             rows=first.Rows,
             columns=first.Columns,
             pixel_spacing=first.PixelSpacing,
-            spacing_between_slices=float(gaps.mean()) if len(gaps) else float(first.SliceThickness),
+            spacing_between_slices=float(gaps.mean())
+            if len(gaps)
+            else float(first.SliceThickness),
             number_of_frames=len(slices),
             coordinate_system="PATIENT",
             frame_of_reference_uid=first.FrameOfReferenceUID,
@@ -106,10 +126,17 @@ def _on(maps: PatientMaps, geometry: VolumeGeometry, number: int) -> Volume:
 
     ours, theirs = LPS @ maps.affine, np.asarray(geometry.affine)
     turn = np.rint(np.linalg.inv(theirs) @ ours)
-    corners = np.array([(*corner, 1) for corner in np.ndindex(2, 2, 2)]) * [*maps.flags.shape, 1]
+    corners = np.array([(*corner, 1) for corner in np.ndindex(2, 2, 2)]) * [
+        *maps.flags.shape,
+        1,
+    ]
     away = np.abs((theirs @ turn - ours) @ corners.T).max()
     absolute = np.abs(turn[:3, :3])
-    if away > SAME_PLACE or (absolute.sum(axis=0) != 1).any() or (absolute.sum(axis=1) != 1).any():
+    if (
+        away > SAME_PLACE
+        or (absolute.sum(axis=0) != 1).any()
+        or (absolute.sum(axis=1) != 1).any()
+    ):
         raise UsageError(
             f"image {number}: the grid of the run is not that of the series in --reference; score images "
             "that were made of this series without resampling"
@@ -117,13 +144,19 @@ def _on(maps: PatientMaps, geometry: VolumeGeometry, number: int) -> Volume:
     flagged = np.argwhere(maps.flags)
     places = (flagged @ turn[:3, :3].T + turn[:3, 3]).astype(np.int64)
     if (places < 0).any() or (places >= geometry.spatial_shape).any():
-        raise UsageError(f"image {number}: flagged voxels lie outside the series in --reference")
+        raise UsageError(
+            f"image {number}: flagged voxels lie outside the series in --reference"
+        )
     flags = np.zeros(geometry.spatial_shape, dtype=np.uint8)
     flags[tuple(places.T)] = maps.flags[tuple(flagged.T)]
-    return Volume(flags, theirs, "PATIENT", frame_of_reference_uid=geometry.frame_of_reference_uid)
+    return Volume(
+        flags, theirs, "PATIENT", frame_of_reference_uid=geometry.frame_of_reference_uid
+    )
 
 
-def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, patient: str) -> Segmentation:
+def _segmentation(
+    flags: Volume, slices: Sequence[Dataset], run: RunDocument, patient: str
+) -> Segmentation:
     from highdicom import AlgorithmIdentificationSequence
     from highdicom.seg import Segmentation, SegmentDescription
     from pydicom.sr.codedict import codes
@@ -134,11 +167,17 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
     made = datetime.datetime.fromisoformat(run.times.started)
     series, instance, organisation = (
         # The same run gives the same file.
-        generate_uid(entropy_srcs=[what, run.run_id, patient, str(slices[0].SeriesInstanceUID)])
+        generate_uid(
+            entropy_srcs=[what, run.run_id, patient, str(slices[0].SeriesInstanceUID)]
+        )
         for what in ("series", "instance", "organisation")
     )
     task = run.model.task
-    names = [f"{task.label} {name}" for name in task.watched] if len(task.watched) > 1 else [task.label]
+    names = (
+        [f"{task.label} {name}" for name in task.watched]
+        if len(task.watched) > 1
+        else [task.label]
+    )
     segments = [
         SegmentDescription(
             segment_number=number,
@@ -147,7 +186,9 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
             segmented_property_type=codes.SCT.Lesion,
             algorithm_type="AUTOMATIC",
             algorithm_identification=AlgorithmIdentificationSequence(
-                name="screening", version=version, family=codes.DCM.ArtificialIntelligence
+                name="screening",
+                version=version,
+                family=codes.DCM.ArtificialIntelligence,
             ),
         )
         for number, name in enumerate(names, start=1)
@@ -173,7 +214,10 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
         setattr(segmentation, f"{what}Time", made.strftime("%H%M%S"))
     for equipment in segmentation.ContributingEquipmentSequence:
         equipment.ContributionDateTime = DT(made.strftime("%Y%m%d%H%M%S"))
-    for part in (*segmentation.DimensionOrganizationSequence, *segmentation.DimensionIndexSequence):
+    for part in (
+        *segmentation.DimensionOrganizationSequence,
+        *segmentation.DimensionIndexSequence,
+    ):
         part.DimensionOrganizationUID = organisation
     return segmentation
 

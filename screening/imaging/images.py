@@ -52,7 +52,9 @@ class Nifti:
 
         Raises CohortError: the file is cut short or damaged.
         """
-        with _damage_named(self.name, "fewer voxels than the header says; export it again"):
+        with _damage_named(
+            self.name, "fewer voxels than the header says; export it again"
+        ):
             return np.asanyarray(library().load(self.path).dataobj).reshape(self.shape)
 
 
@@ -72,9 +74,13 @@ def read_header(path: Path, name: str) -> Nifti:
     while len(shape) > 3 and shape[-1] == 1:
         shape = shape[:-1]
     if len(shape) != 3 or min(shape) < 1:
-        raise CohortError(f"{name}: {len(shape)} axes; give each volume of a series a file of its own")
+        raise CohortError(
+            f"{name}: {len(shape)} axes; give each volume of a series a file of its own"
+        )
     if np.prod([float(side) for side in shape]) > MOST_VOXELS:
-        raise CohortError(f"{name}: more than {MOST_VOXELS} voxels; is the header damaged?")
+        raise CohortError(
+            f"{name}: more than {MOST_VOXELS} voxels; is the header damaged?"
+        )
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise CohortError(f"{name}: voxels of type {dtype}; write plain numbers")
     # An affine made of the voxels' sizes alone would be invented.
@@ -82,7 +88,9 @@ def read_header(path: Path, name: str) -> Nifti:
         return Nifti(path, name, shape, None)
     affine = np.asarray(image.affine, dtype=float)
     if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) < 1e-9:
-        raise CohortError(f"{name}: the orientation is no grid in space; is the header damaged?")
+        raise CohortError(
+            f"{name}: the orientation is no grid in space; is the header damaged?"
+        )
     return Nifti(path, name, shape, affine)
 
 
@@ -98,7 +106,9 @@ def library() -> ModuleType:
     try:
         import nibabel
     except ModuleNotFoundError:
-        raise UsageError('images need nibabel: pip install "screening[imaging]"') from None
+        raise UsageError(
+            'images need nibabel: pip install "screening[imaging]"'
+        ) from None
     module: ModuleType = nibabel
     return module
 
@@ -111,7 +121,9 @@ def _damage_named(name: str, otherwise: str) -> Iterator[None]:
     except MemoryError:
         raise
     except (EOFError, zlib.error):
-        raise CohortError(f"{name}: the file is damaged or cut short; export it again") from None
+        raise CohortError(
+            f"{name}: the file is damaged or cut short; export it again"
+        ) from None
     except OSError as error:
         reason = f"it cannot be read ({error.strerror})" if error.errno else otherwise
         raise CohortError(f"{name}: {reason}") from None
@@ -130,11 +142,17 @@ class PatientImages(Part):
     def __init__(self, patient: str, name: str, files: Files):
         self.patient, self.name = patient, name
         self.rows: int | None = None
-        self.header = [PATIENT, *AXES, *(column for column, _ in files if column != MASK)]
+        self.header = [
+            PATIENT,
+            *AXES,
+            *(column for column, _ in files if column != MASK),
+        ]
         self.stamps = {path: stamp_of(path) for _, path in files}
         refuse_header(self)
         volumes = all_of(lambda file: read_header(file[1], f"{name}, {file[0]}"), files)
-        self.volumes = {column: volume for (column, _), volume in zip(files, volumes, strict=True)}
+        self.volumes = {
+            column: volume for (column, _), volume in zip(files, volumes, strict=True)
+        }
         self._grid = volumes[0]
         faults = [
             f"{volume.name}: another {what} than {files[0][0]}; bring the images of a patient onto one grid"
@@ -157,7 +175,9 @@ class PatientImages(Part):
         affine = self._grid.affine
         if affine is None:
             return None
-        return Geometry(group=self.patient, shape=list(self._grid.shape), affine=affine.tolist())
+        return Geometry(
+            group=self.patient, shape=list(self._grid.shape), affine=affine.tolist()
+        )
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the voxels of the mask, x running fastest.
@@ -171,14 +191,20 @@ class PatientImages(Part):
         for name, volume in self.volumes.items():
             if name in wanted:
                 values = volume.values().ravel(order="F")[places]
-                cells[name] = pa.array(values.astype(values.dtype.newbyteorder("=")), from_pandas=True)
-        for name, axis in zip(AXES, np.unravel_index(places, inside.shape, order="F"), strict=True):
+                cells[name] = pa.array(
+                    values.astype(values.dtype.newbyteorder("=")), from_pandas=True
+                )
+        for name, axis in zip(
+            AXES, np.unravel_index(places, inside.shape, order="F"), strict=True
+        ):
             cells[name] = pa.array(axis.astype(np.int32))
         self.refuse_changed()
         for start in range(0, len(places), batch_rows):
             n_rows = min(batch_rows, len(places) - start)
             part = {PATIENT: pa.array([self.patient] * n_rows)}
-            part |= {name: column.slice(start, n_rows) for name, column in cells.items()}
+            part |= {
+                name: column.slice(start, n_rows) for name, column in cells.items()
+            }
             yield pa.record_batch([part[name] for name in wanted], wanted)
 
     def _inside(self) -> np.ndarray:
@@ -206,20 +232,34 @@ def opened(folder: Path) -> Source:
         patients = _of_bids(folder)
     else:
         # `PATIENT/CHANNEL.nii.gz`: every file is a column by its name.
-        inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-        columns = {path.name: [(_stem(image), image) for image in _images(path)] for path in inside}
+        inside = sorted(
+            path
+            for path in folder.iterdir()
+            if path.is_dir() and not path.name.startswith(".")
+        )
+        columns = {
+            path.name: [(_stem(image), image) for image in _images(path)]
+            for path in inside
+        }
         patients = {name: files for name, files in columns.items() if files}
     if not patients:
         raise UsageError(f"no NIfTI files of patients in {folder}")
-    numbered = [(name, f"image {i}", files) for i, (name, files) in enumerate(patients.items(), start=1)]
+    numbered = [
+        (name, f"image {i}", files)
+        for i, (name, files) in enumerate(patients.items(), start=1)
+    ]
     parts = all_of(lambda patient: PatientImages(*patient), numbered)
     geometries = [geometry for part in parts if (geometry := part.geometry)]
     notes = [f"images of {len(parts)} patients, numbered in the order of their names"]
     masked = sum(MASK in part.volumes for part in parts)
     if masked < len(parts):
-        notes.append(f"{len(parts) - masked} without a mask: voxels that are 0 in every channel are left out")
+        notes.append(
+            f"{len(parts) - masked} without a mask: voxels that are 0 in every channel are left out"
+        )
     if nowhere := len(parts) - len(geometries):
-        notes.append(f"{nowhere} state no place in space: they cannot be exported as images")
+        notes.append(
+            f"{nowhere} state no place in space: they cannot be exported as images"
+        )
     return Source(parts, notes, group=PATIENT, geometries=geometries)
 
 
@@ -227,7 +267,9 @@ def holds(folder: Path) -> bool:
     """Whether a folder is one of images: a BIDS dataset, or folders with NIfTI files in them."""
     if not folder.is_dir():
         return False
-    return (folder / DATASET).is_file() or next(folder.glob("*/*.nii*"), None) is not None
+    return (folder / DATASET).is_file() or next(
+        folder.glob("*/*.nii*"), None
+    ) is not None
 
 
 def _of_bids(folder: Path) -> dict[str, Files]:
@@ -241,7 +283,9 @@ def _of_bids(folder: Path) -> dict[str, Files]:
         for path in _anatomical(subject):
             entities, suffix = _entities(path)
             # `sub-01_ses-1_ce-gad_T1w` is the channel `ce-gad_T1w`.
-            own = [f"{key}-{value}" for key, value in entities.items() if key not in WHOSE]
+            own = [
+                f"{key}-{value}" for key, value in entities.items() if key not in WHOSE
+            ]
             files.append(("_".join([*own, suffix]), path))
         for derived in sorted(folder.glob(f"derivatives/*/{subject.name}")):
             for path in _anatomical(derived):
@@ -252,7 +296,10 @@ def _of_bids(folder: Path) -> dict[str, Files]:
                 files += [(names[suffix], path)] if suffix in names else []
         if files:
             subjects[subject.name] = files
-    sessions = [{_entities(path)[0].get("ses") for _, path in files} - {None} for files in subjects.values()]
+    sessions = [
+        {_entities(path)[0].get("ses") for _, path in files} - {None}
+        for files in subjects.values()
+    ]
     several = sum(len(labels) > 1 for labels in sessions)
     if several:
         raise UsageError(
@@ -282,4 +329,6 @@ def _stem(path: Path) -> str:
 def _entities(path: Path) -> tuple[dict[str, str], str]:
     """`sub-01_ce-gad_T1w` as {"sub": "01", "ce": "gad"} and T1w."""
     *parts, suffix = _stem(path).split("_")
-    return {key: value for key, _, value in (part.partition("-") for part in parts)}, suffix
+    return {
+        key: value for key, _, value in (part.partition("-") for part in parts)
+    }, suffix

@@ -17,7 +17,13 @@ from screening.data.cohort import Cohort, labels_of
 from screening.errors import UsageError
 from screening.imaging.neighbourhood import cells_of
 from screening.kernels.jit import njit
-from screening.metrics.intervals import beta_quantile, design_effect, percentiles, share_range, students_share
+from screening.metrics.intervals import (
+    beta_quantile,
+    design_effect,
+    percentiles,
+    share_range,
+    students_share,
+)
 from screening.metrics.operating_point import FLAG_EVERYTHING, pick
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
@@ -51,7 +57,9 @@ class Grid:
 
     def clusters(self, chosen: np.ndarray) -> np.ndarray:
         """Number of the connected cluster of each chosen voxel, from 1; 0 for the others, shape (n,)."""
-        return np.asarray(label(self.filled(chosen), structure=np.ones((3, 3, 3)))[0][*self.place.T])
+        return np.asarray(
+            label(self.filled(chosen), structure=np.ones((3, 3, 3)))[0][*self.place.T]
+        )
 
 
 def smoothed(grid: Grid, scores: np.ndarray, sd: float) -> np.ndarray:
@@ -61,7 +69,9 @@ def smoothed(grid: Grid, scores: np.ndarray, sd: float) -> np.ndarray:
     # About 0, so that the mask's edge costs no digits.
     middle = float(scores.mean())
     weight, total = (
-        gaussian_filter(grid.filled(values), sd, mode="constant", truncate=3.0)[*grid.place.T]
+        gaussian_filter(grid.filled(values), sd, mode="constant", truncate=3.0)[
+            *grid.place.T
+        ]
         for values in (np.ones(len(scores)), scores - middle)
     )
     return np.asarray(middle + total / weight)
@@ -79,21 +89,33 @@ def opened(grid: Grid, scores: np.ndarray, min_voxels: int) -> np.ndarray:
     row_at = np.full(int(np.prod(padded)), -1, dtype=np.int64)
     row_at[at] = np.arange(len(at))
     strides = np.array([padded[1] * padded[2], padded[2], 1])
-    steps = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    steps = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(
+        -1, 3
+    )
     offsets = (steps @ strides)[np.any(steps != 0, axis=1)]
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     order = np.argsort(-scores, kind="stable")
-    return np.asarray(_area_opening(scores, order, at, row_at, offsets, min_voxels, float(scores.min())))
+    return np.asarray(
+        _area_opening(
+            scores, order, at, row_at, offsets, min_voxels, float(scores.min())
+        )
+    )
 
 
-def lesion_map(grid: Grid, scores: np.ndarray, sd: float, min_voxels: int) -> np.ndarray:
+def lesion_map(
+    grid: Grid, scores: np.ndarray, sd: float, min_voxels: int
+) -> np.ndarray:
     """The scores of one patient's voxels by which lesions are flagged, shape (n,)."""
     return opened(grid, smoothed(grid, scores, sd), min_voxels)
 
 
-def scored_as_map(how: LesionFacts, coordinates: np.ndarray, decisions: np.ndarray) -> np.ndarray:
+def scored_as_map(
+    how: LesionFacts, coordinates: np.ndarray, decisions: np.ndarray
+) -> np.ndarray:
     """Decisions on one patient's voxels, shape (n, 1), as those of the patient's map."""
-    return lesion_map(Grid.of(coordinates), decisions[:, 0], how.smoothing, how.min_voxels)[:, None]
+    return lesion_map(
+        Grid.of(coordinates), decisions[:, 0], how.smoothing, how.min_voxels
+    )[:, None]
 
 
 @njit(nogil=True, cache=True)
@@ -159,7 +181,9 @@ class Patient:
     lesion: np.ndarray
 
     @classmethod
-    def of(cls, coordinates: np.ndarray, scores: np.ndarray, positive: np.ndarray) -> Patient:
+    def of(
+        cls, coordinates: np.ndarray, scores: np.ndarray, positive: np.ndarray
+    ) -> Patient:
         """A patient by the voxels that are positive: those that touch are one lesion."""
         grid = Grid.of(coordinates)
         return cls(grid, scores, grid.clusters(positive))
@@ -173,7 +197,9 @@ class Patient:
     def false_clusters(self, scores: np.ndarray, threshold: float) -> int:
         """How many connected clusters at or above the threshold touch no lesion."""
         number = self.grid.clusters(scores >= threshold)
-        return int(number.max(initial=0)) - len(np.unique(number[(number > 0) & (self.lesion > 0)]))
+        return int(number.max(initial=0)) - len(
+            np.unique(number[(number > 0) & (self.lesion > 0)])
+        )
 
 
 @dataclass(frozen=True)
@@ -197,9 +223,13 @@ class _Setting:
 def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
     """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
     if cohort.coordinates is None or cohort.group is None:
-        raise UsageError("--lesions is of voxels: it needs the patient (`--group`) and x, y, z")
+        raise UsageError(
+            "--lesions is of voxels: it needs the patient (`--group`) and x, y, z"
+        )
     if not isinstance(rule, MinSensitivity):
-        raise UsageError("--lesions goes with --min-sensitivity, which then counts lesions")
+        raise UsageError(
+            "--lesions goes with --min-sensitivity, which then counts lesions"
+        )
     if repeats not in (None, 1):
         raise UsageError("--lesions deals the folds once; leave --repeats out")
 
@@ -212,22 +242,33 @@ def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, Held
     """
     cohort, sample = study.cohort, study.sample
     if study.task.kind != "binary":
-        raise UsageError("--lesions tells one class from the rest; name it with --positive")
+        raise UsageError(
+            "--lesions tells one class from the rest; name it with --positive"
+        )
     if study.groups is not sample.group:
-        raise UsageError("--lesions is validated patient by patient: give fewer --folds, or more patients")
+        raise UsageError(
+            "--lesions is validated patient by patient: give fewer --folds, or more patients"
+        )
     fold = dict(zip(np.asarray(sample.group), study.fold[0], strict=True))
-    group, positive = np.asarray(cohort.group), study.task.target(labels_of(cohort)) == 1
+    group, positive = (
+        np.asarray(cohort.group),
+        study.task.target(labels_of(cohort)) == 1,
+    )
     rows = [np.flatnonzero(group == name) for name in fold]
     patients = []
     for own, number in zip(rows, fold.values(), strict=True):
         part = cohort.take(own)
-        scores = held_out.ensemble.decision_of(int(number), held_out.encoder.transform(part))[:, 0]
+        scores = held_out.ensemble.decision_of(
+            int(number), held_out.encoder.transform(part)
+        )[:, 0]
         patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[own]))
     assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
     threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
     scores = np.empty(cohort.n_rows)
     for own, patient in zip(rows, patients, strict=True):
-        scores[own] = lesion_map(patient.grid, patient.scores, facts.smoothing, facts.min_voxels)
+        scores[own] = lesion_map(
+            patient.grid, patient.scores, facts.smoothing, facts.min_voxels
+        )
     order = np.argsort(cohort.rows)
     position = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
     rule = Threshold(threshold, prevalence=study.rule.prevalence)
@@ -242,7 +283,9 @@ def chosen_by_lesions(
     The rule is of lesions; `seed` is of the draws behind the interval of false clusters.
     Raises UsageError where there are too few lesions for the promise.
     """
-    settings = [_setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST]
+    settings = [
+        _setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST
+    ]
     best = min(settings, key=lambda setting: setting.cost)
     m, misses = len(best.peaks), int((best.peaks < best.threshold).sum())
     worth = students_share(len(np.unique(best.codes))) / best.design
@@ -267,7 +310,9 @@ def chosen_by_lesions(
     )
 
 
-def lesions_elsewhere(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:
+def lesions_elsewhere(
+    model: Model, held: HeldOutScores, rows: Cohort
+) -> tuple[LesionFacts, float | None]:
     """What the model's threshold did to other patients' lesions, and what the same promise would take there.
 
     `held` has the scores of the rows' maps, smoothed and opened as the model says. The share found
@@ -282,7 +327,10 @@ def lesions_elsewhere(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[
         for own in (names == name for name in np.unique(names))
     ]
     peaks, codes = _peaks(patients, [patient.scores for patient in patients])
-    false = np.array([patient.false_clusters(patient.scores, threshold) for patient in patients], dtype=float)
+    false = np.array(
+        [patient.false_clusters(patient.scores, threshold) for patient in patients],
+        dtype=float,
+    )
     here = _Setting(0.0, 1, peaks, codes, threshold, 1.0, false)
     try:
         local = _threshold(peaks, codes, MinSensitivity(how.asked))[0]
@@ -310,23 +358,36 @@ def _maps(patients: Sequence[Patient], sd: float, least: int) -> list[np.ndarray
     return [lesion_map(patient.grid, patient.scores, sd, least) for patient in patients]
 
 
-def _peaks(patients: Sequence[Patient], maps: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _peaks(
+    patients: Sequence[Patient], maps: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """The highest score in each lesion, and the number of its patient; (n_lesions,) each."""
-    peaks = [patient.peaks(scores) for patient, scores in zip(patients, maps, strict=True)]
-    return np.concatenate(peaks), np.repeat(np.arange(len(peaks)), [len(own) for own in peaks])
+    peaks = [
+        patient.peaks(scores) for patient, scores in zip(patients, maps, strict=True)
+    ]
+    return np.concatenate(peaks), np.repeat(
+        np.arange(len(peaks)), [len(own) for own in peaks]
+    )
 
 
-def _setting(patients: Sequence[Patient], rule: MinSensitivity, sd: float, least: int) -> _Setting:
+def _setting(
+    patients: Sequence[Patient], rule: MinSensitivity, sd: float, least: int
+) -> _Setting:
     maps = _maps(patients, sd, least)
     peaks, codes = _peaks(patients, maps)
     threshold, design = _threshold(peaks, codes, rule)
     false = [
-        patient.false_clusters(scores, threshold) for patient, scores in zip(patients, maps, strict=True)
+        patient.false_clusters(scores, threshold)
+        for patient, scores in zip(patients, maps, strict=True)
     ]
-    return _Setting(sd, least, peaks, codes, threshold, design, np.array(false, dtype=float))
+    return _Setting(
+        sd, least, peaks, codes, threshold, design, np.array(false, dtype=float)
+    )
 
 
-def _threshold(peaks: np.ndarray, codes: np.ndarray, rule: MinSensitivity) -> tuple[float, float]:
+def _threshold(
+    peaks: np.ndarray, codes: np.ndarray, rule: MinSensitivity
+) -> tuple[float, float]:
     """The largest threshold that keeps the promise of new lesions, and the design effect of those below."""
     m = len(peaks)
     distinct = np.unique(peaks)
@@ -353,7 +414,10 @@ def _curve(patients: Sequence[Patient], best: _Setting) -> Froc:
     positions = np.linspace(0, len(ordered) - 1, CURVE).round().astype(int)
     thresholds = np.unique(np.append(ordered[positions], best.threshold))
     pairs = [*zip(patients, maps, strict=True)]
-    false = [np.mean([patient.false_clusters(scores, t) for patient, scores in pairs]) for t in thresholds]
+    false = [
+        np.mean([patient.false_clusters(scores, t) for patient, scores in pairs])
+        for t in thresholds
+    ]
     return Froc(
         threshold=thresholds.tolist(),
         sensitivity=[float(np.mean(best.peaks >= t)) for t in thresholds],

@@ -32,7 +32,9 @@ def on_grid(coordinates: np.ndarray, step: np.ndarray) -> np.ndarray:
     return np.rint((coordinates - coordinates.min(axis=0)) / step).astype(np.int64)
 
 
-def cells_of(coordinates: np.ndarray, where: str = "") -> tuple[np.ndarray, tuple[int, ...]]:
+def cells_of(
+    coordinates: np.ndarray, where: str = ""
+) -> tuple[np.ndarray, tuple[int, ...]]:
     """Grid positions of one patient's voxels, shape (n, 3), and the shape of the smallest box around them.
 
     Raises CohortError: beginning with `where`: the box has too many cells to be looked through, or two voxels
@@ -41,7 +43,9 @@ def cells_of(coordinates: np.ndarray, where: str = "") -> tuple[np.ndarray, tupl
     place = on_grid(coordinates, np.array([steps(axis) for axis in coordinates.T]))
     shape = tuple(int(most) + 1 for most in place.max(axis=0))
     few = np.prod([float(side) for side in shape]) <= MOST_CELLS
-    if not few or len(np.unique(np.ravel_multi_index(tuple(place.T), shape))) < len(place):
+    if not few or len(np.unique(np.ravel_multi_index(tuple(place.T), shape))) < len(
+        place
+    ):
         raise CohortError(
             f"{where}a patient's coordinates are no grid (two voxels in one place, or far apart)"
         )
@@ -61,7 +65,9 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
     header = source.files[0].header
     axes = contract.coordinates or [axis for axis in AXES if axis in header]
     if len(axes) != 3 or not contract.group:
-        raise UsageError("a neighbourhood is of voxels: it needs the patient (`--group`) and x, y, z")
+        raise UsageError(
+            "a neighbourhood is of voxels: it needs the patient (`--group`) and x, y, z"
+        )
     group = contract.group
     names = {
         name: channel
@@ -76,17 +82,27 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
         }
         contract = contract.model_copy(update={"features": contract.features | own})
     roles = {
-        contract.id, group, contract.label, contract.time, *axes, *contract.subgroup, *contract.drop,
+        contract.id,
+        group,
+        contract.label,
+        contract.time,
+        *axes,
+        *contract.subgroup,
+        *contract.drop,
         *contract.display,
-    }  # fmt: skip
+    }
     channels = [
         name
         for name in header
         if name not in roles
-        and not (contract.features and contract.features.keys().isdisjoint(derived(name)))
+        and not (
+            contract.features and contract.features.keys().isdisjoint(derived(name))
+        )
     ]
     owners: dict[object, int] = {}
-    parts = [_Neighbours(part, group, axes, channels, size, owners) for part in source.files]
+    parts = [
+        _Neighbours(part, group, axes, channels, size, owners) for part in source.files
+    ]
     # In place: a source fetched from elsewhere takes its files with it when it goes.
     source.files = parts
     return source, contract
@@ -97,7 +113,9 @@ def derived(channel: str) -> list[str]:
     return [f"{channel}_{what}" for what in STATISTICS]
 
 
-def around(values: np.ndarray, place: np.ndarray, shape: tuple[int, ...], size: int) -> list[np.ndarray]:
+def around(
+    values: np.ndarray, place: np.ndarray, shape: tuple[int, ...], size: int
+) -> list[np.ndarray]:
     """Mean, standard deviation and length of the gradient around each voxel, NaN where none has a value.
 
     `values` of one channel of one patient, NaN where missing, stand at the cells `place`, shape (n, 3), of a
@@ -149,15 +167,28 @@ class _Neighbours(Part):
     """A part of voxels, read patient by patient, with the neighbourhood features behind its own columns."""
 
     def __init__(
-        self, part: Part, group: str, axes: Sequence[str], channels: Sequence[str], size: int,
+        self,
+        part: Part,
+        group: str,
+        axes: Sequence[str],
+        channels: Sequence[str],
+        size: int,
         owners: dict[object, int],
-    ):  # fmt: skip
-        self.part, self.name, self.sha256, self.bytes = part, part.name, part.sha256, part.bytes
+    ):
+        self.part, self.name, self.sha256, self.bytes = (
+            part,
+            part.name,
+            part.sha256,
+            part.bytes,
+        )
         self.origin, self.stamps = part.origin, part.stamps
         self.group, self.axes, self.channels = group, list(axes), list(channels)
         self.size, self.owners = size, owners
         self.decimal_mark, self.other_marks = part.decimal_mark, part.other_marks
-        self.header = [*part.header, *(name for channel in channels for name in derived(channel))]
+        self.header = [
+            *part.header,
+            *(name for channel in channels for name in derived(channel)),
+        ]
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order.
@@ -165,7 +196,9 @@ class _Neighbours(Part):
         Raises CohortError: a patient's rows do not stand together, a channel is text, or coordinates are no
         grid.
         """
-        channels_wanted = [channel for channel in self.channels if {*derived(channel)} & {*wanted}]
+        channels_wanted = [
+            channel for channel in self.channels if {*derived(channel)} & {*wanted}
+        ]
         if not channels_wanted:
             yield from self.part.batches(wanted, batch_rows)
             return
@@ -191,12 +224,16 @@ class _Neighbours(Part):
             )
         return floats(typed)
 
-    def _patients(self, needed: Sequence[str], batch_rows: int) -> Iterator[dict[str, pa.Array]]:
+    def _patients(
+        self, needed: Sequence[str], batch_rows: int
+    ) -> Iterator[dict[str, pa.Array]]:
         """The columns of one patient after the other."""
         parts = (
             (name, {key: plain(cells)[rows] for key, cells in block.columns.items()})
             for block in self.part.blocks(needed, batch_rows)
-            for name, rows in stretches(plain(block.columns[self.group]).to_numpy(zero_copy_only=False))
+            for name, rows in stretches(
+                plain(block.columns[self.group]).to_numpy(zero_copy_only=False)
+            )
         )
         seen: set[object] = set()
         for name, of_patient in groupby(parts, key=itemgetter(0)):
@@ -206,4 +243,7 @@ class _Neighbours(Part):
                 )
             seen.add(name)
             columns = [part for _, part in of_patient]
-            yield {key: pa.concat_arrays([part[key] for part in columns]) for key in columns[0]}
+            yield {
+                key: pa.concat_arrays([part[key] for part in columns])
+                for key in columns[0]
+            }

@@ -51,21 +51,33 @@ def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:
             "this run has no reference geometry: it was scored from a table, or from images that state none; "
             "score the folder of images"
         )
-    rows, watched = Rows(flagged.directory / "scores.parquet"), flagged.run.model.task.watched
-    for name, parts in groupby(by_patient(rows, watched, ["score", MARK]), key=itemgetter(0)):
+    rows, watched = (
+        Rows(flagged.directory / "scores.parquet"),
+        flagged.run.model.task.watched,
+    )
+    for name, parts in groupby(
+        by_patient(rows, watched, ["score", MARK]), key=itemgetter(0)
+    ):
         if name not in grids:
             raise UsageError(
                 f"{len({*grids})} patients have a reference geometry and others have none; "
                 "score those whose images state their place in space"
             )
         maps = PatientMaps(
-            grids[name], np.zeros(grids[name].shape, np.uint8), np.full(grids[name].shape, np.nan, np.float32)
+            grids[name],
+            np.zeros(grids[name].shape, np.uint8),
+            np.full(grids[name].shape, np.nan, np.float32),
         )
         for _, places, values in parts:
             at = np.rint(places).astype(np.int64)
             if (at < 0).any() or (at >= maps.flags.shape).any():
-                raise ModelError("a voxel of scores.parquet lies outside the grid that run.json states")
-            maps.flags[tuple(at.T)], maps.scores[tuple(at.T)] = values[MARK], values["score"]
+                raise ModelError(
+                    "a voxel of scores.parquet lies outside the grid that run.json states"
+                )
+            maps.flags[tuple(at.T)], maps.scores[tuple(at.T)] = (
+                values[MARK],
+                values["score"],
+            )
         yield maps
 
 
@@ -84,7 +96,9 @@ def _images(flagged: FlaggedRows) -> Iterator[tuple[str, bytes]]:
             yield f"{name}_{what}.nii.gz", gzip.compress(image.to_bytes(), mtime=0)
 
 
-def write_volumes(out: Path, flagged: FlaggedRows, volumes: Iterator[tuple[str, bytes]]) -> None:
+def write_volumes(
+    out: Path, flagged: FlaggedRows, volumes: Iterator[tuple[str, bytes]]
+) -> None:
     """Write a directory of volumes, and `volumes.json`: their run, their model, and the classes by number."""
     run, names = flagged.run, []
     with publish(out, "volumes") as folder:
@@ -96,9 +110,14 @@ def write_volumes(out: Path, flagged: FlaggedRows, volumes: Iterator[tuple[str, 
             "date": run.date,
             "model": run.model.id,
             "files": names,
-            "classes": {str(number): name for number, name in enumerate(run.model.task.watched, start=1)},
+            "classes": {
+                str(number): name
+                for number, name in enumerate(run.model.task.watched, start=1)
+            },
         }
-        (folder / "volumes.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        (folder / "volumes.json").write_text(
+            json.dumps(facts, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 def file_name(patient: str) -> str:

@@ -52,11 +52,16 @@ FLAGS = np.array(
     ],
     dtype=np.uint8,
 )
-HEAT = ramp([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], 64)
+HEAT = ramp(
+    [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], 64
+)
 
 
 def pictured(
-    contract: Contract, watched: Sequence[str], rows: Rows, geometries: Sequence[Geometry]
+    contract: Contract,
+    watched: Sequence[str],
+    rows: Rows,
+    geometries: Sequence[Geometry],
 ) -> Voxels:
     """Volumes, clusters and slices, most flagged patient first: flags over a feature, and the scores.
 
@@ -73,20 +78,29 @@ def pictured(
                 coordinates.update(np.unique(places[:, axis]).tolist())
         n_rows[name] += len(places)
         hit = values[MARK] > 0
-        kept = np.column_stack([places[hit], values["score"][hit], values[MARK][hit]]).astype(np.float32)
+        kept = np.column_stack(
+            [places[hit], values["score"][hit], values[MARK][hit]]
+        ).astype(np.float32)
         flagged.setdefault(name, []).append(kept)
     step = np.array([steps(np.array(sorted(coordinates))) for coordinates in planes])
-    voxels = {name: np.concatenate(parts).astype(float) for name, parts in flagged.items()}
+    voxels = {
+        name: np.concatenate(parts).astype(float) for name, parts in flagged.items()
+    }
     order = sorted(voxels, key=lambda name: (-len(voxels[name]), name))
     shown = [name for name in order if len(voxels[name])][:PATIENTS_SHOWN]
     n_slices = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
-    at = {name: fullest_slices(_seen(views.get(name), voxels[name][:, :3]), n_slices) for name in shown}
+    at = {
+        name: fullest_slices(_seen(views.get(name), voxels[name][:, :3]), n_slices)
+        for name in shown
+    }
     drawn, scale = _drawn(at, step, rows, watched, views)
     patients = []
     for name in shown:
         marks, view = voxels[name][:, 4], views.get(name)
         by_class = [
-            largest_clusters(voxels[name][marks == number, :4], step, label=of, view=view)
+            largest_clusters(
+                voxels[name][marks == number, :4], step, label=of, view=view
+            )
             for number, of in enumerate(watched, start=1)
         ]
         numbers = [n_clusters for n_clusters, _ in by_class if n_clusters is not None]
@@ -109,7 +123,9 @@ def pictured(
         patients=patients,
         base=(tissue_of(contract) or "") if scale else None,
         scale=scale,
-        colours={of: "#" + bytes(_colour(number)).hex() for number, of in enumerate(watched)},
+        colours={
+            of: "#" + bytes(_colour(number)).hex() for number, of in enumerate(watched)
+        },
     )
 
 
@@ -140,17 +156,30 @@ def _drawn(
         for plane in at.get(name, ()):
             here = depth == plane
             wanted[name, plane].append(
-                np.column_stack([turned[here, :2], *(column[here] for column in values.values())])
+                np.column_stack(
+                    [turned[here, :2], *(column[here] for column in values.values())]
+                )
             )
-    every = np.concatenate([part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))])
+    every = np.concatenate(
+        [part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))]
+    )
     if not len(every):
         return {name: [] for name in at}, None
     # Colours follow ranks: a few extreme scores would leave all others one colour.
     ranked = np.quantile(every[:, 3], np.arange(1, len(HEAT)) / len(HEAT))
-    palette = np.array([(0, 0, 0), *GREY, *(_colour(number) for number in range(len(watched)))])
+    palette = np.array(
+        [(0, 0, 0), *GREY, *(_colour(number) for number in range(len(watched)))]
+    )
     drawn = {
         name: [
-            _slice(plane, np.concatenate(wanted[name, plane]), step[:2], ranked, palette, views.get(name))
+            _slice(
+                plane,
+                np.concatenate(wanted[name, plane]),
+                step[:2],
+                ranked,
+                palette,
+                views.get(name),
+            )
             for plane in planes
         ]
         for name, planes in at.items()
@@ -165,27 +194,47 @@ def by_patient(
 
     `MARK` among the columns is the number of the class that a row is flagged for, from 1 on, 0 unflagged.
     """
-    columns_read = [name for name in ("group", *AXES, *columns) if name in rows.schema.names]
+    columns_read = [
+        name for name in ("group", *AXES, *columns) if name in rows.schema.names
+    ]
     for batch in rows.batches([*columns_read, "flagged", "class"]):
-        values = {name: batch[name].to_numpy(zero_copy_only=False) for name in columns_read}
-        classes = pc.index_in(batch["class"], pa.array(watched)).to_numpy(zero_copy_only=False)
-        values[MARK] = np.where(batch["flagged"].to_numpy(zero_copy_only=False), classes + 1, 0)
+        values = {
+            name: batch[name].to_numpy(zero_copy_only=False) for name in columns_read
+        }
+        classes = pc.index_in(batch["class"], pa.array(watched)).to_numpy(
+            zero_copy_only=False
+        )
+        values[MARK] = np.where(
+            batch["flagged"].to_numpy(zero_copy_only=False), classes + 1, 0
+        )
         of = values.get("group", np.full(batch.num_rows, ""))
         names, first, place = np.unique(of, return_index=True, return_inverse=True)
         for number in np.argsort(first):
             own = place == number
             others = {
-                column: values[column][own] if column in values else np.zeros(own.sum()) for column in columns
+                column: values[column][own] if column in values else np.zeros(own.sum())
+                for column in columns
             }
-            yield str(names[number]), np.column_stack([values[axis][own] for axis in AXES]), others
+            yield (
+                str(names[number]),
+                np.column_stack([values[axis][own] for axis in AXES]),
+                others,
+            )
 
 
 def _slice(
-    at: float, part: np.ndarray, step: np.ndarray, ranked: np.ndarray, palette: np.ndarray, view: View | None
+    at: float,
+    part: np.ndarray,
+    step: np.ndarray,
+    ranked: np.ndarray,
+    palette: np.ndarray,
+    view: View | None,
 ) -> Slice:
     """Overlay and heat map of one slice; `part` has columns x, y, tissue, score, mark."""
     if view is None:
-        place = on_grid(np.column_stack([part[:, :2], np.zeros(len(part))]), np.append(step, 1.0))[:, :2]
+        place = on_grid(
+            np.column_stack([part[:, :2], np.zeros(len(part))]), np.append(step, 1.0)
+        )[:, :2]
     else:
         # The patient's right on the left, and the front above.
         place = (part[:, :2].max(axis=0) - part[:, :2]).astype(np.int64)
@@ -194,12 +243,22 @@ def _slice(
     width, height = place.max(axis=0) + 1
     overlay, heat = np.zeros((2, height, width), dtype=np.uint8)
     here = place[:, 1], place[:, 0]
-    np.maximum.at(heat, here, 1 + np.searchsorted(ranked, part[:, 3], side="right").astype(np.uint8))
+    np.maximum.at(
+        heat,
+        here,
+        1 + np.searchsorted(ranked, part[:, 3], side="right").astype(np.uint8),
+    )
     finite = part[np.isfinite(part[:, 2]), 2]
     low, high = np.quantile(finite, [0.01, 0.99]) if finite.size else (0.0, 1.0)
-    np.maximum.at(overlay, here, 1 + _level(np.nan_to_num(part[:, 2], nan=low), low, high))
+    np.maximum.at(
+        overlay, here, 1 + _level(np.nan_to_num(part[:, 2], nan=low), low, high)
+    )
     hit = part[:, 4] > 0
-    np.maximum.at(overlay, (here[0][hit], here[1][hit]), (len(GREY) + part[hit, 4]).astype(np.uint8))
+    np.maximum.at(
+        overlay,
+        (here[0][hit], here[1][hit]),
+        (len(GREY) + part[hit, 4]).astype(np.uint8),
+    )
     nothing = np.zeros((1, 3), dtype=np.uint8)
     return Slice(
         at=at,
@@ -223,7 +282,9 @@ class View:
     """How a patient's voxel numbers become those of the canonical grid (right, front, above)."""
 
     to_canonical: np.ndarray  # Shape (4, 4).
-    spacing: np.ndarray  # Shape (3,): millimetres between voxels along the canonical axes.
+    spacing: (
+        np.ndarray
+    )  # Shape (3,): millimetres between voxels along the canonical axes.
 
     @classmethod
     def of(cls, geometry: Geometry) -> View:
@@ -237,7 +298,9 @@ class View:
 
     def turned(self, places: np.ndarray) -> np.ndarray:
         """Voxel numbers (n, 3) of the file as those of the canonical grid."""
-        return np.asarray(places @ self.to_canonical[:3, :3].T + self.to_canonical[:3, 3])
+        return np.asarray(
+            places @ self.to_canonical[:3, :3].T + self.to_canonical[:3, 3]
+        )
 
     def extent(self, places: np.ndarray) -> np.ndarray:
         """Millimetres that voxels (n, 3) reach across: right to left, front to back, top to bottom."""
@@ -307,8 +370,14 @@ def palette_png(pixels: np.ndarray, palette: np.ndarray) -> bytes:
     The same picture gives the same bytes.
     """
     if pixels.ndim != 2 or pixels.dtype != np.uint8 or not pixels.size:
-        raise ValueError(f"pixels must be uint8 of shape (height, width), got {pixels.dtype} {pixels.shape}")
-    if palette.ndim != 2 or palette.shape[1] != 3 or not int(pixels.max()) < len(palette) <= 256:
+        raise ValueError(
+            f"pixels must be uint8 of shape (height, width), got {pixels.dtype} {pixels.shape}"
+        )
+    if (
+        palette.ndim != 2
+        or palette.shape[1] != 3
+        or not int(pixels.max()) < len(palette) <= 256
+    ):
         raise ValueError(f"palette {palette.shape} does not hold colour {pixels.max()}")
     height, width = pixels.shape
     # Every line begins with its filter, 0: none.
@@ -332,4 +401,9 @@ def as_base64(picture: bytes) -> str:
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )

@@ -30,7 +30,9 @@ class ParquetFile(TableFile):
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
         with parquet_file(self.path) as file:
             row = 1
-            for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
+            for batch in file.iter_batches(
+                batch_size=batch_rows, columns=wanted, use_threads=False
+            ):
                 _refuse_other_texts(batch, self.name, row)
                 row += batch.num_rows
                 yield batch.select(wanted)
@@ -58,15 +60,21 @@ def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
             cells.validate(full=True)
         except pa.ArrowInvalid:
             texts = (text or b"" for text in cells.cast(pa.large_binary()).to_pylist())
-            row = first + [text.decode(errors="ignore").encode() == text for text in texts].index(False)
+            row = first + [
+                text.decode(errors="ignore").encode() == text for text in texts
+            ].index(False)
             place = f"{name}, column '{column}', row {row}"
-            raise CohortError(f"{place}: a text that is not UTF-8; write the file again") from None
+            raise CohortError(
+                f"{place}: a text that is not UTF-8; write the file again"
+            ) from None
 
 
 def small_table(columns: Columns) -> bytes:
     """A Parquet table in memory, the same whichever pandas is there."""
     stream = io.BytesIO()
-    arrays = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+    arrays = {
+        name: pa.array(values, from_pandas=True) for name, values in columns.items()
+    }
     pq.write_table(pa.table(arrays), stream)
     return stream.getvalue()
 

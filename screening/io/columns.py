@@ -18,7 +18,12 @@ Columns: TypeAlias = Mapping[str, np.ndarray]
 def frame_of(columns: Columns) -> pd.DataFrame:
     """The columns as pandas has them."""
     # The dtype is said, or pandas guesses one for texts that depends on the batch.
-    return pd.DataFrame({name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()})
+    return pd.DataFrame(
+        {
+            name: pd.Series(values, dtype=values.dtype)
+            for name, values in columns.items()
+        }
+    )
 
 
 def count_rows(columns: Columns) -> int:
@@ -33,13 +38,20 @@ def absent(values: np.ndarray) -> np.ndarray:
 def coded(values: np.ndarray) -> tuple[list, np.ndarray]:
     """Distinct values in the order they occur, and the place of each row's among them."""
     codes_of: dict[object, int] = {}
-    codes = np.array([codes_of.setdefault(value, len(codes_of)) for value in values.tolist()], dtype=np.intp)
+    codes = np.array(
+        [codes_of.setdefault(value, len(codes_of)) for value in values.tolist()],
+        dtype=np.intp,
+    )
     return list(codes_of), codes
 
 
 def stretches(names: np.ndarray) -> Iterator[tuple[str, slice]]:
     """Each stretch of rows of one name, in order; a name whose rows stand apart comes more than once."""
-    cuts = [0, *(1 + np.flatnonzero(names[1:] != names[:-1])), len(names)] if len(names) else []
+    cuts = (
+        [0, *(1 + np.flatnonzero(names[1:] != names[:-1])), len(names)]
+        if len(names)
+        else []
+    )
     for start, end in pairwise(cuts):
         yield names[start], slice(start, end)
 
@@ -54,7 +66,9 @@ def plain(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
         cells = cells.combine_chunks()
     if pa.types.is_dictionary(cells.type):
         # Arrow decodes no dictionary of string views, which polars makes of categories.
-        cells = pa.DictionaryArray.from_arrays(cells.indices, plain(cells.dictionary)).dictionary_decode()
+        cells = pa.DictionaryArray.from_arrays(
+            cells.indices, plain(cells.dictionary)
+        ).dictionary_decode()
     if pa.types.is_null(cells.type) or str(cells.type) == "string_view":
         cells = cells.cast(pa.string())
     return cells
@@ -62,7 +76,11 @@ def plain(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def is_numeric(cells: pa.Array) -> bool:
     kind = cells.type
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+    )
 
 
 def floats(cells: pa.Array) -> np.ndarray:
@@ -70,7 +88,9 @@ def floats(cells: pa.Array) -> np.ndarray:
     if pa.types.is_decimal(cells.type):
         # Arrow's own way from decimals to floats is off by a last bit in every third value.
         cells = pc.cast(cells, pa.string())
-    return np.asarray(pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    return np.asarray(
+        pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    )
 
 
 def texts(cells: pa.Array) -> pa.Array | None:
@@ -81,7 +101,14 @@ def texts(cells: pa.Array) -> pa.Array | None:
     if pa.types.is_floating(kind):
         wide = pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False)
         unique, codes = np.unique(wide, return_inverse=True)
-        distinct = [str(int(x)) if x.is_integer() else None if x != x else repr(x) for x in unique.tolist()]
+        distinct = [
+            str(int(x)) if x.is_integer() else None if x != x else repr(x)
+            for x in unique.tolist()
+        ]
         return pa.array(np.array(distinct, dtype=object)[codes], pa.string())
-    simple = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
+    simple = (
+        pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
     return pc.cast(cells, pa.string()) if simple or pa.types.is_temporal(kind) else None

@@ -35,9 +35,12 @@ SAMPLE, SAMPLE_ROWS = 1 << 20, 2000
 BLOCK_BYTES, LONGEST_LINE = 1 << 16, 16 << 20
 GZIPPED = b"\x1f\x8b"
 BOMS = {
-    codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
-}  # fmt: skip
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 # First bytes of files that are no table but are often handed over as one.
 STRANGERS = {
     b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
@@ -60,7 +63,9 @@ class CsvFile(TableFile):
             if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):
                 raise CohortError(f"{path.name}: this is {kind}")
         if path.name.lower().endswith((".parquet", ".pq")):
-            raise CohortError(f"{path.name}: not a Parquet file; name it .csv, or export it again")
+            raise CohortError(
+                f"{path.name}: not a Parquet file; name it .csv, or export it again"
+            )
         return True
 
     def read_header(self) -> None:
@@ -71,20 +76,34 @@ class CsvFile(TableFile):
         # An Excel `sep=` line is no row of the table.
         stated = re.match(r"sep=(.)\r?\n", text)
         body = text[stated.end() :] if stated else text
-        self.delimiter = stated[1] if stated and stated[1] in DELIMITERS else _delimiter(body)
+        self.delimiter = (
+            stated[1] if stated and stated[1] in DELIMITERS else _delimiter(body)
+        )
         rows = _parsed(body, self.delimiter)
         if not rows:
             raise CohortError(f"{self.name}: the file is empty; export it again")
         self.header = [name.strip() for name in rows[0]]
         _refuse_header(self.name, self.header, body)
         lines = io.StringIO(body, newline="")
-        next(cells for cells in csv.reader(lines, delimiter=self.delimiter) if any(map(str.strip, cells)))
+        next(
+            cells
+            for cells in csv.reader(lines, delimiter=self.delimiter)
+            if any(map(str.strip, cells))
+        )
         self.head = text[: len(text) - len(body) + lines.tell()]
-        self.decimal_mark, self.other_marks = decimal_marks(rows[1:], self.header, self.delimiter)
-        self.note = f"CSV, delimiter {DELIMITERS[self.delimiter]}, encoding {self.encoding}"
+        self.decimal_mark, self.other_marks = decimal_marks(
+            rows[1:], self.header, self.delimiter
+        )
+        self.note = (
+            f"CSV, delimiter {DELIMITERS[self.delimiter]}, encoding {self.encoding}"
+        )
         if self.decimal_mark == "," or self.other_marks:
-            also = f" (not in {', '.join(self.other_marks)})" if self.other_marks else ""
-            self.note += f", decimal {'comma' if self.decimal_mark == ',' else 'point'}{also}"
+            also = (
+                f" (not in {', '.join(self.other_marks)})" if self.other_marks else ""
+            )
+            self.note += (
+                f", decimal {'comma' if self.decimal_mark == ',' else 'point'}{also}"
+            )
         self.broken = self._broken_row() if self.quoted else None
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
@@ -94,7 +113,9 @@ class CsvFile(TableFile):
         first, broken = 1, self.broken
         try:
             with _opened(self.path) as stream:
-                for batch in self._arrow_batches(stream, [self.header.index(name) for name in wanted]):
+                for batch in self._arrow_batches(
+                    stream, [self.header.index(name) for name in wanted]
+                ):
                     yield batch.slice(0, broken - first) if broken else batch
                     first += batch.num_rows
                     if broken and first >= broken:
@@ -103,13 +124,19 @@ class CsvFile(TableFile):
             # Arrow refuses a file without rows, and a line that is longer than its blocks.
             broken = broken or self._broken_row()
             with self._text() as text:
-                empty = not text.read(len(self.head) + BLOCK_BYTES)[len(self.head) :].strip()
+                empty = not text.read(len(self.head) + BLOCK_BYTES)[
+                    len(self.head) :
+                ].strip()
             if broken is None and not empty:
                 line = f"a line behind row {first - 1} is far longer than the header"
-                raise CohortError(f"{self.name}: {line}; is a line end missing?") from None
+                raise CohortError(
+                    f"{self.name}: {line}; is a line end missing?"
+                ) from None
         if broken:
             fault = "a quote is not closed or stands inside a cell, or a cell has over 131072 characters"
-            raise CohortError(f"{self.name}, row {broken}: {fault}; double the quotes inside cells")
+            raise CohortError(
+                f"{self.name}, row {broken}: {fault}; double the quotes inside cells"
+            )
 
     def _arrow_batches(self, stream: BinaryIO, columns: list[int]) -> Batches:
         """Rows as Arrow reads them, some columns, and two masks: rows of other widths, repeated headers."""
@@ -126,7 +153,9 @@ class CsvFile(TableFile):
             # Rows have numbers only where one thread reads them.
             arrow_csv.ReadOptions(
                 use_threads=False,
-                block_size=min(max(BLOCK_BYTES, 256 * len(self.head.encode())), LONGEST_LINE),
+                block_size=min(
+                    max(BLOCK_BYTES, 256 * len(self.head.encode())), LONGEST_LINE
+                ),
                 skip_rows=above,
                 column_names=names,
                 encoding=self.encoding,
@@ -145,17 +174,24 @@ class CsvFile(TableFile):
             ),
         )
         first = 1
-        for batch in itertools.chain(reader, [pa.RecordBatch.from_pylist([], reader.schema)]):
+        for batch in itertools.chain(
+            reader, [pa.RecordBatch.from_pylist([], reader.schema)]
+        ):
             skipped: list[int] = []
             while invalid and invalid[0] <= first + batch.num_rows + len(skipped):
                 skipped.append(invalid.popleft() - first)
             ragged = np.zeros(batch.num_rows + len(skipped), dtype=bool)
             ragged[skipped] = True
             first += len(ragged)
-            cells, repeated = batch.columns, pa.array(np.ones(batch.num_rows, dtype=bool))
+            cells, repeated = (
+                batch.columns,
+                pa.array(np.ones(batch.num_rows, dtype=bool)),
+            )
             for name, column in zip(batch.schema.names, cells, strict=True):
                 if pc.any(repeated).as_py():
-                    same = pc.equal(pc.utf8_trim_whitespace(column), self.header[int(name)])
+                    same = pc.equal(
+                        pc.utf8_trim_whitespace(column), self.header[int(name)]
+                    )
                     repeated = pc.and_(repeated, same)
             if skipped:
                 # Such a row keeps its place, its cells being empty.
@@ -185,9 +221,16 @@ class CsvFile(TableFile):
 
 def _parsed(text: str, delimiter: str) -> list[list[str]]:
     """The first rows of a text that have a filled cell."""
-    reader, rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), list[list[str]]()
+    reader, rows = (
+        csv.reader(io.StringIO(text, newline=""), delimiter=delimiter),
+        list[list[str]](),
+    )
     with contextlib.suppress(csv.Error):
-        rows.extend(itertools.islice((row for row in reader if any(map(str.strip, row))), 1 + SAMPLE_ROWS))
+        rows.extend(
+            itertools.islice(
+                (row for row in reader if any(map(str.strip, row))), 1 + SAMPLE_ROWS
+            )
+        )
     # The last row may be cut by the end of the sample.
     return rows[:-1] if len(text) >= SAMPLE and 1 < len(rows) <= SAMPLE_ROWS else rows
 
@@ -197,12 +240,20 @@ def _delimiter(text: str) -> str:
 
     def fit(delimiter: str) -> tuple[float, int]:
         widths = [len(cells) for cells in _parsed(text, delimiter)[:200]] or [0]
-        return (widths.count(widths[0]) / len(widths), widths[0]) if widths[0] > 1 else (0.0, 0)
+        return (
+            (widths.count(widths[0]) / len(widths), widths[0])
+            if widths[0] > 1
+            else (0.0, 0)
+        )
 
     # Spaces part words too: they are the delimiter only where no other is, and all rows have as many.
     *usual, space = DELIMITERS
     best = max(usual, key=fit)
-    return space if fit(best)[1] == 0 and fit(space)[0] == 1 and fit(space)[1] > 2 else best
+    return (
+        space
+        if fit(best)[1] == 0 and fit(space)[0] == 1 and fit(space)[1] > 2
+        else best
+    )
 
 
 def _refuse_header(name: str, header: Sequence[str], text: str) -> None:
@@ -210,10 +261,14 @@ def _refuse_header(name: str, header: Sequence[str], text: str) -> None:
     named = [cell for cell in header if cell]
     numbers = [float(cell) for cell in named if NUMBER.fullmatch(cell)]
     # Columns may be called 0, 1, 2 or by wavelength: numbers that only rise are names.
-    rising = len(numbers) > 2 and all(low < high for low, high in itertools.pairwise(numbers))
+    rising = len(numbers) > 2 and all(
+        low < high for low, high in itertools.pairwise(numbers)
+    )
     if not rising and len(numbers) * 2 > len(named):
         # The names are not shown: here they are a patient's values.
-        raise CohortError(f"{name}, first row: it looks like a patient's row; add a header row above it")
+        raise CohortError(
+            f"{name}, first row: it looks like a patient's row; add a header row above it"
+        )
     if len(header) > 1:
         return
     *usual, _ = DELIMITERS
@@ -222,11 +277,21 @@ def _refuse_header(name: str, header: Sequence[str], text: str) -> None:
         for width, often in widths.most_common(1):
             if width > 2 and often > widths.total() / 2:
                 title = f"one cell above rows of {width}; is it a title?"
-                raise CohortError(f"{name}, first row: {title} Remove what stands above the column names")
-    first, *rows = (len(line.split()) for line in text.splitlines()[:200] if line.strip())
+                raise CohortError(
+                    f"{name}, first row: {title} Remove what stands above the column names"
+                )
+    first, *rows = (
+        len(line.split()) for line in text.splitlines()[:200] if line.strip()
+    )
     # R writes the names of rows without one of their column.
-    if first > 2 and rows and sum(width in (first, first + 1) for width in rows) > 0.9 * len(rows):
-        raise CohortError(f"{name}: its columns are parted by spaces; write it with commas (R: write.csv)")
+    if (
+        first > 2
+        and rows
+        and sum(width in (first, first + 1) for width in rows) > 0.9 * len(rows)
+    ):
+        raise CohortError(
+            f"{name}: its columns are parted by spaces; write it with commas (R: write.csv)"
+        )
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -248,7 +313,9 @@ def _encoding(path: Path) -> tuple[str, bool]:
             break
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)
     if encoding != "utf-8" and control > len(head) / 50:
-        raise CohortError(f"{path.name}: binary content, not a table; export it as CSV in UTF-8")
+        raise CohortError(
+            f"{path.name}: binary content, not a table; export it as CSV in UTF-8"
+        )
     return encoding, quoted
 
 
@@ -261,7 +328,9 @@ def _has_quotes(path: Path, encoding: str) -> bool:
             text = decoder.decode(chunk)
             if "\0" in text:
                 line = lines + text[: text.index("\0")].count("\n")
-                raise CohortError(f"{path.name}, line {line}: a NUL byte; export the file again as UTF-8")
+                raise CohortError(
+                    f"{path.name}, line {line}: a NUL byte; export the file again as UTF-8"
+                )
             lines += text.count("\n")
             quoted, foreign = quoted or '"' in text, foreign or not text.isascii()
     if decoder.getstate()[0] and foreign:

@@ -39,7 +39,12 @@ WAIT_SECONDS = 30
 # Values in memory at a time while a database is read.
 BLOCK_CELLS, MOST_BLOCK_ROWS = 1 << 19, 1 << 14
 # What SQLite's own parser may find in a query: no PRAGMA, no ATTACH (VACUUM INTO is one), no change.
-SQLITE_READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+SQLITE_READS = (
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+)
 Settings = dict[str, str | bool | int | float | list[str]]
 # Nothing is fetched from elsewhere because a DuckDB file asks for it.
 WRITING: Settings = {"autoinstall_known_extensions": "false"}
@@ -52,7 +57,15 @@ READING: Settings = WRITING | {
     "lock_configuration": "true",
 }
 # What Arrow has a type of its own for, and what else has a text.
-TYPED = {bool, int, float, decimal.Decimal, datetime.date, datetime.datetime, datetime.time}
+TYPED = {
+    bool,
+    int,
+    float,
+    decimal.Decimal,
+    datetime.date,
+    datetime.datetime,
+    datetime.time,
+}
 PLAIN = {str, uuid.UUID, *TYPED} - {datetime.time}
 
 
@@ -99,9 +112,13 @@ def read_url(text: str) -> sa.URL:
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
-        raise UsageError("the database's URL cannot be read; write dialect://user@host/database") from None
+        raise UsageError(
+            "the database's URL cannot be read; write dialect://user@host/database"
+        ) from None
     if url.get_backend_name() in IN_FILES and url.database in (None, "", ":memory:"):
-        raise UsageError(f"a database in memory holds nothing; give its file: {url.drivername}:///FILE")
+        raise UsageError(
+            f"a database in memory holds nothing; give its file: {url.drivername}:///FILE"
+        )
     return url.set(drivername=DRIVERS.get(url.drivername, url.drivername))
 
 
@@ -129,7 +146,9 @@ def redacted_message(error: Exception, url: sa.URL) -> str:
     # Errors of values are told by their kind alone: they may repeat a patient's.
     original = getattr(error, "orig", None) or error
     kind = type(original).__name__
-    if isinstance(error, sa.exc.DataError) or kind.startswith(("Conversion", "OutOfRange", "InvalidInput")):
+    if isinstance(error, sa.exc.DataError) or kind.startswith(
+        ("Conversion", "OutOfRange", "InvalidInput")
+    ):
         return f"a value of the table cannot be read as the query wants it ({kind})"
     line = next(iter(str(original).strip().splitlines()), kind)
     settings = [value for values in url.normalized_query.values() for value in values]
@@ -152,16 +171,24 @@ def open_database(database: Database) -> Source:
     url, query = read_url(database.url), None
     if database.query is not None:
         try:
-            query = read_bounded(database.query, MOST_QUERY_BYTES, UsageError).decode("utf-8-sig")
+            query = read_bounded(database.query, MOST_QUERY_BYTES, UsageError).decode(
+                "utf-8-sig"
+            )
         except UnicodeDecodeError:
             raise UsageError(f"{database.name}: a query is kept as UTF-8") from None
     try:
-        part = (_of_duckdb if url.drivername == "duckdb" else _of_sql)(url, database, query)
+        part = (_of_duckdb if url.drivername == "duckdb" else _of_sql)(
+            url, database, query
+        )
     except database_errors() as error:
-        raise UsageError(f"{database.name} of {described(url)}: {redacted_message(error, url)}") from None
+        raise UsageError(
+            f"{database.name} of {described(url)}: {redacted_message(error, url)}"
+        ) from None
     refuse_header(part)
     what = "table" if query is None else "the answer to"
-    return Source([part], [f"{database.name}: {what} {database.name} of {described(url)}"])
+    return Source(
+        [part], [f"{database.name}: {what} {database.name} of {described(url)}"]
+    )
 
 
 class KeptAnswer(Part):
@@ -170,7 +197,14 @@ class KeptAnswer(Part):
     It lies under `TMPDIR` in a file without a name, block by block: their types may differ, as in SQLite.
     """
 
-    def __init__(self, name: str, url: sa.URL, sql: str, header: list[str], blocks: Iterable[pa.RecordBatch]):
+    def __init__(
+        self,
+        name: str,
+        url: sa.URL,
+        sql: str,
+        header: list[str],
+        blocks: Iterable[pa.RecordBatch],
+    ):
         self.name, self.header = name, header
         sent = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()
         self.origin = {"place": described(url), "query_sha256": sent}
@@ -184,7 +218,9 @@ class KeptAnswer(Part):
                 self.rows += block.num_rows
                 self._starts.append(self._file.tell())
                 # Columns are found by their place: a name may occur twice until that is refused.
-                numbered = block.rename_columns([str(place) for place in range(block.num_columns)])
+                numbered = block.rename_columns(
+                    [str(place) for place in range(block.num_columns)]
+                )
                 with pa.ipc.new_stream(self._file, numbered.schema) as stream:
                     stream.write_batch(numbered)
                 update_digest(digest, numbered)
@@ -209,16 +245,26 @@ def _of_sql(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
     try:
         with engine.connect() as connection:
             quoted = connection.dialect.identifier_preparer.quote_identifier
-            whole = partial(_whole, database.table, sa.inspect(connection).has_table, quoted)
-            sql = _read_only(connection, whole() if query is None else query, database.name)
-            streaming = connection.execution_options(stream_results=True, no_parameters=True)
+            whole = partial(
+                _whole, database.table, sa.inspect(connection).has_table, quoted
+            )
+            sql = _read_only(
+                connection, whole() if query is None else query, database.name
+            )
+            streaming = connection.execution_options(
+                stream_results=True, no_parameters=True
+            )
             with closing(streaming.exec_driver_sql(sql)) as result:
                 if result.cursor is None or result.cursor.description is None:
-                    raise UsageError(f"{database.name}: the query gives no rows; a query is a single SELECT")
+                    raise UsageError(
+                        f"{database.name}: the query gives no rows; a query is a single SELECT"
+                    )
                 header = [str(column[0]) for column in result.cursor.description]
                 names = [str(place) for place in range(len(header))]
                 blocks = (
-                    pa.record_batch([_arrow_of(cells) for cells in zip(*rows, strict=True)], names)
+                    pa.record_batch(
+                        [_arrow_of(cells) for cells in zip(*rows, strict=True)], names
+                    )
                     for rows in result.partitions(_block_rows(len(header)))
                 )
                 return KeptAnswer(database.name, url, sql, header, blocks)
@@ -230,7 +276,12 @@ def _engine(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         place = f"sqlite:///file:{quote(str(_there(url).absolute()))}?mode=ro&uri=true"
         return sa.create_engine(place, connect_args={"timeout": WAIT_SECONDS})
-    return engine_of(url, {"connect_timeout": WAIT_SECONDS} if url.get_backend_name() == "postgresql" else {})
+    return engine_of(
+        url,
+        {"connect_timeout": WAIT_SECONDS}
+        if url.get_backend_name() == "postgresql"
+        else {},
+    )
 
 
 def engine_of(url: sa.URL, settings: dict[str, Any]) -> sa.Engine:
@@ -238,10 +289,16 @@ def engine_of(url: sa.URL, settings: dict[str, Any]) -> sa.Engine:
     try:
         return sa.create_engine(url, connect_args=settings, hide_parameters=True)
     except ModuleNotFoundError as error:
-        remedy = ' (pip install "screening[postgres]")' if error.name == "psycopg" else ""
-        raise UsageError(f"{url.drivername} needs the Python package {error.name}{remedy}") from None
+        remedy = (
+            ' (pip install "screening[postgres]")' if error.name == "psycopg" else ""
+        )
+        raise UsageError(
+            f"{url.drivername} needs the Python package {error.name}{remedy}"
+        ) from None
     except sa.exc.NoSuchModuleError:
-        raise UsageError(f"SQLAlchemy knows no database called {url.drivername}") from None
+        raise UsageError(
+            f"SQLAlchemy knows no database called {url.drivername}"
+        ) from None
 
 
 def _there(url: sa.URL) -> Path:
@@ -263,22 +320,32 @@ def _read_only(connection: sa.Connection, sql: str, name: str) -> str:
         connection.exec_driver_sql("SET LOCAL synchronize_seqscans = off")
     elif isinstance(driver, sqlite3.Connection):
         driver.set_authorizer(
-            lambda action, *_: sqlite3.SQLITE_OK if action in SQLITE_READS else sqlite3.SQLITE_DENY
+            lambda action, *_: (
+                sqlite3.SQLITE_OK if action in SQLITE_READS else sqlite3.SQLITE_DENY
+            )
         )
     else:
         sql = sql.strip().removesuffix(";")
         if ";" in sql or [*sql.lower().split(), ""][0] not in ("select", "with"):
-            raise UsageError(f"{name}: a query of {backend} begins with SELECT or WITH, without a semicolon")
+            raise UsageError(
+                f"{name}: a query of {backend} begins with SELECT or WITH, without a semicolon"
+            )
     return sql
 
 
-def _whole(table: str | None, has: Callable[[str, str | None], bool], quoted: Callable[[str], str]) -> str:
+def _whole(
+    table: str | None,
+    has: Callable[[str, str | None], bool],
+    quoted: Callable[[str], str],
+) -> str:
     """The query for a whole table; it is of a schema where no table has `schema.name` as its name."""
     schema, _, name = str(table).rpartition(".")
     for within, called in ((None, str(table)), (schema, name)):
         if within != "" and has(called, within):
             return f"SELECT * FROM {'.'.join(quoted(part) for part in (within, called) if part)}"
-    raise UsageError(f"the database has no table or view {table} that this user may see")
+    raise UsageError(
+        f"the database has no table or view {table} that this user may see"
+    )
 
 
 def _block_rows(n_columns: int) -> int:
@@ -294,44 +361,66 @@ def _arrow_of(cells: Sequence[object]) -> pa.Array:
         except (pa.ArrowInvalid, OverflowError):
             # NaN, infinity, or more digits than Arrow's decimals have; whole numbers too large become texts.
             if kinds == {decimal.Decimal}:
-                return pa.array([None if cell is None else float(str(cell)) for cell in cells])
+                return pa.array(
+                    [None if cell is None else float(str(cell)) for cell in cells]
+                )
     # Arrays and bytes are kept without content, which the contract's reader refuses.
     if not kinds & PLAIN:
         return pa.array([None if cell is None else b"" for cell in cells], pa.binary())
     single = {*PLAIN, type(None)}
-    texts = (str(cell) if type(cell) in single else "(no single value)" for cell in cells)
+    texts = (
+        str(cell) if type(cell) in single else "(no single value)" for cell in cells
+    )
     # Half a character cannot be kept as UTF-8, and is told by its number.
     encodable = (text.encode("utf-8", "backslashreplace").decode() for text in texts)
-    return pa.array(encodable, pa.string(), mask=np.array([cell is None for cell in cells]))
+    return pa.array(
+        encodable, pa.string(), mask=np.array([cell is None for cell in cells])
+    )
 
 
 def _of_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
     """The answer to one SELECT, as DuckDB's own parser reads it."""
     with duckdb_opened(url, read_only=True) as connection:
-        whole = partial(_whole, database.table, partial(duckdb_has, connection), duckdb_quoted)
+        whole = partial(
+            _whole, database.table, partial(duckdb_has, connection), duckdb_quoted
+        )
         sql = whole() if query is None else query
-        kinds = [statement.type.name for statement in connection.extract_statements(sql)]
+        kinds = [
+            statement.type.name for statement in connection.extract_statements(sql)
+        ]
         if kinds != ["SELECT"]:
             stated = ", ".join(kinds) or "none"
-            raise UsageError(f"{database.name}: a query is a single SELECT; its statements are: {stated}")
+            raise UsageError(
+                f"{database.name}: a query is a single SELECT; its statements are: {stated}"
+            )
         relation = connection.sql(sql)
         reader = relation.to_arrow_reader(_block_rows(len(relation.columns)))
         return KeptAnswer(database.name, url, sql, list(relation.columns), reader)
 
 
 @contextmanager
-def duckdb_opened(url: sa.URL, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+def duckdb_opened(
+    url: sa.URL, *, read_only: bool
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to the DuckDB file of a URL (extra `duckdb`)."""
     try:
         import duckdb
     except ModuleNotFoundError:
-        raise UsageError('a DuckDB file needs DuckDB: pip install "screening[duckdb]"') from None
+        raise UsageError(
+            'a DuckDB file needs DuckDB: pip install "screening[duckdb]"'
+        ) from None
     path = _there(url) if read_only else Path(str(url.database))
     try:
-        connection = duckdb.connect(str(path), read_only=read_only, config=READING if read_only else WRITING)
+        connection = duckdb.connect(
+            str(path), read_only=read_only, config=READING if read_only else WRITING
+        )
     except duckdb.Error as error:
         held = "lock" in str(error).lower()
-        why = "another program has it open for writing" if held else "it is damaged, or no DuckDB file"
+        why = (
+            "another program has it open for writing"
+            if held
+            else "it is damaged, or no DuckDB file"
+        )
         raise UsageError(f"{path.name} cannot be opened: {why}") from None
     with connection:
         yield connection
@@ -341,7 +430,9 @@ def duckdb_quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def duckdb_has(connection: duckdb.DuckDBPyConnection, name: str, schema: str | None) -> bool:
+def duckdb_has(
+    connection: duckdb.DuckDBPyConnection, name: str, schema: str | None
+) -> bool:
     """Whether there is such a table or view, in any schema or in that one."""
     query = "SELECT count(*) FROM information_schema.tables WHERE table_name = ? AND ? IN (table_schema, '')"
     return connection.execute(query, [name, schema or ""]).fetchall() != [(0,)]

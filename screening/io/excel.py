@@ -35,10 +35,16 @@ class ExcelFile(TableFile):
         while self.header and not self.header[-1]:
             self.header.pop()
         if not self.header:
-            raise CohortError(f"{self.name}: the first sheet is empty; move the table there")
+            raise CohortError(
+                f"{self.name}: the first sheet is empty; move the table there"
+            )
         sample = [cells[: len(self.header)] for cells in islice(rows, SAMPLE_ROWS)]
         self.decimal_mark, self.other_marks = decimal_marks(sample, self.header, "")
-        others = f" ({n_sheets - 1} other sheet{'s' * (n_sheets > 2)} not read)" if n_sheets > 1 else ""
+        others = (
+            f" ({n_sheets - 1} other sheet{'s' * (n_sheets > 2)} not read)"
+            if n_sheets > 1
+            else ""
+        )
         self.note = f"Excel workbook, sheet '{sheet}'{others}"
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
@@ -47,10 +53,15 @@ class ExcelFile(TableFile):
         while block := list(islice(rows, batch_rows)):
             # Cells that are missing at a row's end, or stand beside the header, are none.
             cells = [(row + [""] * width)[:width] for row in block]
-            texts = [pa.array([row[column] for row in cells], pa.string()) for column in columns]
+            texts = [
+                pa.array([row[column] for row in cells], pa.string())
+                for column in columns
+            ]
             ragged = pa.array([any(row[width:]) for row in block])
             repeated = pa.array([row == self.header for row in cells])
-            yield pa.record_batch([*texts, ragged, repeated], [*wanted, "ragged", "repeated"])
+            yield pa.record_batch(
+                [*texts, ragged, repeated], [*wanted, "ragged", "repeated"]
+            )
 
     def _sheet(self) -> tuple[str, int, Iterator[list[str]]]:
         """Name of the first sheet, number of sheets, and the filled rows of the first as text."""
@@ -64,11 +75,15 @@ class ExcelFile(TableFile):
             with self.path.open("rb") as stream:
                 workbook = CalamineWorkbook.from_filelike(stream)
                 sheets = [
-                    sheet.name for sheet in workbook.sheets_metadata if sheet.typ == SheetTypeEnum.WorkSheet
+                    sheet.name
+                    for sheet in workbook.sheets_metadata
+                    if sheet.typ == SheetTypeEnum.WorkSheet
                 ]
                 rows = workbook.get_sheet_by_name(sheets[0]).iter_rows()
         except (OSError, IndexError, zipfile.BadZipFile, CalamineError):
-            raise CohortError(f"{self.name}: the Excel workbook is damaged; save it again") from None
+            raise CohortError(
+                f"{self.name}: the Excel workbook is damaged; save it again"
+            ) from None
         texts = ([_text(value) for value in values] for values in rows)
         return sheets[0], len(sheets), (cells for cells in texts if any(cells))
 
@@ -78,7 +93,11 @@ def _text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime.datetime):
-        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ")
+        return (
+            value.date().isoformat()
+            if value.time() == datetime.time()
+            else value.isoformat(" ")
+        )
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

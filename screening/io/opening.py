@@ -30,9 +30,15 @@ READERS: tuple[type[TableFile], ...] = (ExcelFile, ParquetFile, ArrowFile, CsvFi
 SUFFIXES = tuple(suffix for reader in READERS for suffix in reader.suffixes)
 # What brings each of them; `memory` is there for tests.
 EXTRAS = {
-    "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure",
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "abfs": "azure",
+    "abfss": "azure",
+    "az": "azure",
     "memory": "s3",
-}  # fmt: skip
+}
 SERVICES = ("botocore", "aiohttp", "google", "azure", "gcsfs")
 
 
@@ -42,7 +48,11 @@ def source_at(place: Readable) -> Source:
         return open_remote(place)
     if isinstance(place, str | Path):
         images = _holds_images(place)
-        return optional("images").opened(Path(place)) if images else source_over(*local_files(place))
+        return (
+            optional("images").opened(Path(place))
+            if images
+            else source_over(*local_files(place))
+        )
     return open_database(place) if isinstance(place, Database) else source_of(place)
 
 
@@ -50,7 +60,9 @@ def digests(source: str) -> list[str]:
     """SHA-256 of each part of a source as it lies there now; nothing of a database or an empty place."""
     try:
         if _holds_images(source):
-            return [part.sha256 for part in optional("images").opened(Path(source)).files]
+            return [
+                part.sha256 for part in optional("images").opened(Path(source)).files
+            ]
         return [digest_of(path) for path in local_files(source)[0]]
     except (UsageError, CohortError):
         return []
@@ -80,7 +92,9 @@ def _opened(path: Path) -> TableFile:
             raise CohortError(f"{path.name}: the file is empty; export it again")
         # A name that is not UTF-8 is told by the numbers of its bytes: documents and pages hold no halves.
         name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
-        return next(reader for reader in READERS if reader.knows(path, head))(path, name)
+        return next(reader for reader in READERS if reader.knows(path, head))(
+            path, name
+        )
     except OSError as error:
         raise of_system(error, path) from error
 
@@ -91,11 +105,18 @@ def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
     if path.is_file():
         return [path], []
     if path.is_dir():
-        names, notes = tables_among({child.name: _kind(child) for child in path.iterdir()}, source)
+        names, notes = tables_among(
+            {child.name: _kind(child) for child in path.iterdir()}, source
+        )
         return [path / name for name in names], notes
-    matches = {match: _kind(Path(match)) for match in sorted(glob.glob(str(source), recursive=True))}
+    matches = {
+        match: _kind(Path(match))
+        for match in sorted(glob.glob(str(source), recursive=True))
+    }
     # A glob stands for files: what of it is a directory has no match of its own.
-    files = _readable({match: kind for match, kind in matches.items() if kind != "directory"})
+    files = _readable(
+        {match: kind for match, kind in matches.items() if kind != "directory"}
+    )
     if not files:
         raise UsageError(f"no file, directory or glob match at {source}")
     return [Path(match) for match in files], []
@@ -119,15 +140,29 @@ def _readable(kinds: Mapping[str, str]) -> list[str]:
     return [*kinds]
 
 
-def tables_among(kinds: Mapping[str, str], source: object) -> tuple[list[str], list[str]]:
+def tables_among(
+    kinds: Mapping[str, str], source: object
+) -> tuple[list[str], list[str]]:
     """Of a directory's entries, names and what each is, the tables; and a note on files that are none."""
     # Names that begin with . or _ are skipped, and files whose names do not end as tables do.
-    inside = {name: kinds[name] for name in sorted(kinds) if not name.startswith((".", "_"))}
-    others = [n for n, kind in inside.items() if kind == "file" and not n.lower().endswith(SUFFIXES)]
-    tables = _readable({name: kind for name, kind in inside.items() if name not in others})
+    inside = {
+        name: kinds[name] for name in sorted(kinds) if not name.startswith((".", "_"))
+    }
+    others = [
+        n
+        for n, kind in inside.items()
+        if kind == "file" and not n.lower().endswith(SUFFIXES)
+    ]
+    tables = _readable(
+        {name: kind for name, kind in inside.items() if name not in others}
+    )
     if not tables:
-        raise UsageError(f"no CSV, Parquet or Excel file in directory {source} ({', '.join(SUFFIXES)})")
-    return tables, [f"no tables by their names, and not read: {first_of(others, 5)}"] if others else []
+        raise UsageError(
+            f"no CSV, Parquet or Excel file in directory {source} ({', '.join(SUFFIXES)})"
+        )
+    return tables, [
+        f"no tables by their names, and not read: {first_of(others, 5)}"
+    ] if others else []
 
 
 def open_remote(url: str) -> Source:
@@ -135,27 +170,42 @@ def open_remote(url: str) -> Source:
     scheme = url.partition("://")[0]
     if scheme not in EXTRAS:
         places = ", ".join(f"{name}://" for name in EXTRAS)
-        raise UsageError(f"{scheme}://: a database needs --table NAME or --query FILE.sql; files: {places}")
+        raise UsageError(
+            f"{scheme}://: a database needs --table NAME or --query FILE.sql; files: {places}"
+        )
     try:
         from fsspec.core import url_to_fs
 
         system, path = url_to_fs(url)
     except ImportError:
-        raise UsageError(f'{scheme}:// needs fsspec: pip install "screening[{EXTRAS[scheme]}]"') from None
+        raise UsageError(
+            f'{scheme}:// needs fsspec: pip install "screening[{EXTRAS[scheme]}]"'
+        ) from None
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="screening-")))
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="screening-"))
+        )
         try:
             remote, notes = _remote_files(system, path, url)
             # A folder a file: a glob may match files of one name in several places.
-            fetched = [folder / str(number) / PurePosixPath(name).name for number, name in enumerate(remote)]
+            fetched = [
+                folder / str(number) / PurePosixPath(name).name
+                for number, name in enumerate(remote)
+            ]
             for name, copy in zip(remote, fetched, strict=True):
                 copy.parent.mkdir()
                 system.get_file(name, str(copy))
-            source = source_over(fetched, [f"fetched from {url.rpartition('/')[0]}/", *notes])
+            source = source_over(
+                fetched, [f"fetched from {url.rpartition('/')[0]}/", *notes]
+            )
         except Exception as error:
-            if isinstance(error, OSError) and str(error.filename or "").startswith(str(folder)):
+            if isinstance(error, OSError) and str(error.filename or "").startswith(
+                str(folder)
+            ):
                 raise of_system(error) from None
-            if not isinstance(error, OSError) and not type(error).__module__.startswith(SERVICES):
+            if not isinstance(error, OSError) and not type(error).__module__.startswith(
+                SERVICES
+            ):
                 raise
             # A service's own words may hold keys.
             absent = isinstance(error, FileNotFoundError)
@@ -165,7 +215,9 @@ def open_remote(url: str) -> Source:
     return source
 
 
-def _remote_files(system: AbstractFileSystem, path: str, url: str) -> tuple[list[str], list[str]]:
+def _remote_files(
+    system: AbstractFileSystem, path: str, url: str
+) -> tuple[list[str], list[str]]:
     """Files, and a note on those of a folder that were not read."""
     if any(mark in path for mark in "*?["):
         matches = sorted(name for name in system.glob(path) if system.isfile(name))
@@ -179,5 +231,7 @@ def _remote_files(system: AbstractFileSystem, path: str, url: str) -> tuple[list
         for entry in system.ls(path, detail=True)
         if entry["name"].strip("/") != path.strip("/")
     }
-    names, notes = tables_among({name: entry["type"] for name, entry in inside.items()}, url)
+    names, notes = tables_among(
+        {name: entry["type"] for name, entry in inside.items()}, url
+    )
     return [inside[name]["name"] for name in names], notes

@@ -59,7 +59,9 @@ class Part:
     other_marks: Mapping[str, str] = {}  # those of columns with another one
     rows: int | None = None  # known perhaps only once it was read
     origin: Mapping[str, str] = {}  # stands beside its digest
-    stamps: Mapping[Path, tuple[int, int]] = {}  # of the files that must stay as they are
+    stamps: Mapping[
+        Path, tuple[int, int]
+    ] = {}  # of the files that must stay as they are
 
     def decimal(self, column: str) -> str:
         return self.other_marks.get(column, self.decimal_mark)
@@ -71,19 +73,32 @@ class Part:
     def refuse_changed(self) -> None:
         """CohortError where the part is no longer what it was when it was opened."""
         if any(stamp_of(path) != stamp for path, stamp in self.stamps.items()):
-            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
+            raise CohortError(
+                f"{self.name}: changed while it was being read; run again when it is complete"
+            )
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the rows in order, `columns` or all that have a name, at most `batch_rows` at a time."""
         self.refuse_changed()
-        wanted = list(dict.fromkeys(filter(None, self.header) if columns is None else columns))
+        wanted = list(
+            dict.fromkeys(filter(None, self.header) if columns is None else columns)
+        )
         # By powers of two: what is cut at a multiple of the rows asked for is then read in the same batches.
-        batch_rows = min(batch_rows, 1 << (MOST_CELLS // max(len(wanted), 1)).bit_length() - 1)
+        batch_rows = min(
+            batch_rows, 1 << (MOST_CELLS // max(len(wanted), 1)).bit_length() - 1
+        )
         first = 1
         for batch in _of_rows(self.batches(wanted, batch_rows), batch_rows):
             none = np.zeros(batch.num_rows, dtype=bool)
-            masks = [mask.to_numpy(zero_copy_only=False) for mask in batch.columns[len(wanted) :]]
-            yield Block(dict(zip(wanted, batch.columns, strict=False)), first, *(masks or (none, none)))
+            masks = [
+                mask.to_numpy(zero_copy_only=False)
+                for mask in batch.columns[len(wanted) :]
+            ]
+            yield Block(
+                dict(zip(wanted, batch.columns, strict=False)),
+                first,
+                *(masks or (none, none)),
+            )
             first += batch.num_rows
         self.refuse_changed()
         self.rows = first - 1
@@ -94,7 +109,11 @@ def _of_rows(batches: Batches, n_rows: int) -> Batches:
     waiting: list[pa.RecordBatch] = []
 
     def joined() -> list[pa.RecordBatch]:
-        return pa.Table.from_batches(waiting).combine_chunks().to_batches(n_rows) if waiting else []
+        return (
+            pa.Table.from_batches(waiting).combine_chunks().to_batches(n_rows)
+            if waiting
+            else []
+        )
 
     try:
         for batch in batches:
@@ -154,7 +173,13 @@ class TableFile(Part):
             yield
         except MemoryError:
             raise
-        except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
+        except (
+            pa.ArrowException,
+            OSError,
+            EOFError,
+            UnicodeError,
+            zlib.error,
+        ) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise of_system(error, self.path) from error
             damage = f"the {self.kind} file is damaged or cut short; export it again"
@@ -178,10 +203,18 @@ class Source:
 
     def to_dict(self) -> dict[str, object]:
         stated = ("name", "sha256", "bytes", "rows")
-        files = [{key: getattr(file, key) for key in stated} | dict(file.origin) for file in self.files]
+        files = [
+            {key: getattr(file, key) for key in stated} | dict(file.origin)
+            for file in self.files
+        ]
         facts: dict[str, object] = {"files": files, "rows": self.n_rows}
-        for key in ("delimiter", "encoding"):  # of the CSV files; several are joined by spaces
-            own = dict.fromkeys(getattr(file, key) for file in self.files if hasattr(file, key))
+        for key in (
+            "delimiter",
+            "encoding",
+        ):  # of the CSV files; several are joined by spaces
+            own = dict.fromkeys(
+                getattr(file, key) for file in self.files if hasattr(file, key)
+            )
             facts[key] = " ".join(own) or None
         return facts
 
@@ -206,7 +239,9 @@ class TableInMemory(Part):
         self.rows: int | None = table.num_rows
         self.bytes = table.nbytes
         # Over names and values, whatever the pieces the table came in.
-        digest = hashlib.sha256(repr(table.column_names).encode("utf-8", "surrogatepass"))
+        digest = hashlib.sha256(
+            repr(table.column_names).encode("utf-8", "surrogatepass")
+        )
         for block in table.to_batches(BLOCK_ROWS):
             update_digest(digest, block)
         self.sha256 = digest.hexdigest()
@@ -224,11 +259,15 @@ def source_of(frame: Table) -> Source:
             table = pa.RecordBatchReader.from_stream(frame).read_all()
         else:
             kind = f"{type(frame).__module__}.{type(frame).__name__}"
-            raise UsageError(f"a cohort is a path, or a pandas, polars or Arrow table, not {kind}")
+            raise UsageError(
+                f"a cohort is a path, or a pandas, polars or Arrow table, not {kind}"
+            )
     except MemoryError:
         raise
     except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
-        raise CohortError(f"table: it cannot be read as Arrow ({type(error).__name__})") from None
+        raise CohortError(
+            f"table: it cannot be read as Arrow ({type(error).__name__})"
+        ) from None
     part = TableInMemory(table.combine_chunks())
     refuse_header(part)
     return Source([part], ["a table in memory"])
@@ -236,7 +275,11 @@ def source_of(frame: Table) -> Source:
 
 def _of_pandas(frame: pd.DataFrame) -> pa.Table:
     # A named index is a column, as it is in the Parquet file that pandas writes of the frame.
-    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    named = [
+        name
+        for name in frame.index.names
+        if name is not None and name not in frame.columns
+    ]
     frame = frame.reset_index(named) if named else frame
     # Frames may give two columns one name, which the header's faults then tell.
     columns = []
@@ -248,7 +291,9 @@ def _of_pandas(frame: pd.DataFrame) -> pa.Table:
         except (pa.ArrowException, UnicodeEncodeError):
             # UTF-8 has no half of a surrogate pair, which Python's texts may hold.
             fault = "holds values of several kinds, of one that Arrow has not, or text that is not UTF-8"
-            raise CohortError(f"table: column '{name}' {fault}; give it one plain type") from None
+            raise CohortError(
+                f"table: column '{name}' {fault}; give it one plain type"
+            ) from None
     return pa.table(columns, names=list(frame.columns))
 
 
@@ -274,7 +319,11 @@ def refuse_header(part: Part) -> None:
     faults = []
     for name, count in counts.items():
         if count > 1:
-            places = ", ".join(str(place) for place, other in enumerate(part.header, 1) if other == name)
+            places = ", ".join(
+                str(place)
+                for place, other in enumerate(part.header, 1)
+                if other == name
+            )
             occurs = f"column name '{name}' occurs {count} times (columns {places})"
             faults.append(f"{part.name}: {occurs}; rename or remove all but one")
     if faults:
@@ -287,7 +336,9 @@ def update_digest(digest: hashlib._Hash, batch: pa.RecordBatch) -> None:
         digest.update(cells.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False))
         present = cells.drop_null()
         # The bits behind the last one of a boolean column are nobody's.
-        present = present.cast(pa.uint8()) if pa.types.is_boolean(cells.type) else present
+        present = (
+            present.cast(pa.uint8()) if pa.types.is_boolean(cells.type) else present
+        )
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, pa.schema([("", present.type)])) as stream:
             stream.write_batch(pa.record_batch([present], [""]))

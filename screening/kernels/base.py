@@ -30,8 +30,12 @@ class Kernel:
     def __post_init__(self) -> None:
         if isinstance(self.gamma, str):
             self._times()
-        elif isinstance(self.gamma, bool) or not (np.isfinite(self.gamma) and self.gamma > 0):
-            raise ValueError(f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}")
+        elif isinstance(self.gamma, bool) or not (
+            np.isfinite(self.gamma) and self.gamma > 0
+        ):
+            raise ValueError(
+                f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}"
+            )
 
     def _times(self) -> float:
         scaled = _SCALE.fullmatch(str(self.gamma).strip())
@@ -40,7 +44,9 @@ class Kernel:
         except ValueError:
             times = 0.0
         if not (np.isfinite(times) and times > 0):
-            raise ValueError(f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}")
+            raise ValueError(
+                f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}"
+            )
         return times
 
     def _spread(self, variance: float) -> float:
@@ -66,7 +72,9 @@ class Kernel:
     def number(self) -> float:
         """gamma, which must be a number by now."""
         if isinstance(self.gamma, str):
-            raise ValueError(f"gamma={self.gamma!r} is not a number yet: call resolved(x) first")
+            raise ValueError(
+                f"gamma={self.gamma!r} is not a number yet: call resolved(x) first"
+            )
         return float(self.gamma)
 
     def __call__(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -140,7 +148,9 @@ def _variance(x: np.ndarray, weights: np.ndarray | None) -> float:
     return float((shares @ np.square(x - mean)).mean())
 
 
-KERNELS: dict[str, type[Kernel]] = {kernel.name: kernel for kernel in (Gaussian, Laplacian)}
+KERNELS: dict[str, type[Kernel]] = {
+    kernel.name: kernel for kernel in (Gaussian, Laplacian)
+}
 
 
 # Far from every bump c is 0, and K~ would lose its rank there: c stays above this share of its largest.
@@ -166,7 +176,11 @@ class Scale:
         top = every.max(axis=0)
         if not np.isfinite(top).all():
             raise ValueError(_NOT_FINITE)
-        size = log_sum_exp(2.0 * now.T, np.full(len(now), 1.0 / len(now))) / 2.0 if normalise else np.zeros(1)
+        size = (
+            log_sum_exp(2.0 * now.T, np.full(len(now), 1.0 / len(now))) / 2.0
+            if normalise
+            else np.zeros(1)
+        )
         largest = np.clip(top - size, -REACH, REACH)
         return cls(top - largest, largest + np.log(FLOOR))
 
@@ -188,7 +202,9 @@ class Scale:
         return np.minimum(np.maximum(every, self.floor), MOST)
 
 
-_NOT_FINITE = "the factor c(x) is not finite everywhere; check its parameters and the rows' scale"
+_NOT_FINITE = (
+    "the factor c(x) is not finite everywhere; check its parameters and the rows' scale"
+)
 
 
 def _checked(log_c: np.ndarray) -> np.ndarray:
@@ -213,7 +229,11 @@ def rescaled(gram: np.ndarray, c_rows: np.ndarray, c_columns: np.ndarray) -> np.
 
 
 def rescaled_distances(
-    gram: np.ndarray, c_rows: np.ndarray, c_columns: np.ndarray, rows: np.ndarray, columns: np.ndarray
+    gram: np.ndarray,
+    c_rows: np.ndarray,
+    c_columns: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
 ) -> np.ndarray:
     """Squared feature-space distances under K~: K~(x, x) + K~(z, z) - 2 K~(x, z).
 

@@ -35,9 +35,13 @@ class _Sweep:
 
     rows: np.ndarray
     terms: list[tuple[float | np.ndarray, np.ndarray]] = field(default_factory=list)
-    widths: dict[Key, int] = field(default_factory=dict)  # of the columns, in their order
+    widths: dict[Key, int] = field(
+        default_factory=dict
+    )  # of the columns, in their order
 
-    def add(self, rate: float | np.ndarray, weights: np.ndarray, widths: Mapping[Key, int]) -> None:
+    def add(
+        self, rate: float | np.ndarray, weights: np.ndarray, widths: Mapping[Key, int]
+    ) -> None:
         self.terms.append((rate, weights))
         self.widths |= widths
 
@@ -47,7 +51,10 @@ class _Sweep:
         if not used.all():
             self.rows = self.rows[used]
             self.terms = [
-                (rate[used] if isinstance(rate, np.ndarray) and rate.ndim else rate, weights[used])
+                (
+                    rate[used] if isinstance(rate, np.ndarray) and rate.ndim else rate,
+                    weights[used],
+                )
                 for rate, weights in self.terms
             ]
 
@@ -73,7 +80,9 @@ class ExpansionSums:
         for key, weights in expansions.items():
             used = np.flatnonzero(weights.any(axis=1))
             c_used = c[key][used] if c and key in c else None
-            exact[used, 0] |= pairwise.in_double(kernel, rows[used], weights[used], c_used)
+            exact[used, 0] |= pairwise.in_double(
+                kernel, rows[used], weights[used], c_used
+            )
         whole = np.hstack(list(expansions.values()))
         widths = {key: weights.shape[1] for key, weights in expansions.items()}
         # Neither type is swept over for nothing.
@@ -89,11 +98,17 @@ class ExpansionSums:
             sweep = self._sweeps.setdefault((kernel.norm, dtype), _Sweep(rows))
             sweep.add(kernel.number, weights, widths)
         for norm in sorted({own.norm for own in (bumps or {}).values()}):
-            self._add_bumps(norm, rows, {key: own for key, own in (bumps or {}).items() if own.norm == norm})
+            self._add_bumps(
+                norm,
+                rows,
+                {key: own for key, own in (bumps or {}).items() if own.norm == norm},
+            )
         for sweep in self._sweeps.values():
             sweep.drop_unused()
 
-    def _add_bumps(self, norm: int, rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> None:
+    def _add_bumps(
+        self, norm: int, rows: np.ndarray, bumps: Mapping[Key, Bumps]
+    ) -> None:
         """Bumps of one and the same width are one term of several outputs."""
         of_width: dict[bytes, list[Key]] = {}
         dtype: Precision = np.float32
@@ -145,7 +160,11 @@ class KernelBlock:
         """K between x and the basis, times weights (n_basis, n_outputs)."""
         if self.matrix is None:
             return expansion_at(self.kernel, self.x, self.basis, weights)
-        return pairwise.symmetric_times(self.matrix, weights) if self.symmetric else self.matrix.T @ weights
+        return (
+            pairwise.symmetric_times(self.matrix, weights)
+            if self.symmetric
+            else self.matrix.T @ weights
+        )
 
     def among(self, at: np.ndarray) -> np.ndarray:
         """K among the rows ``at`` of the basis."""
@@ -160,9 +179,13 @@ class KernelBlock:
         return self.matrix[:, at] if self.symmetric else self.matrix.T[:, at]
 
 
-def expansion_at(kernel: Kernel, x: np.ndarray, basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def expansion_at(
+    kernel: Kernel, x: np.ndarray, basis: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
     """sum_i weights_i K(basis_i, x) at the rows of x, (n, n_outputs), without a matrix."""
     used = np.flatnonzero(weights.any(axis=1))
     rows, weights = basis[used], weights[used]
-    dtype = np.float64 if pairwise.in_double(kernel, rows, weights).any() else np.float32
+    dtype = (
+        np.float64 if pairwise.in_double(kernel, rows, weights).any() else np.float32
+    )
     return pairwise.weighted_sum(kernel, x, rows, weights, dtype=dtype)

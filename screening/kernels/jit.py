@@ -49,7 +49,9 @@ class _CompileNotice(event.Listener):
 
     def on_start(self, event: event.Event) -> None:
         if str(event.data["dispatcher"].py_func.__module__).startswith("screening."):
-            _warn_once("compiling once: the numerical loops are built on first use and kept on disk")
+            _warn_once(
+                "compiling once: the numerical loops are built on first use and kept on disk"
+            )
 
     def on_end(self, event: event.Event) -> None: ...
 

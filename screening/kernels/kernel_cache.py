@@ -43,7 +43,9 @@ class Distances:
             return None
         with self._making:
             if (norm, name) not in self._made:
-                self._made[norm, name] = pairwise.distances(norm, self.rows, self.rows, dtype=dtype)
+                self._made[norm, name] = pairwise.distances(
+                    norm, self.rows, self.rows, dtype=dtype
+                )
         # Twice as fast as np.ix_; 'clip' writes without a copy on the way.
         return self._made[norm, name][at].take(at, axis=1, mode="clip")
 
@@ -88,7 +90,11 @@ class KernelCache:
             kept = self._part(kernel.norm, dtype)
             if kept is not None:
                 self._distances[kernel.norm] = kept
-        if kept is None and self._grams_made and n_bytes * (2 + len(self._distances)) <= self.memory:
+        if (
+            kept is None
+            and self._grams_made
+            and n_bytes * (2 + len(self._distances)) <= self.memory
+        ):
             kept = self._distances[kernel.norm] = pairwise.distances(
                 kernel.norm, self.rows, self.rows, dtype=dtype
             )
@@ -107,20 +113,32 @@ class KernelCache:
     def across(self, kernel: Kernel) -> np.ndarray | None:
         """K between the rows and those asked about; None where it takes much of the memory or none are."""
         n = len(self.rows)
-        if self.asked is None or gram_precision(n) is np.float32 or 32 * n * len(self.asked) > self.memory:
+        if (
+            self.asked is None
+            or gram_precision(n) is np.float32
+            or 32 * n * len(self.asked) > self.memory
+        ):
             return None
         if self._across is None or self._across[0] != kernel:
-            self._across = kernel, pairwise.gram(kernel, self.rows, self.asked, dtype=np.float64)
+            self._across = (
+                kernel,
+                pairwise.gram(kernel, self.rows, self.asked, dtype=np.float64),
+            )
         return self._across[1]
 
     @cached_property
     def largest_distance(self) -> float:
         """Between two of the rows."""
         rows = self.rows
-        blocks = (input_distances(rows[i : i + 512], rows).max() for i in range(0, len(rows), 512))
+        blocks = (
+            input_distances(rows[i : i + 512], rows).max()
+            for i in range(0, len(rows), 512)
+        )
         return float(np.sqrt(max(blocks)))
 
 
 def side_by_side(n_rows: int, memory: int | None) -> int:
     """How many fits of so many rows the memory holds at a time, a Gram and its copy each; one at least."""
-    return max(1, (DEFAULT_MEMORY if memory is None else memory) // (8 * max(n_rows, 1) ** 2))
+    return max(
+        1, (DEFAULT_MEMORY if memory is None else memory) // (8 * max(n_rows, 1) ** 2)
+    )

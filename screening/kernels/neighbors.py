@@ -64,9 +64,17 @@ def neighbors(
 
     def task(first: int) -> None:
         near_block(
-            rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *numbers,
-            neighbors.total, neighbors.count, neighbors.nearest,
-        )  # fmt: skip
+            rows,
+            first,
+            min(first + _TASK, len(rows)),
+            moved,
+            kind,
+            rate_of(kernel),
+            *numbers,
+            neighbors.total,
+            neighbors.count,
+            neighbors.nearest,
+        )
 
     run_in_threads(task, range(0, len(rows), _TASK))
     return neighbors
@@ -147,8 +155,12 @@ def _counted(apart, sides, wanted, reaches, room, total, count, nearest):
     """
     wide, width = apart.shape[1], wanted.size
     side, limit, middle, lowest, highest = (
-        room[0, :wide], room[1, :wide], room[2, :wide], room[3, :wide], room[4, :wide],
-    )  # fmt: skip
+        room[0, :wide],
+        room[1, :wide],
+        room[2, :wide],
+        room[3, :wide],
+        room[4, :wide],
+    )
     sums, counts = room[5, :wide], room[6, :wide]
     room[:], lowest[:], highest[:] = 0.0, np.inf, -np.inf
     side[:width] = wanted
@@ -177,8 +189,21 @@ def _counted(apart, sides, wanted, reaches, room, total, count, nearest):
 
 @njit(nogil=True, cache=True)
 def near_block(
-    x, start, stop, centres, kind, rate, c_x, c, sides, wanted, reaches, total, count, nearest,
-):  # fmt: skip
+    x,
+    start,
+    stop,
+    centres,
+    kind,
+    rate,
+    c_x,
+    c,
+    sides,
+    wanted,
+    reaches,
+    total,
+    count,
+    nearest,
+):
     """Sum and number of the squared distances below each of `reaches` to the centres of the wanted side.
 
     A reach that is NaN is the mean of the row's nearest and farthest centre, of either side. `nearest` gets
@@ -200,14 +225,22 @@ def near_block(
             _apart(row, c[i], c_x[first:last])
         lanes = apart[:, : -(-(last - first) // _LANES) * _LANES]
         _counted(
-            lanes, sides, wanted[first:last], reaches, room,
-            total[:, first:last], count[:, first:last], nearest[first:last],
-        )  # fmt: skip
+            lanes,
+            sides,
+            wanted[first:last],
+            reaches,
+            room,
+            total[:, first:last],
+            count[:, first:last],
+            nearest[first:last],
+        )
     restore(before)
 
 
 @njit(nogil=True, cache=True)
-def near_within(across, places, at, c_x, c, sides, wanted, reaches, total, count, nearest):
+def near_within(
+    across, places, at, c_x, c, sides, wanted, reaches, total, count, nearest
+):
     """The same from a kernel that is held: centres are its rows `places`, rows its columns `at`."""
     widest()
     before = flush_tiny()
@@ -222,7 +255,13 @@ def near_within(across, places, at, c_x, c, sides, wanted, reaches, total, count
         last = min(first + _BLOCK, wanted.size)
         lanes = apart[:, first : min(first + _BLOCK, apart.shape[1])]
         _counted(
-            lanes, sides, wanted[first:last], reaches, room,
-            total[:, first:last], count[:, first:last], nearest[first:last],
-        )  # fmt: skip
+            lanes,
+            sides,
+            wanted[first:last],
+            reaches,
+            room,
+            total[:, first:last],
+            count[:, first:last],
+            nearest[first:last],
+        )
     restore(before)

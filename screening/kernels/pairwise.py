@@ -46,7 +46,9 @@ _ROUNDING, _LEFT = 3e-7, 3e-5
 # Share of the centres in float64 from which a sweep in each type takes longer than one in float64 alone.
 _MIXED = 2 / 3
 _LINE = 64  # bytes of a line of the cache
-_MAGIC = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer held in the low bits
+_MAGIC = np.float32(
+    12582912.0
+)  # 1.5 * 2^23: adding it rounds to an integer held in the low bits
 _FLOOR = np.float32(-125.0)
 _C1 = np.float32(0.6931469775988578)  # 2^f - 1 on [-1/2, 1/2], relative error 9.2e-8
 _C2 = np.float32(0.24022242085173234)
@@ -117,9 +119,13 @@ def padded_transposed(x: np.ndarray) -> np.ndarray:
 
 
 def weighted_sum(
-    kernel: RadialKernel, x: np.ndarray, centres: np.ndarray, weights: np.ndarray,
-    *, dtype: Precision = np.float32,
-) -> np.ndarray:  # fmt: skip
+    kernel: RadialKernel,
+    x: np.ndarray,
+    centres: np.ndarray,
+    weights: np.ndarray,
+    *,
+    dtype: Precision = np.float32,
+) -> np.ndarray:
     """sum_i weights_i K(centre_i, x) at every row of x.
 
     `weights` are (m,) or (m, n_outputs). Distances and kernels are computed in `dtype`, sums in float64
@@ -127,7 +133,9 @@ def weighted_sum(
     sum_i weights_i^2. The result does not depend on the number of threads.
     """
     columns = weights if weights.ndim == 2 else weights[:, None]
-    out = weighted_sums(kernel.norm, x, centres, [(kernel.number, columns)], dtype=dtype)[0]
+    out = weighted_sums(
+        kernel.norm, x, centres, [(kernel.number, columns)], dtype=dtype
+    )[0]
     return out if weights.ndim == 2 else out[:, 0]
 
 
@@ -160,21 +168,41 @@ def weighted_sums(
     out = np.zeros((len(x), weights.shape[1]))
 
     most = BLOCK if moved.shape[1] <= 16 else BLOCK // 2
-    block = max(PANEL, min(most, -(-len(rows) // PANEL) * PANEL))  # a block is worked on whole
+    block = max(
+        PANEL, min(most, -(-len(rows) // PANEL) * PANEL)
+    )  # a block is worked on whole
 
     def task(first: int) -> None:
         panels = _aligned_zeros((block // PANEL, moved.shape[1], PANEL), dtype)
         room = _aligned_zeros((5 + out.shape[1], block), dtype)
         total = _aligned_zeros((out.shape[1], block), np.float64)
         stop = min(first + _TASK, len(rows))
-        sweep_rows(rows, first, stop, moved, kind, rates, ends, of_unit, panels, room, total, out)
+        sweep_rows(
+            rows,
+            first,
+            stop,
+            moved,
+            kind,
+            rates,
+            ends,
+            of_unit,
+            panels,
+            room,
+            total,
+            out,
+        )
 
     run_in_threads(task, range(0, len(rows), _TASK))
     out *= unit
-    return [out[:, end - weights.shape[1] : end] for end, (_, weights) in zip(ends, terms, strict=True)]
+    return [
+        out[:, end - weights.shape[1] : end]
+        for end, (_, weights) in zip(ends, terms, strict=True)
+    ]
 
 
-def distances(norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Precision = np.float32) -> np.ndarray:
+def distances(
+    norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Precision = np.float32
+) -> np.ndarray:
     """Distances between the rows of x and of z, shape (n, m), without cancellation.
 
     ``norm`` 2 gives squared Euclidean distances, 1 city-block distances; for z = x the matrix is symmetric
@@ -184,7 +212,11 @@ def distances(norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Precision = np.
 
 
 def gram(
-    kernel: RadialKernel, x: np.ndarray, z: np.ndarray | None = None, *, dtype: Precision = np.float32
+    kernel: RadialKernel,
+    x: np.ndarray,
+    z: np.ndarray | None = None,
+    *,
+    dtype: Precision = np.float32,
 ) -> np.ndarray:
     """K(x, z), shape (n, m); z = x by default, then symmetric with ones on its diagonal."""
     return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), dtype)
@@ -203,21 +235,28 @@ def gram_from(kernel: RadialKernel, distances: np.ndarray) -> np.ndarray:
     return out
 
 
-def _matrix(norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Precision) -> np.ndarray:
+def _matrix(
+    norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Precision
+) -> np.ndarray:
     out = np.empty((len(x), len(z)), dtype)
     rows, columns = padded(x, dtype), np.ascontiguousarray(z, dtype)
     kind = SQUARED if norm == 2 else ABSOLUTE
     step = max(1, _TASK * _TASK // 8 // CENTRES // max(len(z), 1)) * CENTRES
 
     def task(first: int) -> None:
-        kernel_rows(columns, rows, first, min(first + step, len(x)), kind, dtype(rate), out)
+        kernel_rows(
+            columns, rows, first, min(first + step, len(x)), kind, dtype(rate), out
+        )
 
     run_in_threads(task, range(0, len(x), step))
     return out
 
 
 def in_double(
-    kernel: RadialKernel, centres: np.ndarray, weights: np.ndarray, c: np.ndarray | None = None
+    kernel: RadialKernel,
+    centres: np.ndarray,
+    weights: np.ndarray,
+    c: np.ndarray | None = None,
 ) -> np.ndarray:
     """Mask of the centres whose part of a sum is made in float64; float32 is enough for the others together.
 
@@ -240,7 +279,8 @@ def in_double(
         left = np.abs(sums * c[::step]).max(axis=0) / c.max(axis=0)
     for square, most in zip(squares.T, left, strict=True):
         order = np.argsort(square, kind="stable")
-        exact[order[_ROUNDING * np.sqrt(np.cumsum(square[order])) > _LEFT * most]] = True
+        rounding = _ROUNDING * np.sqrt(np.cumsum(square[order]))
+        exact[order[rounding > _LEFT * most]] = True
     return exact if exact.mean() < _MIXED else np.ones(len(centres), bool)
 
 
@@ -255,7 +295,11 @@ def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> Precisio
     # What a coordinate that is off by delta moves a bump where that is most: at rate d = 1/2, or at its top.
     delta = 1.2e-7 * float(np.abs(centres).max(initial=0.0))
     narrowest = float(rates.max(initial=0.0))
-    moved = math.sqrt(2.0 / math.e * narrowest) * delta if norm == 2 else narrowest * delta * centres.shape[1]
+    moved = (
+        math.sqrt(2.0 / math.e * narrowest) * delta
+        if norm == 2
+        else narrowest * delta * centres.shape[1]
+    )
     return np.float32 if moved <= 1e-5 else np.float64
 
 
@@ -305,7 +349,9 @@ def _exp2_of_product(a, b):
         y = maximum(a * b, _FLOOR_64)
         rounded = y + _MAGIC_64
         f = y - (rounded - _MAGIC_64)
-        p = fused(fused(fused(fused(fused(_E10, f, _E9), f, _E8), f, _E7), f, _E6), f, _E5)
+        p = fused(
+            fused(fused(fused(fused(_E10, f, _E9), f, _E8), f, _E7), f, _E6), f, _E5
+        )
         p = fused(fused(fused(fused(p, f, _E4), f, _E3), f, _E2), f, _E1)
         return scaled(fused(p, f, 1.0), rounded)
 
@@ -330,13 +376,19 @@ def distances_to(xt, first, width, centre, n_padded, kind, acc):
             else:
                 for t in range(width):
                     d0, d1, d2, d3 = x0[t] - z0, x1[t] - z1, x2[t] - z2, x3[t] - z3
-                    acc[t] = fused(d0, d0, fused(d1, d1, fused(d2, d2, fused(d3, d3, acc[t]))))
+                    acc[t] = fused(
+                        d0, d0, fused(d1, d1, fused(d2, d2, fused(d3, d3, acc[t])))
+                    )
         elif k == 0:
             for t in range(width):
-                acc[t] = (abs(x0[t] - z0) + abs(x1[t] - z1)) + (abs(x2[t] - z2) + abs(x3[t] - z3))
+                acc[t] = (abs(x0[t] - z0) + abs(x1[t] - z1)) + (
+                    abs(x2[t] - z2) + abs(x3[t] - z3)
+                )
         else:
             for t in range(width):
-                acc[t] += (abs(x0[t] - z0) + abs(x1[t] - z1)) + (abs(x2[t] - z2) + abs(x3[t] - z3))
+                acc[t] += (abs(x0[t] - z0) + abs(x1[t] - z1)) + (
+                    abs(x2[t] - z2) + abs(x3[t] - z3)
+                )
 
 
 @njit(inline="always")
@@ -405,7 +457,9 @@ def kernels_of(distances, start, stop, rate, out):
 
 
 @njit(nogil=True, cache=True)
-def sweep_rows(x, start, stop, centres, kind, rates, ends, weights, panels, room, total, out):
+def sweep_rows(
+    x, start, stop, centres, kind, rates, ends, weights, panels, room, total, out
+):
     """out[r, o] = sum_i weights[i, o] 2^(rates[q(o), i] d(x_r, centre_i)) for rows start <= r < stop.
 
     Output o belongs to term q(o): term q owns the outputs ends[q - 1] <= o < ends[q].

@@ -51,12 +51,18 @@ def _scaled(typingctx, p, rounded):
     """p * 2^n, n being the integer in the low bits of `rounded`; numba would widen the integer arithmetic."""
     if p != rounded or not isinstance(p, types.Float):
         return None
-    n_bits, mantissa, float_type = (32, 23, ir.FloatType()) if p.bitwidth == 32 else (64, 52, ir.DoubleType())
+    n_bits, mantissa, float_type = (
+        (32, 23, ir.FloatType()) if p.bitwidth == 32 else (64, 52, ir.DoubleType())
+    )
 
     def codegen(context, builder, signature, args):
         word = ir.IntType(n_bits)
-        exponent = builder.shl(builder.bitcast(args[1], word), ir.Constant(word, mantissa))
-        return builder.bitcast(builder.add(builder.bitcast(args[0], word), exponent), float_type)
+        exponent = builder.shl(
+            builder.bitcast(args[1], word), ir.Constant(word, mantissa)
+        )
+        return builder.bitcast(
+            builder.add(builder.bitcast(args[0], word), exponent), float_type
+        )
 
     return p(p, rounded), codegen
 
@@ -72,7 +78,9 @@ def _widest(typingctx):
     """
 
     def codegen(context, builder, signature, args):
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # `add` knows no such words
+        set.add(
+            builder.function.attributes, '"prefer-vector-width"="512"'
+        )  # `add` knows no such words
         return context.get_dummy_value()
 
     return types.void(), codegen
@@ -96,7 +104,10 @@ def _flush_tiny(typingctx):
         word = ir.IntType(32)
         if not _IS_X86:
             return ir.Constant(word, 0)
-        before, now = cgutils.alloca_once(builder, word), cgutils.alloca_once(builder, word)
+        before, now = (
+            cgutils.alloca_once(builder, word),
+            cgutils.alloca_once(builder, word),
+        )
         _control(builder, "stmxcsr", before)
         word_before = builder.load(before)
         builder.store(builder.or_(word_before, ir.Constant(word, _FLUSH)), now)
@@ -140,7 +151,9 @@ def _called(builder, name, values):
     kind = values[0].type
     full = f"llvm.{name}.v{kind.count}{kind.element.intrinsic_name}"
     wanted = ir.FunctionType(kind, [kind] * len(values))
-    return builder.call(cgutils.get_or_insert_function(builder.module, wanted, full), values)
+    return builder.call(
+        cgutils.get_or_insert_function(builder.module, wanted, full), values
+    )
 
 
 def _squared(builder, total, apart):
@@ -158,7 +171,10 @@ def _tile(added):
     """The intrinsic that adds to the sums what four differences at a time say."""
 
     def tile(typingctx, panels, centres, i, acc):
-        if not (isinstance(panels, types.Array) and panels.dtype == centres.dtype == acc.dtype):
+        if not (
+            isinstance(panels, types.Array)
+            and panels.dtype == centres.dtype == acc.dtype
+        ):
             return None
         bits = panels.dtype.bitwidth
         number = ir.FloatType() if bits == 32 else ir.DoubleType()
@@ -169,32 +185,46 @@ def _tile(added):
         def codegen(context, builder, signature, args):
             rows, centre, out = (
                 context.make_array(kind)(context, builder, array)
-                for kind, array in zip((panels, centres, acc), (args[0], args[1], args[3]), strict=True)
+                for kind, array in zip(
+                    (panels, centres, acc), (args[0], args[1], args[3]), strict=True
+                )
             )
             n_panels, n_padded, _ = cgutils.unpack_tuple(builder, rows.shape)
             word = n_padded.type
             begin = context.cast(builder, args[2], i, types.intp)
-            sums = [[cgutils.alloca_once(builder, vector) for _ in range(_REGISTERS)] for _ in range(CENTRES)]
+            sums = [
+                [cgutils.alloca_once(builder, vector) for _ in range(_REGISTERS)]
+                for _ in range(CENTRES)
+            ]
 
             def element_at(array, row, width, column):
-                return builder.gep(array.data, [builder.add(builder.mul(row, width), column)])
+                return builder.gep(
+                    array.data, [builder.add(builder.mul(row, width), column)]
+                )
 
             def vectors(array, row, width, column):
                 """Places of the registers from there on."""
                 for v in range(_REGISTERS):
-                    at = element_at(array, row, width, builder.add(column, word(v * lanes)))
+                    at = element_at(
+                        array, row, width, builder.add(column, word(v * lanes))
+                    )
                     yield builder.bitcast(at, vector.as_pointer())
 
             def spread(at):
                 nothing = ir.Constant(vector, ir.Undefined)
-                one = builder.insert_element(nothing, builder.load(at), ir.IntType(32)(0))
+                one = builder.insert_element(
+                    nothing, builder.load(at), ir.IntType(32)(0)
+                )
                 return builder.shuffle_vector(one, nothing, everywhere)
 
             def loop(stop, step):
                 return cgutils.for_range_slice(builder, word(0), stop, word(step))
 
             block = builder.mul(n_panels, word(PANEL))
-            with loop(n_panels, 1) as (panel, _), loop(word(PANEL), lanes * _REGISTERS) as (lane, _):
+            with (
+                loop(n_panels, 1) as (panel, _),
+                loop(word(PANEL), lanes * _REGISTERS) as (lane, _),
+            ):
                 for total in sums:
                     for at in total:
                         builder.store(ir.Constant(vector, [0.0] * lanes), at)
@@ -204,7 +234,10 @@ def _tile(added):
                         [
                             builder.load(at, align=bits // 8)
                             for at in vectors(
-                                rows, builder.add(first, builder.add(k, word(j))), word(PANEL), lane
+                                rows,
+                                builder.add(first, builder.add(k, word(j))),
+                                word(PANEL),
+                                lane,
                             )
                         ]
                         for j in range(4)
@@ -212,15 +245,23 @@ def _tile(added):
                     for c, total in enumerate(sums):
                         here = builder.add(begin, word(c))
                         middle = [
-                            spread(element_at(centre, here, n_padded, builder.add(k, word(j))))
+                            spread(
+                                element_at(
+                                    centre, here, n_padded, builder.add(k, word(j))
+                                )
+                            )
                             for j in range(4)
                         ]
                         for v, at in enumerate(total):
-                            apart = [builder.fsub(read[j][v], middle[j]) for j in range(4)]
+                            apart = [
+                                builder.fsub(read[j][v], middle[j]) for j in range(4)
+                            ]
                             builder.store(added(builder, builder.load(at), apart), at)
                 column = builder.add(builder.mul(panel, word(PANEL)), lane)
                 for c, total in enumerate(sums):
-                    for at, to in zip(total, vectors(out, word(c), block, column), strict=True):
+                    for at, to in zip(
+                        total, vectors(out, word(c), block, column), strict=True
+                    ):
                         builder.store(builder.load(at), to, align=bits // 8)
             return context.get_dummy_value()
 

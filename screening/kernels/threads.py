@@ -19,7 +19,11 @@ _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 def available_cores() -> int:
     """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 def n_threads() -> int:
@@ -31,7 +35,9 @@ def n_threads() -> int:
 def limit_threads(jobs: int = -1) -> Iterator[None]:
     """Loops inside take so many threads, -1 for one a core (UsageError for 0 or less)."""
     if jobs != -1 and jobs < 1:
-        raise UsageError(f"--jobs {jobs}: give a number of threads, or -1 for all cores")
+        raise UsageError(
+            f"--jobs {jobs}: give a number of threads, or -1 for all cores"
+        )
     token = _limit.set(None if jobs == -1 else jobs)
     try:
         yield
@@ -39,7 +45,9 @@ def limit_threads(jobs: int = -1) -> Iterator[None]:
         _limit.reset(token)
 
 
-def with_share_of_cores(jobs: int, function: Callable[[*Given], Result], *given: *Given) -> Result:
+def with_share_of_cores(
+    jobs: int, function: Callable[[*Given], Result], *given: *Given
+) -> Result:
     """function(*given) as one of so many jobs at a time: its loops take its share of the cores."""
     with limit_threads(max(1, available_cores() // max(jobs, 1))):
         return function(*given)

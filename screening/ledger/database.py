@@ -31,14 +31,21 @@ PROJECTED = sa.MetaData()
 
 
 def _number(name: str, *, key: bool = False) -> sa.Column[int]:
-    return sa.Column(name, sa.Integer, primary_key=key, autoincrement=False, nullable=False)
+    return sa.Column(
+        name, sa.Integer, primary_key=key, autoincrement=False, nullable=False
+    )
 
 
 def _texts(*names: str, nullable: bool = False) -> list[sa.Column[str]]:
     return [sa.Column(name, sa.Text, nullable=nullable) for name in names]
 
 
-SETTINGS = sa.Table("screening_ledger", TABLES, *_texts("name", "value"), sa.PrimaryKeyConstraint("name"))
+SETTINGS = sa.Table(
+    "screening_ledger",
+    TABLES,
+    *_texts("name", "value"),
+    sa.PrimaryKeyConstraint("name"),
+)
 
 TRAIL = sa.Table(
     "trail",
@@ -145,7 +152,10 @@ SERVER = "postgresql+psycopg"
 
 # What begins a transaction. Entries are chained, so there is no writing side by side, only one after the
 # other: a second writer waits.
-READING = {"sqlite": ["BEGIN"], "postgresql": ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"]}
+READING = {
+    "sqlite": ["BEGIN"],
+    "postgresql": ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"],
+}
 WRITING = {
     "sqlite": ["BEGIN IMMEDIATE"],
     "postgresql": [
@@ -153,7 +163,10 @@ WRITING = {
         f"LOCK TABLE {TRAIL.name} IN EXCLUSIVE MODE",
     ],
 }
-MAKING = {"sqlite": ["BEGIN IMMEDIATE"], "postgresql": [f"SELECT pg_advisory_xact_lock({APPLICATION})"]}
+MAKING = {
+    "sqlite": ["BEGIN IMMEDIATE"],
+    "postgresql": [f"SELECT pg_advisory_xact_lock({APPLICATION})"],
+}
 
 
 class Unchained(ModelError):
@@ -170,7 +183,9 @@ class Ledger(AbstractContextManager["Ledger"]):
     """An open ledger."""
 
     engine: sa.Engine
-    clock: Callable[[], str] = now  # Gives the time that entries are marked with, as ISO 8601 text in UTC.
+    clock: Callable[[], str] = (
+        now  # Gives the time that entries are marked with, as ISO 8601 text in UTC.
+    )
     file: Path | None = None
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
@@ -187,7 +202,9 @@ class Ledger(AbstractContextManager["Ledger"]):
             pass
 
     @contextmanager
-    def _transaction(self, begin: Mapping[str, Sequence[str]]) -> Iterator[sa.Connection]:
+    def _transaction(
+        self, begin: Mapping[str, Sequence[str]]
+    ) -> Iterator[sa.Connection]:
         try:
             with self.engine.connect() as connection:
                 for statement in begin[connection.dialect.name]:
@@ -196,7 +213,9 @@ class Ledger(AbstractContextManager["Ledger"]):
                 connection.commit()
         except sa.exc.DBAPIError as error:
             if re.search("is locked|lock timeout|deadlock", str(error.orig)):
-                raise Locked("another run is writing in the ledger; try again when it has ended") from None
+                raise Locked(
+                    "another run is writing in the ledger; try again when it has ended"
+                ) from None
             # What follows may hold a patient's id: the statement's values, or details that PostgreSQL adds.
             first, *_ = *str(error.orig).strip().splitlines(), type(error.orig).__name__
             raise UsageError(f"the ledger cannot be used: {first}") from None
@@ -210,7 +229,11 @@ class Ledger(AbstractContextManager["Ledger"]):
 
 
 def open_ledger(
-    place: str | Path, *, make: bool = False, read_only: bool = False, clock: Callable[[], str] = now
+    place: str | Path,
+    *,
+    make: bool = False,
+    read_only: bool = False,
+    clock: Callable[[], str] = now,
 ) -> Ledger:
     """Open the ledger at a path or URL.
 
@@ -262,7 +285,11 @@ def open_ledger(
 def _url(place: str | Path) -> sa.URL:
     text = str(place)
     try:
-        url = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
+        url = (
+            sa.make_url(text)
+            if "://" in text
+            else sa.URL.create("sqlite", database=text)
+        )
     except (sa.exc.ArgumentError, ValueError):
         url = sa.URL.create("none")
     if url.drivername in ("postgresql", "postgres", SERVER):
@@ -283,19 +310,29 @@ def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         if not path.is_file():
-            raise UsageError(f"there is no ledger at {path}; `screen score --ledger {path}` begins one")
+            raise UsageError(
+                f"there is no ledger at {path}; `screen score --ledger {path}` begins one"
+            )
         with path.open("rb") as file:
             head = file.read(100)
         ours = int.from_bytes(head[68:72], "big") == APPLICATION
         if head and (head[:16] != b"SQLite format 3\0" or not ours):
-            raise UsageError(f"{path} is not a ledger of this program; it was left as it is")
+            raise UsageError(
+                f"{path} is not a ledger of this program; it was left as it is"
+            )
         # Shut others out, but a group that was let in to write; SQLite's side files take over the mode.
         status = path.stat()
         kept = status.st_mode & (0o660 if status.st_mode & stat.S_IWGRP else 0o600)
-        if not read_only and stat.S_IMODE(status.st_mode) != kept and status.st_uid == os.geteuid():
+        if (
+            not read_only
+            and stat.S_IMODE(status.st_mode) != kept
+            and status.st_uid == os.geteuid()
+        ):
             path.chmod(kept)
         # What a killed writer left half-done is taken back at opening, by who may write.
-        only = read_only and not (os.path.exists(f"{path}-journal") and os.access(path, os.W_OK))
+        only = read_only and not (
+            os.path.exists(f"{path}-journal") and os.access(path, os.W_OK)
+        )
     except OSError as error:
         raise of_system(error, path) from None
     place = f"file:{quote(str(path.absolute()))}?mode={'ro' if only else 'rw'}"
@@ -309,15 +346,26 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
     with ledger._transaction(MAKING if make else READING) as connection:
         if not sa.inspect(connection).has_table(SETTINGS.name):
             if not make:
-                raise UsageError("the ledger is empty; `screen score --ledger` begins one")
+                raise UsageError(
+                    "the ledger is empty; `screen score --ledger` begins one"
+                )
             TABLES.create_all(connection)
             PROJECTED.create_all(connection)
-            connection.execute(SETTINGS.insert().values(name="format_version", value=FORMAT_VERSION))
+            connection.execute(
+                SETTINGS.insert().values(name="format_version", value=FORMAT_VERSION)
+            )
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
         stated = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format_version")
-        version, has_trail = connection.scalar(stated), sa.inspect(connection).has_table(TRAIL.name)
+        version, has_trail = (
+            connection.scalar(stated),
+            sa.inspect(connection).has_table(TRAIL.name),
+        )
     if version is None or not has_trail:
-        raise ModelError("the ledger was made by a version before the first release; begin a new one")
+        raise ModelError(
+            "the ledger was made by a version before the first release; begin a new one"
+        )
     if version != FORMAT_VERSION:
-        raise ModelError(f"the ledger has format {version}, newer than {FORMAT_VERSION}; update screening")
+        raise ModelError(
+            f"the ledger has format {version}, newer than {FORMAT_VERSION}; update screening"
+        )

@@ -17,10 +17,23 @@ from pydantic import Field
 
 from screening.errors import ModelError
 from screening.ledger import trail
-from screening.ledger.database import ARTEFACTS, CASES, CHAMPIONS, PROJECTED, RESERVATIONS, REVIEWS, RUNS
+from screening.ledger.database import (
+    ARTEFACTS,
+    CASES,
+    CHAMPIONS,
+    PROJECTED,
+    RESERVATIONS,
+    REVIEWS,
+    RUNS,
+)
 from screening.ledger.trail import Entry, Head, Part
 from screening.schemas.base import Document
-from screening.schemas.history import ChangedClass, NightFigures, NightsBeside, SensitivityAndPpv
+from screening.schemas.history import (
+    ChangedClass,
+    NightFigures,
+    NightsBeside,
+    SensitivityAndPpv,
+)
 from screening.schemas.model import TrainedOn
 from screening.schemas.run import Delivery, ScoreCounts
 
@@ -30,8 +43,11 @@ STAND_IN = "erased-"
 """So begins what stands for a patient."""
 
 NAME_COLUMNS = {
-    "case": ("case_id",), "by": ("site", "initials"), "entered": ("login", "token"), "patient": ("patient",),
-}  # fmt: skip
+    "case": ("case_id",),
+    "by": ("site", "initials"),
+    "entered": ("login", "token"),
+    "patient": ("patient",),
+}
 """By part, the columns of an entry's row that its names fill; a text fills the column of its part's name."""
 
 CASE_COLUMNS = ("entry", "case_id", "state", "nights", "drawn", "judged", "verdict")
@@ -46,7 +62,9 @@ class Facts(Document):
     KIND: ClassVar[str]
     TABLE: ClassVar[sa.Table | None] = None
 
-    def __init_subclass__(cls, kind: str | None = None, table: sa.Table | None = None) -> None:
+    def __init_subclass__(
+        cls, kind: str | None = None, table: sa.Table | None = None
+    ) -> None:
         if kind is not None:
             cls.KIND, cls.TABLE, KINDS[kind] = kind, table, cls
 
@@ -54,12 +72,18 @@ class Facts(Document):
         """The rows of the tables that an entry comes to; `parts`: those behind the facts."""
         if self.TABLE is None:
             return
-        values: dict[str, object] = {column.name: getattr(self, column.name, None) for column in self.TABLE.c}
+        values: dict[str, object] = {
+            column.name: getattr(self, column.name, None) for column in self.TABLE.c
+        }
         for part in parts:
             columns, texts = NAME_COLUMNS.get(part.what), part.names
             if columns is None:
                 columns, texts = (part.what,), ["".join(part.names)]
-            values |= {name: text for name, text in zip(columns, texts, strict=False) if name in values}
+            values |= {
+                name: text
+                for name, text in zip(columns, texts, strict=False)
+                if name in values
+            }
         yield self.TABLE, [values | {"entry": entry}]
 
 
@@ -97,11 +121,17 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
     def rows(self, entry: int, parts: Iterable[Part]) -> Rows:
         yield from super().rows(entry, ())
         if self.begins:
-            yield CHAMPIONS, [{"series": self.series, "entry": entry, "model": self.model}]
+            yield (
+                CHAMPIONS,
+                [{"series": self.series, "entry": entry, "model": self.model}],
+            )
         for part in parts:
             if part.what == "cases":
                 cases = zip(part.names, part.facts, strict=True)
-                rows = [dict(zip(CASE_COLUMNS, (entry, name, *facts), strict=True)) for name, facts in cases]
+                rows = [
+                    dict(zip(CASE_COLUMNS, (entry, name, *facts), strict=True))
+                    for name, facts in cases
+                ]
                 yield CASES, rows
 
 
@@ -197,7 +227,9 @@ class Artefact(Facts, kind="artefact", table=ARTEFACTS):
     key: str | None = None  # Of the run it shows.
     series: str | None = None
     night: str | None = None
-    patient: str | None = Field(default=None, exclude=True)  # Of a page of one case, whose it is.
+    patient: str | None = Field(
+        default=None, exclude=True
+    )  # Of a page of one case, whose it is.
     keyed: str | None = None  # Of a de-identified copy, which key made its pseudonyms.
     entry: int = Field(default=0, exclude=True)
 
@@ -219,16 +251,30 @@ class Purged(Erasing, kind="purge"):
     """Everybody's of old nights."""
 
 
-def append(connection: sa.Connection, recorded: str, facts: Facts, *parts: Part | Iterable[Part]) -> Head:
+def append(
+    connection: sa.Connection,
+    recorded: str,
+    facts: Facts,
+    *parts: Part | Iterable[Part],
+) -> Head:
     """Add an entry at the end, with parts behind its facts, and bring it into the tables."""
-    behind = chain.from_iterable([part] if isinstance(part, Part) else part for part in parts)
-    head = trail.write(connection, recorded, facts.KIND, chain([Part("facts", facts.to_dict())], behind))
+    behind = chain.from_iterable(
+        [part] if isinstance(part, Part) else part for part in parts
+    )
+    head = trail.write(
+        connection,
+        recorded,
+        facts.KIND,
+        chain([Part("facts", facts.to_dict())], behind),
+    )
     project(connection, trail.entries(connection, trail.TRAIL.c.number == head.number))
     return head
 
 
 def project(
-    connection: sa.Connection, entries: Iterable[Entry], tables: Mapping[str, sa.Table] = PROJECTED.tables
+    connection: sa.Connection,
+    entries: Iterable[Entry],
+    tables: Mapping[str, sa.Table] = PROJECTED.tables,
 ) -> None:
     """Write what entries come to into `tables`: all that these hold."""
     for entry in entries:
@@ -240,7 +286,10 @@ def project(
 
 def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
     """What an entry states, and the parts behind it (ModelError where this version does not know it)."""
-    parts, title = iter(entry.parts), f"entry {entry.number} of the audit trail ({entry.kind})"
+    parts, title = (
+        iter(entry.parts),
+        f"entry {entry.number} of the audit trail ({entry.kind})",
+    )
     first, kind = next(parts, None), KINDS.get(entry.kind)
     if kind is None or first is None or not isinstance(first.facts, dict):
         raise ModelError(f"{title} is of no known kind")
@@ -265,7 +314,9 @@ def stated(connection: sa.Connection, kind: type[Kind]) -> Iterator[Stated[Kind]
     for entry in trail.entries(connection, trail.TRAIL.c.kind.in_(kinds)):
         facts, parts = facts_in(entry)
         assert isinstance(facts, kind), "it is of one of these kinds"
-        reason = next(("".join(part.names) for part in parts if part.what == "reason"), None)
+        reason = next(
+            ("".join(part.names) for part in parts if part.what == "reason"), None
+        )
         yield Stated(entry.number, entry.recorded, facts, reason)
 
 
@@ -277,12 +328,20 @@ def nights_at(connection: sa.Connection, entries: Sequence[int]) -> dict[int, Ni
     }
 
 
-def scores_at(connection: sa.Connection, nights: Mapping[int, Night]) -> dict[int, ScoreCounts]:
+def scores_at(
+    connection: sa.Connection, nights: Mapping[int, Night]
+) -> dict[int, ScoreCounts]:
     """By entry the scores of nights, with the hashes of their patients that still stand."""
     hashes, scores = trail.parts_of(connection, [*nights], "lots"), {}
     for entry, night in nights.items():
         if night.drift is not None:
             lots = zip(hashes[entry].names, hashes[entry].facts, strict=True)
-            kept = [(int(name), cell) for name, cell in lots if not name.startswith(STAND_IN)]
-            scores[entry] = night.drift.replace(who=[who for who, _ in kept], cell=[cell for _, cell in kept])
+            kept = [
+                (int(name), cell)
+                for name, cell in lots
+                if not name.startswith(STAND_IN)
+            ]
+            scores[entry] = night.drift.replace(
+                who=[who for who, _ in kept], cell=[cell for _, cell in kept]
+            )
     return scores

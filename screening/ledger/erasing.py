@@ -25,7 +25,15 @@ from screening.data.ids import short_hash
 from screening.errors import UsageError
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
-from screening.ledger.entries import STAND_IN, Erasing, Forgotten, Purged, append, project, stated
+from screening.ledger.entries import (
+    STAND_IN,
+    Erasing,
+    Forgotten,
+    Purged,
+    append,
+    project,
+    stated,
+)
 from screening.ledger.trail import IDS, SALT, Part
 
 GONE = "[erased]"
@@ -49,14 +57,20 @@ class Scope:
         """Whether a night is among those meant; what is of no night is meant with one patient alone."""
         if night is None:
             return self.patient is not None
-        return (self.before is None or night < self.before) and self.series in (None, series)
+        return (self.before is None or night < self.before) and self.series in (
+            None,
+            series,
+        )
 
     def without(self, words: Sequence[str]) -> list[str]:
         """Words of which those that name the patient are gone."""
         left, text = list(words), "".join(words)
         starts = [0, *accumulate(map(len, words))]
         for match in re.finditer(rf"(?<!\w){re.escape(str(self.patient))}(?!\w)", text):
-            first, end = bisect_right(starts, match.start()) - 1, bisect_left(starts, match.end())
+            first, end = (
+                bisect_right(starts, match.start()) - 1,
+                bisect_left(starts, match.end()),
+            )
             left[first:end] = [GONE] + [""] * (end - first - 1)
         return left
 
@@ -66,11 +80,20 @@ _hash = cache(short_hash)
 
 def unreached(connection: sa.Connection) -> dict[str, int]:
     """Keys of runs of which earlier erasures could not reach everything, and the last entry that says so."""
-    return {key: erasing.entry for erasing in stated(connection, Erasing) for key in erasing.facts.left}
+    return {
+        key: erasing.entry
+        for erasing in stated(connection, Erasing)
+        for key in erasing.facts.left
+    }
 
 
 def erase(
-    ledger: Ledger, reason: str, scope: Scope, *, dry_run: bool = False, left: Collection[str] = ()
+    ledger: Ledger,
+    reason: str,
+    scope: Scope,
+    *,
+    dry_run: bool = False,
+    left: Collection[str] = (),
 ) -> dict[str, int]:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
@@ -88,7 +111,9 @@ def erase(
             names[part.what] += len(places)
             names["mentions"] += GONE in after.names and part.what != PLACE
             nights |= {entry} if part.what in ("cases", "lots") else set()
-            erased.append((entry, number, places, digest_of_stand_ins(after.names, places)))
+            erased.append(
+                (entry, number, places, digest_of_stand_ins(after.names, places))
+            )
             if not dry_run:
                 salts, gone = bytearray(part.salts), dict(part.gone)
                 for n in places:
@@ -104,23 +129,35 @@ def erase(
             for numbers in trail.portions(sorted({entry for entry, *_ in erased})):
                 for table in PROJECTED.tables.values():
                     connection.execute(table.delete().where(table.c.entry.in_(numbers)))
-                project(connection, trail.entries(connection, TRAIL.c.number.in_(numbers)))
+                project(
+                    connection, trail.entries(connection, TRAIL.c.number.in_(numbers))
+                )
     if not dry_run:
         # Whatever earlier writers, or one that was killed here, left on free pages.
         ledger.compact()
-    counted = {"nights": len(nights), "cases": names["cases"], "verdicts": names["case"]}
+    counted = {
+        "nights": len(nights),
+        "cases": names["cases"],
+        "verdicts": names["case"],
+    }
     return counted | {"mentions": names["mentions"]}
 
 
 def digest_of_stand_ins(names: Sequence[str], places: Sequence[int]) -> str:
     """SHA-256 over what stands at these places."""
-    return hashlib.sha256(trail.plain([[place, names[place]] for place in places]).encode()).hexdigest()
+    return hashlib.sha256(
+        trail.plain([[place, names[place]] for place in places]).encode()
+    ).hexdigest()
 
 
-def _changes(connection: sa.Connection, scope: Scope) -> Iterator[tuple[int, int, Part, Part]]:
+def _changes(
+    connection: sa.Connection, scope: Scope
+) -> Iterator[tuple[int, int, Part, Part]]:
     """Entry and number of the parts in which names go, what stands there and what is to."""
     # By series and name, so that a case of several nights is one case still.
-    stand_ins: dict[tuple[str, str], str] = defaultdict(lambda: f"{STAND_IN}{secrets.token_hex(8)}")
+    stand_ins: dict[tuple[str, str], str] = defaultdict(
+        lambda: f"{STAND_IN}{secrets.token_hex(8)}"
+    )
     first = PARTS.alias()
     chosen = (
         sa.select(PARTS, first.c.facts.label("stated"))
@@ -128,12 +165,20 @@ def _changes(connection: sa.Connection, scope: Scope) -> Iterator[tuple[int, int
         .where(PARTS.c.names != "[]")
     )
     # What still lies somewhere is for the next attempt.
-    kept = {one.entry for one in register.current_artefacts(connection) if one.what == "case"}
+    kept = {
+        one.entry
+        for one in register.current_artefacts(connection)
+        if one.what == "case"
+    }
     rows = trail.paged(connection, chosen)
-    for (entry, text), of_entry in groupby(rows, key=lambda row: (row.entry, row.stated)):
+    for (entry, text), of_entry in groupby(
+        rows, key=lambda row: (row.entry, row.stated)
+    ):
         facts, is_patients = trail.read_in(entry, text), False
         night, series = facts.get("night"), facts.get("series")
-        for row in of_entry if entry not in kept and scope.has_night(night, series) else ():
+        for row in (
+            of_entry if entry not in kept and scope.has_night(night, series) else ()
+        ):
             part, patient = trail.part_in(row), scope.patient
             names: Sequence[str]
             if part.what in IDS:
@@ -141,9 +186,14 @@ def _changes(connection: sa.Connection, scope: Scope) -> Iterator[tuple[int, int
                     patient = str(_hash(patient, facts["model"]))
                 ids = {name for name in part.names if not name.startswith(STAND_IN)}
                 gone = ids if patient is None else ids & {patient}
-                names = [stand_ins[str(series), name] if name in gone else name for name in part.names]
+                names = [
+                    stand_ins[str(series), name] if name in gone else name
+                    for name in part.names
+                ]
                 is_patients |= part.what in ("case", "patient") and names != part.names
-            elif (patient is None and part.what != PLACE) or (is_patients and part.what != ENTERED):
+            elif (patient is None and part.what != PLACE) or (
+                is_patients and part.what != ENTERED
+            ):
                 names = [""] * len(part.names)
             else:
                 names = part.names if patient is None else scope.without(part.names)
@@ -162,6 +212,8 @@ def before_age(age: str, today: datetime.date) -> str:
             # Most years have no 29 February; the day after it is in all of them.
             day = today + datetime.timedelta(days=(today.month, today.day) == (2, 29))
             return day.replace(year=day.year - number).isoformat()
-        return (today - datetime.timedelta(days=number * (7 if unit == "w" else 1))).isoformat()
+        return (
+            today - datetime.timedelta(days=number * (7 if unit == "w" else 1))
+        ).isoformat()
     except (OverflowError, ValueError):
         raise UsageError(f"--older-than {age}: no night is so old") from None

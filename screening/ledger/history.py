@@ -15,21 +15,39 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.ledger import entries, trail, verifying
 from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, Ledger
-from screening.ledger.model_registry import NO_SHADOW, champions, every_series, find_series, in_shadow
+from screening.ledger.model_registry import (
+    NO_SHADOW,
+    champions,
+    every_series,
+    find_series,
+    in_shadow,
+)
 from screening.ledger.nights import current_runs
 from screening.ledger.verdicts import last_verdicts, ordered_verdicts
 from screening.metrics.control import RECENT_NIGHTS, control_charts, drift_over
 from screening.metrics.reviews import judged_share, review_figures, tally
 from screening.schemas import history as documents
-from screening.schemas.history import NightFigures, NightRun, NightsBeside, Promotion, ThresholdChange
+from screening.schemas.history import (
+    NightFigures,
+    NightRun,
+    NightsBeside,
+    Promotion,
+    ThresholdChange,
+)
 from screening.schemas.run import WAITING
 from screening.spelling import DIGITS, shown_series
 
-Change = TypeVar("Change", ThresholdChange, Promotion, documents.Retraining, documents.Retirement)
+Change = TypeVar(
+    "Change", ThresholdChange, Promotion, documents.Retraining, documents.Retirement
+)
 
 
 def history(
-    ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
+    ledger: Ledger,
+    series: str | None = None,
+    *,
+    verify: bool = False,
+    printed: str | None = None,
 ) -> dict[str, object]:
     """Every run, and what the runs of each series add up to; counts only, no patient. Shadows are left out.
 
@@ -64,13 +82,21 @@ def history(
     []
     """
     with ledger.reading() as connection:
-        head = verifying.verify(connection, printed) if verify else trail.head(connection)
+        head = (
+            verifying.verify(connection, printed) if verify else trail.head(connection)
+        )
         one = None if series is None else find_series(connection, series)
         changes = _changes(connection, one, entries.ThresholdChosen, ThresholdChange)
         promotions = _changes(connection, one, entries.Promoted, Promotion)
         meant = sa.literal(one is None) | (RUNS.c.series == one)
-        names = sa.select(RUNS.c.series).where(~RUNS.c.shadow, meant).group_by(RUNS.c.series)
-        by_first_night = names.order_by(sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry))
+        names = (
+            sa.select(RUNS.c.series)
+            .where(~RUNS.c.shadow, meant)
+            .group_by(RUNS.c.series)
+        )
+        by_first_night = names.order_by(
+            sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry)
+        )
         runs, facts = dict[int, NightRun](), []
         for name in connection.scalars(by_first_night).all():
             of_series, sums = _series(connection, name, changes, promotions)
@@ -78,21 +104,39 @@ def history(
             facts.append(sums)
         # What entries say: to look for what is gone all parts would have to be read.
         erasures = entries.stated(connection, entries.Erasing)
-        n_erased = sum(len(places) for erasing in erasures for *_, places, _ in erasing.facts.erased)
+        n_erased = sum(
+            len(places)
+            for erasing in erasures
+            for *_, places, _ in erasing.facts.erased
+        )
         document = documents.HistoryDocument(
-            runs=[run for _, run in sorted(runs.items(), key=lambda item: (item[1].night, item[0]))],
+            runs=[
+                run
+                for _, run in sorted(
+                    runs.items(), key=lambda item: (item[1].night, item[0])
+                )
+            ],
             series=facts,
             threshold_changes=changes,
             promotions=promotions,
-            retrainings=_changes(connection, one, entries.Retrained, documents.Retraining),
-            retirements=_changes(connection, one, entries.Retired, documents.Retirement),
-            audit=documents.Trail(entries=head.number, head=head.digest, verified=verify, erased=n_erased),
+            retrainings=_changes(
+                connection, one, entries.Retrained, documents.Retraining
+            ),
+            retirements=_changes(
+                connection, one, entries.Retired, documents.Retirement
+            ),
+            audit=documents.Trail(
+                entries=head.number, head=head.digest, verified=verify, erased=n_erased
+            ),
         )
     return document.to_dict()
 
 
 def _changes(
-    connection: sa.Connection, series: str | None, kind: type[entries.Facts], document: type[Change]
+    connection: sa.Connection,
+    series: str | None,
+    kind: type[entries.Facts],
+    document: type[Change],
 ) -> list[Change]:
     """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
     changes = []
@@ -100,7 +144,11 @@ def _changes(
         values = dict(change.facts) | change._asdict()
         if series is None or values["series"] in (None, series):
             values["series"] = values["series"] and shown_series(values["series"])
-            changes.append(document.from_dict({name: values[name] for name in document.model_fields}))
+            changes.append(
+                document.from_dict(
+                    {name: values[name] for name in document.model_fields}
+                )
+            )
     return changes
 
 
@@ -111,12 +159,19 @@ def _series(
     promotions: Sequence[Promotion],
 ) -> tuple[Mapping[int, NightRun], documents.SeriesFacts]:
     """The runs of a series by their entries, in order of their nights, and what those in force add up to."""
-    chosen = sa.select(RUNS, TRAIL.c.recorded).join(TRAIL, TRAIL.c.number == RUNS.c.entry)
-    chosen = chosen.where(RUNS.c.series == series, ~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
+    chosen = sa.select(RUNS, TRAIL.c.recorded).join(
+        TRAIL, TRAIL.c.number == RUNS.c.entry
+    )
+    chosen = chosen.where(RUNS.c.series == series, ~RUNS.c.shadow).order_by(
+        RUNS.c.night, RUNS.c.entry
+    )
     rows, shown = connection.execute(chosen).all(), shown_series(series)
     entered = entries.nights_at(connection, [row.entry for row in rows])
     in_force = {row.night: row.entry for row in rows}
-    verdicts, on_run = ordered_verdicts(connection, REVIEWS.c.series == series), defaultdict(list)
+    verdicts, on_run = (
+        ordered_verdicts(connection, REVIEWS.c.series == series),
+        defaultdict(list),
+    )
     for verdict in verdicts:
         on_run[verdict.key].append(verdict)
     runs = {}
@@ -140,13 +195,21 @@ def _series(
     last = list(in_force.values())
     nights, newest = [runs[entry] for entry in last], entered[last[-1]]
     # Flagged cases in the random audit, or ever judged in the series.
-    reviewed = sa.select(REVIEWS.c.case_id).where(REVIEWS.c.series == series, REVIEWS.c.flagged)
-    counted = CASES.c.drawn | CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(reviewed)
+    reviewed = sa.select(REVIEWS.c.case_id).where(
+        REVIEWS.c.series == series, REVIEWS.c.flagged
+    )
+    counted = (
+        CASES.c.drawn | CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(reviewed)
+    )
     cases = defaultdict(list)
     # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
-    for case in trail.rows_in(connection, sa.select(CASES).where(IS_FLAGGED, counted), CASES.c.entry, last):
+    for case in trail.rows_in(
+        connection, sa.select(CASES).where(IS_FLAGGED, counted), CASES.c.entry, last
+    ):
         cases[case.entry].append(case)
-    recent = {n: entered[n] for n in last[-RECENT_NIGHTS:] if entered[n].model == newest.model}
+    recent = {
+        n: entered[n] for n in last[-RECENT_NIGHTS:] if entered[n].model == newest.model
+    }
     return runs, documents.SeriesFacts(
         series=shown,
         title=newest.title,
@@ -156,7 +219,9 @@ def _series(
         last=nights[-1].night,
         workload=documents.Workload(**_per_night(nights)),
         drift=drift_over([*entries.scores_at(connection, recent).values()]),
-        control=control_charts(nights, changes, [one for one in promotions if one.series == shown]),
+        control=control_charts(
+            nights, changes, [one for one in promotions if one.series == shown]
+        ),
         review_by=newest.review_by,
         **review_figures(
             nights,
@@ -173,7 +238,9 @@ def _per_night(nights: Sequence[NightFigures]) -> dict[str, float | None]:
     figures: dict[str, list[float]] = {
         "cases_per_night": [night.cases for night in nights],
         "waiting_per_night": [night.waiting for night in nights],
-        "minutes_per_night": [night.review_minutes for night in nights if night.review_minutes is not None],
+        "minutes_per_night": [
+            night.review_minutes for night in nights if night.review_minutes is not None
+        ],
     }
     return {name: fmean(values) if values else None for name, values in figures.items()}
 
@@ -185,17 +252,34 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
         other, shadow = _compared_with(connection, one, beside)
         models = champions(connection)
         own = (models.get(one, ""), shadow or models.get(other, ""))
-        ours, theirs = current_runs(one).subquery(), current_runs(other, shadow).subquery()
-        common = sa.select(ours.c.entry, theirs.c.entry).join(theirs, theirs.c.night == ours.c.night)
+        ours, theirs = (
+            current_runs(one).subquery(),
+            current_runs(other, shadow).subquery(),
+        )
+        common = sa.select(ours.c.entry, theirs.c.entry).join(
+            theirs, theirs.c.night == ours.c.night
+        )
         pairs = connection.execute(common.order_by(ours.c.night)).all()
-        facts = entries.nights_at(connection, [entry for pair in pairs for entry in pair])
+        facts = entries.nights_at(
+            connection, [entry for pair in pairs for entry in pair]
+        )
         words = last_verdicts(REVIEWS.c.series.in_((one, other)))
-        verdicts = dict(connection.execute(sa.select(words.c.case_id, words.c.verdict)).all())
+        verdicts = dict(
+            connection.execute(sa.select(words.c.case_id, words.c.verdict)).all()
+        )
         # By side the cases that it flagged, and those that it flagged alone on a night.
-        flagged, alone, n_both = (set[str](), set[str]()), (set[str](), set[str]()), list[int]()
-        of_night = sa.select(CASES.c.case_id).where(CASES.c.entry == sa.bindparam("entry"), IS_FLAGGED)
+        flagged, alone, n_both = (
+            (set[str](), set[str]()),
+            (set[str](), set[str]()),
+            list[int](),
+        )
+        of_night = sa.select(CASES.c.case_id).where(
+            CASES.c.entry == sa.bindparam("entry"), IS_FLAGGED
+        )
         for pair in pairs:
-            sides = [set(connection.scalars(of_night, {"entry": entry})) for entry in pair]
+            sides = [
+                set(connection.scalars(of_night, {"entry": entry})) for entry in pair
+            ]
             n_both.append(len(sides[0] & sides[1]))
             for side, names in enumerate(sides):
                 flagged[side].update(names)
@@ -208,7 +292,8 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
         nights = [facts[pair[side]] for pair in pairs]
         return documents.Flagging(
             series=shown_series((one, other)[side]),
-            model=", ".join(dict.fromkeys(night.model[:12] for night in nights)) or own[side][:12],
+            model=", ".join(dict.fromkeys(night.model[:12] for night in nights))
+            or own[side][:12],
             shadow=side == 1 and shadow is not None,
             **_per_night(nights),
             ppv=ppv(flagged[side]),
@@ -218,8 +303,13 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
 
     same_table = []
     for (ours, theirs), n in zip(pairs, n_both, strict=True):
-        if (facts[ours].table, facts[ours].units) == (facts[theirs].table, facts[theirs].units):
-            same_table.append((facts[ours].units, facts[ours].cases, facts[theirs].cases, n))
+        if (facts[ours].table, facts[ours].units) == (
+            facts[theirs].table,
+            facts[theirs].units,
+        ):
+            same_table.append(
+                (facts[ours].units, facts[ours].cases, facts[theirs].cases, n)
+            )
     return NightsBeside(
         nights=len(pairs),
         first=facts[pairs[0][0]].night if pairs else None,
@@ -232,19 +322,33 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
     )
 
 
-def _compared_with(connection: sa.Connection, series: str, text: str) -> tuple[str, str | None]:
+def _compared_with(
+    connection: sa.Connection, series: str, text: str
+) -> tuple[str, str | None]:
     """The series that is compared with, and the model whose shadow it is."""
-    shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow).distinct()
-    models = [model for model in connection.scalars(shadows) if len(text) >= 4 and model.startswith(text)]
+    shadows = (
+        sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow).distinct()
+    )
+    models = [
+        model
+        for model in connection.scalars(shadows)
+        if len(text) >= 4 and model.startswith(text)
+    ]
     if len(models) > 1:
-        raise UsageError(f"--beside {text}: several shadows begin so; give more of the digits")
+        raise UsageError(
+            f"--beside {text}: several shadows begin so; give more of the digits"
+        )
     if models or (draft := in_shadow(connection, series, text)):
         return series, models[0] if models else draft
-    if DIGITS.fullmatch(text) and not any(name.startswith(text) for name in every_series(connection)):
+    if DIGITS.fullmatch(text) and not any(
+        name.startswith(text) for name in every_series(connection)
+    ):
         raise UsageError(NO_SHADOW.format(text, shown_series(series)))
     other = find_series(connection, text)
     if other == series:
-        raise UsageError(f"--beside {text}: a series beside itself; give a shadow's model or another series")
+        raise UsageError(
+            f"--beside {text}: a series beside itself; give a shadow's model or another series"
+        )
     return other, None
 
 

@@ -19,16 +19,22 @@ from screening.schemas.model import TrainedOn
 from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
-NO_SHADOW = "model {:.12} has no night in shadow in series {}; score it with --shadow first"
+NO_SHADOW = (
+    "model {:.12} has no night in shadow in series {}; score it with --shadow first"
+)
 
 
 def champions(connection: sa.Connection) -> dict[str, str]:
     """By series, the digest of the model whose nights are in force; none of a series before its first."""
-    rows = connection.execute(sa.select(CHAMPIONS).order_by(CHAMPIONS.c.series, CHAMPIONS.c.entry))
+    rows = connection.execute(
+        sa.select(CHAMPIONS).order_by(CHAMPIONS.c.series, CHAMPIONS.c.entry)
+    )
     return {row.series: row.model for row in rows}
 
 
-def refuse_other(connection: sa.Connection, series: str, model: str, remedy: str) -> None:
+def refuse_other(
+    connection: sa.Connection, series: str, model: str, remedy: str
+) -> None:
     """Refuse a model that is not the champion (UsageError), with what to do about it."""
     champion = champions(connection).get(series)
     if champion != model:
@@ -57,9 +63,15 @@ def record_revision(
         if before == after:
             return trail.head(connection)
         of_series = champions(connection).items()
-        replaced = [name for name, model in of_series if model == before and series in (None, name)]
+        replaced = [
+            name
+            for name, model in of_series
+            if model == before and series in (None, name)
+        ]
         words = [] if reason is None else [text_part("reason", reason)]
-        return append(connection, ledger.clock(), revision.replace(champion_of=replaced), *words)
+        return append(
+            connection, ledger.clock(), revision.replace(champion_of=replaced), *words
+        )
 
 
 def record_sealed(ledger: Ledger, before: str, after: str) -> None:
@@ -67,14 +79,23 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
     with ledger.writing() as connection:
         # What never came to stand in the place of the one before, since an attempt was killed.
         earlier = [seal.facts for seal in stated(connection, entries.SealedAnew)]
-        replaced = {before, *(seal.model_after for seal in earlier if seal.model_before == before)} - {after}
-        series = [name for name, model in champions(connection).items() if model in replaced]
+        replaced = {
+            before,
+            *(seal.model_after for seal in earlier if seal.model_before == before),
+        } - {after}
+        series = [
+            name for name, model in champions(connection).items() if model in replaced
+        ]
         if series:
-            facts = entries.SealedAnew(model_before=before, model_after=after, champion_of=series)
+            facts = entries.SealedAnew(
+                model_before=before, model_after=after, champion_of=series
+            )
             append(connection, ledger.clock(), facts)
 
 
-def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: NightsBeside) -> Head:
+def promote(
+    ledger: Ledger, series: str, model: str, reason: str, evidence: NightsBeside
+) -> Head:
     """Make a model that was scored in shadow the champion from now on, by what its nights had shown."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
@@ -84,7 +105,11 @@ def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Nigh
         if in_shadow(connection, series, model) is None:
             raise UsageError(NO_SHADOW.format(model, shown_series(series)))
         facts = entries.Promoted(
-            series=series, model_before=before, model_after=model, champion_of=[series], evidence=evidence
+            series=series,
+            model_before=before,
+            model_after=model,
+            champion_of=[series],
+            evidence=evidence,
         )
         return append(connection, ledger.clock(), facts, why)
 
@@ -100,7 +125,9 @@ def in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
 
 def every_series(connection: sa.Connection) -> list[str]:
     """The series that have a run, in order."""
-    return list(connection.scalars(sa.select(RUNS.c.series).distinct().order_by(RUNS.c.series)))
+    return list(
+        connection.scalars(sa.select(RUNS.c.series).distinct().order_by(RUNS.c.series))
+    )
 
 
 def find_series(connection: sa.Connection, text: str) -> str:
@@ -127,9 +154,16 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
 
 def retired(connection: sa.Connection) -> dict[str, Stated[Retired]]:
     """The series that are closed, and the entry by which each was."""
-    last, closed = _last_nights(connection), {one.facts.series: one for one in stated(connection, Retired)}
+    last, closed = (
+        _last_nights(connection),
+        {one.facts.series: one for one in stated(connection, Retired)},
+    )
     # A night after the one that was the last takes it back; a back-fill is none.
-    return {name: one for name, one in closed.items() if last.get(name, "") <= one.facts.last}
+    return {
+        name: one
+        for name, one in closed.items()
+        if last.get(name, "") <= one.facts.last
+    }
 
 
 def _last_nights(connection: sa.Connection) -> dict[str, str]:
@@ -159,15 +193,24 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
         name = find_series(connection, series)
         refuse_other(connection, name, model, GIVE_CHAMPION)
         last = last_verdicts(REVIEWS.c.series == name)
-        rows = connection.execute(sa.select(last).order_by(last.c.night, last.c.case_id)).all()
+        rows = connection.execute(
+            sa.select(last).order_by(last.c.night, last.c.case_id)
+        ).all()
         nights = entries.nights_at(connection, sorted({row.run for row in rows}))
-    words = [LastWord(row.case_id, row.night, row.verdict, nights[row.run].table or "") for row in rows]
+    words = [
+        LastWord(row.case_id, row.night, row.verdict, nights[row.run].table or "")
+        for row in rows
+    ]
     return Judged(name, tuple(words))
 
 
-def record_retraining(ledger: Ledger, series: str, before: str, after: str, facts: TrainedOn) -> Head:
+def record_retraining(
+    ledger: Ledger, series: str, before: str, after: str, facts: TrainedOn
+) -> Head:
     """Enter that model `after` was trained on the verdicts; the champion stays `before`."""
     with ledger.writing() as connection:
         refuse_other(connection, series, before, GIVE_CHAMPION)
-        retrained = entries.Retrained(series=series, champion=before, model=after, trained_on=facts)
+        retrained = entries.Retrained(
+            series=series, champion=before, model=after, trained_on=facts
+        )
         return append(connection, ledger.clock(), retrained)

@@ -21,8 +21,23 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import model_registry, register, trail
-from screening.ledger.database import CASES, IS_FLAGGED, RESERVATIONS, REVIEWS, RUNS, Ledger
-from screening.ledger.entries import Artefact, Night, Reserved, append, nights_at, scores_at, source_digest
+from screening.ledger.database import (
+    CASES,
+    IS_FLAGGED,
+    RESERVATIONS,
+    REVIEWS,
+    RUNS,
+    Ledger,
+)
+from screening.ledger.entries import (
+    Artefact,
+    Night,
+    Reserved,
+    append,
+    nights_at,
+    scores_at,
+    source_digest,
+)
 from screening.ledger.trail import Head, Part
 from screening.ledger.verdicts import last_verdicts
 from screening.monitoring.delivery import Elsewhere
@@ -74,9 +89,15 @@ def entering(
         last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == night.key)
         entered = None if force or again else connection.scalar(last)
         if entered is None and not force:
-            if not night.shadow and night.series in model_registry.champions(connection):
-                model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
-            same_night = current_runs(night.series, night.shadow_model, RUNS.c.night == night.night)
+            if not night.shadow and night.series in model_registry.champions(
+                connection
+            ):
+                model_registry.refuse_other(
+                    connection, night.series, night.model, OTHER_MODEL
+                )
+            same_night = current_runs(
+                night.series, night.shadow_model, RUNS.c.night == night.night
+            )
             for run in connection.execute(same_night.where(RUNS.c.key != night.key)):
                 raise UsageError(
                     f"series {shown_series(night.series)} has another table for the night of {night.night}, "
@@ -109,7 +130,9 @@ def reserved(connection: sa.Connection, night: str) -> list[str]:
     """The series of which this night was being scored, and has not been entered since."""
     of_series = (RUNS.c.series == RESERVATIONS.c.series) & (RUNS.c.night == night)
     entered_since = sa.exists().where(of_series, RUNS.c.entry > RESERVATIONS.c.entry)
-    open_series = sa.select(RESERVATIONS.c.series).where(RESERVATIONS.c.night == night, ~entered_since)
+    open_series = sa.select(RESERVATIONS.c.series).where(
+        RESERVATIONS.c.night == night, ~entered_since
+    )
     return list(connection.scalars(open_series.distinct()))
 
 
@@ -120,11 +143,23 @@ class Tonight:
     counted; `since`: the night in force before it, and its cases not flagged now.
     """
 
-    def __init__(self, connection: sa.Connection, recorded: str, night: Night, flagged: sa.Table):
-        self.night, self.head, self.drawn = night, trail.head(connection, 0), list[str]()
+    def __init__(
+        self, connection: sa.Connection, recorded: str, night: Night, flagged: sa.Table
+    ):
+        self.night, self.head, self.drawn = (
+            night,
+            trail.head(connection, 0),
+            list[str](),
+        )
         self._connection, self._recorded, self._flagged = connection, recorded, flagged
-        has_cases = sa.exists().where(CASES.c.entry == RUNS.c.entry, IS_FLAGGED).label("has_cases")
-        earlier = current_runs(night.series, night.shadow_model, RUNS.c.night < night.night)
+        has_cases = (
+            sa.exists()
+            .where(CASES.c.entry == RUNS.c.entry, IS_FLAGGED)
+            .label("has_cases")
+        )
+        earlier = current_runs(
+            night.series, night.shadow_model, RUNS.c.night < night.night
+        )
         before = connection.execute(earlier.add_columns(has_cases)).all()
         quiet_before = takewhile(lambda run: not run.has_cases, reversed(before))
         n_flagged = connection.scalar(sa.select(sa.func.count()).select_from(flagged))
@@ -135,9 +170,13 @@ class Tonight:
         if self._before:
             self._last = self._before[-1].entry
             gone = sa.select(CASES.c.case_id).where(
-                CASES.c.entry == self._last, IS_FLAGGED, CASES.c.case_id.not_in(sa.select(flagged))
+                CASES.c.entry == self._last,
+                IS_FLAGGED,
+                CASES.c.case_id.not_in(sa.select(flagged)),
             )
-            self.since = Since(night=self._before[-1].night, gone=sorted(connection.scalars(gone)))
+            self.since = Since(
+                night=self._before[-1].night, gone=sorted(connection.scalars(gone))
+            )
 
     def hand_out(self, *artefacts: Artefact) -> None:
         """Enter what shows the night, in the same transaction."""
@@ -158,7 +197,9 @@ class Tonight:
         """Take the night as it was entered."""
         self.head = trail.head(self._connection, entered)
         self.night = nights_at(self._connection, [entered])[entered]
-        drawn = sa.select(CASES.c.case_id).where(CASES.c.entry == entered, CASES.c.drawn)
+        drawn = sa.select(CASES.c.case_id).where(
+            CASES.c.entry == entered, CASES.c.drawn
+        )
         self.drawn = sorted(self._connection.scalars(drawn))
 
     def enter(
@@ -171,27 +212,46 @@ class Tonight:
         states = Counter(state for _, state, *_ in self._recognised())
         counts = {name.replace(" ", "_"): states[name] for name in STATES}
         gone = len(self.since.gone) if self.since else 0
-        night = self.night = self.night.replace(**counts, cases=states.total(), no_longer_flagged=gone)
+        night = self.night = self.night.replace(
+            **counts, cases=states.total(), no_longer_flagged=gone
+        )
         # One more than any run of this night in its role, whatever its table, and than any of this key.
         same_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night)
         same_night &= of_role(night.shadow_model)
-        last = sa.select(sa.func.max(RUNS.c.revision)).where(same_night | (RUNS.c.key == night.key))
+        last = sa.select(sa.func.max(RUNS.c.revision)).where(
+            same_night | (RUNS.c.key == night.key)
+        )
         facts = night.replace(
             revision=1 + (self._connection.scalar(last) or 0),
             attention=attention(self),
-            begins=not night.shadow and night.series not in model_registry.champions(self._connection),
+            begins=not night.shadow
+            and night.series not in model_registry.champions(self._connection),
             drift=night.drift and night.drift.replace(who=(), cell=()),
         )
         cells, who = (night.drift.cell, night.drift.who) if night.drift else ((), ())
         parts = [Part("lots", [*cells], [*map(str, who)]), Part("columns", columns)]
-        return append(self._connection, self._recorded, facts, *parts, self._parts(sampled))
+        return append(
+            self._connection, self._recorded, facts, *parts, self._parts(sampled)
+        )
 
     def _parts(self, sampled: Sequence[str]) -> Iterator[Part]:
         """The cases, some thousand a part; of those flagged the random audit is drawn on the way."""
-        audit, place = audit_sample(self.night.waiting, self.night.key, self.night.draw), count()
+        audit, place = (
+            audit_sample(self.night.waiting, self.night.key, self.night.draw),
+            count(),
+        )
         unflagged = ((name, (None, 0, False, None, None)) for name in sampled)
         flagged = (
-            (name, (state, nights, state in WAITING and next(place) in audit, judged, verdict))
+            (
+                name,
+                (
+                    state,
+                    nights,
+                    state in WAITING and next(place) in audit,
+                    judged,
+                    verdict,
+                ),
+            )
             for name, state, nights, judged, verdict in self._recognised()
         )
         cases = chain(unflagged, flagged)
@@ -205,7 +265,11 @@ class Tonight:
         Of each its state, the nights it was flagged in an unbroken row, tonight among them, and night and
         word of the last verdict before tonight, whether or not it belongs to this row.
         """
-        night, name, nights = self.night, self._flagged.c.case_id, [run.night for run in self._before]
+        night, name, nights = (
+            self.night,
+            self._flagged.c.case_id,
+            [run.night for run in self._before],
+        )
         first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
         recent = datetime.date.fromordinal(max(first, 1)).isoformat()
         last = last_verdicts(
@@ -214,19 +278,37 @@ class Tonight:
             REVIEWS.c.case_id.in_(sa.select(name)),
             sa.literal(bool(self._before)),
         )
-        on_last_night = (CASES.c.entry == self._last) & (CASES.c.case_id == name) & IS_FLAGGED
-        joined = sa.select(name, sa.func.coalesce(CASES.c.nights, 0), last.c.night, last.c.verdict)
-        joined = joined.outerjoin(CASES, on_last_night).outerjoin(last, last.c.case_id == name)
+        on_last_night = (
+            (CASES.c.entry == self._last) & (CASES.c.case_id == name) & IS_FLAGGED
+        )
+        joined = sa.select(
+            name, sa.func.coalesce(CASES.c.nights, 0), last.c.night, last.c.verdict
+        )
+        joined = joined.outerjoin(CASES, on_last_night).outerjoin(
+            last, last.c.case_id == name
+        )
         # As Python orders them: a server orders by the rules of a language.
-        ordered = name if self._connection.dialect.name == "sqlite" else sa.collate(name, "C")
+        ordered = (
+            name if self._connection.dialect.name == "sqlite" else sa.collate(name, "C")
+        )
         streamed = {"yield_per": CASES_A_PART}
-        rows = self._connection.execute(joined.order_by(ordered), execution_options=streamed)
+        rows = self._connection.execute(
+            joined.order_by(ordered), execution_options=streamed
+        )
         for case_id, n_before, judged, verdict in rows:
             since = nights[-min(n_before, len(nights))] if n_before else night.night
-            yield case_id, _state(judged, verdict, since, n_before, recent), n_before + 1, judged, verdict
+            yield (
+                case_id,
+                _state(judged, verdict, since, n_before, recent),
+                n_before + 1,
+                judged,
+                verdict,
+            )
 
 
-def _state(judged: str | None, verdict: str | None, since: str, n_before: int, recent: str) -> str:
+def _state(
+    judged: str | None, verdict: str | None, since: str, n_before: int, recent: str
+) -> str:
     """What a case is by its last verdict, its row's first night and length, and what is recent.
 
     It is known when it was last said to have the condition, and that either since it was first flagged in
@@ -245,27 +327,41 @@ def _state(judged: str | None, verdict: str | None, since: str, n_before: int, r
 
 def audit_sample(n_waiting: int, key: str, most: int) -> set[int]:
     """The random audit of the flagged, as places among those who wait; the same for the same run."""
-    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), n_waiting])
+    rng = np.random.default_rng(
+        [int(hashlib.sha256(key.encode()).hexdigest(), 16), n_waiting]
+    )
     return set(rng.permutation(n_waiting)[:most].tolist())
 
 
 def of_role(shadow_model: str | None) -> Any:
     """Whether a run is of the champion's nights, or of those that this model scored in shadow."""
-    return ~RUNS.c.shadow if shadow_model is None else RUNS.c.shadow & (RUNS.c.model == shadow_model)
+    return (
+        ~RUNS.c.shadow
+        if shadow_model is None
+        else RUNS.c.shadow & (RUNS.c.model == shadow_model)
+    )
 
 
 def current_runs(
     series: str, shadow_model: str | None = None, *when: sa.ColumnElement[bool]
 ) -> sa.Select[Any]:
     """The last run of each night of a series, in order; `shadow_model`: of its nights in shadow instead."""
-    last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.series == series, of_role(shadow_model), *when)
-    return sa.select(RUNS).where(RUNS.c.entry.in_(last.group_by(RUNS.c.night))).order_by(RUNS.c.night)
+    last = sa.select(sa.func.max(RUNS.c.entry)).where(
+        RUNS.c.series == series, of_role(shadow_model), *when
+    )
+    return (
+        sa.select(RUNS)
+        .where(RUNS.c.entry.in_(last.group_by(RUNS.c.night)))
+        .order_by(RUNS.c.night)
+    )
 
 
 def published(ledger: Ledger, series: str) -> tuple[Mapping[str, str], Set[str]]:
     """By night the key of the run of a series that is in force, and the keys of its runs in shadow."""
     with ledger.reading() as connection:
-        in_force = {run.night: run.key for run in connection.execute(current_runs(series))}
+        in_force = {
+            run.night: run.key for run in connection.execute(current_runs(series))
+        }
         shadows = sa.select(RUNS.c.key).where(RUNS.c.series == series, RUNS.c.shadow)
         return in_force, set(connection.scalars(shadows))
 
@@ -279,39 +375,77 @@ class PastNights:
     # what the features counted.
     scores: Mapping[str, ScoreCounts]
     columns: Mapping[str, Mapping[str, Any]]
-    patients: Sequence[int] | None  # Keyed hashes of those of the last, where it was of the same model.
+    patients: (
+        Sequence[int] | None
+    )  # Keyed hashes of those of the last, where it was of the same model.
     same_table: Sequence[Elsewhere]  # Nights of any series with the table in question.
     accepted: str | None = None  # Why somebody took this very table tonight.
 
 
 def past_nights(
-    ledger: Ledger, series: str, night: str, model: str, table: str, *, shadow: bool = False
+    ledger: Ledger,
+    series: str,
+    night: str,
+    model: str,
+    table: str,
+    *,
+    shadow: bool = False,
 ) -> PastNights:
     """What tonight is held against; `model`: digest of tonight's, `table`: digests of its table's files."""
     with ledger.reading() as connection:
         in_role = current_runs(series, model if shadow else None, RUNS.c.night <= night)
         runs = connection.execute(in_role).all()
-        nights = nights_at(connection, [run.entry for run in runs if run.night < night][-FURTHEST:])
-        tonight = nights_at(connection, [run.entry for run in runs if run.night == night]).values()
-        measures = [entry for entry, one in nights.items() if one.delivery and one.delivery.measure][-WINDOW:]
-        scored = {entry: nights[entry] for entry in measures if nights[entry].model == model}
+        nights = nights_at(
+            connection, [run.entry for run in runs if run.night < night][-FURTHEST:]
+        )
+        tonight = nights_at(
+            connection, [run.entry for run in runs if run.night == night]
+        ).values()
+        measures = [
+            entry
+            for entry, one in nights.items()
+            if one.delivery and one.delivery.measure
+        ][-WINDOW:]
+        scored = {
+            entry: nights[entry] for entry in measures if nights[entry].model == model
+        }
         counted = trail.parts_of(connection, measures, "columns")
-        last = scores_at(connection, {entry: scored[entry] for entry in measures[-1:] if entry in scored})
+        last = scores_at(
+            connection,
+            {entry: scored[entry] for entry in measures[-1:] if entry in scored},
+        )
         same_table = sa.select(RUNS).where(RUNS.c.source == source_digest(table))
-        elsewhere = connection.execute(same_table.order_by(RUNS.c.night, RUNS.c.entry)).all()
+        elsewhere = connection.execute(
+            same_table.order_by(RUNS.c.night, RUNS.c.entry)
+        ).all()
         return PastNights(
-            deliveries={one.night: one.delivery for one in nights.values() if one.delivery},
+            deliveries={
+                one.night: one.delivery for one in nights.values() if one.delivery
+            },
             scores={one.night: one.drift for one in scored.values() if one.drift},
-            columns={nights[entry].night: counted[entry].facts for entry in measures if counted[entry].facts},
+            columns={
+                nights[entry].night: counted[entry].facts
+                for entry in measures
+                if counted[entry].facts
+            },
             patients=next((drift.who or None for drift in last.values()), None),
-            same_table=[_elsewhere(connection, run, series, night, model) for run in elsewhere],
+            same_table=[
+                _elsewhere(connection, run, series, night, model) for run in elsewhere
+            ],
             accepted=next(
-                (one.delivery.accepted for one in tonight if one.table == table and one.delivery), None
+                (
+                    one.delivery.accepted
+                    for one in tonight
+                    if one.table == table and one.delivery
+                ),
+                None,
             ),
         )
 
 
-def _elsewhere(connection: sa.Connection, run: sa.Row[Any], series: str, night: str, model: str) -> Elsewhere:
+def _elsewhere(
+    connection: sa.Connection, run: sa.Row[Any], series: str, night: str, model: str
+) -> Elsewhere:
     """A night with tonight's table, and whether that is odd: another series had other tables until now.
 
     Where they have no night in common, one model has no reason to read one table under two names.
@@ -320,9 +454,15 @@ def _elsewhere(connection: sa.Connection, run: sa.Row[Any], series: str, night: 
         return Elsewhere(run.night)
     ours, theirs = RUNS.alias(), RUNS.alias()
     common = sa.select(ours.c.source != theirs.c.source).where(
-        ours.c.series == series, theirs.c.series == run.series, ours.c.night == theirs.c.night,
-        ours.c.night < night, ~ours.c.shadow, ~theirs.c.shadow,
-    )  # fmt: skip
-    differ = connection.scalar(common.order_by(ours.c.night.desc(), ours.c.entry.desc()).limit(1))
+        ours.c.series == series,
+        theirs.c.series == run.series,
+        ours.c.night == theirs.c.night,
+        ours.c.night < night,
+        ~ours.c.shadow,
+        ~theirs.c.shadow,
+    )
+    differ = connection.scalar(
+        common.order_by(ours.c.night.desc(), ours.c.entry.desc()).limit(1)
+    )
     is_odd = run.model == model if differ is None else bool(differ)
     return Elsewhere(run.night, shown_series(run.series), is_odd)

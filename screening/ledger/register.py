@@ -50,28 +50,59 @@ def hand_out(ledger: Ledger, *artefacts: Artefact) -> None:
         enter(connection, ledger.clock(), *artefacts)
 
 
-def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact, why: Part | None = None) -> None:
+def enter(
+    connection: sa.Connection,
+    recorded: str,
+    *artefacts: Artefact,
+    why: Part | None = None,
+) -> None:
     """As `hand_out`, in a transaction; what stands there is not entered again."""
     places = [str(artefact.place) for artefact in artefacts]
-    current = {one.place: one for one in current_artefacts(connection, ARTEFACTS.c.place.in_(places))}
+    current = {
+        one.place: one
+        for one in current_artefacts(connection, ARTEFACTS.c.place.in_(places))
+    }
     for artefact in artefacts:
         last = current.get(artefact.place, artefact.replace(sha256=None))
-        if (last.what, last.sha256, last.key) == (artefact.what, artefact.sha256, artefact.key):
+        if (last.what, last.sha256, last.key) == (
+            artefact.what,
+            artefact.sha256,
+            artefact.key,
+        ):
             continue
-        run = connection.execute(sa.select(RUNS).where(RUNS.c.key == artefact.key).limit(1)).first()
+        run = connection.execute(
+            sa.select(RUNS).where(RUNS.c.key == artefact.key).limit(1)
+        ).first()
         if run is None and artefact.key is not None:
-            raise UsageError("the ledger does not know this run; give the one that it was scored with")
+            raise UsageError(
+                "the ledger does not know this run; give the one that it was scored with"
+            )
         facts = artefact.replace(series=run and run.series, night=run and run.night)
-        patient = Part("patient", names=[] if artefact.patient is None else [artefact.patient])
+        patient = Part(
+            "patient", names=[] if artefact.patient is None else [artefact.patient]
+        )
         place = text_part("place", str(artefact.place))
-        append(connection, recorded, facts, patient, place, *([] if why is None else [why]))
+        append(
+            connection, recorded, facts, patient, place, *([] if why is None else [why])
+        )
 
 
-def current_artefacts(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[Artefact]:
+def current_artefacts(
+    connection: sa.Connection, *which: sa.ColumnElement[bool]
+) -> list[Artefact]:
     """What was handed out and is not known to be gone, by the last entry of every place, in order."""
-    last = sa.select(sa.func.max(ARTEFACTS.c.entry)).where(*which).group_by(ARTEFACTS.c.place)
-    chosen = sa.select(ARTEFACTS).where(ARTEFACTS.c.entry.in_(last), ARTEFACTS.c.sha256.is_not(None))
-    return [Artefact(**row) for row in connection.execute(chosen.order_by(ARTEFACTS.c.entry)).mappings()]
+    last = (
+        sa.select(sa.func.max(ARTEFACTS.c.entry))
+        .where(*which)
+        .group_by(ARTEFACTS.c.place)
+    )
+    chosen = sa.select(ARTEFACTS).where(
+        ARTEFACTS.c.entry.in_(last), ARTEFACTS.c.sha256.is_not(None)
+    )
+    return [
+        Artefact(**row)
+        for row in connection.execute(chosen.order_by(ARTEFACTS.c.entry)).mappings()
+    ]
 
 
 def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
@@ -83,15 +114,27 @@ def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
         state = state_of(artefact)
         gone = state in ("missing", "unreachable")
         mode = 0 if gone else stat.S_IMODE(artefact.place.lstat().st_mode)
-        if artefact.what not in ("run", "model") or mode & (stat.S_IRWXG | stat.S_IRWXO):
-            lies = {"state": state, "place": str(artefact.place), "mode": "none" if gone else f"{mode:04o}"}
-            listed.append(artefact.model_dump(include={"what", "series", "night"}) | lies)
+        if artefact.what not in ("run", "model") or mode & (
+            stat.S_IRWXG | stat.S_IRWXO
+        ):
+            lies = {
+                "state": state,
+                "place": str(artefact.place),
+                "mode": "none" if gone else f"{mode:04o}",
+            }
+            listed.append(
+                artefact.model_dump(include={"what", "series", "night"}) | lies
+            )
     return listed
 
 
 def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
     """Keys of the runs whose cases a patient is among; where none is given, anybody who was not erased."""
-    named = CASES.c.case_id.not_like(f"{STAND_IN}%") if patient is None else CASES.c.case_id == patient
+    named = (
+        CASES.c.case_id.not_like(f"{STAND_IN}%")
+        if patient is None
+        else CASES.c.case_id == patient
+    )
     joined = sa.select(RUNS.c.key).join(CASES, CASES.c.entry == RUNS.c.entry)
     return set(connection.scalars(joined.where(named).distinct()))
 
@@ -101,11 +144,21 @@ def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
     why, number = reason_of(reason), 0
     with ledger.writing() as connection:
         for artefact in current_artefacts(connection):
-            roots = [root for root in (place, place.absolute()) if artefact.place.is_relative_to(root)]
+            roots = [
+                root
+                for root in (place, place.absolute())
+                if artefact.place.is_relative_to(root)
+            ]
             if roots:
                 way, number = artefact.place.relative_to(roots[0]), number + 1
                 here = [] if to is None else [artefact.replace(place=to / way)]
-                enter(connection, ledger.clock(), artefact.replace(sha256=None), *here, why=why)
+                enter(
+                    connection,
+                    ledger.clock(),
+                    artefact.replace(sha256=None),
+                    *here,
+                    why=why,
+                )
         if not number:
             raise UsageError(
                 f"the register has nothing at or below {place}; `screen status --artefacts` lists it"

@@ -46,7 +46,9 @@ class Due:
 
     def since(self, night: str) -> datetime.timedelta:
         """How long ago a night began."""
-        return self.now - datetime.datetime.fromisoformat(night).replace(tzinfo=self.now.tzinfo)
+        return self.now - datetime.datetime.fromisoformat(night).replace(
+            tzinfo=self.now.tzinfo
+        )
 
 
 @dataclass(frozen=True)
@@ -66,32 +68,53 @@ def excuses_of(connection: sa.Connection) -> Mapping[str, Excuses]:
     """What was given up and acknowledged of each series, also of one that the ledger has no night of."""
     of_series: dict[str, Excuses] = defaultdict(lambda: Excuses({}, {}))
     for given_up in stated(connection, GivenUp):
-        of_series[given_up.facts.series].given_up[given_up.facts.night] = str(given_up.reason)
+        of_series[given_up.facts.series].given_up[given_up.facts.night] = str(
+            given_up.reason
+        )
     for acknowledged in stated(connection, Acknowledged):
         facts = acknowledged.facts
         of_series[facts.series].until.update(dict.fromkeys(facts.causes, facts.until))
     return of_series
 
 
-def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[str] = ()) -> Head:
+def give_up(
+    ledger: Ledger, series: str, night: str, reason: str, due: Iterable[str] = ()
+) -> Head:
     """Enter that a night will not come; `due`: series of a site's file, that the ledger may not know."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         if series not in due or series in every_series(connection):
             series = find_series(connection, series)
-        if connection.execute(current_runs(series, None, RUNS.c.night == night)).first() is not None:
-            raise UsageError(f"series {shown_series(series)} has the night of {night}: there is no need")
-        return append(connection, ledger.clock(), GivenUp(series=series, night=night), why)
+        if (
+            connection.execute(
+                current_runs(series, None, RUNS.c.night == night)
+            ).first()
+            is not None
+        ):
+            raise UsageError(
+                f"series {shown_series(series)} has the night of {night}: there is no need"
+            )
+        return append(
+            connection, ledger.clock(), GivenUp(series=series, night=night), why
+        )
 
 
-def acknowledge(ledger: Ledger, series: str, code: str, until: datetime.date, reason: str) -> Head:
+def acknowledge(
+    ledger: Ledger, series: str, code: str, until: datetime.date, reason: str
+) -> Head:
     """Enter that a reason of the series' last night rests until after a day, for the columns it has now."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         series = find_series(connection, series)
         *_, last = [0, *(run.entry for run in connection.execute(current_runs(series)))]
-        reasons = [reason for night in nights_at(connection, [last]).values() for reason in night.attention]
-        causes = sorted({(one.code, one.column) for one in reasons if one.code == code}, key=str)
+        reasons = [
+            reason
+            for night in nights_at(connection, [last]).values()
+            for reason in night.attention
+        ]
+        causes = sorted(
+            {(one.code, one.column) for one in reasons if one.code == code}, key=str
+        )
         if not causes:
             codes = ", ".join(sorted({one.code for one in reasons})) or "none"
             raise UsageError(
@@ -103,27 +126,40 @@ def acknowledge(ledger: Ledger, series: str, code: str, until: datetime.date, re
 
 def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[SeriesStatus]:
     """Say of each series whether its night came: of these names, or of all known that were not retired."""
-    first, last = sa.func.min(RUNS.c.entry).label("first"), sa.func.max(RUNS.c.entry).label("last")
-    entered: sa.Select[Any] = sa.select(RUNS.c.series, RUNS.c.night, first, last).where(~RUNS.c.shadow)
+    first, last = (
+        sa.func.min(RUNS.c.entry).label("first"),
+        sa.func.max(RUNS.c.entry).label("last"),
+    )
+    entered: sa.Select[Any] = sa.select(RUNS.c.series, RUNS.c.night, first, last).where(
+        ~RUNS.c.shadow
+    )
     nights, pulses = defaultdict(list), []
     with ledger.reading() as connection:
         for row in connection.execute(entered.group_by(RUNS.c.series, RUNS.c.night)):
             nights[row.series].append(row)
         closed, excused = retired(connection), excuses_of(connection)
         series_of = {shown_series(series): series for series in sorted(nights)}
-        for name in names or [name for name, series in series_of.items() if series not in closed]:
+        for name in names or [
+            name for name, series in series_of.items() if series not in closed
+        ]:
             series = series_of.get(name, name)
             if entry := closed.get(series):
                 words = f"retired on {entry.recorded[:10]}, last night {entry.facts.last}: {entry.reason}"
                 pulses.append(SeriesStatus(True, words, name))
             else:
-                pulses.append(_pulse(connection, name, excused[series], nights[series], due))
+                pulses.append(
+                    _pulse(connection, name, excused[series], nights[series], due)
+                )
     nothing = "every series is retired" if series_of else NEVER
     return pulses or [SeriesStatus(bool(series_of), nothing)]
 
 
 def _pulse(
-    connection: sa.Connection, name: str, excuses: Excuses, nights: Sequence[sa.Row[Any]], due: Due
+    connection: sa.Connection,
+    name: str,
+    excuses: Excuses,
+    nights: Sequence[sa.Row[Any]],
+    due: Due,
 ) -> SeriesStatus:
     """What is to be said of a series, by its nights, each with its first entry and the one in force."""
     believed = [row for row in nights if row.night <= due.latest]
@@ -140,11 +176,18 @@ def _pulse(
     if row is None:
         return SeriesStatus(bool(given_up), given_up or NEVER, name)
     # Another revision of a night does not make it younger.
-    came = str(connection.scalar(sa.select(TRAIL.c.recorded).where(TRAIL.c.number == row.first)))
+    came = str(
+        connection.scalar(
+            sa.select(TRAIL.c.recorded).where(TRAIL.c.number == row.first)
+        )
+    )
     hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
     night = nights_at(connection, [row.last])[row.last]
     fine, words = _verdict(last, hours, due)
-    said = [f"night {last}, {hours:.1f} h ago: {night.flagged} of {night.scored} flagged", given_up or words]
+    said = [
+        f"night {last}, {hours:.1f} h ago: {night.flagged} of {night.scored} flagged",
+        given_up or words,
+    ]
     heard = []
     for reason in night.attention:
         if (until := excuses.acknowledged(reason, last)) is None:
@@ -152,7 +195,10 @@ def _pulse(
         else:
             said.append(f"acknowledged until {until}: {reason.words.removesuffix('.')}")
     # What wants attention says it once the day is past.
-    if night.review_by is not None and night.review_by <= (due.now + SOON).date().isoformat():
+    if (
+        night.review_by is not None
+        and night.review_by <= (due.now + SOON).date().isoformat()
+    ):
         said.append(f"its model is to be reviewed by {night.review_by}")
     return SeriesStatus(
         fine=bool(given_up) or fine,
@@ -176,10 +222,16 @@ def _verdict(last: str, hours: float, due: Due) -> tuple[bool, str]:
         if last == str(due.night):
             return True, ""
         if still > datetime.timedelta(0):
-            return True, f"the night of {due.night} is due by {due.now + still:%Y-%m-%d %H:%M}"
+            return (
+                True,
+                f"the night of {due.night} is due by {due.now + still:%Y-%m-%d %H:%M}",
+            )
         return False, f"the night of {due.night} is not published"
     if datetime.timedelta(hours=hours) > due.max_age:
-        return False, f"none since for more than {due.max_age.total_seconds() / 3600:g} h"
+        return (
+            False,
+            f"none since for more than {due.max_age.total_seconds() / 3600:g} h",
+        )
     # A back-fill, or a wrong year, comes today and is an old night all the same: a night comes on its own day
     # or on the next.
     if due.since(last) > due.max_age + 2 * DAY:
@@ -209,16 +261,30 @@ def exposition(pulses: Sequence[SeriesStatus]) -> str:
     figures: list[list[Any]] = [["", readable] + [None] * (len(HELP) - 1)]
     for pulse in shown:
         # Who asks for a series may have typed anything.
-        label = str(pulse.series).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        label = (
+            str(pulse.series)
+            .replace("\\", "\\\\")
+            .replace('"', '\\"')
+            .replace("\n", "\\n")
+        )
         times = map(_seconds, (pulse.night, pulse.came, pulse.review_by))
-        counts = [(pulse.counts or {}).get(name) for name in ("scored", "flagged", "cases", "new")]
+        counts = [
+            (pulse.counts or {}).get(name)
+            for name in ("scored", "flagged", "cases", "new")
+        ]
         labels = f'{{series="{label}"}}'
-        figures.append([labels, None, pulse.fine, len(pulse.attention), *times, *counts])
+        figures.append(
+            [labels, None, pulse.fine, len(pulse.attention), *times, *counts]
+        )
     lines = []
     for column, (name, about) in enumerate(HELP.items(), start=1):
         samples = [(row[0], row[column]) for row in figures if row[column] is not None]
         of_name = [f"{name}{labels} {figure:.17g}" for labels, figure in samples]
-        lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge", *of_name] if of_name else []
+        lines += (
+            [f"# HELP {name} {about}", f"# TYPE {name} gauge", *of_name]
+            if of_name
+            else []
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -227,4 +293,6 @@ def _seconds(time: str | None) -> float | None:
     if time is None:
         return None
     moment = datetime.datetime.fromisoformat(time)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+    return (
+        moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    ).timestamp()

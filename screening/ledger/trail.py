@@ -45,7 +45,9 @@ class Part:
     facts: Any = None
     names: Sequence[str] = ()
     salts: bytes = b""
-    gone: Mapping[str, str] = field(default_factory=dict)  # Digests of names before they became stand-ins.
+    gone: Mapping[str, str] = field(
+        default_factory=dict
+    )  # Digests of names before they became stand-ins.
 
     def digest(self) -> str:
         """SHA-256 over the facts, and over the digests of the names as they were first written."""
@@ -62,7 +64,9 @@ class Part:
 
     def stored(self) -> dict[str, object]:
         """Its columns in the table of parts."""
-        texts = {name: plain(getattr(self, name)) for name in ("facts", "names", "gone")}
+        texts = {
+            name: plain(getattr(self, name)) for name in ("facts", "names", "gone")
+        }
         return {"what": self.what, "salts": self.salts, **texts}
 
 
@@ -97,32 +101,62 @@ class Entry:
 
 def head(connection: sa.Connection, number: int | None = None) -> Head:
     """The end of the chain, or the entry of a number; entry 0 where there is none yet."""
-    chosen = sa.select(TRAIL.c.number, TRAIL.c.digest).order_by(TRAIL.c.number.desc()).limit(1)
-    last = connection.execute(chosen if number is None else chosen.where(TRAIL.c.number == number)).first()
+    chosen = (
+        sa.select(TRAIL.c.number, TRAIL.c.digest)
+        .order_by(TRAIL.c.number.desc())
+        .limit(1)
+    )
+    last = connection.execute(
+        chosen if number is None else chosen.where(TRAIL.c.number == number)
+    ).first()
     return Head(*last) if last else Head(0, GENESIS)
 
 
-def write(connection: sa.Connection, recorded: str, kind: str, parts: Iterable[Part]) -> Head:
+def write(
+    connection: sa.Connection, recorded: str, kind: str, parts: Iterable[Part]
+) -> Head:
     """Add an entry at the end; `screening.ledger.entries.append` moreover brings it into the tables."""
     number, previous = head(connection)
     entry, digests = Entry(number + 1, recorded, kind, previous, "", ()), []
     for place, part in enumerate(parts):
         salted = replace(part, salts=secrets.token_bytes(SALT * len(part.names)))
-        connection.execute(PARTS.insert().values(entry=entry.number, part=place, **salted.stored()))
+        connection.execute(
+            PARTS.insert().values(entry=entry.number, part=place, **salted.stored())
+        )
         digests.append(salted.digest())
     digest = entry.digest_by(digests)
-    row = {"number": entry.number, "recorded": recorded, "kind": kind, "previous": previous, "digest": digest}
+    row = {
+        "number": entry.number,
+        "recorded": recorded,
+        "kind": kind,
+        "previous": previous,
+        "digest": digest,
+    }
     connection.execute(TRAIL.insert().values(row))
     return Head(entry.number, digest)
 
 
 def part_in(row: Any) -> Part:
     """The part of a row (Unchained: naming the entry, where it holds something else)."""
-    facts, names, gone = (read_in(row.entry, text) for text in (row.facts, row.names, row.gone))
-    whole = isinstance(names, list) and isinstance(gone, dict) and isinstance(row.salts, bytes)
-    whole = whole and all(re.fullmatch("[0-9a-f]{64}", str(digest)) for digest in gone.values())
-    if not whole or len(row.salts) != SALT * len(names) or not all(isinstance(name, str) for name in names):
-        raise Unchained(f"the audit trail is broken: names of entry {row.entry} cannot be read")
+    facts, names, gone = (
+        read_in(row.entry, text) for text in (row.facts, row.names, row.gone)
+    )
+    whole = (
+        isinstance(names, list)
+        and isinstance(gone, dict)
+        and isinstance(row.salts, bytes)
+    )
+    whole = whole and all(
+        re.fullmatch("[0-9a-f]{64}", str(digest)) for digest in gone.values()
+    )
+    if (
+        not whole
+        or len(row.salts) != SALT * len(names)
+        or not all(isinstance(name, str) for name in names)
+    ):
+        raise Unchained(
+            f"the audit trail is broken: names of entry {row.entry} cannot be read"
+        )
     return Part(row.what, facts, names, row.salts, gone)
 
 
@@ -132,18 +166,28 @@ def read_in(entry: int, text: str) -> Any:
         value = json.loads(text)
         plain(value)  # refuses what is no number
     except (ValueError, RecursionError):
-        raise Unchained(f"the audit trail is broken: entry {entry} cannot be read") from None
+        raise Unchained(
+            f"the audit trail is broken: entry {entry} cannot be read"
+        ) from None
     return value
 
 
-def entries(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Iterator[Entry]:
+def entries(
+    connection: sa.Connection, *which: sa.ColumnElement[bool]
+) -> Iterator[Entry]:
     """Entries in order, all or those of which something holds, with their parts; some at a time in memory."""
     joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number)
     if which:
-        joined = joined.where(PARTS.c.entry.in_(sa.select(TRAIL.c.number).where(*which)))
+        joined = joined.where(
+            PARTS.c.entry.in_(sa.select(TRAIL.c.number).where(*which))
+        )
     columns = [column.name for column in TRAIL.columns]
-    for values, of_entry in groupby(paged(connection, joined), lambda row: row[: len(columns)]):
-        yield Entry(**dict(zip(columns, values, strict=True)), parts=map(part_in, of_entry))
+    for values, of_entry in groupby(
+        paged(connection, joined), lambda row: row[: len(columns)]
+    ):
+        yield Entry(
+            **dict(zip(columns, values, strict=True)), parts=map(part_in, of_entry)
+        )
 
 
 def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
@@ -155,14 +199,21 @@ def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[
         after = (rows[-1].entry, rows[-1].part)
 
 
-def parts_of(connection: sa.Connection, numbers: Sequence[int], what: str) -> dict[int, Part]:
+def parts_of(
+    connection: sa.Connection, numbers: Sequence[int], what: str
+) -> dict[int, Part]:
     """By number the part of this name of these entries, of which each has one."""
-    rows = rows_in(connection, sa.select(PARTS).where(PARTS.c.what == what), PARTS.c.entry, numbers)
+    rows = rows_in(
+        connection, sa.select(PARTS).where(PARTS.c.what == what), PARTS.c.entry, numbers
+    )
     return {row.entry: part_in(row) for row in rows}
 
 
 def rows_in(
-    connection: sa.Connection, chosen: sa.Select[Any], column: sa.ColumnElement[Any], values: Sequence[object]
+    connection: sa.Connection,
+    chosen: sa.Select[Any],
+    column: sa.ColumnElement[Any],
+    values: Sequence[object],
 ) -> Iterator[sa.Row[Any]]:
     """Rows of a choice that have one of many values in a column."""
     # One statement for all portions: of a million cases, those of each would be memory until it is collected.
@@ -178,7 +229,13 @@ def portions(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
 
 def plain(value: Any) -> str:
     """JSON text that is the same for the same content, and that every database can hold."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        value,
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
+        allow_nan=False,
+    )
     try:
         text.encode()
     except UnicodeEncodeError:  # half a character, of a name in no known encoding

@@ -79,15 +79,25 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
     """A run, and by id on which a verdict may be given whether it was flagged (UsageError: there is none)."""
     run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
     if run is None:
-        raise UsageError("the ledger does not know this run; was it scored with --ledger, and with this one?")
+        raise UsageError(
+            "the ledger does not know this run; was it scored with --ledger, and with this one?"
+        )
     if run.shadow:
-        raise UsageError("the run was scored in shadow, so nobody was to review it; review the champion's")
-    cases = sa.select(CASES.c.case_id, CASES.c.state.is_not(None)).join(RUNS, RUNS.c.entry == CASES.c.entry)
+        raise UsageError(
+            "the run was scored in shadow, so nobody was to review it; review the champion's"
+        )
+    cases = sa.select(CASES.c.case_id, CASES.c.state.is_not(None)).join(
+        RUNS, RUNS.c.entry == CASES.c.entry
+    )
     return run, dict(connection.execute(cases.where(RUNS.c.key == key)).all())
 
 
 def record_verdicts(
-    ledger: Ledger, key: str, verdicts: Iterable[Verdict], user: str = "", token: str = ""
+    ledger: Ledger,
+    key: str,
+    verdicts: Iterable[Verdict],
+    user: str = "",
+    token: str = "",
 ) -> dict[str, int]:
     """Enter verdicts on a run; `user`: who enters them, `token`: the digest of the reviewer's.
 
@@ -100,31 +110,59 @@ def record_verdicts(
         for verdict in verdicts:
             names.add(verdict.case_id)
             flagged = cases[verdict.case_id]
-            outcomes[_enter(connection, ledger.clock(), run, flagged, verdict, entered)] += 1
+            outcomes[
+                _enter(connection, ledger.clock(), run, flagged, verdict, entered)
+            ] += 1
         current = ordered_verdicts(connection, REVIEWS.c.key == key)
-    return outcomes | {"disputed": sum(row.verdict == "disputed" and row.case_id in names for row in current)}
+    return outcomes | {
+        "disputed": sum(
+            row.verdict == "disputed" and row.case_id in names for row in current
+        )
+    }
 
 
 def _enter(
-    connection: sa.Connection, recorded: str, run: Any, flagged: bool, verdict: Verdict, entered: Part
+    connection: sa.Connection,
+    recorded: str,
+    run: Any,
+    flagged: bool,
+    verdict: Verdict,
+    entered: Part,
 ) -> str:
     """Enter one verdict; gives which of the outcomes it came to."""
     of_case = (REVIEWS.c.key == run.key) & (REVIEWS.c.case_id == verdict.case_id)
     earlier = connection.execute(sa.select(REVIEWS).where(of_case)).all()
     reviewer = _reviewer(verdict.site, verdict.initials, *entered.names)
-    own = [row for row in earlier if _reviewer(row.site, row.initials, row.login, row.token) == reviewer]
+    own = [
+        row
+        for row in earlier
+        if _reviewer(row.site, row.initials, row.login, row.token) == reviewer
+    ]
     stated = (verdict.verdict, verdict.site, verdict.initials, verdict.note)
-    repeated = [row for row in own if (row.verdict, row.site, row.initials, row.note) == stated]
+    repeated = [
+        row for row in own if (row.verdict, row.site, row.initials, row.note) == stated
+    ]
     # A file without times may be an old one: what it says again is nothing new.
     if any(verdict.given in (None, row.given) for row in repeated):
         return "unchanged"
     facts = VerdictGiven(
-        key=run.key, series=run.series, night=run.night, flagged=flagged,
-        verdict=verdict.verdict, given=verdict.given or recorded,
-        reviewer=own[0].reviewer if own else 1 + max((row.reviewer for row in earlier), default=0),
-    )  # fmt: skip
-    by, case = Part("by", names=[verdict.site, verdict.initials]), Part("case", names=[verdict.case_id])
-    append(connection, recorded, facts, case, by, entered, text_part("note", verdict.note))
+        key=run.key,
+        series=run.series,
+        night=run.night,
+        flagged=flagged,
+        verdict=verdict.verdict,
+        given=verdict.given or recorded,
+        reviewer=own[0].reviewer
+        if own
+        else 1 + max((row.reviewer for row in earlier), default=0),
+    )
+    by, case = (
+        Part("by", names=[verdict.site, verdict.initials]),
+        Part("case", names=[verdict.case_id]),
+    )
+    append(
+        connection, recorded, facts, case, by, entered, text_part("note", verdict.note)
+    )
     if not own:
         return "new"
     last = max(own, key=lambda row: (row.given, row.entry))
@@ -143,12 +181,21 @@ def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ..
 LATEST = ("given", "entry")
 
 
-def _last(rows: sa.FromClause, of_each: Sequence[str], by: Sequence[str]) -> sa.Subquery:
+def _last(
+    rows: sa.FromClause, of_each: Sequence[str], by: Sequence[str]
+) -> sa.Subquery:
     """Of the rows with the same values in some columns the one that is last by others."""
-    columns, latest = [rows.c[name] for name in of_each], [rows.c[name].desc() for name in by]
+    columns, latest = (
+        [rows.c[name] for name in of_each],
+        [rows.c[name].desc() for name in by],
+    )
     turn = sa.func.row_number().over(partition_by=columns, order_by=latest)
     numbered = sa.select(rows, turn.label("turn")).subquery()
-    return sa.select(*(numbered.c[column.name] for column in rows.c)).where(numbered.c.turn == 1).subquery()
+    return (
+        sa.select(*(numbered.c[column.name] for column in rows.c))
+        .where(numbered.c.turn == 1)
+        .subquery()
+    )
 
 
 def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
@@ -156,21 +203,41 @@ def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
 
     `run`: the last entry of its run; of two tables of a night the one recorded later has the last word.
     """
-    given = _last(sa.select(REVIEWS).where(*which).subquery(), ("key", "case_id", "reviewer"), LATEST)
+    given = _last(
+        sa.select(REVIEWS).where(*which).subquery(),
+        ("key", "case_id", "reviewer"),
+        LATEST,
+    )
     case = [given.c.key, given.c.case_id]
-    side = sa.case((given.c.verdict.in_(HAS_IT), 1), (given.c.verdict == "ruled out", -1), else_=0)
-    apart = sa.func.max(side).over(partition_by=case) - sa.func.min(side).over(partition_by=case)
-    words = _last(sa.select(given, apart.label("apart")).subquery(), ("key", "case_id"), LATEST)
-    run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == words.c.key).scalar_subquery()
+    side = sa.case(
+        (given.c.verdict.in_(HAS_IT), 1), (given.c.verdict == "ruled out", -1), else_=0
+    )
+    apart = sa.func.max(side).over(partition_by=case) - sa.func.min(side).over(
+        partition_by=case
+    )
+    words = _last(
+        sa.select(given, apart.label("apart")).subquery(), ("key", "case_id"), LATEST
+    )
+    run = (
+        sa.select(sa.func.max(RUNS.c.entry))
+        .where(RUNS.c.key == words.c.key)
+        .scalar_subquery()
+    )
     verdict = sa.case((words.c.apart == 2, "disputed"), else_=words.c.verdict)
-    columns = [words.c[name] for name in ("key", "case_id", "series", "night", "flagged")]
+    columns = [
+        words.c[name] for name in ("key", "case_id", "series", "night", "flagged")
+    ]
     return sa.select(*columns, verdict.label("verdict"), run.label("run")).subquery()
 
 
-def ordered_verdicts(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
+def ordered_verdicts(
+    connection: sa.Connection, *which: sa.ColumnElement[bool]
+) -> Sequence[sa.Row[Any]]:
     """The words that stand, in order of their nights and runs."""
     words = current_verdicts(*which)
-    return connection.execute(sa.select(words).order_by(words.c.night, words.c.run, words.c.case_id)).all()
+    return connection.execute(
+        sa.select(words).order_by(words.c.night, words.c.run, words.c.case_id)
+    ).all()
 
 
 def last_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
@@ -195,14 +262,20 @@ def review(
     document = RunDocument.from_dict(read_document(run, "run"))
     entered = document.ledger
     if entered is None:
-        raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")
+        raise UsageError(
+            f"{run} was scored without --ledger, so there is no memory for its verdicts"
+        )
     if series is not None and entered.series != series:
         raise UsageError(f"{run} is not of series {series} but of {entered.series}")
     with ledger.reading() as connection:
         _, cases = reviewable(connection, entered.key)
     given = _read(Path(verdicts), document, cases)
     outcomes = record_verdicts(ledger, entered.key, given, _user(), digest)
-    return {"run_id": document.run_id, "night": document.date, "verdicts": len(given)} | outcomes
+    return {
+        "run_id": document.run_id,
+        "night": document.date,
+        "verdicts": len(given),
+    } | outcomes
 
 
 def _user() -> str:
@@ -217,33 +290,56 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _read(path: Path, run: RunDocument, reviewable: Collection[str]) -> Sequence[Verdict]:
+def _read(
+    path: Path, run: RunDocument, reviewable: Collection[str]
+) -> Sequence[Verdict]:
     """The verdicts of a file that a page saved (VerdictError with all faults)."""
     try:
         content = json.loads(read_bounded(path, MAX_BYTES, UsageError))
     except (ValueError, RecursionError):
-        raise VerdictError(f"{path.name} is no JSON; save the verdicts from the page again") from None
+        raise VerdictError(
+            f"{path.name} is no JSON; save the verdicts from the page again"
+        ) from None
     if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
         raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
     faults, verdicts, names = [], list[Verdict](), set[object]()
     if content.get("run_id") != run.run_id:
         faults.append(f"it belongs to another run: its run_id is not {run.run_id}")
-    shared = {name: content[name] for name in ("site", "initials") if isinstance(content.get(name), str)}
-    lines = [shared | line if isinstance(line, dict) else line for line in content["verdicts"]]
+    shared = {
+        name: content[name]
+        for name in ("site", "initials")
+        if isinstance(content.get(name), str)
+    }
+    lines = [
+        shared | line if isinstance(line, dict) else line
+        for line in content["verdicts"]
+    ]
     try:
         verdicts = READER.validate_python(content | {"verdicts": lines}).verdicts
     except ValidationError as error:
-        faults += [_fault(*problem["loc"], message=problem["msg"]) for problem in error.errors()]
+        faults += [
+            _fault(*problem["loc"], message=problem["msg"])
+            for problem in error.errors()
+        ]
     for place, line in enumerate(lines, start=1):
         if not isinstance(line, dict) or not isinstance(line.get("id"), str):
             continue
         if line["id"] not in reviewable:
-            faults.append(f"verdict {place}: its id is none of this run's flagged or sampled")
+            faults.append(
+                f"verdict {place}: its id is none of this run's flagged or sampled"
+            )
         if line["id"] in names:
             faults.append(f"verdict {place}: its id occurs twice")
         names.add(line["id"])
-        lacking = [key for key in run.model.stated.verdicts_need if not str(line.get(key, "")).strip()]
-        faults += [f"verdict {place}: it has no {key}, which the contract asks for" for key in lacking]
+        lacking = [
+            key
+            for key in run.model.stated.verdicts_need
+            if not str(line.get(key, "")).strip()
+        ]
+        faults += [
+            f"verdict {place}: it has no {key}, which the contract asks for"
+            for key in lacking
+        ]
     if faults:
         raise VerdictError(faults)
     return verdicts
@@ -252,5 +348,13 @@ def _read(path: Path, run: RunDocument, reviewable: Collection[str]) -> Sequence
 def _fault(*where: str | int, message: str) -> str:
     """What is wrong at a place of a file of verdicts, without anything that stands there."""
     key, names = where[-1], {*Verdict.__dataclass_fields__, "id", "format"}
-    fault = f"its {key}: {message}" if key in names else "it is no object with the keys of a verdict alone"
-    return f"verdict {int(where[1]) + 1}: {fault}" if where[0] == "verdicts" else f"the file: {fault}"
+    fault = (
+        f"its {key}: {message}"
+        if key in names
+        else "it is no object with the keys of a verdict alone"
+    )
+    return (
+        f"verdict {int(where[1]) + 1}: {fault}"
+        if where[0] == "verdicts"
+        else f"the file: {fault}"
+    )

@@ -14,7 +14,12 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.linear_model import LogisticRegression
 
-from screening.metrics.intervals import design_effect, share_range, students_share, wilson
+from screening.metrics.intervals import (
+    design_effect,
+    share_range,
+    students_share,
+    wilson,
+)
 from screening.metrics.tally import group_codes
 from screening.schemas.base import Estimate
 from screening.schemas.validation import Bin, Calibration, DecisionCurve, Platt
@@ -62,20 +67,28 @@ def calibrate(
     observed had a larger log loss.
     """
     if one_class:
-        return _unearned("a one-class machine learns from patients without the condition only")
+        return _unearned(
+            "a one-class machine learns from patients without the condition only"
+        )
     codes = group_codes(groups)
     units = np.arange(len(scores)) if codes is None else codes
     cases, n_units = int(positive.sum()), len(np.unique(units))
     if cases < FEWEST_CASES:
-        return _unearned(f"{cases} cases are too few to calibrate it ({FEWEST_CASES} are needed)")
+        return _unearned(
+            f"{cases} cases are too few to calibrate it ({FEWEST_CASES} are needed)"
+        )
     if codes is not None and n_units < FEWEST_GROUPS:
-        return _unearned(f"{n_units} patients are too few to calibrate it ({FEWEST_GROUPS} are needed)")
+        return _unearned(
+            f"{n_units} patients are too few to calibrate it ({FEWEST_GROUPS} are needed)"
+        )
     weight = _weights_at(positive, prevalence)
     p = _cross_fitted(scores, positive, weight, fold)
     loss = _log_loss(p, positive)
     gained = weight * (_log_loss(np.full(len(p), prevalence), positive) - loss)
     if _z(gained, units) < 1.645:
-        return _unearned("its probabilities would not be shown to be better than the prevalence itself")
+        return _unearned(
+            "its probabilities would not be shown to be better than the prevalence itself"
+        )
     platt = fit_platt(scores, positive, weight, codes)
     if platt.slope <= 0:
         return _unearned("a higher score does not mean a higher chance")
@@ -89,9 +102,12 @@ def _weights_at(positive: np.ndarray, prevalence: float) -> np.ndarray:
 
 
 def calibration_elsewhere(
-    written: Calibration, scores: np.ndarray, positive: np.ndarray, groups: np.ndarray | None = None,
+    written: Calibration,
+    scores: np.ndarray,
+    positive: np.ndarray,
+    groups: np.ndarray | None = None,
     prevalence: float | None = None,
-) -> Calibration:  # fmt: skip
+) -> Calibration:
     """How the chances that a model writes agree with another cohort, nothing being fitted to it.
 
     `scores`, `positive`, `groups` are as of `calibrate`, of rows that took no part in the training; there are
@@ -117,11 +133,20 @@ def calibration_elsewhere(
     low, high = max(share - (share - low) / few, 0.0), share + (high - share) / few
     reach = 1.96 * float(np.sqrt(refitted.covariance[2])) / few
     expected = float(np.average(p, weights=weight))
-    if prevalence is not None:  # not known is then what the chances of either class add up to
-        pull = weight * (p - np.where(positive, p[positive].mean(), p[~positive].mean())) / weight.sum()
+    if (
+        prevalence is not None
+    ):  # not known is then what the chances of either class add up to
+        pull = (
+            weight
+            * (p - np.where(positive, p[positive].mean(), p[~positive].mean()))
+            / weight.sum()
+        )
         sums = pull if codes is None else np.bincount(codes, weights=pull)
         wide = 1.96 * float(np.sqrt(np.square(sums).sum())) / few
-        low, high = share * expected / (expected + wide), share * expected / max(expected - wide, 1e-9)
+        low, high = (
+            share * expected / (expected + wide),
+            share * expected / max(expected - wide, 1e-9),
+        )
     return _assessed(written.platt, p, positive, weight, share, codes).replace(
         slope=Estimate(refitted.slope, refitted.slope - reach, refitted.slope + reach),
         observed_expected=Estimate(share / expected, low / expected, high / expected),
@@ -129,9 +154,13 @@ def calibration_elsewhere(
 
 
 def _assessed(
-    platt: Platt, p: np.ndarray, positive: np.ndarray, weight: np.ndarray, prevalence: float,
+    platt: Platt,
+    p: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    prevalence: float,
     codes: np.ndarray | None,
-) -> Calibration:  # fmt: skip
+) -> Calibration:
     """What chances of rows that did not make them are worth."""
     units = np.arange(len(p)) if codes is None else codes
     brier = float(np.average((p - positive) ** 2, weights=weight))
@@ -151,7 +180,10 @@ def _assessed(
 
 
 def fit_platt(
-    scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, codes: np.ndarray | None = None
+    scores: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    codes: np.ndarray | None = None,
 ) -> Platt:
     """Logistic regression of the label on the score, with the covariance of its two coefficients.
 
@@ -165,7 +197,8 @@ def fit_platt(
     p = model.predict_proba(z[:, None])[:, 1]
     design = np.column_stack([np.ones(len(z)), z])
     covariance = np.linalg.inv(
-        design.T @ (design * (weight * p * (1 - p))[:, None]) + np.diag([0.0, SHRINKAGE])
+        design.T @ (design * (weight * p * (1 - p))[:, None])
+        + np.diag([0.0, SHRINKAGE])
     )
     stated = not np.allclose(weight, weight[0])
     if codes is not None or stated:
@@ -174,8 +207,12 @@ def fit_platt(
             for side in (positive, ~positive):
                 pull[side] -= pull[side].mean(axis=0)
         if codes is not None:
-            pull = np.column_stack([np.bincount(codes, weights=column) for column in pull.T])
-        covariance = covariance @ (pull.T @ pull) @ covariance * len(pull) / (len(pull) - 1)
+            pull = np.column_stack(
+                [np.bincount(codes, weights=column) for column in pull.T]
+            )
+        covariance = (
+            covariance @ (pull.T @ pull) @ covariance * len(pull) / (len(pull) - 1)
+        )
     scale = np.diag([1.0, 1.0 / spread])
     (variance, both), (_, slope_variance) = scale @ covariance @ scale
     return Platt(
@@ -191,10 +228,15 @@ def likeliest(curves: Sequence[Platt], decisions: np.ndarray) -> np.ndarray:
 
     Scores of different classes are on scales of their own, and say nothing of how common a class is.
     """
-    return np.argmax([one.log_odds(own) for one, own in zip(curves, decisions.T, strict=True)], axis=0)
+    return np.argmax(
+        [one.log_odds(own) for one, own in zip(curves, decisions.T, strict=True)],
+        axis=0,
+    )
 
 
-def chances(calibration: Calibration | None, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def chances(
+    calibration: Calibration | None, scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Chance of each score with the ends of its 95 % interval, (n_rows,) each; NaN where not earned."""
     if calibration is None or calibration.platt is None:
         none = np.full(len(scores), np.nan)
@@ -202,7 +244,9 @@ def chances(calibration: Calibration | None, scores: np.ndarray) -> tuple[np.nda
     return calibration.platt.chances(scores)
 
 
-def decision_curve(p: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> DecisionCurve:
+def decision_curve(
+    p: np.ndarray, positive: np.ndarray, weight: np.ndarray
+) -> DecisionCurve:
     """Net benefit of reviewing everyone above a threshold probability, against reviewing all or none.
 
     Net benefit = TP / n - FP / n x t / (1 - t) (Vickers and Elkin 2006): true cases per patient, less the
@@ -212,7 +256,10 @@ def decision_curve(p: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> D
     at = np.linspace(0.01, float(np.clip(4 * prevalence, 0.2, 0.6)), 40)
     called = p >= at[:, None]
     total = weight.sum()
-    true, false = called @ (weight * positive) / total, called @ (weight * ~positive) / total
+    true, false = (
+        called @ (weight * positive) / total,
+        called @ (weight * ~positive) / total,
+    )
     odds = at / (1 - at)
     return DecisionCurve(
         threshold=at.tolist(),
@@ -231,7 +278,9 @@ def _cross_fitted(
     p = np.empty(len(scores))
     for number in np.unique(fold):
         test = fold == number
-        p[test] = fit_platt(scores[~test], positive[~test], weight[~test]).chances(scores[test])[0]
+        p[test] = fit_platt(scores[~test], positive[~test], weight[~test]).chances(
+            scores[test]
+        )[0]
     return _bounded(p)
 
 
@@ -300,7 +349,9 @@ def group_maxima(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return np.sort(highest)
 
 
-def resolution_warning(n_calibration: int, n_screened: int, q: float = 0.1) -> str | None:
+def resolution_warning(
+    n_calibration: int, n_screened: int, q: float = 0.1
+) -> str | None:
     """Why no discovery may be possible at rate q, or None where a single case could be one.
 
     The smallest p-value is 1 / (n + 1): q is reached only if m / (q (n + 1)) of m screened tie there.

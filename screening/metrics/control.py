@@ -63,8 +63,12 @@ class Limits:
         """
         variance = self.centre * (1 - self.centre) * (1 / sizes + 1 / self.of)
         reach = SIGMAS * self.spread * np.sqrt(variance)
-        high = np.maximum(self.centre + reach, _seldom_above(sizes, self.count, self.of))
-        low = np.minimum(self.centre - reach, 1 - _seldom_above(sizes, self.of - self.count, self.of))
+        high = np.maximum(
+            self.centre + reach, _seldom_above(sizes, self.count, self.of)
+        )
+        low = np.minimum(
+            self.centre - reach, 1 - _seldom_above(sizes, self.of - self.count, self.of)
+        )
         return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
@@ -82,7 +86,9 @@ def limits(counts: np.ndarray, sizes: np.ndarray) -> Limits | None:
     if 0 < share < 1:
         z = (counts / sizes - share) / np.sqrt(share * (1 - share) / sizes)
         # Patients who stay make neighbours alike: moving ranges alone would then take too little for usual.
-        spread = max(1.0, float(np.abs(np.diff(z)).mean()) / RANGE_OF_TWO, float(z.std(ddof=1)))
+        spread = max(
+            1.0, float(np.abs(np.diff(z)).mean()) / RANGE_OF_TWO, float(z.std(ddof=1))
+        )
     return Limits(count, of, spread)
 
 
@@ -93,10 +99,14 @@ def _seldom_above(sizes: np.ndarray, count: float, of: float) -> np.ndarray:
     0 where `MANY` or more are expected.
     """
     a, b = count + 0.5, of - count + 0.5
-    distinct, number = np.unique(np.where(sizes * a / (a + b) < MANY, sizes, 0), return_inverse=True)
+    distinct, number = np.unique(
+        np.where(sizes * a / (a + b) < MANY, sizes, 0), return_inverse=True
+    )
     mean = distinct * a / (a + b)
     # So far out that nothing is left beyond, whatever the rate; `betabinom.ppf` looks at one night at a time.
-    furthest = np.minimum(distinct, np.ceil(mean + 12 * np.sqrt(mean * (1 + distinct / of)) + 40))
+    furthest = np.minimum(
+        distinct, np.ceil(mean + 12 * np.sqrt(mean * (1 + distinct / of)) + 40)
+    )
     mass = betabinom.pmf(np.arange(furthest.max() + 1), distinct[:, None], a, b)
     reached = np.argmax(np.cumsum(mass, axis=1) >= 1 - TAIL, axis=1)
     return np.asarray((reached / np.maximum(distinct, 1))[number])
@@ -104,7 +114,9 @@ def _seldom_above(sizes: np.ndarray, count: float, of: float) -> np.ndarray:
 
 class _Share(NamedTuple):
     words: str
-    share: Callable[[NightRun], tuple[int, int]]  # Events, and what they are a share of.
+    share: Callable[
+        [NightRun], tuple[int, int]
+    ]  # Events, and what they are a share of.
     remedy: str
 
 
@@ -126,17 +138,23 @@ SHARES: dict[Measure, _Share] = {
     ),
     "missing": _Share(
         "of the values were missing",
-        lambda run: (run.missing.missing, run.missing.values) if run.missing else (0, 0),
+        lambda run: (
+            (run.missing.missing, run.missing.values) if run.missing else (0, 0)
+        ),
         "Have the source look for a column that no longer arrives; each night's page lists them.",
     ),
 }
 
 
 def control_charts(
-    nights: Sequence[NightRun], changes: Sequence[ThresholdChange], promotions: Sequence[Promotion] = ()
+    nights: Sequence[NightRun],
+    changes: Sequence[ThresholdChange],
+    promotions: Sequence[Promotion] = (),
 ) -> list[ControlChart]:
     """The charts of a series that have anything to count, by its nights in force and its promotions."""
-    rechosen, promoted = ({change.model_after[:12] for change in some} for some in (changes, promotions))
+    rechosen, promoted = (
+        {change.model_after[:12] for change in some} for some in (changes, promotions)
+    )
     parted: list[tuple[str, list[NightRun]]] = []
     for model, of_model in groupby(nights, key=lambda night: night.model):
         runs = list(of_model)
@@ -148,24 +166,36 @@ def control_charts(
         elif other_method:
             began = "method changed"
         else:
-            began = "threshold changed" if model in rechosen else "model or threshold changed"
+            began = (
+                "threshold changed"
+                if model in rechosen
+                else "model or threshold changed"
+            )
         parted.append((began, runs))
     charts = []
     for measure, share in SHARES.items():
         phases = [_phase(began, share.share, runs) for began, runs in parted]
         points = [point for phase in phases for point in phase.points]
         if any(point.of for point in points):
-            signals = [_reason(measure, share, point) for point in points if point.outside]
+            signals = [
+                _reason(measure, share, point) for point in points if point.outside
+            ]
             charts.append(ControlChart(measure=measure, phases=phases, signals=signals))
     return charts
 
 
-def _phase(began: str, share: Callable[[NightRun], tuple[int, int]], nights: Sequence[NightRun]) -> Phase:
+def _phase(
+    began: str, share: Callable[[NightRun], tuple[int, int]], nights: Sequence[NightRun]
+) -> Phase:
     counted = [share(night) for night in nights]
     counts, sizes = np.array(counted, dtype=float).T
     early = np.flatnonzero(sizes)[:BASELINE]
     usual = limits(counts[early], sizes[early])
-    ends = np.array(usual.at(np.maximum(sizes, 1))).T.tolist() if usual else [(None, None)] * len(nights)
+    ends = (
+        np.array(usual.at(np.maximum(sizes, 1))).T.tolist()
+        if usual
+        else [(None, None)] * len(nights)
+    )
     return Phase(
         began=began,
         baseline=len(early),
@@ -173,20 +203,30 @@ def _phase(began: str, share: Callable[[NightRun], tuple[int, int]], nights: Seq
         centre=usual.centre if usual else None,
         spread=usual.spread if usual else None,
         points=[
-            ControlPoint(night=night.night, count=n, of=of, share=n / of, low=low, high=high)
+            ControlPoint(
+                night=night.night, count=n, of=of, share=n / of, low=low, high=high
+            )
             if of
-            else ControlPoint(night=night.night, count=n, of=of, share=None, low=None, high=None)
+            else ControlPoint(
+                night=night.night, count=n, of=of, share=None, low=None, high=None
+            )
             for night, (n, of), (low, high) in zip(nights, counted, ends, strict=True)
         ],
     )
 
 
 def _reason(measure: Measure, share: _Share, point: ControlPoint) -> Reason:
-    assert point.share is not None and point.low is not None and point.high is not None, "it is outside"
-    side, bound = ("above", point.high) if point.share > point.high else ("below", point.low)
+    assert (
+        point.share is not None and point.low is not None and point.high is not None
+    ), "it is outside"
+    side, bound = (
+        ("above", point.high) if point.share > point.high else ("below", point.low)
+    )
     words = f"On {point.night} {100 * point.share:.3g}% {share.words}, "
     words += f"{side} the control limit of {100 * bound:.3g}%."
-    return Reason(f"{measure}_out_of_control", words, None, point.share, bound, share.remedy)
+    return Reason(
+        f"{measure}_out_of_control", words, None, point.share, bound, share.remedy
+    )
 
 
 CELLS = 20
@@ -221,7 +261,9 @@ def cells_of(scores: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.searchsorted(edges, scores, side="left")
 
 
-def shift(known: Sequence[int] | np.ndarray, counted: Sequence[int] | np.ndarray) -> Shift | None:
+def shift(
+    known: Sequence[int] | np.ndarray, counted: Sequence[int] | np.ndarray
+) -> Shift | None:
     """Test whether two counts over the same ordered cells come from one distribution; None without any.
 
     Those counted are dealt anew between the two sides, 9,999 times where it matters: p is exact, ties and
@@ -238,9 +280,14 @@ def shift(known: Sequence[int] | np.ndarray, counted: Sequence[int] | np.ndarray
     least = np.square(gap).sum() * (1 - 1e-9) - 1e-15
     for draws in DRAWS:
         rng = np.random.default_rng(SEED)
-        dealt = rng.multivariate_hypergeometric(whole, n, size=draws, method="marginals")
+        dealt = rng.multivariate_hypergeometric(
+            whole, n, size=draws, method="marginals"
+        )
         dealt_gaps = np.cumsum(dealt / n - (whole - dealt) / m, axis=1)[:, :-1]
-        p = float((1 + np.count_nonzero(np.square(dealt_gaps).sum(axis=1) >= least)) / (1 + draws))
+        p = float(
+            (1 + np.count_nonzero(np.square(dealt_gaps).sum(axis=1) >= least))
+            / (1 + draws)
+        )
         if p > PLAIN:
             break
     return Shift(float(np.abs(gap).max(initial=0.0)), p, bool(gap.sum() < 0))
@@ -263,11 +310,17 @@ def drift_over(nights: Sequence[ScoreCounts]) -> DriftOver | None:
     named = [night for night in nights if night.who]
     if not named:
         return None
-    cells = {who: cell for night in named for who, cell in zip(night.who, night.cell, strict=True)}
+    cells = {
+        who: cell
+        for night in named
+        for who, cell in zip(night.who, night.cell, strict=True)
+    }
     training, n_patients = named[-1].known, len(cells)
     tested = shift(training, np.bincount(list(cells.values()), minlength=len(training)))
     if tested is None or n_patients < FEWEST:
-        return DriftOver(nights=len(named), patients=n_patients, distance=None, p=None, reason=None)
+        return DriftOver(
+            nights=len(named), patients=n_patients, distance=None, p=None, reason=None
+        )
     reason = None
     if tested.p <= ALARM and tested.distance >= SMALLEST:
         reason = Reason(
@@ -281,5 +334,9 @@ def drift_over(nights: Sequence[ScoreCounts]) -> DriftOver | None:
             remedy="Ask the source what has changed since; if the patients are other ones now, train again.",
         )
     return DriftOver(
-        nights=len(named), patients=n_patients, distance=tested.distance, p=tested.p, reason=reason
+        nights=len(named),
+        patients=n_patients,
+        distance=tested.distance,
+        p=tested.p,
+        reason=reason,
     )

@@ -24,7 +24,9 @@ def wilson(
     """
     k, n = np.asarray(successes, float), np.asarray(trials, float)
     # SciPy's (`binomtest`) takes one whole count, not arrays of effective sizes, and no Student's quantile.
-    z2 = (ndtri(0.5 + level / 2) if freedom is None else stdtrit(freedom, 0.5 + level / 2)) ** 2
+    z2 = (
+        ndtri(0.5 + level / 2) if freedom is None else stdtrit(freedom, 0.5 + level / 2)
+    ) ** 2
     safe = np.where(n > 0, n, 1.0)
     p = k / safe
     middle = (p + z2 / (2 * safe)) / (1 + z2 / safe)
@@ -75,7 +77,9 @@ def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
     return float(max(1.0, between / alone))
 
 
-def weighted_share(events, weights, codes, *, every_look: bool = False) -> tuple[float, float, float]:
+def weighted_share(
+    events, weights, codes, *, every_look: bool = False
+) -> tuple[float, float, float]:
     """Share of weighted rows with an event, and its interval, where rows of a group are not independent.
 
     Wilson's at the number of independent rows that would tell as much, with Student's quantile at that
@@ -91,7 +95,9 @@ def weighted_share(events, weights, codes, *, every_look: bool = False) -> tuple
     if events.min() == events.max():
         size = total**2 / np.square(np.bincount(codes, weights)).sum()
     else:
-        between = np.square(np.bincount(codes, weights * (events - share))).sum() / total**2
+        between = (
+            np.square(np.bincount(codes, weights * (events - share))).sum() / total**2
+        )
         # One group's sum is nought but for rounding.
         size = min(share * (1 - share) / max(between, 1e-12), codes.max() + 1.0)
     level = level_of_every_look(size) if every_look else LEVEL
@@ -122,7 +128,9 @@ def students_share(n_units: int) -> float:
     return float(ndtri(0.975) / stdtrit(max(n_units - 1, 1), 0.975)) ** 2
 
 
-def share_range(events: np.ndarray, codes: np.ndarray | None) -> tuple[float, float, float]:
+def share_range(
+    events: np.ndarray, codes: np.ndarray | None
+) -> tuple[float, float, float]:
     """Share of rows with an event, and its 95 % interval: Wilson, on as many rows as the groups are worth."""
     size = len(events) / (1.0 if codes is None else design_effect(events, codes))
     share = float(np.mean(events))
@@ -161,8 +169,13 @@ def shared_design(counts, sizes, middle) -> np.ndarray:
     certain = alone <= 0
     if groups < 2:
         return np.full(share.shape, most)
-    spread = groups / (groups - 1) * np.square(counts - share * sizes[:, None]).sum(axis=0)
-    own, central = _within(counts, sizes), _within(np.asarray(middle, float)[:, None], sizes)
+    spread = (
+        groups / (groups - 1) * np.square(counts - share * sizes[:, None]).sum(axis=0)
+    )
+    own, central = (
+        _within(counts, sizes),
+        _within(np.asarray(middle, float)[:, None], sizes),
+    )
     shared = np.where(np.isnan(central), own, (own + central) / 2)
     design = np.fmax(spread / np.where(certain, 1.0, alone), 1 + (most - 1) * shared)
     return np.where(certain, most, np.clip(design, 1, most))
@@ -178,10 +191,16 @@ def _within(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     typical = (rows - np.square(sizes).sum() / rows) / (groups - 1)
     whole = between + (typical - 1) * inside
     defined = (share > 0) & (share < 1) & (whole > 0)
-    return np.where(defined, np.clip((between - inside) / np.where(defined, whole, 1.0), 0, 1), np.nan)
+    return np.where(
+        defined,
+        np.clip((between - inside) / np.where(defined, whole, 1.0), 0, 1),
+        np.nan,
+    )
 
 
-def predictive_interval(prevalence: float, right: tuple, wrong: tuple) -> tuple[np.ndarray, np.ndarray]:
+def predictive_interval(
+    prevalence: float, right: tuple, wrong: tuple
+) -> tuple[np.ndarray, np.ndarray]:
     """Interval of a predictive value at a known prevalence of what is predicted, by Bayes.
 
     The log odds of PPV are those of the prevalence, plus log sensitivity, minus log(1 - specificity); the two
@@ -206,11 +225,15 @@ def ratio_interval(one: tuple, other: tuple) -> tuple[float, float]:
     """
     (a, a_low, a_high), (b, b_low, b_high) = one, other
     product = a * b
-    spread = np.sqrt(max(product**2 - a_low * b_high * (2 * a - a_low) * (2 * b - b_high), 0.0))
+    spread = np.sqrt(
+        max(product**2 - a_low * b_high * (2 * a - a_low) * (2 * b - b_high), 0.0)
+    )
     low = a_low * (2 * a - a_low) / (product + spread) if a_low > 0 else 0.0
     if b_low <= 0:
         return low, float("inf")
-    spread = np.sqrt(max(product**2 - a_high * b_low * (2 * a - a_high) * (2 * b - b_low), 0.0))
+    spread = np.sqrt(
+        max(product**2 - a_high * b_low * (2 * a - a_high) * (2 * b - b_low), 0.0)
+    )
     return float(low), float((product + spread) / (b_low * (2 * b - b_low)))
 
 
@@ -221,5 +244,7 @@ def independent_difference(figure: Estimate, other: Estimate) -> Estimate:
     (value, low, high), (past, past_low, past_high) = figure.ends, other.ends
     gap = value - past
     return Estimate(
-        gap, gap - np.hypot(value - low, past_high - past), gap + np.hypot(high - value, past - past_low)
+        gap,
+        gap - np.hypot(value - low, past_high - past),
+        gap + np.hypot(high - value, past - past_low),
     )

@@ -14,7 +14,12 @@ from scipy.special import betainc
 
 from screening.metrics.intervals import design_effect, shared_design, students_share
 from screening.metrics.performance import UNDEFINED, checked
-from screening.metrics.predictive_intervals import Evidence, between_folds, between_repeats, predictive
+from screening.metrics.predictive_intervals import (
+    Evidence,
+    between_folds,
+    between_repeats,
+    predictive,
+)
 from screening.metrics.tally import Tally
 from screening.metrics.ties import as_new, between
 from screening.schemas.base import Estimate
@@ -69,7 +74,15 @@ def overall(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def choose(
-    scores, y, rule: Rule, groups=None, seed: int = 0, *, fold=None, repeats=None, alike=None
+    scores,
+    y,
+    rule: Rule,
+    groups=None,
+    seed: int = 0,
+    *,
+    fold=None,
+    repeats=None,
+    alike=None,
 ) -> OperatingPoint:
     """Choose the threshold by `rule` and say what it promises on unseen rows.
 
@@ -92,11 +105,17 @@ def choose(
     becomes "below + d <= (1 - s)(m + d)"; intervals take d from `shared_design` and are widened for the few
     groups that tell it. For the other rules r = misses + 1. Intervals: `statistics.predictive_intervals`.
     """
-    return ThresholdSelector.of(scores, y, groups, seed, fold, repeats, alike).point(rule)
+    return ThresholdSelector.of(scores, y, groups, seed, fold, repeats, alike).point(
+        rule
+    )
 
 
 def pick(
-    rule: Rule, hits: np.ndarray, alarms: np.ndarray, design: float, allowed: np.ndarray | bool = True
+    rule: Rule,
+    hits: np.ndarray,
+    alarms: np.ndarray,
+    design: float,
+    allowed: np.ndarray | bool = True,
 ) -> np.ndarray:
     """Column of the threshold that a rule chooses: counts (..., n_thresholds) in, columns (...) out.
 
@@ -122,8 +141,12 @@ def pick(
         return 1 + (few & allowed)[..., 1:].argmax(axis=-1)
     if isinstance(rule, MissCost):
         cost = share * (rule.value * (1 - hit) + hit) + (1 - share) * false
-        return 1 + np.where(allowed, np.round(cost, 12), np.inf)[..., 1:].argmin(axis=-1)
-    return 1 + np.where(allowed, np.round(hit * (1 - false), 12), -1.0)[..., 1:].argmax(axis=-1)
+        return 1 + np.where(allowed, np.round(cost, 12), np.inf)[..., 1:].argmin(
+            axis=-1
+        )
+    return 1 + np.where(allowed, np.round(hit * (1 - false), 12), -1.0)[..., 1:].argmax(
+        axis=-1
+    )
 
 
 @dataclass(frozen=True)
@@ -140,14 +163,18 @@ class ThresholdSelector:
     alike: np.ndarray | None = None
 
     @classmethod
-    def of(cls, scores, y, groups, seed: int, fold, repeats, alike=None) -> ThresholdSelector:
+    def of(
+        cls, scores, y, groups, seed: int, fold, repeats, alike=None
+    ) -> ThresholdSelector:
         rows = checked(scores, y, groups, both=True)
         fold = None if fold is None else np.asarray(fold)
         repeats = None if repeats is None else np.asarray(repeats, float)
         alike = None if alike is None else np.asarray(alike)
         for name, given in (("fold", fold), ("repeats", repeats), ("alike", alike)):
             if given is not None and given.shape[-1:] != rows[0].shape:
-                raise ValueError(f"{name} {given.shape} does not fit {len(rows[0])} scores")
+                raise ValueError(
+                    f"{name} {given.shape} does not fit {len(rows[0])} scores"
+                )
         return cls(*rows, seed, fold, repeats, alike)
 
     def point(self, rule: Rule) -> OperatingPoint:
@@ -155,7 +182,10 @@ class ThresholdSelector:
         threshold, design = self.threshold(self.own, rule)
         flagged = self.scores >= threshold
         m, n = int(self.positive.sum()), int((~self.positive).sum())
-        misses, false = int((~flagged & self.positive).sum()), int((flagged & ~self.positive).sum())
+        misses, false = (
+            int((~flagged & self.positive).sum()),
+            int((flagged & ~self.positive).sum()),
+        )
         everything = threshold <= FLAG_EVERYTHING
         sensitivity = 1.0 if everything else (m - misses) / (m + design)
         share = m / (m + n) if rule.prevalence is None else rule.prevalence
@@ -169,12 +199,21 @@ class ThresholdSelector:
             for name, figure in predictive(share, sensitivity, false / n).items()
         }
         point = OperatingPoint(
-            threshold=threshold, rule=rule, prevalence=share, misses=misses, notes=(),
-            n_positive=m, n_negative=n, n_groups=self.n_groups, **figures,
-        )  # fmt: skip
+            threshold=threshold,
+            rule=rule,
+            prevalence=share,
+            misses=misses,
+            notes=(),
+            n_positive=m,
+            n_negative=n,
+            n_groups=self.n_groups,
+            **figures,
+        )
         return point.replace(notes=_notes(point, design, self.atom(threshold)))
 
-    def points(self, prevalence: float | None, rules: Sequence[Rule] = RULES) -> list[OperatingPoint]:
+    def points(
+        self, prevalence: float | None, rules: Sequence[Rule] = RULES
+    ) -> list[OperatingPoint]:
         """Operating points of a fixed list of rules."""
         return [self.point(replace(rule, prevalence=prevalence)) for rule in rules]
 
@@ -186,13 +225,22 @@ class ThresholdSelector:
     @cached_property
     def _of_repeats(self) -> list[Tally]:
         """A tally a repeat; none where there are too few to tell a spread."""
-        return [] if self.repeats is None or len(self.repeats) < 3 else [*map(self._tally, self.repeats)]
+        return (
+            []
+            if self.repeats is None or len(self.repeats) < 3
+            else [*map(self._tally, self.repeats)]
+        )
 
     def _tally(self, scores: np.ndarray) -> Tally:
         """Counts at every score, below all of them (the column that flags everything) and above."""
         distinct = np.unique(scores)
-        below, above = min(FLAG_EVERYTHING, 2 * distinct[0]), np.nextafter(distinct[-1], np.inf)
-        return Tally(scores, self.positive, None, np.concatenate([[below], distinct, [above]]))
+        below, above = (
+            min(FLAG_EVERYTHING, 2 * distinct[0]),
+            np.nextafter(distinct[-1], np.inf),
+        )
+        return Tally(
+            scores, self.positive, None, np.concatenate([[below], distinct, [above]])
+        )
 
     def threshold(self, tally: Tally, rule: Rule) -> tuple[float, float]:
         """The threshold, and how many positive rows of one group tell as much as one independent row."""
@@ -241,7 +289,13 @@ class ThresholdSelector:
         """Design effect of the share flagged, and how many independent rows a row then stands for."""
         if self.codes is None:
             return 1.0, 1.0
-        at = Tally(self.scores, self.positive, self.codes, np.array([-np.inf, threshold]), self.seed)
+        at = Tally(
+            self.scores,
+            self.positive,
+            self.codes,
+            np.array([-np.inf, threshold]),
+            self.seed,
+        )
         effect = float(shared_design(*at.by_group(chosen))[1])
         # Few groups do not even tell the design effect well.
         worth = students_share(at.n_units(chosen)) / effect
@@ -250,8 +304,13 @@ class ThresholdSelector:
     def _between(self, clear: np.ndarray, effect: float, rule: Rule) -> float:
         """Variance of the specificity between repeats, or between folds: `clear` of the negatives."""
         if self._of_repeats:
-            at = [(tally.scores, self.threshold(tally, rule)[0]) for tally in self._of_repeats]
-            return between_repeats(np.array([np.mean(own[~self.positive] < cut) for own, cut in at]))
+            at = [
+                (tally.scores, self.threshold(tally, rule)[0])
+                for tally in self._of_repeats
+            ]
+            return between_repeats(
+                np.array([np.mean(own[~self.positive] < cut) for own, cut in at])
+            )
         if self.fold is None:
             return 0.0
         number = np.unique(self.fold[~self.positive], return_inverse=True)[1]
@@ -265,7 +324,9 @@ class ThresholdSelector:
             return rule.prevalence
         worth = 1.0
         if self.codes is not None:
-            worth = students_share(int(self.codes.max()) + 1) / design_effect(self.positive, self.codes)
+            worth = students_share(int(self.codes.max()) + 1) / design_effect(
+                self.positive, self.codes
+            )
         return worth * float(self.positive.sum()), worth * float((~self.positive).sum())
 
     def atom(self, threshold: float) -> float:
@@ -288,7 +349,9 @@ class ThresholdSelector:
         return float(sizes[sizes > max(0.01 * len(own), 2)].sum()) / len(own)
 
 
-def _nearest(tally: Tally, rule: MinSensitivity, column: int, allowed: np.ndarray) -> int:
+def _nearest(
+    tally: Tally, rule: MinSensitivity, column: int, allowed: np.ndarray
+) -> int:
     """The column itself; where it flags all but a few, the next that does not, if it finds nearly as many.
 
     Rows alike in every value leave no threshold between some rates: 0.90 asked may be 0.88 or everything.
@@ -296,7 +359,11 @@ def _nearest(tally: Tally, rule: MinSensitivity, column: int, allowed: np.ndarra
     hits, alarms = tally.counts
     useful = alarms <= (1 - LEFT_ALONE) * alarms[0]
     # With too few cases no threshold may be promised, whatever it parts.
-    if useful[column] or rule.confidence is not None or pick(rule, hits, alarms, 1.0) == 0:
+    if (
+        useful[column]
+        or rule.confidence is not None
+        or pick(rule, hits, alarms, 1.0) == 0
+    ):
         return column
     parting = np.flatnonzero(allowed & useful)
     if parting.size and hits[parting[0]] >= (rule.value - NEARLY) * hits[0]:
@@ -317,17 +384,27 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
     sensitivity, low, high = point.sensitivity.ends
     everything = point.threshold <= FLAG_EVERYTHING
     notes = []
-    alike = "" if design == 1 else f" that tell as much as {m / design:.0f} independent ones"
+    alike = (
+        ""
+        if design == 1
+        else f" that tell as much as {m / design:.0f} independent ones"
+    )
     rows = f"{m} positives{alike}"
     if everything:
         aim = ""
         if isinstance(rule, MinSensitivity):
-            sure = "" if rule.confidence is None else f" with confidence {rule.confidence:g}"
+            sure = (
+                ""
+                if rule.confidence is None
+                else f" with confidence {rule.confidence:g}"
+            )
             aim = f"sensitivity {rule.value:g}{sure} cannot be promised from {rows}: "
         notes.append(f"{aim}every row is flagged")
     elif point.flag_rate.value == 0:
         aim = "no threshold keeps the flag rate that low with a row flagged: "
-        notes.append(f"{aim if isinstance(rule, MaxFlagRate) else ''}none of these rows is flagged")
+        notes.append(
+            f"{aim if isinstance(rule, MaxFlagRate) else ''}none of these rows is flagged"
+        )
     if isinstance(rule, MinSensitivity) and rule.confidence is None and not everything:
         if (point.misses or 0) + 1 > (1 - rule.value) * (m + 1) + 1e-9:
             notes.append(
@@ -342,12 +419,16 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
             )
     reach = ((high or 0) - (low or 0)) / 2
     if reach > 0.03:
-        notes.append(f"with {rows}, sensitivity {sensitivity:.2f} is known to ± {reach:.2f}")
+        notes.append(
+            f"with {rows}, sensitivity {sensitivity:.2f} is known to ± {reach:.2f}"
+        )
     if atom > ATOM and not everything:
         notes.append(
             f"{100 * atom:.0f} % of the negatives have one of few scores at or next to the threshold: "
             "on unseen rows specificity may differ by as much"
         )
     if rule.prevalence is not None:
-        notes.append(f"PPV, NPV, NNE and flag rate hold at the given prevalence {rule.prevalence:g}")
+        notes.append(
+            f"PPV, NPV, NNE and flag rate hold at the given prevalence {rule.prevalence:g}"
+        )
     return notes

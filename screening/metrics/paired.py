@@ -21,7 +21,9 @@ DRAWS = 1000
 _CELLS_AT_ONCE = 4_000_000
 
 
-def drawn_weights(n_rows: int, groups: np.ndarray | None, seed: int, draws: int) -> Iterator[np.ndarray]:
+def drawn_weights(
+    n_rows: int, groups: np.ndarray | None, seed: int, draws: int
+) -> Iterator[np.ndarray]:
     """How often each row counts in bootstrap samples of groups (or rows), (some draws, n_rows) at a time."""
     rng, codes = np.random.default_rng(seed), group_codes(groups)
     codes = np.arange(n_rows) if codes is None else codes
@@ -29,7 +31,9 @@ def drawn_weights(n_rows: int, groups: np.ndarray | None, seed: int, draws: int)
     step = max(1, min(draws, _CELLS_AT_ONCE // n_rows))
     for start in range(0, draws, step):
         size = min(step, draws - start)
-        yield rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=size)[:, codes].astype(float)
+        yield rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=size)[
+            :, codes
+        ].astype(float)
 
 
 def weighted_rates(
@@ -37,7 +41,9 @@ def weighted_rates(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sensitivity, specificity and their geometric mean, (n_draws,) each; NaN without a row of the class."""
     size = np.array([weights[:, side].sum(axis=1) for side in (positive, ~positive)])
-    flags = np.array([weights[:, side] @ flagged[side] for side in (positive, ~positive)])
+    flags = np.array(
+        [weights[:, side] @ flagged[side] for side in (positive, ~positive)]
+    )
     sensitivity, alarms = flags / np.where(size > 0, size, np.nan)
     return sensitivity, 1 - alarms, np.sqrt(np.maximum(sensitivity * (1 - alarms), 0.0))
 
@@ -49,26 +55,38 @@ def weighted_ranking(
     # scikit-learn's functions take one vector of weights; here all draws of the bootstrap go at once.
     hits, alarms = _steps(scores, positive, weights)
     both_classes = (hits[:, -1] > 0) & (alarms[:, -1] > 0)
-    n_hits, n_alarms = (np.where(both_classes, counts[:, -1], np.nan) for counts in (hits, alarms))
+    n_hits, n_alarms = (
+        np.where(both_classes, counts[:, -1], np.nan) for counts in (hits, alarms)
+    )
     gained = np.diff(hits, axis=1, prepend=0.0)
     tied = np.diff(alarms, axis=1, prepend=0.0)
     below = alarms[:, -1:] - alarms + tied / 2
     at = (hits >= sensitivity * hits[:, -1:] - 1e-9).argmax(axis=1)
     return {
         "auroc": (gained * below).sum(axis=1) / (n_hits * n_alarms),
-        "average_precision": (gained * hits / np.maximum(hits + alarms, 1e-12)).sum(axis=1) / n_hits,
-        "specificity_at": 1 - np.take_along_axis(alarms, at[:, None], axis=1)[:, 0] / n_alarms,
+        "average_precision": (gained * hits / np.maximum(hits + alarms, 1e-12)).sum(
+            axis=1
+        )
+        / n_hits,
+        "specificity_at": 1
+        - np.take_along_axis(alarms, at[:, None], axis=1)[:, 0] / n_alarms,
     }
 
 
-def false_alarms_at(scores: np.ndarray, positive: np.ndarray, sensitivities: np.ndarray) -> np.ndarray:
+def false_alarms_at(
+    scores: np.ndarray, positive: np.ndarray, sensitivities: np.ndarray
+) -> np.ndarray:
     """1 - specificity where the ROC curve reaches each sensitivity; 0 at none."""
-    hits, alarms = (counts[0] for counts in _steps(scores, positive, np.ones((1, len(positive)))))
+    hits, alarms = (
+        counts[0] for counts in _steps(scores, positive, np.ones((1, len(positive))))
+    )
     at = np.searchsorted(hits, sensitivities * hits[-1] - 1e-9)
     return np.where(sensitivities > 0, alarms[at] / alarms[-1], 0.0)
 
 
-def _steps(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _steps(
+    scores: np.ndarray, positive: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Weighted hits and alarms at or above each distinct score, highest first; (n_draws, n_distinct)."""
     order = np.argsort(-scores, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
@@ -76,7 +94,9 @@ def _steps(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tup
     return np.cumsum(w * hit, axis=1)[:, ends], np.cumsum(w * ~hit, axis=1)[:, ends]
 
 
-def weighted_recalls(target: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
+def weighted_recalls(
+    target: np.ndarray, predicted: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
     """Figures of the predicted class; `macro_g` averages sqrt(sensitivity x specificity) over classes.
 
     `target` and `predicted` (n_rows,) are numbers of classes; a class that a draw leaves out does not count.
@@ -94,7 +114,9 @@ def weighted_recalls(target: np.ndarray, predicted: np.ndarray, weights: np.ndar
     return {
         "macro_recall": np.nanmean(recall, axis=1),
         "macro_g": np.nanmean(np.sqrt(recall * specificity), axis=1),
-        "geometric_recall": np.exp(np.nanmean(np.log(np.maximum(recall, 1e-300)), axis=1)),
+        "geometric_recall": np.exp(
+            np.nanmean(np.log(np.maximum(recall, 1e-300)), axis=1)
+        ),
         "min_recall": np.nanmin(recall, axis=1),
         "macro_f1": np.nanmean(f1, axis=1),
     }
@@ -124,15 +146,22 @@ def auroc_difference(
     class.
     """
     codes = group_codes(groups)
-    (area, pull), (other, other_pull) = (placements(own, positive) for own in (scores, others))
+    (area, pull), (other, other_pull) = (
+        placements(own, positive) for own in (scores, others)
+    )
     if min(positive.sum(), (~positive).sum()) < 2:
         return Estimate(area - other)
-    reach = spread(pull - other_pull, positive, codes) * np.sqrt(variance_inflation(n_settings))
+    reach = spread(pull - other_pull, positive, codes) * np.sqrt(
+        variance_inflation(n_settings)
+    )
     return Estimate(area - other, area - other - reach, area - other + reach)
 
 
 def share_difference(
-    clear: np.ndarray, others: np.ndarray, fold: np.ndarray | None = None, groups: np.ndarray | None = None
+    clear: np.ndarray,
+    others: np.ndarray,
+    fold: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
 ) -> Estimate:
     """Difference of two methods' specificity (or sensitivity), each at its own threshold, on the same rows.
 
@@ -151,14 +180,19 @@ def share_difference(
     if fold is not None:
         number = np.unique(fold, return_inverse=True)[1]
         sizes = np.bincount(number)
-        between = between_folds(np.bincount(number, weights=moved) / sizes, own * n / sizes)
+        between = between_folds(
+            np.bincount(number, weights=moved) / sizes, own * n / sizes
+        )
     middle, reach = total / (n + 2), 1.96 * float(np.sqrt(own / student + between))
     seen = total / n
     return Estimate(seen, min(middle - reach, seen), max(middle + reach, seen))
 
 
 def recall_difference(
-    right: np.ndarray, others: np.ndarray, target: np.ndarray, groups: np.ndarray | None = None
+    right: np.ndarray,
+    others: np.ndarray,
+    target: np.ndarray,
+    groups: np.ndarray | None = None,
 ) -> Estimate:
     """Difference of two methods' mean recall over classes, on the same rows: a sum of what each row adds.
 
@@ -168,7 +202,9 @@ def recall_difference(
     moved, size = right.astype(float) - others, np.bincount(target)
     present = np.count_nonzero(size)
     mean = np.bincount(target, weights=moved) / np.maximum(size, 1)
-    pull = (moved - mean[target]) / (np.sqrt(size * np.maximum(size - 1, 1))[target] * present)
+    pull = (moved - mean[target]) / (
+        np.sqrt(size * np.maximum(size - 1, 1))[target] * present
+    )
     rarest = target == np.where(size > 0, size, len(target) + 1).argmin()
     reach = spread(pull, rarest, group_codes(groups))
     seen = float(mean.sum() / present)

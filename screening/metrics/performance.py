@@ -14,9 +14,21 @@ from screening.errors import UsageError
 from screening.metrics.intervals import predictive_interval, share_range, wilson
 from screening.metrics.predictive_intervals import predictive, variance_inflation
 from screening.metrics.ranking import area_ends, ranking
-from screening.metrics.tally import Tally, group_codes, rate_at_last, rate_bands, spaced_thresholds
+from screening.metrics.tally import (
+    Tally,
+    group_codes,
+    rate_at_last,
+    rate_bands,
+    spaced_thresholds,
+)
 from screening.schemas.base import Estimate
-from screening.schemas.figures import Observed, OperatingPoint, PredictiveValues, Ranking, Rates
+from screening.schemas.figures import (
+    Observed,
+    OperatingPoint,
+    PredictiveValues,
+    Ranking,
+    Rates,
+)
 from screening.schemas.validation import Band, Confusion, Curve, PerClass, Predictive
 
 UNDEFINED = Estimate()
@@ -34,7 +46,9 @@ def checked(
     scores, y = np.asarray(scores, float), np.asarray(y)
     positive = y if y.dtype == bool else y == 1
     if scores.ndim != 1 or positive.shape != scores.shape:
-        raise ValueError(f"scores {scores.shape} and labels {positive.shape} must be of one shape (n_rows,)")
+        raise ValueError(
+            f"scores {scores.shape} and labels {positive.shape} must be of one shape (n_rows,)"
+        )
     if groups is not None and len(groups) != len(scores):
         raise ValueError(f"{len(groups)} groups for {len(scores)} scores")
     if not np.isfinite(scores).all():
@@ -47,15 +61,24 @@ def checked(
     return scores, positive, group_codes(groups), n_groups
 
 
-def rates(sensitivity: Estimate, specificity: Estimate, prevalence: float) -> dict[str, Estimate]:
+def rates(
+    sensitivity: Estimate, specificity: Estimate, prevalence: float
+) -> dict[str, Estimate]:
     """Rates, predictive values, reviews per case and flag rate at a prevalence, each with its interval.
 
     A rate is undefined where the class is absent; so is then what depends on it.
     """
-    figures = dict.fromkeys(SHARES, UNDEFINED) | {"sensitivity": sensitivity, "specificity": specificity}
+    figures = dict.fromkeys(SHARES, UNDEFINED) | {
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+    }
     hit, clear = np.array(sensitivity.ends, float), np.array(specificity.ends, float)
     if sensitivity.value is None or specificity.value is None:
-        flagged = sensitivity if specificity.value is None else Estimate(*(1 - clear[[0, 2, 1]]).tolist())
+        flagged = (
+            sensitivity
+            if specificity.value is None
+            else Estimate(*(1 - clear[[0, 2, 1]]).tolist())
+        )
         return figures | {"flag_rate": flagged}
     false = 1 - clear[[0, 2, 1]]
     at = predictive(prevalence, hit[0], false[0])
@@ -64,7 +87,9 @@ def rates(sensitivity: Estimate, specificity: Estimate, prevalence: float) -> di
     ranges = {"flag_rate": (at["flag_rate"] - reach[1], at["flag_rate"] + reach[2])}
     if 0 < prevalence < 1:
         ranges["ppv"] = predictive_interval(prevalence, tuple(hit), tuple(false))
-        ranges["npv"] = predictive_interval(1 - prevalence, tuple(clear), tuple(1 - hit[[0, 2, 1]]))
+        ranges["npv"] = predictive_interval(
+            1 - prevalence, tuple(clear), tuple(1 - hit[[0, 2, 1]])
+        )
         with np.errstate(divide="ignore"):
             ranges["nne"] = 1 / ranges["ppv"][1], 1 / ranges["ppv"][0]
     for name, value in at.items():
@@ -87,10 +112,16 @@ def performance(scores, y, threshold: float, groups=None) -> Observed:
     specificity = Estimate(*rate_at_last(tally, False)) if n else UNDEFINED
     share = m / max(m + n, 1)
     figures: dict[str, Any] = {
-        "threshold": float(threshold), "prevalence": share,
-        "n_positive": m, "n_negative": n, "n_groups": n_groups,
-        "true_positive": hit, "false_negative": m - hit, "false_positive": alarm, "true_negative": n - alarm,
-    }  # fmt: skip
+        "threshold": float(threshold),
+        "prevalence": share,
+        "n_positive": m,
+        "n_negative": n,
+        "n_groups": n_groups,
+        "true_positive": hit,
+        "false_negative": m - hit,
+        "false_positive": alarm,
+        "true_negative": n - alarm,
+    }
     figures |= dict.fromkeys(SHARES, UNDEFINED) | dict.fromkeys(
         ("accuracy", "f1", "g_mean", "min_sensitivity")
     )
@@ -106,7 +137,9 @@ def performance(scores, y, threshold: float, groups=None) -> Observed:
     return Observed(**figures | _ranking(scores, positive, codes, 0, both))
 
 
-def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, Estimate]:
+def _observed(
+    positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None
+) -> dict[str, Estimate]:
     """PPV, NPV and flag rate of these rows, whose share of positives is chance too: wider intervals."""
     figures = {"flag_rate": Estimate(*share_range(flagged, codes))}
     for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
@@ -115,7 +148,10 @@ def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | Non
             figures[name] = Estimate(*share)
             if name == "ppv":
                 figures["nne"] = Estimate(
-                    *(1 / end if end else None for end in (share[0], share[2], share[1]))
+                    *(
+                        1 / end if end else None
+                        for end in (share[0], share[2], share[1])
+                    )
                 )
     return figures
 
@@ -129,8 +165,16 @@ def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> Ra
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
     m, n = int(positive.sum()), int((~positive).sum())
-    ranked = _ranking(scores, positive, codes, seed, bool(m and n), variance_inflation(n_settings))
-    return Ranking(n_positive=m, n_negative=n, n_groups=n_groups, prevalence=m / max(m + n, 1), **ranked)
+    ranked = _ranking(
+        scores, positive, codes, seed, bool(m and n), variance_inflation(n_settings)
+    )
+    return Ranking(
+        n_positive=m,
+        n_negative=n,
+        n_groups=n_groups,
+        prevalence=m / max(m + n, 1),
+        **ranked,
+    )
 
 
 def area(scores, y, groups=None, *, n_settings: int = 1) -> tuple[float, float, float]:
@@ -139,13 +183,22 @@ def area(scores, y, groups=None, *, n_settings: int = 1) -> tuple[float, float, 
     return area_ends(scores, positive, codes, variance_inflation(n_settings))
 
 
-def _ranking(scores, positive, codes, seed: int, both: bool, factor: float = 1.0) -> dict[str, Estimate]:
+def _ranking(
+    scores, positive, codes, seed: int, both: bool, factor: float = 1.0
+) -> dict[str, Estimate]:
     if not both:
         return dict.fromkeys(("auroc", "average_precision"), UNDEFINED)
     return ranking(scores, positive, codes, seed, factor)
 
 
-def curve(scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: float | None = None) -> Curve:
+def curve(
+    scores,
+    y,
+    groups=None,
+    seed: int = 0,
+    points: int = 200,
+    prevalence: float | None = None,
+) -> Curve:
     """Rates at about `points` thresholds, equally spaced in rank within each class, extremes included.
 
     Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson, by the effective number of
@@ -153,7 +206,9 @@ def curve(scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: 
     None stands in it where nothing (or everything) is flagged.
     """
     scores, positive, codes, _ = checked(scores, y, groups, both=True)
-    tally = Tally(scores, positive, codes, spaced_thresholds(scores, positive, points), seed)
+    tally = Tally(
+        scores, positive, codes, spaced_thresholds(scores, positive, points), seed
+    )
     hits, alarms = tally.counts
     share = float(positive.mean()) if prevalence is None else prevalence
     hit, false = hits / hits[0], alarms / alarms[0]
@@ -167,8 +222,10 @@ def curve(scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: 
         threshold=tally.thresholds.tolist(),
         sensitivity=_band(hit, hit_low, hit_high),
         specificity=_band(1 - false, 1 - false_high, 1 - false_low),
-        flag_rate=_column(flagged), ppv=_column(ppv), npv=_column(npv),
-    )  # fmt: skip
+        flag_rate=_column(flagged),
+        ppv=_column(ppv),
+        npv=_column(npv),
+    )
 
 
 def _band(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> Band:
@@ -187,7 +244,11 @@ def per_class(
     np.add.at(counts, (target, predicted), 1)
     rows = []
     for m, name in enumerate(classes):
-        n, hits, called = int(counts[m].sum()), int(counts[m, m]), int(counts[:, m].sum())
+        n, hits, called = (
+            int(counts[m].sum()),
+            int(counts[m, m]),
+            int(counts[:, m].sum()),
+        )
         recall = Estimate(hits / n, *map(float, wilson(hits, n))) if n else UNDEFINED
         precision = hits / called if called else None
         rows.append(PerClass(label=name, n=n, recall=recall, precision=precision))
@@ -197,12 +258,16 @@ def per_class(
 FIGURES = tuple(name for name in PredictiveValues.model_fields if name != "prevalence")
 
 
-def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> Estimate:
+def prevalence_range(
+    positive: np.ndarray, groups: np.ndarray | None = None
+) -> Estimate:
     """Share of positives with its 95 % interval."""
     return Estimate(*share_range(positive, group_codes(groups)))
 
 
-def at_local_prevalence(point: OperatingPoint, share: Estimate, given: float | None) -> Predictive:
+def at_local_prevalence(
+    point: OperatingPoint, share: Estimate, given: float | None
+) -> Predictive:
     """PPV, NPV and reviews per case at the local prevalence and the ends of its range, by Bayes.
 
     `share` of positives in the whole training table is the estimate where none is `given`; given, half and
@@ -216,8 +281,16 @@ def at_local_prevalence(point: OperatingPoint, share: Estimate, given: float | N
     rows = []
     for prevalence in ends:
         own = np.isclose(prevalence, point.prevalence)
-        figures = vars(point) if own else rates(point.sensitivity, point.specificity, prevalence)
-        rows.append(PredictiveValues(prevalence=prevalence, **{name: figures[name] for name in FIGURES}))
+        figures = (
+            vars(point)
+            if own
+            else rates(point.sensitivity, point.specificity, prevalence)
+        )
+        rows.append(
+            PredictiveValues(
+                prevalence=prevalence, **{name: figures[name] for name in FIGURES}
+            )
+        )
     return Predictive(
         rule=point.rule,
         threshold=point.threshold,
@@ -237,7 +310,10 @@ def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Estimate | No
     )
     if not scored or not se + sp >= 1.2:
         return None
-    rate, (low, high) = flagged / scored, (float(end) for end in wilson(flagged, scored))
+    rate, (low, high) = (
+        flagged / scored,
+        (float(end) for end in wilson(flagged, scored)),
+    )
     value = float(np.clip((rate + sp - 1) / (se + sp - 1), 0, 1))
     hits = value * np.array([se_high - se, se - se_low])
     clear = (1 - value) * np.array([sp - sp_low, sp_high - sp])

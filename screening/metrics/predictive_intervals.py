@@ -78,7 +78,10 @@ class Evidence:
         """
         if self.everything:
             return 1.0, 1.0
-        low, high = (beta_quantile(q, *self._sensitivity(least)) for q, least in ((0.025, 0), (0.975, 1)))
+        low, high = (
+            beta_quantile(q, *self._sensitivity(least))
+            for q, least in ((0.025, 0), (0.975, 1))
+        )
         return float(low), float(high)
 
     def specificity_range(self) -> tuple[float, float]:
@@ -93,7 +96,9 @@ class Evidence:
         low, high = (float(expit(logit(bounded) + side * reach)) for side in (-1, 1))
         return min(low, rate), max(high, rate)
 
-    def drawn(self, prevalence: float | tuple[float, float], seed: int) -> dict[str, np.ndarray]:
+    def drawn(
+        self, prevalence: float | tuple[float, float], seed: int
+    ) -> dict[str, np.ndarray]:
         """What `predictive` says in 4,000 draws of prevalence, sensitivity and specificity.
 
         The prevalence is as stated, or the independent positives and negatives that it is estimated from.
@@ -107,13 +112,17 @@ class Evidence:
             return predictive(share, 1.0, 1.0)
         hit = rng.beta(*self._sensitivity(0.5), DRAWS)
         growth = 1 + self.between / self._own()
-        false = rng.beta((self.false + 0.5) / growth, (self.clear + 0.5) / growth, DRAWS)
+        false = rng.beta(
+            (self.false + 0.5) / growth, (self.clear + 0.5) / growth, DRAWS
+        )
         return predictive(share, hit, false)
 
     def _sensitivity(self, least: float) -> tuple[float, float]:
         """Parameters of the Beta law; with no hit it would be all at 0, and `least` hits stand for none."""
         hits = max(self.hits, least)
-        return hits / variance_inflation(), (self.hits + self.misses + 1 - hits) / variance_inflation()
+        return hits / variance_inflation(), (
+            self.hits + self.misses + 1 - hits
+        ) / variance_inflation()
 
     def _own(self) -> float:
         """Variance of the specificity from its rows alone; half a row where they are all alike."""

@@ -38,7 +38,8 @@ def auroc_of_levels(level: np.ndarray, positive: np.ndarray) -> float:
     for number in (0, 1):
         theirs = half != number
         cases, rows = (
-            np.bincount(level[theirs], weights, int(level.max()) + 1) for weights in (positive[theirs], None)
+            np.bincount(level[theirs], weights, int(level.max()) + 1)
+            for weights in (positive[theirs], None)
         )
         ranked[~theirs] = ((cases + positive.mean()) / (rows + 1))[level[~theirs]]
     return auroc(ranked, positive)
@@ -47,12 +48,17 @@ def auroc_of_levels(level: np.ndarray, positive: np.ndarray) -> float:
 def _beaten(scores: np.ndarray, side: np.ndarray) -> np.ndarray:
     """The share of the rows of the other side that each row of a side lies above, ties counting half."""
     across = np.sort(scores[~side])
-    below = np.searchsorted(across, scores[side]) + np.searchsorted(across, scores[side], side="right")
+    below = np.searchsorted(across, scores[side]) + np.searchsorted(
+        across, scores[side], side="right"
+    )
     return below / 2 / max(len(across), 1)
 
 
 def delong(
-    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None, variance_inflation: float = 1.0
+    scores: np.ndarray,
+    positive: np.ndarray,
+    codes: np.ndarray | None = None,
+    variance_inflation: float = 1.0,
 ) -> tuple[float, float]:
     """95 % interval of the AUROC by DeLong et al. (1988) on the logit scale.
 
@@ -63,9 +69,15 @@ def delong(
     area, pull = placements(scores, positive)
     rarer = fewest_units(positive, codes)
     if area in (0.0, 1.0) or rarer < 2:
-        low, high = wilson(area * rarer / variance_inflation, rarer / variance_inflation)
+        low, high = wilson(
+            area * rarer / variance_inflation, rarer / variance_inflation
+        )
         return float(low), float(high)
-    reach = spread(pull, positive, codes) * np.sqrt(variance_inflation) / (area * (1 - area))
+    reach = (
+        spread(pull, positive, codes)
+        * np.sqrt(variance_inflation)
+        / (area * (1 - area))
+    )
     return float(expit(logit(area) - reach)), float(expit(logit(area) + reach))
 
 
@@ -87,7 +99,9 @@ def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndar
     return area, pull
 
 
-def spread(pull: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None) -> float:
+def spread(
+    pull: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None
+) -> float:
     """Half-width of the 95 % interval of a sum of pulls, those of one group taken together."""
     if codes is None:
         return float(ndtri(0.5 + LEVEL / 2) * np.sqrt(np.square(pull).sum()))
@@ -99,7 +113,9 @@ def spread(pull: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = No
 
 def _check_boolean(positive: np.ndarray) -> None:
     if np.asarray(positive).dtype != bool:
-        raise ValueError(f"labels must be boolean, not {np.asarray(positive).dtype}: give y == 1")
+        raise ValueError(
+            f"labels must be boolean, not {np.asarray(positive).dtype}: give y == 1"
+        )
 
 
 def average_precision(scores: np.ndarray, positive: np.ndarray) -> float:
@@ -111,12 +127,19 @@ def average_precision(scores: np.ndarray, positive: np.ndarray) -> float:
 
 
 def _precision_area(hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
-    gained = hits - np.concatenate([hits[..., 1:], np.zeros_like(hits[..., :1])], axis=-1)
-    return (gained * hits / np.maximum(hits + alarms, 1)).sum(axis=-1) / np.maximum(hits[..., 0], 1)
+    gained = hits - np.concatenate(
+        [hits[..., 1:], np.zeros_like(hits[..., :1])], axis=-1
+    )
+    return (gained * hits / np.maximum(hits + alarms, 1)).sum(axis=-1) / np.maximum(
+        hits[..., 0], 1
+    )
 
 
 def area_ends(
-    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, variance_inflation: float
+    scores: np.ndarray,
+    positive: np.ndarray,
+    codes: np.ndarray | None,
+    variance_inflation: float,
 ) -> tuple[float, float, float]:
     """AUROC with its 95 % interval (DeLong), by group where there are any."""
     return auroc(scores, positive), *delong(
@@ -140,7 +163,9 @@ def ranking(
     units = fewest_units(positive, codes)
     resampled = tally.resampled
     present = resampled[0][:, 0] > 0
-    drawn = np.where(present, _precision_area(*resampled), np.nan) - _precision_area(*tally.counts)
+    drawn = np.where(present, _precision_area(*resampled), np.nan) - _precision_area(
+        *tally.counts
+    )
     shift = np.sqrt(variance_inflation) * np.array(percentiles(drawn, units))
     return {
         "auroc": Estimate(*area_ends(scores, positive, codes, variance_inflation)),

@@ -60,7 +60,9 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
     """Holm's (1979) adjusted p-values: those up to alpha are rejected, with family-wise error alpha."""
     p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")
-    stepped = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    stepped = np.minimum(
+        1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    )
     adjusted = np.empty_like(p)
     adjusted[order] = stepped
     return adjusted
@@ -70,7 +72,9 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
 class AgainstControl:
     """Each method against the control by mean ranks; the control's own entries are NaN."""
 
-    z: np.ndarray  # Shape (n_methods,): positive where the method ranks better than the control.
+    z: (
+        np.ndarray
+    )  # Shape (n_methods,): positive where the method ranks better than the control.
     # p, p_holm: shape (n_methods,): two-sided, and adjusted over the other methods.
     p: np.ndarray
     p_holm: np.ndarray
@@ -85,7 +89,9 @@ def against_control(figures: np.ndarray, control: int) -> AgainstControl:
     others = np.arange(k) != control
     adjusted = np.full(k, np.nan)
     adjusted[others] = holm(p[others])
-    return AgainstControl(np.where(others, z, np.nan), np.where(others, p, np.nan), adjusted)
+    return AgainstControl(
+        np.where(others, z, np.nan), np.where(others, p, np.nan), adjusted
+    )
 
 
 def critical_difference(n_methods: int, n_cohorts: int, alpha: float = 0.05) -> float:
@@ -108,14 +114,18 @@ def cliques(mean_ranks: np.ndarray, difference: float) -> list[tuple[float, floa
 def _size(figures: np.ndarray) -> tuple[int, int]:
     n, k = figures.shape
     if n < 2 or k < 2:
-        raise ValueError(f"ranks need at least two cohorts and two methods, got {n} and {k}")
+        raise ValueError(
+            f"ranks need at least two cohorts and two methods, got {n} and {k}"
+        )
     return n, k
 
 
 RANKED = ("g_mean", "auroc", "average_precision", "specificity_at")
 
 
-def rank_entry(cohorts: Sequence[CohortFacts], control: str, first: str) -> Ranks | None:
+def rank_entry(
+    cohorts: Sequence[CohortFacts], control: str, first: str
+) -> Ranks | None:
     """Friedman and Holm over several cohorts; None for fewer than two cohorts or methods."""
     names = [method.recipe for method in cohorts[0].methods]
     if len(cohorts) < 2 or len(names) < 2:
@@ -123,7 +133,11 @@ def rank_entry(cohorts: Sequence[CohortFacts], control: str, first: str) -> Rank
     figures = {}
     for figure in RANKED:
         table = np.array(
-            [[method.figures[figure].value for method in cohort.methods] for cohort in cohorts], float
+            [
+                [method.figures[figure].value for method in cohort.methods]
+                for cohort in cohorts
+            ],
+            float,
         )
         test = friedman(np.nan_to_num(table, nan=0.0))
         against = against_control(np.nan_to_num(table, nan=0.0), names.index(control))

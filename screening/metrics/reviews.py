@@ -11,7 +11,13 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from screening.metrics.intervals import EVERY_LOOK, LEVEL, ratio_interval, weighted_share, wilson
+from screening.metrics.intervals import (
+    EVERY_LOOK,
+    LEVEL,
+    ratio_interval,
+    weighted_share,
+    wilson,
+)
 from screening.schemas import history as documents
 from screening.schemas.base import Estimate
 from screening.schemas.history import JudgedShare, NightRun, SensitivityAndPpv, Words
@@ -26,7 +32,9 @@ Cases = Sequence[Any]
 def tally(words: Iterable[str]) -> Words:
     """How often each verdict was given."""
     counted = Counter(words)
-    return Words(**{name: counted[name.replace("_", " ")] for name in Words.model_fields})
+    return Words(
+        **{name: counted[name.replace("_", " ")] for name in Words.model_fields}
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -36,7 +44,9 @@ def judged_share(words: Words) -> JudgedShare:
     if not words.judged:
         return JudgedShare(found=words.found, judged=words.judged)
     low, high = map(float, wilson(words.found, words.judged))
-    return JudgedShare(words.found / words.judged, low, high, found=words.found, judged=words.judged)
+    return JudgedShare(
+        words.found / words.judged, low, high, found=words.found, judged=words.judged
+    )
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,9 @@ class Sample:
 
     nights: int = 0
     size: int = 0  # Cases of these nights, a patient counting on each.
-    rows: Sequence[tuple[str, float, bool]] = ()  # Patient, weight, and whether the condition is there.
+    rows: Sequence[
+        tuple[str, float, bool]
+    ] = ()  # Patient, weight, and whether the condition is there.
 
     def share(self, every_look: bool = False) -> Estimate:
         """The share with the condition; the nights of a patient are one unit. See `weighted_share`."""
@@ -58,7 +70,9 @@ class Sample:
         """How many have the condition a night; undefined where nobody was judged."""
         if not self.rows:
             return Estimate()
-        return Estimate(*(share * self.size / self.nights for share in self.share(every_look).ends))
+        return Estimate(
+            *(share * self.size / self.nights for share in self.share(every_look).ends)
+        )
 
 
 def pooled(samples: Collection[Sample]) -> Sample:
@@ -82,13 +96,22 @@ def review_figures(
     flagged, unflagged = flagged_samples(nights, cases, verdicts), []
     for night, words in zip(nights, on_run, strict=True):
         # Those of its random audit that were judged stand for all unflagged of a night.
-        judged = [word for word in words if not word.flagged and word.verdict not in UNDECIDED]
+        judged = [
+            word for word in words if not word.flagged and word.verdict not in UNDECIDED
+        ]
         n = night.unflagged.cases
-        rows = [(_patient(night, one.case_id), n / len(judged), one.verdict in HAS_IT) for one in judged]
+        rows = [
+            (_patient(night, one.case_id), n / len(judged), one.verdict in HAS_IT)
+            for one in judged
+        ]
         unflagged.append(Sample(1, n, rows) if judged else Sample())
     of_flagged, rest = pooled(flagged), pooled(unflagged)
     # A patient flagged on five nights is one patient: counted by the last word on them.
-    last = tally({verdict.case_id: verdict.verdict for verdict in verdicts if verdict.flagged}.values())
+    last = tally(
+        {
+            verdict.case_id: verdict.verdict for verdict in verdicts if verdict.flagged
+        }.values()
+    )
     return {
         "verdicts": last,
         "ppv": judged_share(last),
@@ -101,14 +124,19 @@ def review_figures(
             nights=of_flagged.nights,
         ),
         "misses": documents.Misses(
-            found=sum(ill for *_, ill in rest.rows), judged=len(rest.rows), unflagged=rest.size,
-            nights=rest.nights, per_night=rest.per_night(),
+            found=sum(ill for *_, ill in rest.rows),
+            judged=len(rest.rows),
+            unflagged=rest.size,
+            nights=rest.nights,
+            per_night=rest.per_night(),
         ),
         "forward": _forward_nights(nights, flagged, unflagged, promised),
-    }  # fmt: skip
+    }
 
 
-def _shares_to_date(nights: Sequence[NightRun], verdicts: Verdicts) -> Iterator[documents.ShareToDate]:
+def _shares_to_date(
+    nights: Sequence[NightRun], verdicts: Verdicts
+) -> Iterator[documents.ShareToDate]:
     """The share as it stood on each night: a case counts once, by the last word on it until then."""
     on_night = defaultdict(list)
     for verdict in verdicts:
@@ -121,10 +149,14 @@ def _shares_to_date(nights: Sequence[NightRun], verdicts: Verdicts) -> Iterator[
                 counts[last[verdict.case_id]] -= 1
             last[verdict.case_id] = verdict.verdict
             counts[verdict.verdict] += 1
-        yield documents.ShareToDate(night=night.night, **vars(judged_share(tally(counts))))
+        yield documents.ShareToDate(
+            night=night.night, **vars(judged_share(tally(counts)))
+        )
 
 
-def flagged_samples(nights: Sequence[NightRun], cases: Sequence[Cases], verdicts: Verdicts) -> list[Sample]:
+def flagged_samples(
+    nights: Sequence[NightRun], cases: Sequence[Cases], verdicts: Verdicts
+) -> list[Sample]:
     """What stands for all flagged of each night, those who stay included; empty where nothing does.
 
     A verdict holds for the unbroken row of nights it was given in, the last in it for all of them. Whoever
@@ -140,7 +172,11 @@ def flagged_samples(nights: Sequence[NightRun], cases: Sequence[Cases], verdicts
         if verdict.verdict not in UNDECIDED
     }
     # By night and case, the night on which its unbroken row began; and by that and case the last word.
-    began, words, before = dict[tuple[str, str], int](), dict[tuple[int, str], str](), ""
+    began, words, before = (
+        dict[tuple[str, str], int](),
+        dict[tuple[int, str], str](),
+        "",
+    )
     for number, (night, of_night) in enumerate(zip(nights, cases, strict=True)):
         for case in of_night:
             place = (night.night, case.case_id)
@@ -150,11 +186,16 @@ def flagged_samples(nights: Sequence[NightRun], cases: Sequence[Cases], verdicts
         before = night.night if night.question.recognisable else ""
     samples = []
     for night, of_night in zip(nights, cases, strict=True):
-        word = {one.case_id: words.get((began[night.night, one.case_id], one.case_id)) for one in of_night}
+        word = {
+            one.case_id: words.get((began[night.night, one.case_id], one.case_id))
+            for one in of_night
+        }
         waiting = [case for case in of_night if case.state in WAITING]
         audit = [case for case in waiting if (night.night, case.case_id) in answered]
         if len(audit) < night.waiting:
-            waiting, audit = ([case for case in some if case.drawn] for some in (waiting, audit))
+            waiting, audit = (
+                [case for case in some if case.drawn] for some in (waiting, audit)
+            )
         judged = [case.case_id for case in audit if word[case.case_id]]
         if len(audit) < len(waiting) or (night.waiting and not judged):
             samples.append(Sample())
@@ -166,7 +207,9 @@ def flagged_samples(nights: Sequence[NightRun], cases: Sequence[Cases], verdicts
             if case.state not in WAITING
         ]
         weight = night.waiting / max(len(judged), 1)
-        rows += [(_patient(night, name), weight, word[name] in HAS_IT) for name in judged]
+        rows += [
+            (_patient(night, name), weight, word[name] in HAS_IT) for name in judged
+        ]
         samples.append(Sample(1, night.cases, rows))
     return samples
 
@@ -185,7 +228,9 @@ def _forward_nights(
     """Sensitivity and predictive value on the last model's nights, beside what its validation estimated."""
     model = nights[-1].model
     of_model = [number for number, night in enumerate(nights) if night.model == model]
-    detected, missed = (pooled([some[number] for number in of_model]) for some in (flagged, unflagged))
+    detected, missed = (
+        pooled([some[number] for number in of_model]) for some in (flagged, unflagged)
+    )
     always = _seen(detected, missed, every_look=True)
     return documents.ForwardNights(
         model=model,
@@ -202,13 +247,17 @@ def _forward_nights(
     )
 
 
-def _seen(flagged: Sample, unflagged: Sample, every_look: bool = False) -> SensitivityAndPpv:
+def _seen(
+    flagged: Sample, unflagged: Sample, every_look: bool = False
+) -> SensitivityAndPpv:
     """Of the flagged, and of those with the condition that the flagged and the unflagged of a night make."""
     detected, missed = flagged.per_night(every_look), unflagged.per_night(every_look)
     sensitivity = Estimate()
     if detected.value and missed.value is not None:
         low, high = ratio_interval(missed.ends, detected.ends)
-        sensitivity = Estimate(1 / (1 + missed.value / detected.value), 1 / (1 + high), 1 / (1 + low))
+        sensitivity = Estimate(
+            1 / (1 + missed.value / detected.value), 1 / (1 + high), 1 / (1 + low)
+        )
     return SensitivityAndPpv(sensitivity=sensitivity, ppv=flagged.share(every_look))
 
 

@@ -30,7 +30,9 @@ def banded(values: np.ndarray) -> list[float] | None:
     numbers = [_number(text) for text in given]
     if None in numbers:
         return None
-    return np.unique(np.quantile(np.array(numbers, dtype=float), [0.25, 0.5, 0.75])).tolist()
+    return np.unique(
+        np.quantile(np.array(numbers, dtype=float), [0.25, 0.5, 0.75])
+    ).tolist()
 
 
 def _number(text: str) -> float | None:
@@ -43,7 +45,9 @@ def _number(text: str) -> float | None:
 
 
 def levels_of(
-    values: np.ndarray, edges: Sequence[float] | None, known: Sequence[str] | None = None
+    values: np.ndarray,
+    edges: Sequence[float] | None,
+    known: Sequence[str] | None = None,
 ) -> np.ndarray:
     """The level of each row as text; None where it is missing, "other" where it is not among `known`."""
     texts, codes = coded(values)
@@ -53,20 +57,37 @@ def levels_of(
     return levels[codes]
 
 
-def _level(text: str | None, edges: Sequence[float] | None, known: Sequence[str] | None) -> str | None:
+def _level(
+    text: str | None, edges: Sequence[float] | None, known: Sequence[str] | None
+) -> str | None:
     if text is None:
         return None
     if edges is None:
         return text if known is None or text in known else OTHER
     number = _number(text)
-    return OTHER if number is None else _bands(edges)[int(np.searchsorted(edges, number, side="right"))]
+    return (
+        OTHER
+        if number is None
+        else _bands(edges)[int(np.searchsorted(edges, number, side="right"))]
+    )
 
 
 def _bands(edges: Sequence[float]) -> list[str]:
     """Names of the bands between the edges, from low to high, in as many digits as tell the edges apart."""
-    digits = next((n for n in range(6, 17) if len({f"{edge:.{n}g}" for edge in edges}) == len(edges)), 17)
+    digits = next(
+        (
+            n
+            for n in range(6, 17)
+            if len({f"{edge:.{n}g}" for edge in edges}) == len(edges)
+        ),
+        17,
+    )
     ends = [f"{edge:.{digits}g}" for edge in edges]
-    return [f"under {ends[0]}", *(f"{a} to {b}" for a, b in pairwise(ends)), f"{ends[-1]} and over"]
+    return [
+        f"under {ends[0]}",
+        *(f"{a} to {b}" for a, b in pairwise(ends)),
+        f"{ends[-1]} and over",
+    ]
 
 
 def performance_by_subgroup(
@@ -102,26 +123,37 @@ def performance_by_subgroup(
                 threshold,
                 None if groups is None else groups[rows],
             )
-            for name, rows in ((name, _at(level, name)) for name in _ordered(level, edges))
+            for name, rows in (
+                (name, _at(level, name)) for name in _ordered(level, edges)
+            )
         ]
         own_rule = rule or Threshold(threshold)
         described.append(
             SubgroupFacts(
-                rule=own_rule, threshold=threshold, column=column, edges=edges, known=known, rows=rows
+                rule=own_rule,
+                threshold=threshold,
+                column=column,
+                edges=edges,
+                known=known,
+                rows=rows,
             )
         )
     return described
 
 
 def _commonest(values: np.ndarray) -> list[str]:
-    given, counts = np.unique([text for text in values if text is not None], return_counts=True)
+    given, counts = np.unique(
+        [text for text in values if text is not None], return_counts=True
+    )
     order = np.argsort(-counts, kind="stable")[:MOST_LEVELS]
     return [str(given[i]) for i in order]
 
 
 def _at(level: np.ndarray, name: str | None) -> np.ndarray:
     # Not level == name: NumPy compares with None in its own way.
-    return np.flatnonzero(np.fromiter((text == name for text in level), dtype=bool, count=len(level)))
+    return np.flatnonzero(
+        np.fromiter((text == name for text in level), dtype=bool, count=len(level))
+    )
 
 
 def _ordered(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
@@ -130,7 +162,11 @@ def _ordered(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
     names = sorted(present - {None, OTHER})
     if edges is not None:
         names = [name for name in _bands(edges) if name in present]
-    return [*names, *([OTHER] if OTHER in present else []), *([None] if None in present else [])]
+    return [
+        *names,
+        *([OTHER] if OTHER in present else []),
+        *([None] if None in present else []),
+    ]
 
 
 def _of_level(
@@ -146,10 +182,17 @@ def _of_level(
     events, others = tally.n_units(positive), tally.n_units(~positive)
     few: list[str] = []
     rates: dict[str, Estimate] = {}
-    for name, of_positives, units in (("sensitivity", True, events), ("specificity", False, others)):
+    for name, of_positives, units in (
+        ("sensitivity", True, events),
+        ("specificity", False, others),
+    ):
         if units < FEWEST:
             few.append(name)
-        rates[name] = Estimate(*rate_at_last(tally, of_positives)) if units >= FEWEST else UNDEFINED
+        rates[name] = (
+            Estimate(*rate_at_last(tally, of_positives))
+            if units >= FEWEST
+            else UNDEFINED
+        )
     enough = tally.n_units(np.ones(len(scores), dtype=bool)) >= FEWEST
     if not enough:
         few += ["n", "flag_rate"]
@@ -182,7 +225,9 @@ class SubgroupCounts:
     described: Sequence[SubgroupFacts]
     counts: dict[tuple[str, str | None], _Counted] = field(default_factory=dict)
 
-    def add(self, subgroups: Columns, flagged: np.ndarray, groups: np.ndarray | None = None) -> None:
+    def add(
+        self, subgroups: Columns, flagged: np.ndarray, groups: np.ndarray | None = None
+    ) -> None:
         """Count in one batch; `groups` are what is one independent observation."""
         for entry in self.described:
             texts, codes = coded(subgroups[entry.column])
@@ -208,4 +253,6 @@ class SubgroupCounts:
                     flag_rate=count.flagged / count.rows if enough else None,
                 )
             )
-        return sorted(facts, key=lambda row: (row.column, row.level is None, row.level or ""))
+        return sorted(
+            facts, key=lambda row: (row.column, row.level is None, row.level or "")
+        )

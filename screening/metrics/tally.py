@@ -51,7 +51,9 @@ class Tally:
     @cached_property
     def counts(self) -> tuple[np.ndarray, np.ndarray]:
         """Positives and negatives at or above each threshold, each of shape (n_thresholds,)."""
-        return self._tail(self._scatter(self.positive)[0]), self._tail(self._scatter(~self.positive)[0])
+        return self._tail(self._scatter(self.positive)[0]), self._tail(
+            self._scatter(~self.positive)[0]
+        )
 
     @cached_property
     def resampled(self) -> tuple[np.ndarray, np.ndarray]:
@@ -67,11 +69,18 @@ class Tally:
             drawn = []
             for chosen in classes:
                 histogram, size = self._scatter(chosen)[0], int(chosen.sum())
-                drawn.append(rng.multinomial(size, histogram / max(size, 1), size=DRAWS))
+                drawn.append(
+                    rng.multinomial(size, histogram / max(size, 1), size=DRAWS)
+                )
             return self._tail(drawn[0]), self._tail(drawn[1])
         block, blocks = self._blocks(rng)
-        weights = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=DRAWS).astype(float)
-        pair = [self._tail(weights @ self._scatter(chosen, block, blocks)) for chosen in classes]
+        weights = rng.multinomial(
+            blocks, np.full(blocks, 1 / blocks), size=DRAWS
+        ).astype(float)
+        pair = [
+            self._tail(weights @ self._scatter(chosen, block, blocks))
+            for chosen in classes
+        ]
         return pair[0], pair[1]
 
     def by_group(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,7 +107,9 @@ class Tally:
         """Rows, or groups where there are any, among the chosen rows."""
         return units_of(chosen, self.codes)
 
-    def _scatter(self, chosen: np.ndarray, block: np.ndarray | None = None, blocks: int = 1) -> np.ndarray:
+    def _scatter(
+        self, chosen: np.ndarray, block: np.ndarray | None = None, blocks: int = 1
+    ) -> np.ndarray:
         """Rows between each threshold and the next, by block: shape (blocks, n_thresholds)."""
         size = len(self.thresholds)
         cell = np.searchsorted(self.thresholds, self.scores[chosen], side="right") - 1
@@ -111,7 +122,9 @@ class Tally:
         return np.cumsum(histogram[..., ::-1], axis=-1)[..., ::-1]
 
 
-def spaced_thresholds(scores: np.ndarray, positive: np.ndarray, points: int = _CELLS) -> np.ndarray:
+def spaced_thresholds(
+    scores: np.ndarray, positive: np.ndarray, points: int = _CELLS
+) -> np.ndarray:
     """At most about `points` scores: equal steps in rank within each class, both extremes included."""
     distinct = np.unique(scores)
     if len(distinct) <= points:

@@ -57,12 +57,19 @@ def between(tally: Tally, numbers: np.ndarray) -> np.ndarray:
     spread = np.bincount(numbers, weights=(scores - mean[numbers]) ** 2) / counts
     reach = ERRORS * np.sqrt(spread / counts) + ROUNDING * np.ptp(scores)
     # A threshold is at the first score that is flagged: it is unsure above the lower end, up to the upper.
-    ends = [np.searchsorted(thresholds, end, side="right") for end in (mean - reach, mean + reach)]
+    ends = [
+        np.searchsorted(thresholds, end, side="right")
+        for end in (mean - reach, mean + reach)
+    ]
     new = Tally(as_new(scores, numbers), tally.positive, None, thresholds)
     kept = np.ones(len(thresholds), dtype=bool)
-    for chosen, held, other in zip((tally.positive, ~tally.positive), tally.counts, new.counts, strict=True):
+    for chosen, held, other in zip(
+        (tally.positive, ~tally.positive), tally.counts, new.counts, strict=True
+    ):
         size = np.bincount(numbers, weights=chosen) * many(counts, len(scores))
-        kept &= np.abs(held - other) + _unsure(size, ends, len(kept)) <= max(AGREES * held[0], 1.0)
+        kept &= np.abs(held - other) + _unsure(size, ends, len(kept)) <= max(
+            AGREES * held[0], 1.0
+        )
     return kept
 
 

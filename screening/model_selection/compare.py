@@ -28,7 +28,13 @@ from screening.metrics.paired import (
 from screening.metrics.ranks import rank_entry
 from screening.metrics.tally import fewest_units
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
+from screening.model_selection.held_out import (
+    Progress,
+    Resources,
+    held_out_by,
+    progress_of_parts,
+    silent,
+)
 from screening.model_selection.judge import Judgement, differences, judge
 from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
 from screening.model_selection.scores import HeldOutScores
@@ -38,7 +44,12 @@ from screening.recipes.building import list_recipes, load_recipe
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison
 from screening.schemas.base import FORMAT_VERSION, Brief, Estimate, InBrief
-from screening.schemas.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings
+from screening.schemas.comparison import (
+    CohortFacts,
+    ComparisonDocument,
+    MethodFacts,
+    Settings,
+)
 from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule
 from screening.store.serialization import versions, written
 
@@ -70,8 +81,13 @@ class Comparison(InBrief):
         """Every figure of every method, without intervals and curves."""
         tables = {
             cohort.name: {
-                method.recipe: {name: figure.value for name, figure in method.figures.items()}
-                | {name: getattr(method, name) for name in ("sv_share", "fit_seconds", "score_seconds")}
+                method.recipe: {
+                    name: figure.value for name, figure in method.figures.items()
+                }
+                | {
+                    name: getattr(method, name)
+                    for name in ("sv_share", "fit_seconds", "score_seconds")
+                }
                 for method in cohort.methods
             }
             for cohort in self.facts.cohorts
@@ -89,7 +105,8 @@ class Comparison(InBrief):
             cohort.name: [
                 f"{method.recipe:22}"
                 + "  ".join(
-                    f"{title} {_percent(method.figures[name].value)}" for name, title in _SHOWN.items()
+                    f"{title} {_percent(method.figures[name].value)}"
+                    for name, title in _SHOWN.items()
                 )
                 for method in cohort.methods
             ]
@@ -110,11 +127,15 @@ def _percent(share: float | None) -> str:
     return "    -" if share is None else f"{100 * share:5.1f}"
 
 
-def write_comparison(comparison: Comparison, folder: Path, templates: Path | None) -> None:
+def write_comparison(
+    comparison: Comparison, folder: Path, templates: Path | None
+) -> None:
     """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
     (folder / "comparison.json").write_bytes(written(comparison.document)[1])
     comparison.scores.to_parquet(folder / "scores.parquet", index=False)
-    (folder / "report.html").write_bytes(render_comparison(comparison.document, templates).encode())
+    (folder / "report.html").write_bytes(
+        render_comparison(comparison.document, templates).encode()
+    )
 
 
 ASKED = 0.9  # sensitivity at which specificity is shown where the rule names none
@@ -202,14 +223,21 @@ def compare(
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
-    control = control or ("one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm")
+    control = control or (
+        "one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm"
+    )
     recipes = _methods(recipes, control)
     given: dict[str, Any] = {"rule": rule, "folds": folds, "repeats": repeats}
     given |= {"max_rows": max_rows, "search": search, "seed": seed}
     studies = {
         name: studies_of(
             prepare_study(
-                cohort, recipes[0], params={}, independent=independent, at_most=LARGEST_WHOLE, **given
+                cohort,
+                recipes[0],
+                params={},
+                independent=independent,
+                at_most=LARGEST_WHOLE,
+                **given,
             ),
             recipes,
         )
@@ -231,7 +259,8 @@ def compare(
         methods = {name: methods_of(recipes, of, steps) for name, of in studies.items()}
     at = rule.value if isinstance(rule, MinSensitivity) else ASKED
     entries = [
-        cohort_entry(name, studies[name][0], of_cohort, at, seed) for name, of_cohort in methods.items()
+        cohort_entry(name, studies[name][0], of_cohort, at, seed)
+        for name, of_cohort in methods.items()
     ]
     first = FIRST_FIGURE.get(rule.name, "auroc")
     document = ComparisonDocument(
@@ -257,7 +286,9 @@ def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
     for recipe in recipes:
         task, _ = infer_task(study.sample, tells_apart(recipe, study.sample))
         target = task.target(labels_of(study.sample))
-        studies.append(replace(study, task=watchable(task, target, study.groups, study.folds)[0]))
+        studies.append(
+            replace(study, task=watchable(task, target, study.groups, study.folds)[0])
+        )
     return studies
 
 
@@ -308,7 +339,10 @@ def cohort_entry(
     judgements = [judgement for _, judgement in methods]
     draws = resampled(judgements, at_sensitivity, seed=seed)
     estimates = [
-        {figure: float(value[0]) for figure, value in measured(judgement, at_sensitivity).items()}
+        {
+            figure: float(value[0])
+            for figure, value in measured(judgement, at_sensitivity).items()
+        }
         for judgement in judgements
     ]
     control, watched, groups = judgements[0], judgements[0].held.watched, study.groups
@@ -317,16 +351,23 @@ def cohort_entry(
     for (facts, judgement), own, drawn in zip(methods, estimates, draws, strict=True):
         gaps = {
             figure: resampled_difference(
-                (value, estimates[0][figure]), (drawn[figure], draws[0][figure]), n_units
+                (value, estimates[0][figure]),
+                (drawn[figure], draws[0][figure]),
+                n_units,
             )
             for figure, value in own.items()
             if figure in estimates[0]
         }
-        figures = {figure: _with_interval(value, drawn[figure], n_units) for figure, value in own.items()}
+        figures = {
+            figure: _with_interval(value, drawn[figure], n_units)
+            for figure, value in own.items()
+        }
         entries.append(
             facts.replace(
                 figures=figures | dict(judgement.means),
-                differences=None if facts.control else gaps | differences(judgement, control),
+                differences=None
+                if facts.control
+                else gaps | differences(judgement, control),
                 curve=[round(float(x), 5) for x in mean_curve(judgement.held)],
             )
         )
@@ -353,7 +394,9 @@ def measured(
     w = np.ones((1, len(held.fold))) if weights is None else weights
     by_class = []
     for m, positive in enumerate(held.watched.T):
-        sensitivity, specificity, g_mean = weighted_rates(method.flagged[:, m], positive, w)
+        sensitivity, specificity, g_mean = weighted_rates(
+            method.flagged[:, m], positive, w
+        )
         rates = {
             "sensitivity": sensitivity,
             "specificity": specificity,
@@ -362,15 +405,24 @@ def measured(
         }
         if held.own is not None:
             rates["own_g_mean"] = weighted_rates(held.own[:, m], positive, w)[2]
-        by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, at_sensitivity))
-    means = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
+        by_class.append(
+            rates | weighted_ranking(held.scores[:, m], positive, w, at_sensitivity)
+        )
+    means = {
+        name: np.mean([figures[name] for figures in by_class], axis=0)
+        for name in by_class[0]
+    }
     if held.predicted is not None:
         means |= weighted_recalls(held.target, held.predicted, w)
     return means
 
 
 def resampled(
-    methods: Sequence[Judgement], at_sensitivity: float, *, seed: int = 0, draws: int = DRAWS
+    methods: Sequence[Judgement],
+    at_sensitivity: float,
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
 ) -> list[dict[str, np.ndarray]]:
     """Figures of every method, (draws,) each, in the same bootstrap samples of groups (or rows).
 
@@ -382,15 +434,23 @@ def resampled(
         for weights in drawn_weights(len(held.fold), held.groups, seed, draws)
     ]
     return [
-        {name: np.concatenate([part[m][name] for part in parts]) for name in parts[0][m]}
+        {
+            name: np.concatenate([part[m][name] for part in parts])
+            for name in parts[0][m]
+        }
         for m in range(len(methods))
     ]
 
 
 def mean_curve(held: HeldOutScores) -> np.ndarray:
     """1 - specificity at sensitivities of 0, 0.01, ... 1, averaged over watched classes; shape (101,)."""
-    grid, pairs = np.linspace(0.0, 1.0, 101), zip(held.scores.T, held.watched.T, strict=True)
-    return np.mean([false_alarms_at(scores, positive, grid) for scores, positive in pairs], axis=0)
+    grid, pairs = (
+        np.linspace(0.0, 1.0, 101),
+        zip(held.scores.T, held.watched.T, strict=True),
+    )
+    return np.mean(
+        [false_alarms_at(scores, positive, grid) for scores, positive in pairs], axis=0
+    )
 
 
 def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
@@ -407,7 +467,9 @@ def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]
     recipes: list[str] = []
     for name in names:
         shipped = list_recipes()
-        fitting = [one.name for one in shipped if one.machine in machines and not one.lacks]
+        fitting = [
+            one.name for one in shipped if one.machine in machines and not one.lacks
+        ]
         recipes += fitting if name == "all" else [name]
     return list(dict.fromkeys(recipes))
 
@@ -425,15 +487,21 @@ def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
 
 def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
     """The recipes, the control first."""
-    loaded = [load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+    loaded = [
+        load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes
+    ]
     named = {recipe.name: recipe for recipe in loaded}
     if len(named) < len(loaded):
-        raise UsageError("two of the recipes have the same name; a comparison needs each once")
+        raise UsageError(
+            "two of the recipes have the same name; a comparison needs each once"
+        )
     first = named.pop(control, None) or load_recipe(control)
     return [first, *named.values()]
 
 
-def _scores(name: str, sample: Cohort, methods: Sequence[Method]) -> Iterator[pd.DataFrame]:
+def _scores(
+    name: str, sample: Cohort, methods: Sequence[Method]
+) -> Iterator[pd.DataFrame]:
     for facts, judgement in methods:
         held = judgement.held
         for m, watched in enumerate(held.task.watched):
@@ -452,4 +520,6 @@ def _scores(name: str, sample: Cohort, methods: Sequence[Method]) -> Iterator[pd
 
 def _digest(cohort: Cohort) -> str:
     """SHA-256 of everything the rows come from."""
-    return digest_of_json([cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows])
+    return digest_of_json(
+        [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]
+    )

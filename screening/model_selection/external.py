@@ -18,7 +18,12 @@ from screening.metrics.intervals import independent_difference
 from screening.metrics.performance import prevalence_range, rates
 from screening.model_selection.judge import chosen, judge
 from screening.model_selection.scores import Fixed, HeldOutScores
-from screening.model_selection.task import NAMED_ROWS, Task, known_labels, refuse_unlabelled
+from screening.model_selection.task import (
+    NAMED_ROWS,
+    Task,
+    known_labels,
+    refuse_unlabelled,
+)
 from screening.registry import optional
 from screening.report.page import render_validation
 from screening.report.rules import of_validation
@@ -88,7 +93,11 @@ def validate(
     """
     model.refuse_overdue()
     facts = model.facts
-    column = label or (cohort.contract.label if isinstance(cohort, Cohort) else None) or facts.task.label
+    column = (
+        label
+        or (cohort.contract.label if isinstance(cohort, Cohort) else None)
+        or facts.task.label
+    )
     source, batches, refused, notes = _batches(model, cohort, column)
     if not batches:
         raise UsageError("the cohort has no rows that can be scored")
@@ -96,11 +105,15 @@ def validate(
     refuse_trained_on(model, rows, source)
     task, target, cases = _truth(model, rows, column, positive)
     if prevalence is not None and len(task.watched) > 1:
-        raise UsageError("--prevalence: several classes are watched, and it would be of one of them")
+        raise UsageError(
+            "--prevalence: several classes are watched, and it would be of one of them"
+        )
     scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
     by_class = facts.validation.class_chances or {}
     chances = [by_class[name] for name in facts.task.classes if name in by_class]
-    promised = [point for point in facts.operating_points if point.label in task.watched]
+    promised = [
+        point for point in facts.operating_points if point.label in task.watched
+    ]
     held = HeldOutScores.of_decisions(
         scored[None],
         task,
@@ -114,9 +127,16 @@ def validate(
             for name, code in zip(task.watched, task.watched_codes, strict=True)
         },
         prevalence=prevalence,
-        fixed=Fixed(np.array([point.threshold for point in promised]), facts.validation.calibration),
+        fixed=Fixed(
+            np.array([point.threshold for point in promised]),
+            facts.validation.calibration,
+        ),
     )
-    lesions = None if model.lesions is None else optional("lesions").lesions_elsewhere(model, held, rows)
+    lesions = (
+        None
+        if model.lesions is None
+        else optional("lesions").lesions_elsewhere(model, held, rows)
+    )
     judgement = judge(held, [point.rule for point in promised], facts.training.seed)
     points = [
         promise.replace(**vars(point), lesions=lesions and lesions[0])
@@ -124,12 +144,19 @@ def validate(
     ]
     classes = {
         point.label: _class_elsewhere(
-            facts, promise, point, judgement.figures.summary[point.label], held, lesions and lesions[1]
+            facts,
+            promise,
+            point,
+            judgement.figures.summary[point.label],
+            held,
+            lesions and lesions[1],
         )
         for promise, point in zip(promised, points, strict=True)
     }
     validation = ExternalValidation(
-        model=RunModel.from_dict(model.sealed | {"id": model.id, "digest": model.digest}),
+        model=RunModel.from_dict(
+            model.sealed | {"id": model.id, "digest": model.digest}
+        ),
         source=SourceFacts.from_dict(source.to_dict()),
         label=column,
         positive=cases,
@@ -149,11 +176,15 @@ def validate(
     return validation.replace(attention=[*of_validation(validation), *signs])
 
 
-def write_validation(validation: ExternalValidation, folder: Path, templates: Path | None = None) -> None:
+def write_validation(
+    validation: ExternalValidation, folder: Path, templates: Path | None = None
+) -> None:
     """Write `validation.json` and `report.html`, the page by a site's own templates."""
     document, content = written(validation.to_dict())
     (folder / "validation.json").write_bytes(content)
-    (folder / "report.html").write_bytes(render_validation(document, templates).encode())
+    (folder / "report.html").write_bytes(
+        render_validation(document, templates).encode()
+    )
 
 
 def _batches(
@@ -182,14 +213,21 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     trained_on = {file.sha256 for file in model.facts.training.source.files}
     same_file = any(file.sha256 in trained_on for file in source.files)
     trained_on_rows = np.zeros(rows.n_rows, dtype=bool)
-    for name, named in (("id", same_file or model.contract.id), ("group", model.contract.group)):
+    for name, named in (
+        ("id", same_file or model.contract.id),
+        ("group", model.contract.group),
+    ):
         values = getattr(rows, name)
         if named and values is not None and name in model.held_out:
             trained_on_rows |= pd.Index(values).isin(model.held_out[name])
     if not trained_on_rows.any():
         return
     numbers = rows.rows[trained_on_rows].tolist()
-    what = "from a file that it was trained on" if same_file else "of ids or groups that it was trained on"
+    what = (
+        "from a file that it was trained on"
+        if same_file
+        else "of ids or groups that it was trained on"
+    )
     raise UsageError(
         f"{len(numbers)} of {rows.n_rows} rows are {what} (rows {first_of(numbers, NAMED_ROWS)}): figures "
         "would be too good. Leave them out; if they are other people who happen to bear the same names, put "
@@ -205,7 +243,9 @@ def _truth(
     label = labels_of(rows)
     refuse_unlabelled(label, column)
     if positive is not None and task.kind != "binary":
-        raise UsageError("--positive: the model tells several classes apart; label them as in training")
+        raise UsageError(
+            "--positive: the model tells several classes apart; label them as in training"
+        )
     if positive is not None:
         labelled = replace(rows, contract=rows.contract.with_roles(label=column))
         cases, target = list(labelled.positives(positive)), labelled.y(positive)
@@ -213,19 +253,28 @@ def _truth(
         cases = list(task.positive or task.watched)
         remedy = "correct them, or say which are cases with --positive"
         target = task.target(known_labels(model.facts, model.contract, rows, remedy))
-    present = [np.isin(code, target) and not (target == code).all() for code in task.watched_codes]
+    present = [
+        np.isin(code, target) and not (target == code).all()
+        for code in task.watched_codes
+    ]
     if not any(present):
         raise UsageError(
             f"column '{column}': these rows are all cases, or none is; there must be some of both"
         )
-    watched = tuple(name for name, occurs in zip(task.watched, present, strict=True) if occurs)
+    watched = tuple(
+        name for name, occurs in zip(task.watched, present, strict=True) if occurs
+    )
     return task.replace(watched=watched), target, cases
 
 
 def _class_elsewhere(
-    facts: ModelDocument, promise: OperatingPointFacts, point: OperatingPointFacts, ranking: Ranking,
-    held: HeldOutScores, by_lesions: float | None,
-) -> ClassElsewhere:  # fmt: skip
+    facts: ModelDocument,
+    promise: OperatingPointFacts,
+    point: OperatingPointFacts,
+    ranking: Ranking,
+    held: HeldOutScores,
+    by_lesions: float | None,
+) -> ClassElsewhere:
     """Promise and finding of one watched class, and the point that its rule chooses from these scores."""
     past = facts.validation.summary[promise.label]
     local, reason = None, None
@@ -249,22 +298,31 @@ def _class_elsewhere(
             auroc=past.auroc,
             **rates(promise.sensitivity, promise.specificity, point.prevalence),
         ),
-        differences={name: independent_difference(*pair) for name, pair in pairs.items()},
+        differences={
+            name: independent_difference(*pair) for name, pair in pairs.items()
+        },
         local=local,
         local_reason=reason,
     )
 
 
 def _local(
-    held: HeldOutScores, promise: OperatingPointFacts, seed: int, by_lesions: float | None
+    held: HeldOutScores,
+    promise: OperatingPointFacts,
+    seed: int,
+    by_lesions: float | None,
 ) -> OperatingPoint:
     """The operating point that the model's rule chooses here; UsageError where it keeps none."""
     rule: Rule = replace(promise.rule, prevalence=held.prevalence)
     if promise.lesions is not None:
         if by_lesions is None:
             share = promise.lesions.asked
-            raise UsageError(f"too few lesions to promise that {share:g} of new ones are found")
+            raise UsageError(
+                f"too few lesions to promise that {share:g} of new ones are found"
+            )
         rule = Threshold(by_lesions, prevalence=held.prevalence)
     elif isinstance(rule, Threshold):
-        raise UsageError("the model's threshold was given by hand, not chosen by a rule")
+        raise UsageError(
+            "the model's threshold was given by hand, not chosen by a rule"
+        )
     return chosen(held, held.task.watched.index(promise.label), rule, seed)

@@ -48,9 +48,13 @@ class EncodedRows:
 
     @classmethod
     def of(
-        cls, cohort: Cohort, recipe: Recipe, task: Task,
-        groups: np.ndarray | None = None, memory: int | None = None,
-    ) -> EncodedRows:  # fmt: skip
+        cls,
+        cohort: Cohort,
+        recipe: Recipe,
+        task: Task,
+        groups: np.ndarray | None = None,
+        memory: int | None = None,
+    ) -> EncodedRows:
         """A cohort as the numbers that machines learn from: one encoder, fitted once without a label.
 
         A one-class machine learns from negatives alone, and so does its encoder: positives stretch the scale.
@@ -60,7 +64,14 @@ class EncodedRows:
             cohort.take(target == 0) if recipe.machine == "one_class" else cohort
         )
         x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
-        return cls(recipe, task.n_outputs, kernel_cache.Distances(x, memory), target, groups, encoder)
+        return cls(
+            recipe,
+            task.n_outputs,
+            kernel_cache.Distances(x, memory),
+            target,
+            groups,
+            encoder,
+        )
 
     @property
     def x(self) -> np.ndarray:
@@ -79,17 +90,27 @@ class EncodedRows:
 
     def to_travel(self) -> EncodedRows:
         """The same for workers: what stands together is told by numbers, and no name travels."""
-        groups = None if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+        groups = (
+            None
+            if self.groups is None
+            else np.unique(self.groups, return_inverse=True)[1]
+        )
         return replace(self, groups=groups, encoder=None)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Those of some rows that a machine learns from."""
-        return rows[self.target[rows] == 0] if self.recipe.machine == "one_class" else rows
+        return (
+            rows[self.target[rows] == 0] if self.recipe.machine == "one_class" else rows
+        )
 
     def estimator(self, parameters: Parameters) -> Estimator:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
         estimator = self._parts.estimator(parameters)
-        return estimator.scaled_to(self._learnable_x) if hasattr(estimator, "scaled_to") else estimator
+        return (
+            estimator.scaled_to(self._learnable_x)
+            if hasattr(estimator, "scaled_to")
+            else estimator
+        )
 
     @property
     def bundles(self) -> Bundles | None:
@@ -112,7 +133,10 @@ class EncodedRows:
         return alike(self.x)
 
     def tried(
-        self, rows: np.ndarray, settings: Sequence[Parameters], held_out: np.ndarray | None
+        self,
+        rows: np.ndarray,
+        settings: Sequence[Parameters],
+        held_out: np.ndarray | None,
     ) -> tuple[list[Estimator], list[np.ndarray]]:
         """The recipe fitted to some of the rows at each of the settings, and what each decides elsewhere.
 
@@ -133,35 +157,60 @@ class EncodedRows:
         ordered = by_shared_work(settings)
         for family in self._parts.families([settings[at] for at in ordered]):
             numbers = [ordered[at] for at in family]
-            fitted = self._fitted([settings[at] for at in numbers], target, groups, cache)
+            fitted = self._fitted(
+                [settings[at] for at in numbers], target, groups, cache
+            )
             machines |= zip(numbers, fitted, strict=True)
             if held_out is not None:
-                decided |= zip(numbers, self._decisions_at(held_out, fitted, cache), strict=True)
-        return [machines[at] for at in sorted(machines)], [decided[at] for at in sorted(decided)]
+                decided |= zip(
+                    numbers, self._decisions_at(held_out, fitted, cache), strict=True
+                )
+        return [machines[at] for at in sorted(machines)], [
+            decided[at] for at in sorted(decided)
+        ]
 
     def _fitted(
-        self, family: Sequence[Parameters], target: np.ndarray, groups: np.ndarray | None,
+        self,
+        family: Sequence[Parameters],
+        target: np.ndarray,
+        groups: np.ndarray | None,
         cache: kernel_cache.KernelCache,
-    ) -> Sequence[Estimator]:  # fmt: skip
+    ) -> Sequence[Estimator]:
         """Machines of settings that differ in their factors alone, on the rows of the cache."""
         first = self.estimator(family[0])
         if not isinstance(first, KernelMachine):
             return [first.fit(cache.rows, target)]
-        factors = [first.factor, *(self._parts.estimator(setting).factor for setting in family[1:])]
+        factors = [
+            first.factor,
+            *(self._parts.estimator(setting).factor for setting in family[1:]),
+        ]
         cache.trained = []
         fitted = first.fit_each(factors, cache.rows, target, groups, cache)
-        return [machine.relative() for machine in fitted] if self.recipe.machine == "one_class" else fitted
+        return (
+            [machine.relative() for machine in fitted]
+            if self.recipe.machine == "one_class"
+            else fitted
+        )
 
     def _decisions_at(
-        self, held_out: np.ndarray, machines: Sequence[Estimator], cache: kernel_cache.KernelCache
+        self,
+        held_out: np.ndarray,
+        machines: Sequence[Estimator],
+        cache: kernel_cache.KernelCache,
     ) -> list[np.ndarray]:
         """``decisions`` of machines that were fitted together."""
-        kernel_machines = [machine for machine in machines if isinstance(machine, KernelMachine)]
+        kernel_machines = [
+            machine for machine in machines if isinstance(machine, KernelMachine)
+        ]
         if len(kernel_machines) < len(machines):
             return [self.decisions(machine, held_out) for machine in machines]
-        decided = decisions_at(cache, [machine.passes_kept for machine in kernel_machines], held_out)
+        decided = decisions_at(
+            cache, [machine.passes_kept for machine in kernel_machines], held_out
+        )
         return [
-            oriented(machine.scores_from(own), machine, self.recipe.machine, self.n_outputs)
+            oriented(
+                machine.scores_from(own), machine, self.recipe.machine, self.n_outputs
+            )
             for machine, own in zip(kernel_machines, decided, strict=True)
         ]
 
@@ -183,19 +232,29 @@ class FoldFit:
     machines: list[Estimator]
     # to choose by, as `EncodedRows.tried` has them; of one setting, what its machine says by itself
     decisions: list[np.ndarray]
-    seconds: tuple[float, float]  # of fitting one machine, and of scoring a thousand rows by it
+    seconds: tuple[
+        float, float
+    ]  # of fitting one machine, and of scoring a thousand rows by it
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays without objects."""
         arrays = {"rows": self.rows, "seconds": np.array(self.seconds)}
-        for at, (machine, decisions) in enumerate(zip(self.machines, self.decisions, strict=True)):
+        for at, (machine, decisions) in enumerate(
+            zip(self.machines, self.decisions, strict=True)
+        ):
             arrays[f"{at}/decisions"] = decisions
-            arrays |= {f"{at}/machine/{name}": value for name, value in machine.state().items()}
+            arrays |= {
+                f"{at}/machine/{name}": value for name, value in machine.state().items()
+            }
         return arrays
 
     @classmethod
     def from_arrays(
-        cls, arrays: dict[str, np.ndarray], recipe: Recipe, lot: Sequence[int], tried: Sequence[Parameters]
+        cls,
+        arrays: dict[str, np.ndarray],
+        recipe: Recipe,
+        lot: Sequence[int],
+        tried: Sequence[Parameters],
     ) -> FoldFit:
         """Inverse of ``arrays``; the fit is of a lot of those tried."""
         machines = [
@@ -203,7 +262,13 @@ class FoldFit:
             for at, number in enumerate(lot)
         ]
         decisions = [arrays[f"{at}/decisions"] for at in range(len(lot))]
-        return cls(lot, arrays["rows"], machines, decisions, (arrays["seconds"][0], arrays["seconds"][1]))
+        return cls(
+            lot,
+            arrays["rows"],
+            machines,
+            decisions,
+            (arrays["seconds"][0], arrays["seconds"][1]),
+        )
 
 
 def fit_folds(
@@ -231,7 +296,9 @@ def fit_folds(
     finished: dict[int, FoldFit] = {}
     for number, file in enumerate(files):
         if arrays := read_piece(file):
-            finished[number] = FoldFit.from_arrays(arrays, encoded.recipe, pieces[number][1], settings)
+            finished[number] = FoldFit.from_arrays(
+                arrays, encoded.recipe, pieces[number][1], settings
+            )
     # Apart, for members of a blend have all but the recipe in common.
     shared = rows.distances, rows.target, rows.groups, dealt
     waiting = [
@@ -258,11 +325,21 @@ def _fit_part(
     lot: Sequence[int],
     settings: Sequence[Parameters],
 ) -> FoldFit:
-    return fit_fold(EncodedRows(recipe, n_outputs, distances, target, groups), dealt, fold, lot, settings)
+    return fit_fold(
+        EncodedRows(recipe, n_outputs, distances, target, groups),
+        dealt,
+        fold,
+        lot,
+        settings,
+    )
 
 
 def fit_fold(
-    encoded: EncodedRows, dealt: np.ndarray, fold: int, lot: Sequence[int], settings: Sequence[Parameters]
+    encoded: EncodedRows,
+    dealt: np.ndarray,
+    fold: int,
+    lot: Sequence[int],
+    settings: Sequence[Parameters],
 ) -> FoldFit:
     """Fit a fold at a lot of the settings that are tried."""
     held_out = dealt == fold
@@ -270,7 +347,9 @@ def fit_fold(
     x = np.ascontiguousarray(encoded.x[rows])
     alone, tried = len(settings) == 1, [settings[number] for number in lot]
     began = time.perf_counter()
-    machines, decisions = encoded.tried(np.flatnonzero(~held_out), tried, None if alone else x)
+    machines, decisions = encoded.tried(
+        np.flatnonzero(~held_out), tried, None if alone else x
+    )
     fitted = time.perf_counter()
     own = encoded.decisions(machines[0], x)
     scored = time.perf_counter() - fitted
@@ -287,7 +366,9 @@ def _lots(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
     if recipe.machine == "baseline":
         return [[at] for at in range(len(settings))]
     order = by_shared_work(settings)
-    return [list(lot) for _, lot in groupby(order, key=lambda at: kernel_of(settings[at]))]
+    return [
+        list(lot) for _, lot in groupby(order, key=lambda at: kernel_of(settings[at]))
+    ]
 
 
 def _places(
@@ -300,9 +381,15 @@ def _places(
     """The file of each piece of a fold, by everything that it depends on."""
     content = hashlib.sha256(rows.x.tobytes() + rows.target.tobytes() + dealt.tobytes())
     content.update(b"" if rows.groups is None else rows.groups.tobytes())
-    content_of_all = [content.hexdigest(), rows.recipe.text, rows.recipe.parameters, rows.n_outputs]
+    content_of_all = [
+        content.hexdigest(),
+        rows.recipe.text,
+        rows.recipe.parameters,
+        rows.n_outputs,
+    ]
     content_of_all += [rows.distances.memory, len(settings)]
     names = [
-        digest_of_json([*content_of_all, fold, [settings[at] for at in lot]])[:24] for fold, lot in pieces
+        digest_of_json([*content_of_all, fold, [settings[at] for at in lot]])[:24]
+        for fold, lot in pieces
     ]
     return [kept / f"{name}.npz" for name in names]

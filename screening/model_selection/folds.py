@@ -38,7 +38,9 @@ class Study:
     cohort: Cohort
     sample: Cohort
     task: Task
-    fold: np.ndarray  # int, (n_repeats, n_rows): the fold that each row of the sample is held out in
+    fold: (
+        np.ndarray
+    )  # int, (n_repeats, n_rows): the fold that each row of the sample is held out in
     groups: np.ndarray | None  # what no fold splits; None where rows are independent
     rule: Rule = DEFAULT_RULE  # with the prevalence that the sample no longer shows
     # Whether the caller asked for the repeats. Otherwise machines with a factor are dealt once: each of
@@ -79,7 +81,9 @@ def row_keys(cohort: Cohort, seed: int) -> np.ndarray:
     table = cohort.features[sorted(cohort.features.columns)]
     if cohort.label is not None:
         table = table.assign(**{"": cohort.label})
-    hashes = pd.util.hash_pandas_object(table, index=False, hash_key=f"{seed:016d}"[-16:]).to_numpy()
+    hashes = pd.util.hash_pandas_object(
+        table, index=False, hash_key=f"{seed:016d}"[-16:]
+    ).to_numpy()
     return _told_apart(hashes, seed)
 
 
@@ -94,7 +98,9 @@ def _told_apart(hashes: np.ndarray, seed: int) -> np.ndarray:
     return hashes ^ np.append(np.uint64(0), keys(numbers, seed))[copy]
 
 
-def units(cohort: Cohort, target: np.ndarray, folds: int) -> tuple[np.ndarray | None, int, tuple[str, ...]]:
+def units(
+    cohort: Cohort, target: np.ndarray, folds: int
+) -> tuple[np.ndarray | None, int, tuple[str, ...]]:
     """What no fold splits, how many folds that leaves, and what had to be invented or given up.
 
     Voxels of fewer patients than folds are cut into slabs along their longest axis, because neighbouring
@@ -109,31 +115,51 @@ def units(cohort: Cohort, target: np.ndarray, folds: int) -> tuple[np.ndarray | 
     most = min(folds, n_groups or folds, *(holders if len(holders) == 2 else [folds]))
     if most < 2:
         column = cohort.contract.group
-        what = f"group of column {column} holds" if cohort.group is not None else "row is"
+        what = (
+            f"group of column {column} holds" if cohort.group is not None else "row is"
+        )
         raise UsageError(
             f"one {what} all there is of a class: nothing is left to validate on; "
             "at least two are needed, and more for figures worth having"
         )
     if most == folds:
         return cohort.group, folds, ()
-    few = f"{n_groups} group(s)" if most == n_groups else (
-        f"{min(holders)} " + ("row(s)" if cohort.group is None else "group(s)") + " of the rarer class"
-    )  # fmt: skip
-    return cohort.group, most, (f"{few} for {folds} folds: validated by {most} folds instead",)
+    few = (
+        f"{n_groups} group(s)"
+        if most == n_groups
+        else (
+            f"{min(holders)} "
+            + ("row(s)" if cohort.group is None else "group(s)")
+            + " of the rarer class"
+        )
+    )
+    return (
+        cohort.group,
+        most,
+        (f"{few} for {folds} folds: validated by {most} folds instead",),
+    )
 
 
-def _slabs(coordinates: np.ndarray, n_patients: int, folds: int) -> tuple[np.ndarray, str]:
+def _slabs(
+    coordinates: np.ndarray, n_patients: int, folds: int
+) -> tuple[np.ndarray, str]:
     axis = int(np.argmax(np.ptp(coordinates, axis=0)))
     along = coordinates[:, axis]
-    cuts = np.unique(np.quantile(along, np.linspace(0, 1, SLABS_PER_FOLD * folds + 1)[1:-1]))
+    cuts = np.unique(
+        np.quantile(along, np.linspace(0, 1, SLABS_PER_FOLD * folds + 1)[1:-1])
+    )
     note = (
         f"{n_patients} patient(s) for {folds} folds: validated on slabs of neighbouring voxels "
         f"along {'xyz'[axis]}; this tells how it does elsewhere in the same patients, not on new ones"
     )
-    return np.char.add("slab ", np.searchsorted(cuts, along, side="right").astype(str)), note
+    return np.char.add(
+        "slab ", np.searchsorted(cuts, along, side="right").astype(str)
+    ), note
 
 
-def split_folds(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds: int) -> np.ndarray:
+def split_folds(
+    target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds: int
+) -> np.ndarray:
     """Number of the fold that each row is held out in, (n_rows,): stratified, whole groups together.
 
     `order` are keys of the rows, or of their groups, by which they are dealt. UsageError where a fold would
@@ -142,7 +168,9 @@ def split_folds(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray
     present, strata = np.unique(target, return_inverse=True)
     holders = np.array([units_of(target == value, groups) for value in present])
     # A class with fewer rows than folds cannot be spread evenly: it is dealt with the commonest class.
-    strata = np.where(holders[strata] >= folds, strata, int(np.bincount(strata).argmax()))
+    strata = np.where(
+        holders[strata] >= folds, strata, int(np.bincount(strata).argmax())
+    )
     if groups is None:
         fold = np.empty(len(target), int)
         fold[np.lexsort([order, strata])] = np.arange(len(target)) % folds
@@ -156,9 +184,13 @@ def split_folds(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray
     return fold
 
 
-def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int) -> np.ndarray:
+def _deal_groups(
+    strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int
+) -> np.ndarray:
     _, first, code = np.unique(groups, return_index=True, return_inverse=True)
-    if len(first) > MANY_GROUPS:  # groups of the same rows of each class in turn: a splitter weighs each one
+    if (
+        len(first) > MANY_GROUPS
+    ):  # groups of the same rows of each class in turn: a splitter weighs each one
         held = np.zeros((len(first), strata.max() + 1), int)
         np.add.at(held, (code, strata), 1)
         of_group = np.empty(len(first), int)
@@ -173,7 +205,13 @@ def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, fold
 
 
 def plan_study(
-    sample: Cohort, task: Task, folds: int, repeats: int | None, seed: int, *, search: int | None = None
+    sample: Cohort,
+    task: Task,
+    folds: int,
+    repeats: int | None,
+    seed: int,
+    *,
+    search: int | None = None,
 ) -> Study:
     """Deal a cohort's rows to folds, each repeat anew: as often as asked, or three times where that is cheap.
 
@@ -188,7 +226,10 @@ def plan_study(
         sample=sample,
         task=task,
         fold=np.array(
-            [split_cohort(sample, target, groups, number, seed + repeat) for repeat in range(times)]
+            [
+                split_cohort(sample, target, groups, number, seed + repeat)
+                for repeat in range(times)
+            ]
         ),
         groups=groups,
         repeats_asked=repeats is not None,
@@ -207,7 +248,11 @@ def split_cohort(
 
 
 def sub_sample(
-    target: np.ndarray, groups: np.ndarray | None, max_rows: int, rare_share: float, seed: int
+    target: np.ndarray,
+    groups: np.ndarray | None,
+    max_rows: int,
+    rare_share: float,
+    seed: int,
 ) -> np.ndarray:
     """Row numbers of a sub-sample, sorted, that keeps every group's share of every class.
 
@@ -227,5 +272,9 @@ def sub_sample(
             # Taking every step-th row of the rows sorted by group keeps each group's share.
             rows = rows[np.argsort(groups[rows], kind="stable")]
         count = min(len(rows), max(round(count), 1))
-        kept.append(rows[np.linspace(0, len(rows), count, endpoint=False).astype(int)] if count else rows[:0])
+        kept.append(
+            rows[np.linspace(0, len(rows), count, endpoint=False).astype(int)]
+            if count
+            else rows[:0]
+        )
     return np.sort(np.concatenate(kept))

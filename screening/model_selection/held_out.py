@@ -27,7 +27,12 @@ from screening.metrics.calibration import fit_platt
 from screening.metrics.ranking import auroc
 from screening.model_selection.fold_fits import EncodedRows, FoldFit, fit_folds
 from screening.model_selection.folds import Study, sub_sample
-from screening.model_selection.search import Parameters, candidates_of, choose_setting, rows_held
+from screening.model_selection.search import (
+    Parameters,
+    candidates_of,
+    choose_setting,
+    rows_held,
+)
 from screening.parallel import Cluster
 from screening.recipes.building import may_span
 from screening.recipes.recipe import ALWAYS, Recipe, members_for, refuse_overrides
@@ -60,7 +65,9 @@ class Resources:
     memory: int | None = None
     progress: Progress = silent  # called with (work done, work in all)
     cluster: Cluster | None = None  # workers that fit in place of the threads
-    kept: Path | None = None  # private folder where what they fitted waits until all is done
+    kept: Path | None = (
+        None  # private folder where what they fitted waits until all is done
+    )
 
 
 ALONE = Resources()
@@ -80,7 +87,9 @@ class HeldOut:
     search: SearchFacts  # what was tuned, on what, and which settings could not be used
     # support vectors of a machine as a share of the rows it learned from; None for a baseline
     sv_share: float | None
-    seconds: tuple[float, float]  # of fitting one machine, and of scoring a thousand rows by it
+    seconds: tuple[
+        float, float
+    ]  # of fitting one machine, and of scoring a thousand rows by it
     parts: tuple[HeldOut, ...] = ()  # the members of a blend
     dropped: tuple[HeldOut, ...] = ()  # those of its members that are not kept
     notes: tuple[str, ...] = ()  # what was left out
@@ -101,11 +110,20 @@ class HeldOut:
     @cached_property
     def class_chances(self) -> list[Platt]:
         """Of several classes the chance of each against the rest, at its share of these rows."""
-        decisions, target = self.decisions.mean(axis=0, dtype=float), self.encoded.target
+        decisions, target = (
+            self.decisions.mean(axis=0, dtype=float),
+            self.encoded.target,
+        )
         if decisions.shape[1] == 1:
             return []
-        own, weight = target[:, None] == np.arange(decisions.shape[1]), np.ones(len(target))
-        return [fit_platt(scores, cases, weight) for scores, cases in zip(decisions.T, own.T, strict=True)]
+        own, weight = (
+            target[:, None] == np.arange(decisions.shape[1]),
+            np.ones(len(target)),
+        )
+        return [
+            fit_platt(scores, cases, weight)
+            for scores, cases in zip(decisions.T, own.T, strict=True)
+        ]
 
     @property
     def encoder(self) -> Encoder:
@@ -136,16 +154,24 @@ def hold_out(
     jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
     part, fold = encoded, study.fold[0]
     if n_rows > MANY_ROWS and len(candidates) > 1:
-        few = sub_sample(encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed)
+        few = sub_sample(
+            encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed
+        )
         part, fold = encoded.part(few), fold[few]
     # A fit is as much work as it has rows.
-    total = study.folds * (len(candidates) * len(part.x) + n_rows * (len(study.fold) - (part is encoded)))
+    total = study.folds * (
+        len(candidates) * len(part.x) + n_rows * (len(study.fold) - (part is encoded))
+    )
     finished = 0
 
-    def run(rows: EncodedRows, fold: np.ndarray, settings: Sequence[Parameters]) -> list[FoldFit]:
+    def run(
+        rows: EncodedRows, fold: np.ndarray, settings: Sequence[Parameters]
+    ) -> list[FoldFit]:
         nonlocal finished
         fits = []
-        for fit in fit_folds(rows, fold, settings, jobs, resources.cluster, resources.kept):
+        for fit in fit_folds(
+            rows, fold, settings, jobs, resources.cluster, resources.kept
+        ):
             fits.append(fit)
             finished += len(fit.settings) * len(rows.x)
             progress(finished, total)
@@ -153,7 +179,9 @@ def hold_out(
 
     first = run(part, fold, candidates)
     matrix = np.stack([_of_setting(first, at)[1] for at in range(len(candidates))])
-    search = choose_setting(recipe.search.criterion, recipe.name, candidates, matrix, part.target, fold)
+    search = choose_setting(
+        recipe.search.criterion, recipe.name, candidates, matrix, part.target, fold
+    )
     chosen = dict(search.chosen)
     if part is not encoded:
         candidates, first = [chosen], run(encoded, study.fold[0], [chosen])
@@ -161,9 +189,14 @@ def hold_out(
     for number, machine in enumerate(machines if len(candidates) > 1 else ()):
         # What each says by itself, to the bit as it will say it again.
         rows = np.flatnonzero(study.fold[0] == number)
-        decided[rows] = encoded.decisions(machine, np.ascontiguousarray(encoded.x[rows]))
+        decided[rows] = encoded.decisions(
+            machine, np.ascontiguousarray(encoded.x[rows])
+        )
     decisions = [decided]
-    repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).is_averageable
+    repeat = (
+        study.repeats_asked
+        or FoldEnsemble(machines, recipe.machine, n_outputs).is_averageable
+    )
     if not repeat:
         progress(finished, finished)
     for fold in study.fold[1:] if repeat else ():
@@ -182,17 +215,31 @@ def hold_out(
         encoded=whole,
         search=search,
         sv_share=ensemble.support_share(
-            [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(study.folds)]
+            [
+                int(np.sum(fold[learned] != k))
+                for fold in dealt
+                for k in range(study.folds)
+            ]
         ),
-        seconds=tuple(np.average([fit.seconds for fit in first], axis=0, weights=weights).tolist()),
+        seconds=tuple(
+            np.average([fit.seconds for fit in first], axis=0, weights=weights).tolist()
+        ),
     )
 
 
-def encoded_for(study: Study, recipe: Recipe, resources: Resources, like: EncodedRows | None) -> EncodedRows:
+def encoded_for(
+    study: Study, recipe: Recipe, resources: Resources, like: EncodedRows | None
+) -> EncodedRows:
     """The sample's rows as a recipe learns from them."""
-    if like is None or (like.recipe.machine == "one_class") != (recipe.machine == "one_class"):
-        return EncodedRows.of(study.sample, recipe, study.task, study.groups, resources.memory)
-    return replace(like, recipe=recipe, target=study.target, n_outputs=study.task.n_outputs)
+    if like is None or (like.recipe.machine == "one_class") != (
+        recipe.machine == "one_class"
+    ):
+        return EncodedRows.of(
+            study.sample, recipe, study.task, study.groups, resources.memory
+        )
+    return replace(
+        like, recipe=recipe, target=study.target, n_outputs=study.task.n_outputs
+    )
 
 
 def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.ndarray]:
@@ -204,7 +251,11 @@ def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.n
 
 
 def held_out_by(
-    study: Study, recipe: Recipe, *, resources: Resources = ALONE, like: EncodedRows | None = None
+    study: Study,
+    recipe: Recipe,
+    *,
+    resources: Resources = ALONE,
+    like: EncodedRows | None = None,
 ) -> HeldOut:
     """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
 
@@ -215,7 +266,9 @@ def held_out_by(
     if recipe.machine != "blend":
         candidates = candidates_of(recipe, dict(params), study.search, study.seed)
         return hold_out(study, recipe, candidates, resources, like)
-    refuse_overrides(recipe, {name: value for name, value in params.items() if name not in ALWAYS})
+    refuse_overrides(
+        recipe, {name: value for name, value in params.items() if name not in ALWAYS}
+    )
     n_positive = int((study.target == 1).sum())
     notes = []
     members = members_for(recipe, study.task.kind, n_positive)
@@ -224,7 +277,11 @@ def held_out_by(
     tried: list[tuple[Recipe, list[Parameters]]] = []
     for member in members:
         own = {name: value for name, value in params.items() if name in member.names}
-        if study.sample.n_rows > MANY_ROWS and "approximation" not in own and may_span(member):
+        if (
+            study.sample.n_rows > MANY_ROWS
+            and "approximation" not in own
+            and may_span(member)
+        ):
             own = {"n_landmarks": SPANNING} | own | {"approximation": "nystroem"}
             rows = f"{own['n_landmarks']} rows (Nystroem) of each fold's"
             notes.append(f"member {member.name}: in the span of {rows}")
@@ -237,7 +294,13 @@ def held_out_by(
         member, candidates = tried[number]
         try:
             # However the rows were encoded, for this member they stay so.
-            return hold_out(study, member, candidates, steps[number], replace(encoded, recipe=member))
+            return hold_out(
+                study,
+                member,
+                candidates,
+                steps[number],
+                replace(encoded, recipe=member),
+            )
         except (RecipeError, UsageError) as error:
             return f"member {member.name} left out: {error}"
 
@@ -245,12 +308,17 @@ def held_out_by(
     parts = [part for part in ended if isinstance(part, HeldOut)]
     notes += [why for why in ended if isinstance(why, str)]
     if not parts:
-        raise RecipeError(f"recipe {recipe.name}: no member can be used; " + "; ".join(notes))
+        raise RecipeError(
+            f"recipe {recipe.name}: no member can be used; " + "; ".join(notes)
+        )
     return blended(recipe, encoded, parts, tuple(notes))
 
 
 def blended(
-    recipe: Recipe, encoded: EncodedRows, parts: Sequence[HeldOut], notes: tuple[str, ...]
+    recipe: Recipe,
+    encoded: EncodedRows,
+    parts: Sequence[HeldOut],
+    notes: tuple[str, ...],
 ) -> HeldOut:
     """The weighted mean of members' held-out decisions, and of their machines.
 
@@ -264,13 +332,21 @@ def blended(
     positive = encoded.target[:, None] == codes if labelled else None
     mean = decisions.mean(axis=0, dtype=float)
     pooling = Pooling.of(mean, positive)
-    why = np.where(pooling.weights.max(axis=1) < LEAST_WEIGHT, "adds next to nothing", "").astype(object)
+    why = np.where(
+        pooling.weights.max(axis=1) < LEAST_WEIGHT, "adds next to nothing", ""
+    ).astype(object)
     if positive is not None:
         why[_by_chance(mean, positive)] = "ranks no better than chance"
     if len(encoded.x) > MANY_ROWS and (why != "").any() and (why == "").any():
         named = [*zip(parts, why, strict=True)]
-        left = [f"member {part.recipe.name} is not kept: it {reason}" for part, reason in named if reason]
-        kept, dropped = ([part for part, why in named if bool(why) == gone] for gone in (False, True))
+        left = [
+            f"member {part.recipe.name} is not kept: it {reason}"
+            for part, reason in named
+            if reason
+        ]
+        kept, dropped = (
+            [part for part, why in named if bool(why) == gone] for gone in (False, True)
+        )
         rest = blended(recipe, encoded, kept, (*notes, *left))
         return replace(rest, dropped=(*rest.dropped, *dropped))
     # Settings compete within a member only: the member that tried most says what choosing is worth.
@@ -278,7 +354,9 @@ def blended(
     return HeldOut(
         decisions=pooling.pooled(decisions),
         fold=parts[0].fold[:repeats],
-        ensemble=BlendedEnsemble([part.first_repeats(repeats) for part in parts], pooling),
+        ensemble=BlendedEnsemble(
+            [part.first_repeats(repeats) for part in parts], pooling
+        ),
         recipe=recipe,
         encoded=encoded,
         search=SearchFacts(
@@ -301,22 +379,34 @@ def _by_chance(decisions: np.ndarray, positive: np.ndarray) -> np.ndarray:
     n_cases = positive.sum(axis=0)
     error = np.sqrt((len(positive) + 1) / (12 * n_cases * (len(positive) - n_cases)))
     outputs = range(positive.shape[1])
-    areas = [[auroc(member[:, k], positive[:, k]) for k in outputs] for member in decisions.swapaxes(0, 1)]
+    areas = [
+        [auroc(member[:, k], positive[:, k]) for k in outputs]
+        for member in decisions.swapaxes(0, 1)
+    ]
     return (np.array(areas) <= 0.5 + 2 * error).all(axis=1)
 
 
-def progress_of_parts(resources: Resources, weights: Sequence[float]) -> Iterator[Resources]:
+def progress_of_parts(
+    resources: Resources, weights: Sequence[float]
+) -> Iterator[Resources]:
     """The resources of each of several parts, which are so much work, the progress of each a part of all."""
     shares = np.zeros(len(weights))
 
     def step(number: int, done: int, total: int) -> None:
         shares[number] = done / total
-        resources.progress(round(PARTS * float(np.average(shares, weights=weights))), PARTS)
+        resources.progress(
+            round(PARTS * float(np.average(shares, weights=weights))), PARTS
+        )
 
-    return (replace(resources, progress=partial(step, number)) for number in range(len(weights)))
+    return (
+        replace(resources, progress=partial(step, number))
+        for number in range(len(weights))
+    )
 
 
-def _side_by_side(function: Callable[[int], T], of: int, cluster: Cluster | None) -> Iterator[T]:
+def _side_by_side(
+    function: Callable[[int], T], of: int, cluster: Cluster | None
+) -> Iterator[T]:
     """What a function gives for each number: one after the other, or, where workers do the work, at once."""
     if cluster is None:
         yield from map(function, range(of))

@@ -17,7 +17,12 @@ import numpy as np
 from screening.errors import RecipeError, UsageError
 from screening.metrics.calibration import calibrate, calibration_elsewhere
 from screening.metrics.operating_point import FLAG_EVERYTHING
-from screening.metrics.paired import auroc_difference, recall_difference, share_difference, weighted_recalls
+from screening.metrics.paired import (
+    auroc_difference,
+    recall_difference,
+    share_difference,
+    weighted_recalls,
+)
 from screening.metrics.performance import (
     area,
     at_local_prevalence,
@@ -32,7 +37,13 @@ from screening.metrics.subgroups import performance_by_subgroup
 from screening.model_selection.scores import AFTER, Fixed, HeldOutScores
 from screening.model_selection.search import unusable
 from screening.schemas.base import Document, Estimate
-from screening.schemas.figures import MinSensitivity, OperatingPoint, Ranking, Rule, Threshold
+from screening.schemas.figures import (
+    MinSensitivity,
+    OperatingPoint,
+    Ranking,
+    Rule,
+    Threshold,
+)
 from screening.schemas.model import BlendMember, MemberAlone
 from screening.schemas.validation import BesideFacts, Figures, Forward, LaterClass
 
@@ -75,27 +86,56 @@ class Judgement:
         """What a page shows of these rows."""
         held, seed = self.held, self.seed
         groups = held.groups
-        rankings, curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}, {}
-        for m, (name, point) in enumerate(zip(held.task.watched, self.points, strict=True)):
+        rankings, curves, tables, subgroups, predictive, calibration = (
+            {},
+            {},
+            {},
+            {},
+            {},
+            {},
+        )
+        for m, (name, point) in enumerate(
+            zip(held.task.watched, self.points, strict=True)
+        ):
             scores, positive = held.scores[:, m], held.watched[:, m]
-            curves[name] = curve(scores, positive, groups, seed=seed, prevalence=point.prevalence)
+            curves[name] = curve(
+                scores, positive, groups, seed=seed, prevalence=point.prevalence
+            )
             tables[name] = held.selector(m, seed).points(point.prevalence)
             if held.subgroups is not None:
                 subgroups[name] = performance_by_subgroup(
-                    held.subgroups, scores, positive, point.threshold, groups,
-                    held.shares[name].value, point.rule,
-                )  # fmt: skip
-            predictive[name] = at_local_prevalence(point, held.shares[name], held.prevalence)
+                    held.subgroups,
+                    scores,
+                    positive,
+                    point.threshold,
+                    groups,
+                    held.shares[name].value,
+                    point.rule,
+                )
+            predictive[name] = at_local_prevalence(
+                point, held.shares[name], held.prevalence
+            )
             if held.fixed is None:
-                rankings[name] = summary(scores, positive, groups, seed=seed, n_settings=held.n_settings)
+                rankings[name] = summary(
+                    scores, positive, groups, seed=seed, n_settings=held.n_settings
+                )
                 calibration[name] = calibrate(
-                    scores, positive, held.fold, point.prevalence, groups, held.one_class
+                    scores,
+                    positive,
+                    held.fold,
+                    point.prevalence,
+                    groups,
+                    held.one_class,
                 )
             else:  # No interval is widened for folds and settings: none of them saw these rows.
                 seen = performance(scores, positive, point.threshold, groups)
                 rankings[name] = Ranking(**_shared_by(Ranking, seen))
                 calibration[name] = calibration_elsewhere(
-                    held.fixed.calibration[name], scores, positive, groups, held.prevalence
+                    held.fixed.calibration[name],
+                    scores,
+                    positive,
+                    groups,
+                    held.prevalence,
                 )
         confusion, rows = None, None
         if held.predicted is not None:
@@ -127,33 +167,47 @@ class Judgement:
             for values in (pooling.slopes, pooling.intercepts, pooling.weights)
         )
         methods = [held.methods[recipe] for recipe in held.members]
-        parts = weights * (np.stack([own.scores for own in methods], axis=1) * slopes + intercepts)
+        parts = weights * (
+            np.stack([own.scores for own in methods], axis=1) * slopes + intercepts
+        )
         members = []
-        for j, ((recipe, title), alone) in enumerate(zip(held.members.items(), methods, strict=True)):
+        for j, ((recipe, title), alone) in enumerate(
+            zip(held.members.items(), methods, strict=True)
+        ):
             without, classes = np.delete(parts, j, axis=1).sum(axis=1), {}
-            for m, (name, rule) in enumerate(zip(held.task.watched, self.rules, strict=True)):
+            for m, (name, rule) in enumerate(
+                zip(held.task.watched, self.rules, strict=True)
+            ):
                 threshold = alone.operating_point(m, rule, self.seed).threshold
                 classes[name] = MemberAlone(
                     auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
                     gain=auroc_difference(
-                        held.scores[:, m], without[:, m], held.watched[:, m], held.groups,
+                        held.scores[:, m],
+                        without[:, m],
+                        held.watched[:, m],
+                        held.groups,
                         n_settings=held.n_settings,
                     ),
                     rule=rule,
                     threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
                     weight=float(weights[j, m]),
-                )  # fmt: skip
+                )
             members.append(BlendMember(recipe=recipe, title=title, classes=classes))
         return members
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The fields of `ValidationFacts` that a rule decides."""
-        others = {"comparison": _comparison(self), "forward": _forward(self.held, self.rules, self.seed)}
+        others = {
+            "comparison": _comparison(self),
+            "forward": _forward(self.held, self.rules, self.seed),
+        }
         return vars(self.figures) | others
 
 
-def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int, *, refuse: bool = True) -> Judgement:
+def judge(
+    held: HeldOutScores, rules: Sequence[Rule], seed: int, *, refuse: bool = True
+) -> Judgement:
     """Choose thresholds by a rule a watched class, and say what they do to rows nobody trained on.
 
     `rules`, one a watched class, have the prevalence that holds where the model is used. Where thresholds and
@@ -163,7 +217,9 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int, *, refuse: bool
     if held.fixed is not None:
         points = [
             _point_seen(held, m, threshold, rule)
-            for m, (threshold, rule) in enumerate(zip(held.fixed.thresholds, rules, strict=True))
+            for m, (threshold, rule) in enumerate(
+                zip(held.fixed.thresholds, rules, strict=True)
+            )
         ]
     elif refuse:
         points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
@@ -194,7 +250,9 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     return point
 
 
-def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> OperatingPoint:
+def _point_seen(
+    held: HeldOutScores, m: int, threshold: float, rule: Rule
+) -> OperatingPoint:
     """A threshold that was chosen elsewhere: its figures are what it does to these rows."""
     seen = performance(held.scores[:, m], held.watched[:, m], threshold, held.groups)
     figures = _shared_by(OperatingPoint, seen)
@@ -221,7 +279,9 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
         return facts
     own = dict(zip(held.task.watched, rules, strict=True))
     rules = [own[name] for name in later.task.watched]
-    later = replace(later, recipe=held.recipe, shares=held.shares, one_class=held.one_class)
+    later = replace(
+        later, recipe=held.recipe, shares=held.shares, one_class=held.one_class
+    )
     try:
         earlier = judge(later.take(later.fold != AFTER), rules, seed)
     except (UsageError, RecipeError) as error:
@@ -230,7 +290,11 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
     after = judge(replace(later.take(later.fold == AFTER), fixed=fixed), rules, seed)
     figures = after.figures
     classes = {
-        name: LaterClass(**_shared_by(LaterClass, point, figures.summary[name], figures.calibration[name]))
+        name: LaterClass(
+            **_shared_by(
+                LaterClass, point, figures.summary[name], figures.calibration[name]
+            )
+        )
         for name, point in zip(later.task.watched, after.points, strict=True)
     }
     return facts.replace(classes=classes)
@@ -245,7 +309,9 @@ def _comparison(judgement: Judgement) -> BesideFacts | None:
     rows = []
     for facts in held.beside:
         if facts.reason is None:
-            other = judge(held.methods[facts.recipe], shared, judgement.seed, refuse=False)
+            other = judge(
+                held.methods[facts.recipe], shared, judgement.seed, refuse=False
+            )
             facts = facts.replace(
                 thresholds=other.thresholds.tolist(),
                 figures=_of_method(other),
@@ -253,7 +319,11 @@ def _comparison(judgement: Judgement) -> BesideFacts | None:
             )
         rows.append(facts)
     return BesideFacts(
-        rules=list(rules), rule=shared[0], n_watched=len(points), figures=_of_method(judgement), beside=rows
+        rules=list(rules),
+        rule=shared[0],
+        n_watched=len(points),
+        figures=_of_method(judgement),
+        beside=rows,
     )
 
 
@@ -266,10 +336,15 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
 
 
 def _of_method(judgement: Judgement) -> dict[str, float | None]:
-    rows, figures = judgement.held, {name: mean.value for name, mean in judgement.means.items()}
+    rows, figures = (
+        judgement.held,
+        {name: mean.value for name, mean in judgement.means.items()},
+    )
     if rows.predicted is None:
         return figures
-    recalls = weighted_recalls(rows.target, rows.predicted, np.ones((1, len(rows.fold))))
+    recalls = weighted_recalls(
+        rows.target, rows.predicted, np.ones((1, len(rows.fold)))
+    )
     return figures | {"macro_recall": float(recalls["macro_recall"][0])}
 
 
@@ -281,13 +356,26 @@ def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
     """
     own, others = method.held, other.held
     n_settings, groups = max(own.n_settings, others.n_settings), own.groups
-    gaps: dict[str, list[Estimate]] = {"auroc": [], "sensitivity": [], "specificity": []}
+    gaps: dict[str, list[Estimate]] = {
+        "auroc": [],
+        "sensitivity": [],
+        "specificity": [],
+    }
     for m, positive in enumerate(own.watched.T):
         pair = own.scores[:, m], others.scores[:, m]
-        gaps["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
-        for name, side, fold in (("sensitivity", positive, None), ("specificity", ~positive, own.fold)):
-            clear, others_clear = (judged.flagged[side, m] == positive[side] for judged in (method, other))
-            of_fold, units = (None if values is None else values[side] for values in (fold, groups))
+        gaps["auroc"].append(
+            auroc_difference(*pair, positive, groups, n_settings=n_settings)
+        )
+        for name, side, fold in (
+            ("sensitivity", positive, None),
+            ("specificity", ~positive, own.fold),
+        ):
+            clear, others_clear = (
+                judged.flagged[side, m] == positive[side] for judged in (method, other)
+            )
+            of_fold, units = (
+                None if values is None else values[side] for values in (fold, groups)
+            )
             gaps[name].append(share_difference(clear, others_clear, of_fold, units))
     means = {name: _mean_of(classes) for name, classes in gaps.items()}
     if own.predicted is None or others.predicted is None:
@@ -305,9 +393,7 @@ def _mean_of(classes: Sequence[Estimate]) -> Estimate:
 # Training cases flagged may fall short of the promise by this many standard errors, and by so much.
 ERRORS_SHORT, SHORT = 3.0, 0.05
 
-REMEDY = (
-    "try another recipe (logistic, svm_weighted), more settings with --search, or fewer columns with --drop"
-)
+REMEDY = "try another recipe (logistic, svm_weighted), more settings with --search, or fewer columns with --drop"
 
 
 def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
@@ -317,9 +403,14 @@ def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
 
 
 def _too_few(name: str, m: int, rule: MinSensitivity) -> str:
-    sure, needed = "" if rule.confidence is None else f" with confidence {rule.confidence:g}", _needed(rule)
+    sure, needed = (
+        "" if rule.confidence is None else f" with confidence {rule.confidence:g}",
+        _needed(rule),
+    )
     # What a threshold at the lowest of so many cases promises.
-    most = 1 - 1 / (m + 1) if rule.confidence is None else (1 - rule.confidence) ** (1 / m)
+    most = (
+        1 - 1 / (m + 1) if rule.confidence is None else (1 - rule.confidence) ** (1 / m)
+    )
     return (
         f"{m} case(s) of {name} are too few to promise sensitivity {rule.value:g}{sure}: every row would be "
         f"flagged. {'More' if np.isinf(needed) else f'At least {needed:.0f}'} cases are needed, or ask for "
@@ -355,7 +446,10 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
     ):
         if why := unusable(values, positive.astype(int), fold):
             raise RecipeError(f"recipe {recipe}: {why}{which}{where}; {REMEDY}")
-    flagged, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity.value or 0.0
+    flagged, promised = (
+        float(np.mean(scores[positive] >= point.threshold)),
+        point.sensitivity.value or 0.0,
+    )
     error = np.sqrt(promised * (1 - promised) / positive.sum())
     if flagged < promised - max(ERRORS_SHORT * error, SHORT):
         raise RecipeError(

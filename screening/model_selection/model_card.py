@@ -33,7 +33,12 @@ from screening.store.serialization import versions
 
 
 def model_document(
-    study: Study, held_out: HeldOut, judgement: Judgement, *, max_rows: int | None, command: str | None
+    study: Study,
+    held_out: HeldOut,
+    judgement: Judgement,
+    *,
+    max_rows: int | None,
+    command: str | None,
 ) -> ModelDocument:
     """What is known once every row was held out; what deserves attention is decided on it."""
     task = study.task
@@ -44,7 +49,9 @@ def model_document(
         recipe=RecipeFacts(
             paper=held_out.recipe.paper,
             members=[
-                MemberFacts(search=part.search, machines=_machine(part), **_described(part))
+                MemberFacts(
+                    search=part.search, machines=_machine(part), **_described(part)
+                )
                 for part in held_out.parts
             ]
             or (),
@@ -62,7 +69,8 @@ def model_document(
             n_machines=len(held_out.ensemble.machines),
             encoded_by="negatives" if held_out.one_class else "all rows",
             search=held_out.search,
-            class_chances=dict(zip(task.classes, held_out.class_chances, strict=False)) or None,
+            class_chances=dict(zip(task.classes, held_out.class_chances, strict=False))
+            or None,
             **judgement.facts,
         ),
         training=_training(study, held_out, approximation, max_rows, command),
@@ -106,8 +114,14 @@ def _training(
         window=_window(cohort),
         seed=study.seed,
         command=command,
-        notes=[*study.notes, *held_out.notes, *([approximation.note] if approximation else [])],
-        missing={name: float(absent(values).mean()) for name, values in cohort.values.items()},
+        notes=[
+            *study.notes,
+            *held_out.notes,
+            *([approximation.note] if approximation else []),
+        ],
+        missing={
+            name: float(absent(values).mean()) for name, values in cohort.values.items()
+        },
         features=_features(sample, held_out.encoder),
         profile=profile(cohort.measured, cohort.contract, cohort.group),
         leaks=study.leaks,
@@ -133,7 +147,8 @@ def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
                 reference=feature.reference,
                 seen=seen,
                 median=median
-                if isinstance(median, str) or (median is not None and np.isfinite(median))
+                if isinstance(median, str)
+                or (median is not None and np.isfinite(median))
                 else None,
                 description=feature.description,
             )
@@ -145,7 +160,9 @@ def _machine(held_out: HeldOut) -> MachineFacts:
     """Size and certificate of the machines, with the passes of the first; a baseline has none of these."""
     ensemble = held_out.ensemble
     if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
-        return MachineFacts(n_support_vectors=None, sv_share=None, passes=(), kkt_gap=None)
+        return MachineFacts(
+            n_support_vectors=None, sv_share=None, passes=(), kkt_gap=None
+        )
     machines = ensemble.kernel_machines
     return MachineFacts(
         n_support_vectors=len(ensemble.union[0]),

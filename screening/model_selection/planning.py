@@ -14,7 +14,13 @@ from screening.data.labels import refuse_slips
 from screening.errors import ModelError, UsageError
 from screening.estimators.landmarks import RARE_SHARE
 from screening.model_selection.fold_fits import EncodedRows, fit_fold
-from screening.model_selection.folds import Study, in_hash_order, plan_study, split_cohort, sub_sample
+from screening.model_selection.folds import (
+    Study,
+    in_hash_order,
+    plan_study,
+    split_cohort,
+    sub_sample,
+)
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.leakage import before_the_outcome, leaks
 from screening.model_selection.search import Parameters, criterion
@@ -56,7 +62,12 @@ def prepare_study(
     task, guessed = infer_task(cohort, several)
     n_positive = int((task.target(labels_of(cohort)) == 1).sum())
     largest = at_most or largest_exact(recipe, params, task, n_positive)
-    too_many = at_most is None and max_rows is None and largest is not None and cohort.n_rows > largest
+    too_many = (
+        at_most is None
+        and max_rows is None
+        and largest is not None
+        and cohort.n_rows > largest
+    )
     members = recipe.every.values() if recipe.machine == "blend" else [recipe]
     if too_many and any("approximation" in member.names for member in members):
         params = {"approximation": "landmarks"} | params
@@ -66,9 +77,20 @@ def prepare_study(
     study = plan_study(sample, task, folds, repeats, seed, search=search)
     given_away = leaks(sample, study.task)
     notes += [*guessed, *study.notes]
-    notes += [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
+    notes += [
+        f"{name} is left out: it is known only after the outcome (contract)"
+        for name in late
+    ]
     notes += [leak.said for leak in given_away]
-    return replace(study, cohort=cohort, rule=rule, params=params, leaks=given_away, signs=signs, notes=notes)
+    return replace(
+        study,
+        cohort=cohort,
+        rule=rule,
+        params=params,
+        leaks=given_away,
+        signs=signs,
+        notes=notes,
+    )
 
 
 def by_landmarks(params: Mapping[str, object]) -> bool:
@@ -76,19 +98,30 @@ def by_landmarks(params: Mapping[str, object]) -> bool:
     return params.get("approximation") == "landmarks"
 
 
-def largest_exact(recipe: Recipe, params: Parameters, task: Task, n_positive: int) -> int | None:
+def largest_exact(
+    recipe: Recipe, params: Parameters, task: Task, n_positive: int
+) -> int | None:
     """Rows that the recipe's machine can take all of; None where it is no kernel machine."""
     if recipe.machine == "baseline":
         return None
     if recipe.machine == "blend":
-        members = (member for member in members_for(recipe, task.kind, n_positive) if not may_span(member))
+        members = (
+            member
+            for member in members_for(recipe, task.kind, n_positive)
+            if not may_span(member)
+        )
         sizes = [largest_exact(member, {}, task, n_positive) for member in members]
         return min((size for size in sizes if size is not None), default=None)
     return LARGEST_EXACT if build(recipe, **params).by_rows else LARGEST_WHOLE
 
 
 def sample_rows(
-    cohort: Cohort, task: Task, rule: Rule, max_rows: int | None, seed: int, largest: int | None
+    cohort: Cohort,
+    task: Task,
+    rule: Rule,
+    max_rows: int | None,
+    seed: int,
+    largest: int | None,
 ) -> tuple[Cohort, Rule, list[str]]:
     """The rows to train on (no more than `largest`), and the rule with the prevalence they no longer show."""
     notes = list(cohort.notes)
@@ -103,7 +136,13 @@ def sample_rows(
             )
         return cohort, rule, notes
     target = task.target(labels_of(cohort))
-    kept = sub_sample(target, cohort.group, max_rows, RARE_SHARE if task.kind == "binary" else 0.0, seed)
+    kept = sub_sample(
+        target,
+        cohort.group,
+        max_rows,
+        RARE_SHARE if task.kind == "binary" else 0.0,
+        seed,
+    )
     positives, kept_positives = int((target == 1).sum()), int((target[kept] == 1).sum())
     if task.kind == "binary":
         notes.append(
@@ -130,7 +169,9 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
     try:
         earlier = ModelDocument.from_dict(read_document(directory, "model"))
     except ModelError:
-        raise UsageError(f"{directory} holds a model that cannot be read; {remedy}") from None
+        raise UsageError(
+            f"{directory} holds a model that cannot be read; {remedy}"
+        ) from None
     files = [file.sha256 for file in earlier.training.source.files]
     same = {
         "recipe": earlier.recipe.text == recipe.text,
@@ -139,7 +180,9 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
     }
     others = [what for what, agrees in same.items() if not agrees]
     if others:
-        raise UsageError(f"{directory} holds a model of another {' and '.join(others)}; {remedy}")
+        raise UsageError(
+            f"{directory} holds a model of another {' and '.join(others)}; {remedy}"
+        )
 
 
 # Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
@@ -156,17 +199,32 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     one = next(part for part in parts if "approximation" in part.recipe.names)
     recipe, settings = one.recipe, one.search.chosen
     sample, task, target = study.sample, study.task, study.target
-    rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed)
-    some, inside = sample.take(rows), None if study.groups is None else study.groups[rows]
+    rows = sub_sample(
+        target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed
+    )
+    some, inside = (
+        sample.take(rows),
+        None if study.groups is None else study.groups[rows],
+    )
     encoded = EncodedRows.of(some, recipe, task, inside)
     fold = split_cohort(some, target[rows], inside, 2, study.seed)
     few = max(len(encoded.learnable(np.flatnonzero(fold == 1))) // _FEWER, 2)
-    tried = [settings | {"approximation": name, "n_landmarks": few} for name in ("none", "landmarks")]
+    tried = [
+        settings | {"approximation": name, "n_landmarks": few}
+        for name in ("none", "landmarks")
+    ]
     fit = fit_fold(encoded, fold, 0, [0, 1], tried)
-    exact, landmarks = (criterion("auroc", decided, encoded.target[fit.rows]) for decided in fit.decisions)
+    exact, landmarks = (
+        criterion("auroc", decided, encoded.target[fit.rows])
+        for decided in fit.decisions
+    )
     n_test, n_train = len(fit.rows), len(rows) - len(fit.rows)
     # Where the recipe names none, the machine's own number holds.
-    wanted = int(({"n_landmarks": build(recipe, **settings).n_landmarks} | settings)["n_landmarks"])
+    wanted = int(
+        ({"n_landmarks": build(recipe, **settings).n_landmarks} | settings)[
+            "n_landmarks"
+        ]
+    )
     two_classes = recipe.machine != "one_class" and len(task.classes) == 2
     weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
     return Approximation(

@@ -46,7 +46,9 @@ class JudgedCohort:
     facts: TrainedOn
 
 
-def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -> JudgedCohort:
+def judged_cohort(
+    champion: Model, past: Cohort, judged: Judged, pattern: str
+) -> JudgedCohort:
     """Put the judged rows beside the past cohort, which has labels and was read by the champion's contract.
 
     A verdict stands for its row in the very table it was given on, by the digest that the ledger keeps: those
@@ -55,16 +57,22 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
     """
     contract, task = champion.contract, champion.document["task"]
     if task["kind"] != "binary":
-        raise UsageError("a verdict does not say which class a case is of; train again with `screen train`")
+        raise UsageError(
+            "a verdict does not say which class a case is of; train again with `screen train`"
+        )
     if contract.id is None and contract.group is None:
         raise UsageError(
             "no column names the patients, so a judged row cannot be told from one of the past cohort; "
             "give the contract an id or a group and train again"
         )
     if "{date}" not in pattern:
-        raise UsageError(f"--nights {pattern}: write {{date}} where the night stands in the tables' names")
+        raise UsageError(
+            f"--nights {pattern}: write {{date}} where the night stands in the tables' names"
+        )
     (positive,) = past.positives(task["positive"]).values()
-    negative = Counter(text for text in labels_of(past) if text and text not in positive)
+    negative = Counter(
+        text for text in labels_of(past) if text and text not in positive
+    )
     labels = {CASE: positive[0], NO_CASE: negative.most_common(1)[0][0]}
     left_out: Counter[str] = Counter()
     usable = [word for word in judged.words if not _unusable(word, left_out)]
@@ -72,22 +80,35 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
     nights = {
         night: rows
         for night, of_night in groupby(usable, lambda word: word.night)
-        if (rows := _rows(contract, filled(pattern, series, night), [*of_night], labels, left_out))
+        if (
+            rows := _rows(
+                contract, filled(pattern, series, night), [*of_night], labels, left_out
+            )
+        )
     }
     if not nights:
-        why = "; ".join(f"{count} left out: {reason}" for reason, count in sorted(left_out.items()))
-        raise UsageError(f"series {series} has no verdict to learn from" + (f" ({why})" if why else ""))
+        why = "; ".join(
+            f"{count} left out: {reason}" for reason, count in sorted(left_out.items())
+        )
+        raise UsageError(
+            f"series {series} has no verdict to learn from"
+            + (f" ({why})" if why else "")
+        )
     after = joined([*nights.values()])
     in_past = pd.Index(_names(after)).isin(_names(past))
     past_labels = dict(zip(_names(past), labels_of(past), strict=True))
     disagreeing = sum(
         (past_labels[name] in positive) != (label == labels[CASE])
-        for name, label in zip(_names(after)[in_past], labels_of(after)[in_past], strict=True)
+        for name, label in zip(
+            _names(after)[in_past], labels_of(after)[in_past], strict=True
+        )
     )
     new = after.take(~in_past)
     cohort = joined([past, new]) if new.n_rows else past
     if cohort.group is None and len(np.unique(cohort.id)) < cohort.n_rows:
-        cohort = replace(cohort, group=cohort.id)  # No fold may split a patient of several rows.
+        cohort = replace(
+            cohort, group=cohort.id
+        )  # No fold may split a patient of several rows.
     cases = int((labels_of(new) == labels[CASE]).sum())
     facts = TrainedOn(
         series=series,
@@ -124,7 +145,9 @@ def retrained(
     notes = [*judged.cohort.notes, *sentences(judged.facts), source]
     if champion.contract.review_by is not None and review_by is None:
         due = champion.contract.review_by
-        notes.append(f"the champion was to be reviewed by {due}; this model is two years after training")
+        notes.append(
+            f"the champion was to be reviewed by {due}; this model is two years after training"
+        )
     model = train(
         replace(judged.cohort, contract=contract, notes=notes),
         champion.recipe,
@@ -158,13 +181,15 @@ def sentences(facts: TrainedOn) -> list[str]:
             f"{facts.already} judged rows stand in the past cohort too and count once, by its label; on "
             f"{facts.disagreeing} the verdict says something else"
         )
-    return notes + [f"{count} verdicts left out: {why}" for why, count in facts.left_out.items()]
+    return notes + [
+        f"{count} verdicts left out: {why}" for why, count in facts.left_out.items()
+    ]
 
 
 def _unusable(word: LastWord, left_out: Counter[str]) -> bool:
-    reason = {"unsure": UNSURE, "disputed": DISPUTED, "known": KNOWN}.get(word.verdict) or (
-        "" if word.table else NO_DIGEST
-    )
+    reason = {"unsure": UNSURE, "disputed": DISPUTED, "known": KNOWN}.get(
+        word.verdict
+    ) or ("" if word.table else NO_DIGEST)
     left_out.update([reason] if reason else [])
     return bool(reason)
 
@@ -194,11 +219,19 @@ def _rows(
     rows = dict(zip(names, counts, strict=True))
     left_out.update([NO_ROW] * sum(word.case_id not in rows for word in own))
     left_out.update([SEVERAL_ROWS] * sum(rows.get(word.case_id, 0) > 1 for word in own))
-    by_case = {word.case_id: labels[word.verdict] for word in own if rows.get(word.case_id) == 1}
+    by_case = {
+        word.case_id: labels[word.verdict]
+        for word in own
+        if rows.get(word.case_id) == 1
+    }
     chosen = night.take(pd.Index(_patients(night)).isin(by_case))
     if not chosen.n_rows:
         return None
-    ids = chosen.id if contract.id else np.array([f"{own[0].night} {name}" for name in chosen.id], object)
+    ids = (
+        chosen.id
+        if contract.id
+        else np.array([f"{own[0].night} {name}" for name in chosen.id], object)
+    )
     label = np.array([by_case[name] for name in _patients(chosen)], object)
     return replace(chosen, id=ids, label=label, display=None)
 
@@ -225,7 +258,13 @@ def _rule(champion: Model, prevalence: float) -> tuple[Rule, str]:
 
 def _fixed(model: ModelDocument) -> Parameters:
     """Parameters that whoever trained the champion fixed: the same in every setting that competed."""
-    searches = [member.search for member in model.recipe.members] or [model.validation.search]
+    searches = [member.search for member in model.recipe.members] or [
+        model.validation.search
+    ]
     settings = [setting for search in searches for setting in search.candidates]
     first = settings[0].items()
-    return {name: value for name, value in first if all(own.get(name) == value for own in settings)}
+    return {
+        name: value
+        for name, value in first
+        if all(own.get(name) == value for own in settings)
+    }

@@ -25,7 +25,9 @@ from screening.schemas.validation import OperatingPointFacts
 from screening.store.model import Model
 
 
-def set_threshold(model: Model, rule: Rule, reason: str, watched: str | None = None) -> Model:
+def set_threshold(
+    model: Model, rule: Rule, reason: str, watched: str | None = None
+) -> Model:
     """The model with another operating point, of one class or of all; its machines stay as they are.
 
     The prevalence in use is kept where the rule names none. UsageError where the reason, which every page
@@ -39,7 +41,9 @@ def set_threshold(model: Model, rule: Rule, reason: str, watched: str | None = N
             "with --lesions and another --min-sensitivity"
         )
     if watched is not None and watched not in model.watched:
-        raise UsageError(f"--class {watched}: the model watches {', '.join(model.watched)}")
+        raise UsageError(
+            f"--class {watched}: the model watches {', '.join(model.watched)}"
+        )
     before, scores = model.facts, held_out_scores(model)
     if rule.prevalence is not None:
         scores = replace(scores, prevalence=rule.prevalence)
@@ -52,7 +56,10 @@ def set_threshold(model: Model, rule: Rule, reason: str, watched: str | None = N
     judgement = judge(scores, rules, before.training.seed)
     points = [
         OperatingPointFacts(
-            label=point.label, chosen_by="screen threshold", reason=reason.strip(), **vars(chosen)
+            label=point.label,
+            chosen_by="screen threshold",
+            reason=reason.strip(),
+            **vars(chosen),
         )
         if watched in (None, point.label)
         else point
@@ -77,13 +84,19 @@ def set_threshold(model: Model, rule: Rule, reason: str, watched: str | None = N
 
 def _attended(document: ModelDocument) -> ModelDocument:
     """With what deserves attention now; what training said of the rows is as it was."""
-    of_rows = [reason for reason in document.attention if reason.code in (ROW_NUMBERS, ROWS_OF_ONE_PATIENT)]
+    of_rows = [
+        reason
+        for reason in document.attention
+        if reason.code in (ROW_NUMBERS, ROWS_OF_ONE_PATIENT)
+    ]
     return document.replace(attention=[*of_model(document), *of_rows])
 
 
 def change_of(before: Model, after: Model) -> dict[str, object]:
     """What the ledger keeps of a change: digests, thresholds and rules before and after, and the reason."""
-    pairs = zip(before.facts.operating_points, after.facts.operating_points, strict=True)
+    pairs = zip(
+        before.facts.operating_points, after.facts.operating_points, strict=True
+    )
     changed = [(old, new) for old, new in pairs if old != new]
     return {
         "model_before": before.digest,
@@ -102,7 +115,9 @@ def change_of(before: Model, after: Model) -> dict[str, object]:
     }
 
 
-def approve(model: Model, by: str, date: datetime.date, reason: str | None = None) -> Model:
+def approve(
+    model: Model, by: str, date: datetime.date, reason: str | None = None
+) -> Model:
     """Return the model with somebody's approval; another threshold or training makes it a draft again.
 
     `by`: who answers for it.
@@ -117,7 +132,9 @@ def approve(model: Model, by: str, date: datetime.date, reason: str | None = Non
         raise UsageError(
             "--reason: validation says this model is not fit for use; say why it is used all the same"
         )
-    document = draft.replace(approval=Approval(by=by.strip(), date=date.isoformat(), reason=why))
+    document = draft.replace(
+        approval=Approval(by=by.strip(), date=date.isoformat(), reason=why)
+    )
     document = _attended(document)
     return replace(model, document=document.to_dict(), directory=None)
 
@@ -126,13 +143,19 @@ def approval_of(before: Model, after: Model) -> dict[str, object]:
     """What the ledger keeps of an approval: digests before and after, who, when and why."""
     approval = after.facts.approval
     assert approval is not None
-    return {"model_before": before.digest, "model_after": after.digest, **approval.to_dict()}
+    return {
+        "model_before": before.digest,
+        "model_after": after.digest,
+        **approval.to_dict(),
+    }
 
 
 def refuse_draft(model: Model, name: object) -> None:
     """UsageError where nobody has approved the model."""
     if model.facts.approval is None:
-        raise UsageError(f"{name} is a draft: approve it first with screen approve {name} --by NAME")
+        raise UsageError(
+            f"{name} is a draft: approve it first with screen approve {name} --by NAME"
+        )
 
 
 HELD = "held"
@@ -143,14 +166,19 @@ def held_rows(held_out: HeldOut) -> np.ndarray:
     """Which rows of training some machine keeps a copy of, shape (n_rows,); all, where over-sampled."""
     held = np.zeros(len(held_out.encoded.x), dtype=bool)
     for part in held_out.parts or (held_out,):
-        if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.kernel_machines:
+        if (
+            not isinstance(part.ensemble, FoldEnsemble)
+            or not part.ensemble.kernel_machines
+        ):
             continue
         hashes, kept = hashed(part.encoded.x), hashed(part.ensemble.union[0])
         held |= np.isin(hashes, kept) if np.isin(kept, hashes).all() else True
     return held
 
 
-def without_patient(model: Model, name: str, retrain_by: datetime.date, today: datetime.date) -> Model | None:
+def without_patient(
+    model: Model, name: str, retrain_by: datetime.date, today: datetime.date
+) -> Model | None:
     """The model without a patient (id or group); None where its held-out scores do not name that one.
 
     Its figures stay as they were measured. Where machines stand on the patient's rows, it is to be trained
@@ -170,8 +198,14 @@ def without_patient(model: Model, name: str, retrain_by: datetime.date, today: d
     training = facts.training.replace(notes=[*facts.training.notes, note])
     document = facts.replace(training=training)
     if table[HELD][gone].any():
-        document = document.replace(retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by))))
+        document = document.replace(
+            retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by)))
+        )
     document = _attended(document)
     # Its stored test rows are each made of two patients'; noise stands for them.
-    fewer = replace(model, document=document.to_dict(), held_out=rest, selftest=None, directory=None)
-    return replace(fewer, calibration=held_out_scores(fewer).calibration(fewer.thresholds))
+    fewer = replace(
+        model, document=document.to_dict(), held_out=rest, selftest=None, directory=None
+    )
+    return replace(
+        fewer, calibration=held_out_scores(fewer).calibration(fewer.thresholds)
+    )

@@ -48,9 +48,13 @@ class HeldOutScores:
     groups: np.ndarray | None  # what was kept whole
     recipe: str = ""
     one_class: bool = False  # whether nothing was learned from positives
-    predicted: np.ndarray | None = None  # class with the highest chance; None for a binary task
+    predicted: np.ndarray | None = (
+        None  # class with the highest chance; None for a binary task
+    )
     n_settings: int = 1  # that competed on these rows
-    alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many
+    alike: np.ndarray | None = (
+        None  # a number for each distinct row, where one stands for many
+    )
     # bool, (n_rows, n_watched): flagged by a decision above 0, or the largest; None where it was not kept
     own: np.ndarray | None = None
     # (n_rows, n_watched), by the stored machines, which have seen the rows; None where none has
@@ -61,7 +65,9 @@ class HeldOutScores:
     subgroups: Columns | None = None  # text
     # other methods on the same folds, by recipe: members of the blend, and what it is compared with
     methods: Mapping[str, HeldOutScores] = field(default_factory=dict)
-    members: Mapping[str, str] = field(default_factory=dict)  # of a blend: recipes and their titles
+    members: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of a blend: recipes and their titles
     pooling: Pooling | None = None  # how they are blended
     # What it is compared with, without figures; None where no comparison was asked for.
     beside: Sequence[Beside] | None = None
@@ -69,7 +75,9 @@ class HeldOutScores:
     forward: Forward | None = None
     # of machines of the past alone: what came after is of fold `AFTER`; it may watch fewer classes
     later: HeldOutScores | None = None
-    fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
+    fixed: Fixed | None = (
+        None  # of another cohort than the model's: what the model had chosen
+    )
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -85,45 +93,84 @@ class HeldOutScores:
     def of(cls, held_out: HeldOut, study: Study) -> HeldOutScores:
         """The scores that a recipe's folds give."""
         return cls.of_decisions(
-            held_out.decisions.astype(float), study.task, study.target, study.groups, held_out.class_chances,
-            fold=held_out.fold[0], recipe=held_out.recipe.name, one_class=held_out.one_class,
-            n_settings=held_out.search.n_candidates, alike=held_out.encoded.alike,
-        )  # fmt: skip
+            held_out.decisions.astype(float),
+            study.task,
+            study.target,
+            study.groups,
+            held_out.class_chances,
+            fold=held_out.fold[0],
+            recipe=held_out.recipe.name,
+            one_class=held_out.one_class,
+            n_settings=held_out.search.n_candidates,
+            alike=held_out.encoded.alike,
+        )
 
     @classmethod
     def of_decisions(
-        cls, decisions: np.ndarray, task: Task, target: np.ndarray, groups: np.ndarray | None,
-        chances: Sequence[Platt], fold: np.ndarray | None = None, **others: Any,
-    ) -> HeldOutScores:  # fmt: skip
+        cls,
+        decisions: np.ndarray,
+        task: Task,
+        target: np.ndarray,
+        groups: np.ndarray | None,
+        chances: Sequence[Platt],
+        fold: np.ndarray | None = None,
+        **others: Any,
+    ) -> HeldOutScores:
         """Decisions (n_repeats, n_rows, n_outputs) by machines that had not seen the rows.
 
         `fold` is None of rows that took no part in any training; `others` are fields.
         """
-        columns, mean, multi = task.watched_columns, decisions.mean(axis=0), task.kind == "multi"
+        columns, mean, multi = (
+            task.watched_columns,
+            decisions.mean(axis=0),
+            task.kind == "multi",
+        )
         return cls(
-            task, target,
+            task,
+            target,
             repeats=decisions[:, :, columns],
             fold=np.zeros(len(mean), dtype=int) if fold is None else fold,
             groups=groups,
             predicted=likeliest(chances, mean) if multi else None,
-            own=mean.argmax(axis=1)[:, None] == np.asarray(columns) if multi else mean > 0,
+            own=mean.argmax(axis=1)[:, None] == np.asarray(columns)
+            if multi
+            else mean > 0,
             **others,
-        )  # fmt: skip
+        )
 
     def take(self, rows: np.ndarray) -> HeldOutScores:
         """Some rows, by their numbers; groups as text, which is how they are kept."""
-        groups = None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object)
-        columns = {name: getattr(self, name) for name in ("predicted", "alike", "own", "trained")}
-        taken = {name: values[rows] for name, values in columns.items() if values is not None}
+        groups = (
+            None
+            if self.groups is None
+            else np.asarray(self.groups)[rows].astype(str).astype(object)
+        )
+        columns = {
+            name: getattr(self, name)
+            for name in ("predicted", "alike", "own", "trained")
+        }
+        taken = {
+            name: values[rows] for name, values in columns.items() if values is not None
+        }
         return replace(
-            self, target=self.target[rows], repeats=self.repeats[:, rows], fold=self.fold[rows],
-            groups=groups, **taken,
-        )  # fmt: skip
+            self,
+            target=self.target[rows],
+            repeats=self.repeats[:, rows],
+            fold=self.fold[rows],
+            groups=groups,
+            **taken,
+        )
 
     def selector(self, m: int, seed: int) -> ThresholdSelector:
         """What chooses thresholds of a watched class."""
-        scores, cases, repeats = self.scores[:, m], self.watched[:, m], self.repeats[:, :, m]
-        return ThresholdSelector.of(scores, cases, self.groups, seed, self.fold, repeats, self.alike)
+        scores, cases, repeats = (
+            self.scores[:, m],
+            self.watched[:, m],
+            self.repeats[:, :, m],
+        )
+        return ThresholdSelector.of(
+            scores, cases, self.groups, seed, self.fold, repeats, self.alike
+        )
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""
@@ -136,7 +183,11 @@ class HeldOutScores:
         """
         negative = ~self.watched.any(axis=1)
         scores = overall(self.scores[negative], thresholds)
-        return np.sort(scores) if self.groups is None else group_maxima(scores, self.groups[negative])
+        return (
+            np.sort(scores)
+            if self.groups is None
+            else group_maxima(scores, self.groups[negative])
+        )
 
     def columns(self, thresholds: np.ndarray) -> Arrays:
         """Everything as columns of `validation.parquet`, (n_rows,) each; `held_out_scores` takes them back.
@@ -144,7 +195,10 @@ class HeldOutScores:
         `thresholds` (n_watched,) are in use: of several watched classes `score` is the largest excess over
         them.
         """
-        columns = {"fold": self.fold, "score": overall(self.scores, thresholds)} | self._columns("")
+        columns = {
+            "fold": self.fold,
+            "score": overall(self.scores, thresholds),
+        } | self._columns("")
         for recipe, scores in self.methods.items():
             columns |= scores._columns(f"method:{recipe}:")
         if self.later is not None:
@@ -152,7 +206,9 @@ class HeldOutScores:
             if self.later.groups is not None:
                 columns[f"{PAST}unit"] = self.later.groups
         if self.subgroups is not None:
-            columns |= {f"{SUBGROUP}{name}": values for name, values in self.subgroups.items()}
+            columns |= {
+                f"{SUBGROUP}{name}": values for name, values in self.subgroups.items()
+            }
         return columns
 
     def _columns(self, prefix: str) -> Arrays:
@@ -160,7 +216,9 @@ class HeldOutScores:
         names = self.task.score_columns
         matrices = {"": self.scores}
         if len(self.repeats) > 1:
-            matrices |= {f"@{number}": scores for number, scores in enumerate(self.repeats)}
+            matrices |= {
+                f"@{number}": scores for number, scores in enumerate(self.repeats)
+            }
         columns = {
             f"{prefix}{name}{suffix}": np.ascontiguousarray(matrix[:, m])
             for suffix, matrix in matrices.items()
@@ -171,7 +229,9 @@ class HeldOutScores:
                 columns[f"{prefix}{name}"] = getattr(self, name)
         if self.trained is not None:
             for m, name in enumerate(names):
-                columns[f"{prefix}{TRAINED}{name}"] = np.ascontiguousarray(self.trained[:, m])
+                columns[f"{prefix}{TRAINED}{name}"] = np.ascontiguousarray(
+                    self.trained[:, m]
+                )
         return columns
 
 
@@ -180,18 +240,32 @@ def held_out_scores(model: Model) -> HeldOutScores:
     table, facts = model.held_out, model.facts
     task, validation = Task.of(facts.task), facts.validation
     if not count_rows(table) or not set(task.score_columns) <= set(table):
-        raise ModelError("the model holds no held-out scores to choose from; train it again")
-    groups = table["unit" if "unit" in table else "group"] if validation.grouped else None
+        raise ModelError(
+            "the model holds no held-out scores to choose from; train it again"
+        )
+    groups = (
+        table["unit" if "unit" in table else "group"] if validation.grouped else None
+    )
     predictive = validation.predictive[task.watched[0]]
     beside = validation.comparison.beside if validation.comparison else None
     settings = {member.recipe: 1 for member in facts.blend}
-    settings |= {other.recipe: other.n_candidates or 1 for other in beside or () if other.reason is None}
+    settings |= {
+        other.recipe: other.n_candidates or 1
+        for other in beside or ()
+        if other.reason is None
+    }
     subgroups = {
-        name.removeprefix(SUBGROUP): values for name, values in table.items() if name.startswith(SUBGROUP)
+        name.removeprefix(SUBGROUP): values
+        for name, values in table.items()
+        if name.startswith(SUBGROUP)
     }
     classes = zip(task.watched, task.score_columns, strict=True)
     past = [name for name, column in classes if f"{PAST}{column}" in table]
-    later = _from_columns(PAST, table, task.replace(watched=past), table.get(f"{PAST}unit")) if past else None
+    later = (
+        _from_columns(PAST, table, task.replace(watched=past), table.get(f"{PAST}unit"))
+        if past
+        else None
+    )
     return replace(
         _from_columns("", table, task, groups),
         recipe=facts.recipe.name,
@@ -199,9 +273,15 @@ def held_out_scores(model: Model) -> HeldOutScores:
         n_settings=validation.search.n_candidates,
         subgroups=subgroups or None,
         shares=validation.prevalence,
-        prevalence=predictive.rows[1].prevalence if predictive.source == "given" else None,
+        prevalence=predictive.rows[1].prevalence
+        if predictive.source == "given"
+        else None,
         methods={
-            name: replace(_from_columns(f"method:{name}:", table, task, groups), recipe=name, n_settings=n)
+            name: replace(
+                _from_columns(f"method:{name}:", table, task, groups),
+                recipe=name,
+                n_settings=n,
+            )
             for name, n in settings.items()
         },
         members={member.recipe: member.title for member in facts.blend},
@@ -212,12 +292,16 @@ def held_out_scores(model: Model) -> HeldOutScores:
     )
 
 
-def _from_columns(prefix: str, table: Columns, task: Task, groups: np.ndarray | None) -> HeldOutScores:
+def _from_columns(
+    prefix: str, table: Columns, task: Task, groups: np.ndarray | None
+) -> HeldOutScores:
     """Inverse of `HeldOutScores._columns`; of another method's scores the folds are the model's."""
 
     def matrix(prefix: str, suffix: str = "") -> np.ndarray:
         try:
-            return np.column_stack([table[f"{prefix}{name}{suffix}"] for name in task.score_columns])
+            return np.column_stack(
+                [table[f"{prefix}{name}{suffix}"] for name in task.score_columns]
+            )
         except KeyError as missing:
             raise ModelError(
                 f"validation.parquet lacks the column {missing}; train the model again"
@@ -225,7 +309,9 @@ def _from_columns(prefix: str, table: Columns, task: Task, groups: np.ndarray | 
 
     first = task.score_columns[0]
     n_repeats = sum(name.startswith(f"{prefix}{first}@") for name in table)
-    repeats = [matrix(prefix, f"@{number}") for number in range(n_repeats)] or [matrix(prefix)]
+    repeats = [matrix(prefix, f"@{number}") for number in range(n_repeats)] or [
+        matrix(prefix)
+    ]
     trained = f"{prefix}{TRAINED}"
     return HeldOutScores(
         task=task,

@@ -19,14 +19,20 @@ Parameters = dict[str, Any]
 LANDMARKS = 8000  # where none is given; as the machines have it
 
 
-def candidates_of(recipe: Recipe, params: Parameters, search: int | None, seed: int) -> list[Parameters]:
+def candidates_of(
+    recipe: Recipe, params: Parameters, search: int | None, seed: int
+) -> list[Parameters]:
     """The recipe's candidates with the caller's parameters fixed, without repetitions."""
     build(recipe, **params)
     candidates = candidates_for(
-        recipe, recipe.search.candidates if search is None else search, np.random.default_rng(seed)
+        recipe,
+        recipe.search.candidates if search is None else search,
+        np.random.default_rng(seed),
     )
     fixed = [candidate | params for candidate in candidates]
-    return [candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]]
+    return [
+        candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]
+    ]
 
 
 def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
@@ -34,7 +40,11 @@ def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
 
     def sort_key(at: int) -> tuple[list[str], float, int]:
         cost = candidates[at].get("C", 0.0)
-        return kernel_of(candidates[at]), cost if isinstance(cost, float | int) else 0.0, at
+        return (
+            kernel_of(candidates[at]),
+            cost if isinstance(cost, float | int) else 0.0,
+            at,
+        )
 
     return sorted(range(len(candidates)), key=sort_key)
 
@@ -65,9 +75,18 @@ def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
         return _binary(name, decisions.ravel(), target == 1)
     if name == "g_mean" or name == "balanced_accuracy":
         return float(
-            recall_score(target, decisions.argmax(axis=1), labels=np.unique(target), average="macro")
+            recall_score(
+                target,
+                decisions.argmax(axis=1),
+                labels=np.unique(target),
+                average="macro",
+            )
         )
-    return float(np.mean([_binary(name, decisions[:, m], target == m) for m in np.unique(target)]))
+    return float(
+        np.mean(
+            [_binary(name, decisions[:, m], target == m) for m in np.unique(target)]
+        )
+    )
 
 
 def _binary(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
@@ -127,7 +146,9 @@ def choose_setting(
             "more settings with --search, another recipe, or drop columns that are nearly unique"
         )
     # Rounding lets settings that differ by noise in the last digits tie, on any machine: the first wins.
-    best = usable[int(np.round([float(scores[at] or 0.0) for at in usable], 9).argmax())]
+    best = usable[
+        int(np.round([float(scores[at] or 0.0) for at in usable], 9).argmax())
+    ]
     return SearchFacts(
         criterion=name,
         n_candidates=len(candidates),
@@ -165,7 +186,10 @@ def apart(negatives: np.ndarray, fold: np.ndarray) -> float:
         return 0.0
     low, high = np.quantile(negatives, [0.25, 0.75])
     # Of the few scores that yes and no can give, half may be one: then the rest tells their spread.
-    wide = float(np.median([np.ptp(np.quantile(own, [0.05, 0.95])) for own in by_fold])) / WIDE_IN_QUARTILES
+    wide = (
+        float(np.median([np.ptp(np.quantile(own, [0.05, 0.95])) for own in by_fold]))
+        / WIDE_IN_QUARTILES
+    )
     unit = max(float(high - low), wide) or float(np.std(negatives))
     return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
 
@@ -176,7 +200,11 @@ def scales_apart(negatives: np.ndarray, fold: np.ndarray) -> float:
     From 5 to 95 % of them: far from every bump half of the rows and more may score all but alike.
     """
     held = [negatives[fold == k] for k in np.unique(fold)]
-    spreads = [float(np.ptp(np.quantile(own, [0.05, 0.95]))) for own in held if len(own) >= FEWEST_OF_FOLD]
+    spreads = [
+        float(np.ptp(np.quantile(own, [0.05, 0.95])))
+        for own in held
+        if len(own) >= FEWEST_OF_FOLD
+    ]
     if len(spreads) < len(held) or min(spreads, default=0.0) <= 0:
         return 1.0
     return max(spreads) / min(spreads)

@@ -24,7 +24,11 @@ class Task(TaskFacts):
     @property
     def watched_codes(self) -> list[int]:
         """What `target` calls the watched classes."""
-        return [1] if self.kind == "binary" else [self.classes.index(name) for name in self.watched]
+        return (
+            [1]
+            if self.kind == "binary"
+            else [self.classes.index(name) for name in self.watched]
+        )
 
     @property
     def watched_columns(self) -> list[int]:
@@ -34,7 +38,11 @@ class Task(TaskFacts):
     @property
     def score_columns(self) -> list[str]:
         """What `validation.parquet` calls the scores of the watched classes."""
-        return ["score"] if self.kind == "binary" else [f"score_{name}" for name in self.watched]
+        return (
+            ["score"]
+            if self.kind == "binary"
+            else [f"score_{name}" for name in self.watched]
+        )
 
     def target(self, label: np.ndarray) -> np.ndarray:
         """Label text to integers, shape (n_rows,): 0 / 1 for binary, the position in `classes` otherwise.
@@ -67,7 +75,9 @@ class Task(TaskFacts):
 NAMED_ROWS = 5
 
 
-def known_labels(facts: ModelDocument, contract: Contract, rows: Cohort, remedy: str) -> np.ndarray:
+def known_labels(
+    facts: ModelDocument, contract: Contract, rows: Cohort, remedy: str
+) -> np.ndarray:
     """The labels of rows as training wrote them (1 for 1.0), "" where there is none; shape (n_rows,).
 
     Raises CohortError: a label that training never met: as a case that is spelled otherwise, it would count
@@ -84,9 +94,12 @@ def known_labels(facts: ModelDocument, contract: Contract, rows: Cohort, remedy:
             f"column '{facts.task.label}', rows {first_of(numbers, NAMED_ROWS)}: "
             f"a label the model was not trained on; known: {', '.join(labels)}; {remedy}"
         )
-    return np.array([text if name is None else name for text, name in zip(texts, meant, strict=True)])[
-        numbers_of
-    ]
+    return np.array(
+        [
+            text if name is None else name
+            for text, name in zip(texts, meant, strict=True)
+        ]
+    )[numbers_of]
 
 
 def refuse_unlabelled(label: np.ndarray, column: str) -> None:
@@ -113,10 +126,20 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
         raise UsageError(
             f"column {column}: every row has the same label; is it the outcome? Name its column with --label"
         )
-    positives = cohort.positives() if cohort.contract.positive or len(classes) == 2 or not several else {}
-    rest = [name for name in classes if not any(name in labels for labels in positives.values())]
+    positives = (
+        cohort.positives()
+        if cohort.contract.positive or len(classes) == 2 or not several
+        else {}
+    )
+    rest = [
+        name
+        for name in classes
+        if not any(name in labels for labels in positives.values())
+    ]
     if not rest:
-        raise UsageError(f"column {column}: every class is named positive; leave one out")
+        raise UsageError(
+            f"column {column}: every class is named positive; leave one out"
+        )
     if len(positives) > 1 and not several:
         raise UsageError(
             f"{', '.join(positives)} are to be watched, and this recipe tells one class from the rest: join "
@@ -136,12 +159,19 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
         positive=list(positives),
         classes=sorted([*positives, *rest]) if several else ["negative", *positives],
         watched=watched,
-        joined={name: labels for name, labels in positives.items() if len(labels) > 1} or None,
+        joined={name: labels for name, labels in positives.items() if len(labels) > 1}
+        or None,
     )
     if cohort.contract.positive:
         return task, []
-    what = "watched classes taken to be the rare ones" if several else "positive class taken to be"
-    return task, [f"{what}{':' * several} {', '.join(watched)} (say otherwise with --positive)"]
+    what = (
+        "watched classes taken to be the rare ones"
+        if several
+        else "positive class taken to be"
+    )
+    return task, [
+        f"{what}{':' * several} {', '.join(watched)} (say otherwise with --positive)"
+    ]
 
 
 def watchable(
@@ -160,6 +190,8 @@ def watchable(
     if not kept or kept == task.watched:
         return task, []
     what = "rows" if groups is None else "groups"
-    left = ", ".join(f"{name} ({holders[name]} {what})" for name in task.watched if name not in kept)
+    left = ", ".join(
+        f"{name} ({holders[name]} {what})" for name in task.watched if name not in kept
+    )
     note = f"not watched, too few for {folds} folds: {left} (insist with --positive)"
     return task.replace(watched=kept), [note]

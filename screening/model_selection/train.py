@@ -149,7 +149,9 @@ def train(
     if not isinstance(cohort, Cohort):
         cohort = read_cohort(cohort, need_label=True, **reading)
     elif reading:
-        raise UsageError(f"the cohort was read already; give {', '.join(reading)} to read_cohort")
+        raise UsageError(
+            f"the cohort was read already; give {', '.join(reading)} to read_cohort"
+        )
     progress(round(READING * PARTS), PARTS)
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
@@ -162,16 +164,29 @@ def train(
         repeats, beside, forward = 1, (), False
 
     study = prepare_study(
-        cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, search=search, seed=seed,
-        max_rows=max_rows, independent=independent,
-    )  # fmt: skip
+        cohort,
+        recipe,
+        rule,
+        params or {},
+        folds=folds,
+        repeats=repeats,
+        search=search,
+        seed=seed,
+        max_rows=max_rows,
+        independent=independent,
+    )
     sample, task = study.sample, study.task
     if not lesions:  # of which there may be more than rows of voxels tell
-        for name, n_cases in zip(task.watched, task.is_watched(labels_of(sample)).sum(axis=0), strict=True):
+        for name, n_cases in zip(
+            task.watched, task.is_watched(labels_of(sample)).sum(axis=0), strict=True
+        ):
             refuse_too_few(name, int(n_cases), study.rule)
     others = recipes_of(beside, recipe, task, sample.n_rows)
     dated = forward and sample.time is not None
-    fits = [len(recipe.members) or 1, len({other.name for other in others} - {recipe.name, *recipe.members})]
+    fits = [
+        len(recipe.members) or 1,
+        len({other.name for other in others} - {recipe.name, *recipe.members}),
+    ]
     shares = [(READING + LAYING) * sum(fits), *fits, (JUDGING + dated / 2) * sum(fits)]
     whole = Resources(jobs, memory, progress, cluster, kept)
     laying, fitting, comparing, judging = progress_of_parts(whole, shares)
@@ -180,27 +195,43 @@ def train(
     # The machines of the folds are the model: holding rows out is the training.
     held_out = held_out_by(study, recipe, resources=fitting)
     rule, of_lesions, scored = (
-        optional("lesions").by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
+        optional("lesions").by_lesions(study, held_out)
+        if lesions
+        else (study.rule, None, held_out)
     )
     scores = HeldOutScores.of(scored, study)
     if not lesions:  # whose scores are of maps
         leaks = too_good(study, scores)
         study = replace(
-            study, leaks=[*study.leaks, *leaks], notes=[*study.notes, *(leak.said for leak in leaks)]
+            study,
+            leaks=[*study.leaks, *leaks],
+            notes=[*study.notes, *(leak.said for leak in leaks)],
         )
     everyone = task.is_watched(labels_of(study.cohort))
     x = held_out.encoded.x
-    of_trained = [held_out.ensemble.decisions(x[at : at + AT_ONCE]) for at in range(0, len(x), AT_ONCE)]
-    trained = scores.scores if lesions else np.concatenate(of_trained)[:, task.watched_columns]
-    methods = {part.recipe.name: HeldOutScores.of(part, study) for part in held_out.parts}
+    of_trained = [
+        held_out.ensemble.decisions(x[at : at + AT_ONCE])
+        for at in range(0, len(x), AT_ONCE)
+    ]
+    trained = (
+        scores.scores
+        if lesions
+        else np.concatenate(of_trained)[:, task.watched_columns]
+    )
+    methods = {
+        part.recipe.name: HeldOutScores.of(part, study) for part in held_out.parts
+    }
     compared, fitted = baselines(study, others, held_out, comparing)
-    cut, later = past_and_later(study, recipe, Resources(jobs)) if dated else (None, None)
+    cut, later = (
+        past_and_later(study, recipe, Resources(jobs)) if dated else (None, None)
+    )
     scores = replace(
         scores,
         trained=trained,
         subgroups=sample.subgroups,
         shares={
-            name: prevalence_range(everyone[:, m], study.cohort.group) for m, name in enumerate(task.watched)
+            name: prevalence_range(everyone[:, m], study.cohort.group)
+            for m, name in enumerate(task.watched)
         },
         prevalence=prevalence,
         methods=methods | fitted,
@@ -213,11 +244,19 @@ def train(
     judging.progress(1, 2)
     judgement = judge(scores, [rule] * len(task.watched), seed)
     judging.progress(1, 1)
-    document = model_document(study, held_out, judgement, max_rows=max_rows, command=command)
+    document = model_document(
+        study, held_out, judgement, max_rows=max_rows, command=command
+    )
     if of_lesions:
         (point,) = document.operating_points
-        document = document.replace(operating_points=[point.replace(lesions=of_lesions)])
-    attention = [*of_model(document), *reasons([*study.signs]), *row_number_ids(study.cohort)]
+        document = document.replace(
+            operating_points=[point.replace(lesions=of_lesions)]
+        )
+    attention = [
+        *of_model(document),
+        *reasons([*study.signs]),
+        *row_number_ids(study.cohort),
+    ]
     return Model(
         document=document.replace(attention=attention).to_dict(),
         recipe=held_out.recipe,
@@ -255,25 +294,42 @@ AT_ONCE = 100_000  # rows that the trained machines decide on
 READING, LAYING, JUDGING = 0.05, 0.05, 0.2
 
 # What a method is compared with where nobody says otherwise, itself left out.
-USUAL = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest", "logistic", "random_forest")}
+USUAL = {
+    "binary": ("svm", "logistic"),
+    "multi": ("one_vs_rest", "logistic", "random_forest"),
+}
 
 # Beside a method whose cost grows with the rows, a kernel machine on more than these would take most of the
 # time; a blend stands beside those of its members that a user would pick instead.
 LARGEST_UNASKED, PICKED = 5000, ("logistic", "histogram_boosting", "random_forest")
 
 
-def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
+def recipes_of(
+    names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int
+) -> list[Recipe]:
     """The recipes (names or files; None for the usual ones) to compare a method with, each once.
 
     UsageError: one does not answer the cohort's question.
     """
     names_or_files = USUAL[task.kind] if names is None else names
-    if names is None and method.machine in ("baseline", "blend") and n_rows > LARGEST_UNASKED:
-        names_or_files = [name for name in PICKED if name in (*names_or_files, *method.members)]
+    if (
+        names is None
+        and method.machine in ("baseline", "blend")
+        and n_rows > LARGEST_UNASKED
+    ):
+        names_or_files = [
+            name for name in PICKED if name in (*names_or_files, *method.members)
+        ]
     recipes = {recipe.name: recipe for recipe in map(load_recipe, names_or_files)}
-    wrong = [recipe.name for recipe in recipes.values() if recipe.machine not in FITS[task.kind]]
+    wrong = [
+        recipe.name
+        for recipe in recipes.values()
+        if recipe.machine not in FITS[task.kind]
+    ]
     if wrong:
-        classes = "several classes" if task.kind == "multi" else "one class and the rest"
+        classes = (
+            "several classes" if task.kind == "multi" else "one class and the rest"
+        )
         raise UsageError(
             f"{', '.join(wrong)} cannot be compared where {classes} are told apart; name other recipes "
             "with --beside, or --beside none"
@@ -292,12 +348,21 @@ def baselines(
     members = {part.recipe.name: part for part in (*method.parts, *method.dropped)}
     others = [other for other in others if other.name != method.recipe.name]
     compared, scores = [], {}
-    for other, step in zip(others, progress_of_parts(resources, [1.0] * len(others)), strict=True):
+    for other, step in zip(
+        others, progress_of_parts(resources, [1.0] * len(others)), strict=True
+    ):
         facts = Beside(recipe=other.name, title=other.title)
-        shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
+        shared = {
+            name: study.params[name]
+            for name in ALWAYS
+            if name in study.params and name in other.names
+        }
         try:
             held_out = members.get(other.name) or held_out_by(
-                replace(study, params=shared), other, resources=step, like=method.encoded
+                replace(study, params=shared),
+                other,
+                resources=step,
+                like=method.encoded,
             )
         except (RecipeError, UsageError) as error:
             compared.append(facts.replace(reason=str(error)))
@@ -305,7 +370,9 @@ def baselines(
         finally:
             step.progress(1, 1)
         search = held_out.search
-        compared.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
+        compared.append(
+            facts.replace(n_candidates=search.n_candidates, chosen=search.chosen)
+        )
         scores[other.name] = HeldOutScores.of(held_out, study)
     return compared or None, scores
 
@@ -314,7 +381,9 @@ PAST_SHARE = 0.7
 FEWEST_CASES = 5
 
 
-def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, str]:
+def split_by_time(
+    cohort: Cohort, groups: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, str]:
     """Rows of the first 70 %, of what came after, and its first day (YYYY-MM-DD); whole days and groups.
 
     A group that reaches over the cut belongs to the past; so does a row without a date.
@@ -323,7 +392,9 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
     dated = days.notna().to_numpy()
     if not dated.any():
         raise UsageError("no row has a date")
-    first = (days if groups is None else days.groupby(groups).transform("min")).to_numpy("datetime64[D]")
+    first = (
+        days if groups is None else days.groupby(groups).transform("min")
+    ).to_numpy("datetime64[D]")
     cut = np.sort(first[dated])[min(int(PAST_SHARE * dated.sum()), dated.sum() - 1)]
     after = dated & (first >= cut)
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
@@ -338,13 +409,26 @@ def past_and_later(
         past, later, cut = split_by_time(cohort, groups)
         facts = Forward(cut=cut, n_past=len(past), n_later=len(later), reason=None)
         cases = task.is_watched(labels_of(cohort))
-        fewest = min(int(cases[rows, m].sum()) for rows in (past, later) for m in range(cases.shape[1]))
+        fewest = min(
+            int(cases[rows, m].sum())
+            for rows in (past, later)
+            for m in range(cases.shape[1])
+        )
         if fewest < FEWEST_CASES:
-            reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
+            reason = (
+                f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
+            )
             return facts.replace(classes={}, reason=reason), None
         if len(np.unique(study.target[past])) < len(task.classes):
             raise UsageError("not all classes occur")
-        earlier = plan_study(cohort.take(past), task, min(study.folds, 3), 1, study.seed, search=study.search)
+        earlier = plan_study(
+            cohort.take(past),
+            task,
+            min(study.folds, 3),
+            1,
+            study.seed,
+            search=study.search,
+        )
         earlier = replace(earlier, params=study.params)
         held_out = held_out_by(earlier, recipe, resources=resources)
         x = held_out.encoder.transform(cohort)
@@ -359,6 +443,12 @@ def past_and_later(
         groups = groups.astype(str).astype(object)
         groups[past] = np.asarray(earlier.groups, str)
     return facts, HeldOutScores.of_decisions(
-        repeats, earlier.task, study.target, groups, held_out.class_chances, fold,
-        alike=alike(x), trained=decisions[:, earlier.task.watched_columns],
-    )  # fmt: skip
+        repeats,
+        earlier.task,
+        study.target,
+        groups,
+        held_out.class_chances,
+        fold,
+        alike=alike(x),
+        trained=decisions[:, earlier.task.watched_columns],
+    )

@@ -62,13 +62,17 @@ class Finding:
     sure: bool = False
 
 
-def still_there(before: Sequence[int], now: Sequence[int], most: int) -> tuple[int, int]:
+def still_there(
+    before: Sequence[int], now: Sequence[int], most: int
+) -> tuple[int, int]:
     """Size of a sample of a night's patients, and how many of it are there on another night.
 
     `before`, `now`: the lowest `most` hashes of the patients of each. Where there are more, those below the
     lower of both ends are a sample of both nights.
     """
-    end = min((max(hashes) for hashes in (before, now) if len(hashes) >= most), default=None)
+    end = min(
+        (max(hashes) for hashes in (before, now) if len(hashes) >= most), default=None
+    )
     sample = {patient for patient in before if end is None or patient <= end}
     return len(sample), len(sample.intersection(now))
 
@@ -98,7 +102,11 @@ def examine(
     # Ids of another hospital than training's are accepted once: else such a night is not among the past ones.
     known_ids = any(OTHER_IDS in delivery.found for delivery in past.values())
     # Two screens may read one ward's table every night; two wards have tables of their own.
-    twins = [twin for twin in same_table if twin.night != night or (twin.series and twin.differs)]
+    twins = [
+        twin
+        for twin in same_table
+        if twin.night != night or (twin.series and twin.differs)
+    ]
     findings = [_same_table(night, twin) for twin in twins[:1]]
     if other_ids and not known_ids:
         unlike = "; ".join(other_ids)
@@ -106,21 +114,33 @@ def examine(
         findings.append(Finding(Reason(OTHER_IDS, words, remedy=WHOLE), sure=True))
     if files_expected is not None and n_files != files_expected:
         words = f"{n_files} of {files_expected} files came (files_per_night)."
-        findings.append(Finding(Reason("files_unexpected", words, None, n_files, files_expected, WHOLE)))
+        findings.append(
+            Finding(
+                Reason("files_unexpected", words, None, n_files, files_expected, WHOLE)
+            )
+        )
     low, high = rows_expected or (0, tonight.rows)
     if not low <= tonight.rows <= high:
         words = f"{tonight.rows:,} rows came, {low:,} to {high:,} are expected (rows_per_night)."
         bound = low if tonight.rows < low else high
-        findings.append(Finding(Reason("rows_unexpected", words, None, tonight.rows, bound, WHOLE)))
-    nights = {day: past[day] for day in sorted(past) if day < night and past[day].measure}
+        findings.append(
+            Finding(Reason("rows_unexpected", words, None, tonight.rows, bound, WHOLE))
+        )
+    nights = {
+        day: past[day] for day in sorted(past) if day < night and past[day].measure
+    }
     history = _History(night, tonight, dict([*nights.items()][-WINDOW:]))
     findings += history.times()
     if len(history.nights) >= FEWEST:
         expected = history.rows_expected()
         usual = np.square(np.maximum(expected.ppf([NOT_WHOLE, 1 - MANY_ROWS]), 0.0))
-        tonight = history.tonight = tonight.replace(usual=(int(np.ceil(usual[0])), int(usual[1])))
+        tonight = history.tonight = tonight.replace(
+            usual=(int(np.ceil(usual[0])), int(usual[1]))
+        )
         findings += history.whole(expected)
-    codes = [finding.reason.code for finding in findings] + [OTHER_IDS] * bool(known_ids and other_ids)
+    codes = [finding.reason.code for finding in findings] + [OTHER_IDS] * bool(
+        known_ids and other_ids
+    )
     doubtful = any(finding.chance < DOUBTFUL for finding in findings)
     return tonight.replace(found=tuple(codes), doubtful=doubtful), findings
 
@@ -138,7 +158,11 @@ class _History:
     """Tonight beside the last nights that were as expected."""
 
     def __init__(self, night: str, tonight: Delivery, nights: Mapping[str, Delivery]):
-        self.tonight, self.days, self.nights = tonight, [*nights, night], [*nights.values()]
+        self.tonight, self.days, self.nights = (
+            tonight,
+            [*nights, night],
+            [*nights.values()],
+        )
         self.dates = [datetime.date.fromisoformat(day) for day in self.days]
         self.weekdays = np.eye(7)[[date.weekday() for date in self.dates]]
         self.stay = share_that_stays(self.nights) or 0.0
@@ -155,46 +179,92 @@ class _History:
         spread = POISSON * np.sqrt(rows_of_each * min(1.0, 2 * (1 - self.stay)))
         weekday = max(0.1, OF_WEEKDAY * middle / 2 * (1 - self.stay))
         scale = np.array([10 * middle, spread, *[weekday] * 7])
-        return _next(roots, design, np.array([middle, self.stay, *[0.0] * 7]), scale, spread)
+        return _next(
+            roots, design, np.array([middle, self.stay, *[0.0] * 7]), scale, spread
+        )
 
     def whole(self, expected: stats.rv_continuous) -> Iterator[Finding]:
         """Whether rows are too few and too many patients gone; or rows too many, or nobody came or went."""
-        rows, root, (low, high) = self.tonight.rows, np.sqrt(self.tonight.rows), self.tonight.usual or (0, 0)
-        words = f"{rows:,} rows came, {low:,} to {high:,} are usual after the last nights"
+        rows, root, (low, high) = (
+            self.tonight.rows,
+            np.sqrt(self.tonight.rows),
+            self.tonight.usual or (0, 0),
+        )
+        words = (
+            f"{rows:,} rows came, {low:,} to {high:,} are usual after the last nights"
+        )
         if rows > high:
-            yield Finding(Reason("rows_too_many", f"{words}.", None, rows, high, WHOLE), expected.sf(root))
+            yield Finding(
+                Reason("rows_too_many", f"{words}.", None, rows, high, WHOLE),
+                expected.sf(root),
+            )
         few = [expected.cdf(root)]
-        before, still, last = self.tonight.before or 0, self.tonight.still or 0, self.days[-2]
+        before, still, last = (
+            self.tonight.before or 0,
+            self.tonight.still or 0,
+            self.days[-2],
+        )
         if before and self.stay >= STAY:
             stay = self.stay ** (self.dates[-1] - self.dates[-2]).days
             words += f"; {still} of {before} patients of {last} are still there, usually {stay:.0%} of them"
             # Some leave together, to one ward or home before a holiday: half as many decisions.
             if not still and (1 - stay) ** (before / 2) < NOBODY:
-                yield Finding(Reason("patients_gone", f"{words}.", None, 0.0, stay, WHOLE), sure=True)
+                yield Finding(
+                    Reason("patients_gone", f"{words}.", None, 0.0, stay, WHOLE),
+                    sure=True,
+                )
                 return
-            few.append(self._leavers(before, stay).sf(np.sqrt(before - still + ANSCOMBE)))
+            few.append(
+                self._leavers(before, stay).sf(np.sqrt(before - still + ANSCOMBE))
+            )
             # Some leave and come every day.
-            came = np.mean([night.units - (night.still or 0) for night in self.nights if night.before])
+            came = np.mean(
+                [
+                    night.units - (night.still or 0)
+                    for night in self.nights
+                    if night.before
+                ]
+            )
             chance = float(stay**before * np.exp(-came))
             if still == before == self.tonight.units and chance < UNCHANGED:
                 same = f"The patients are those of {last}: none of {before} has left, and nobody came."
-                yield Finding(Reason("patients_unchanged", same, remedy=TONIGHT), chance)
+                yield Finding(
+                    Reason("patients_unchanged", same, remedy=TONIGHT), chance
+                )
         # Two views of one loss, added as normal deviates that go together.
         spread = np.sqrt(len(few) * (1 + (len(few) - 1) * TOGETHER))
         chance = float(stats.norm.cdf(stats.norm.ppf(few).sum() / spread))
         if chance < NOT_WHOLE or few[-1] < GONE:
-            yield Finding(Reason("not_whole", f"{words}.", None, rows, low, WHOLE), chance)
+            yield Finding(
+                Reason("not_whole", f"{words}.", None, rows, low, WHOLE), chance
+            )
 
     def _leavers(self, before: int, stay: float) -> stats.rv_continuous:
         """Square root of how many of so many leave, by the weekday."""
         recognised = [night for night in self.nights if night.before]
-        roots = np.sqrt([(night.before or 0) - (night.still or 0) + ANSCOMBE for night in recognised])
-        sizes = np.sqrt([*(night.before or 0 for night in recognised), before * (1 - stay) / (1 - self.stay)])
+        roots = np.sqrt(
+            [
+                (night.before or 0) - (night.still or 0) + ANSCOMBE
+                for night in recognised
+            ]
+        )
+        sizes = np.sqrt(
+            [
+                *(night.before or 0 for night in recognised),
+                before * (1 - stay) / (1 - self.stay),
+            ]
+        )
         weekdays = self.weekdays[[*(bool(night.before) for night in self.nights), True]]
         design = sizes[:, None] * np.column_stack([np.ones(len(sizes)), weekdays])
         usual = np.sqrt(1 - self.stay)
         scale = np.array([10.0, *[usual * OF_WEEKDAY / 2] * 7])
-        return _next(roots, design, np.array([usual, *[0.0] * 7]), scale, POISSON * np.sqrt(self.stay))
+        return _next(
+            roots,
+            design,
+            np.array([usual, *[0.0] * 7]),
+            scale,
+            POISSON * np.sqrt(self.stay),
+        )
 
     def times(self) -> Iterator[Finding]:
         """Whether the newest row is older than the newest rows used to be, or of a day to come."""
@@ -202,20 +272,34 @@ class _History:
         if newest is None:
             return
         old = (self.dates[-1] - datetime.date.fromisoformat(newest)).days
-        dated = [(date, night) for date, night in zip(self.dates, self.nights, strict=False) if night.newest]
-        usual = [(date - datetime.date.fromisoformat(night.newest or "")).days for date, night in dated]
+        dated = [
+            (date, night)
+            for date, night in zip(self.dates, self.nights, strict=False)
+            if night.newest
+        ]
+        usual = [
+            (date - datetime.date.fromisoformat(night.newest or "")).days
+            for date, night in dated
+        ]
         soonest = min([-1, *usual])
         if old < soonest:
             words = f"The newest row is of {newest}, a day still to come."
-            yield Finding(Reason("rows_of_days_to_come", words, None, old, soonest, TONIGHT), OLD)
-        of_one_day = all(night.oldest == night.newest for night in [self.tonight, *dict(dated).values()])
+            yield Finding(
+                Reason("rows_of_days_to_come", words, None, old, soonest, TONIGHT), OLD
+            )
+        of_one_day = all(
+            night.oldest == night.newest
+            for night in [self.tonight, *dict(dated).values()]
+        )
         if len(usual) < FEWEST:
             bound = 1 if of_one_day and self.tonight.rows >= FEWEST else OLD_AT_FIRST
         elif of_one_day:
             bound = max(usual)
         else:
             # A day brings a new row with a chance of its own, as if one day before these had brought none.
-            none = 1 - (1 + len(usual)) / (2 + len(usual) + sum(days for days in usual if days > 0))
+            none = 1 - (1 + len(usual)) / (
+                2 + len(usual) + sum(days for days in usual if days > 0)
+            )
             bound = max(*usual, int(np.log(OLD) / np.log(none)))
         if old > bound:
             words = f"The newest row is of {newest}, {old} days before the night; at most {bound} are usual."
@@ -223,7 +307,11 @@ class _History:
 
 
 def _next(
-    values: np.ndarray, design: np.ndarray, mean: np.ndarray, scale: np.ndarray, spread: float
+    values: np.ndarray,
+    design: np.ndarray,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    spread: float,
 ) -> stats.rv_continuous:
     """Student's t of the value that follows some: linear regression with a conjugate prior.
 
@@ -238,5 +326,9 @@ def _next(
     misfit = np.square(values - past @ coefficients).sum() + off @ prior @ off
     # What was fitted is no longer free to spread: the weekdays of few nights fit them nearly exactly.
     freedom = WORTH + len(values) - np.trace(np.linalg.solve(precision, past.T @ past))
-    variance = (WORTH * spread**2 + misfit) / freedom * (1 + now @ np.linalg.solve(precision, now))
+    variance = (
+        (WORTH * spread**2 + misfit)
+        / freedom
+        * (1 + now @ np.linalg.solve(precision, now))
+    )
     return stats.t(freedom, now @ coefficients, np.sqrt(variance))

@@ -40,23 +40,32 @@ N_SHARES = 4
 """Of a column's counts: rows, those with a value, of an unseen category and outside training's range."""
 
 
-def profile(features: Columns, contract: Contract, groups: np.ndarray | None = None) -> Profile:
+def profile(
+    features: Columns, contract: Contract, groups: np.ndarray | None = None
+) -> Profile:
     """What a night is compared with: counts of the training rows on bins of their own quantiles.
 
     `features`: typed columns, before any normalisation within groups; `groups`, shape (n_rows,): rows of one
     are alike, so groups, not rows, tell how sure a difference is.
     """
     n_rows = count_rows(features)
-    units = n_rows if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
+    units = (
+        n_rows
+        if groups is None
+        else effective_units(np.unique(groups, return_counts=True)[1])
+    )
     described: dict[str, NumberProfile | TextProfile] = {}
     for name, feature in contract.features.items():
         values = features[name]
         if feature.type == "number":
             described[name] = _numbers(values)
         else:
-            ordered = sorted(texts(values).items(), key=lambda item: (-item[1], item[0]))
+            ordered = sorted(
+                texts(values).items(), key=lambda item: (-item[1], item[0])
+            )
             described[name] = TextProfile(
-                counts=dict(ordered[:MOST_CATEGORIES]), more=sum(n for _, n in ordered[MOST_CATEGORIES:])
+                counts=dict(ordered[:MOST_CATEGORIES]),
+                more=sum(n for _, n in ordered[MOST_CATEGORIES:]),
             )
     return Profile(n_rows=n_rows, n_units=units, features=described)
 
@@ -66,7 +75,9 @@ def _numbers(values: np.ndarray) -> NumberProfile:
     if not values.size:
         return NumberProfile(edges=(), counts=(0,), range=None)
     # Data values as edges, right-closed: then no bin is empty.
-    edges = np.unique(np.quantile(values, np.arange(1, STEPS) / STEPS, method="inverted_cdf"))
+    edges = np.unique(
+        np.quantile(values, np.arange(1, STEPS) / STEPS, method="inverted_cdf")
+    )
     edges = edges[edges < values.max()]
     return NumberProfile(
         edges=edges.tolist(),
@@ -77,13 +88,18 @@ def _numbers(values: np.ndarray) -> NumberProfile:
 
 def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """How many values each right-closed bin holds, shape (n_edges + 1,)."""
-    return np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1)
+    return np.bincount(
+        np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1
+    )
 
 
 def texts(values: np.ndarray) -> dict[str, int]:
     """How often each text, or code written as text, occurs; missing ones apart."""
     counted = Counter(values[~absent(values)].tolist())
-    return {f"{value:g}" if isinstance(value, float) else value: n for value, n in counted.items()}
+    return {
+        f"{value:g}" if isinstance(value, float) else value: n
+        for value, n in counted.items()
+    }
 
 
 def steps(counts: ArrayLike, n_steps: int) -> np.ndarray:
@@ -91,7 +107,9 @@ def steps(counts: ArrayLike, n_steps: int) -> np.ndarray:
     counted = np.asarray(counts, float)
     share = counted / max(counted.sum(), 1.0)
     middle = np.cumsum(share) - share / 2
-    return np.unique(np.minimum((middle * n_steps).astype(int), n_steps - 1), return_inverse=True)[1].ravel()
+    return np.unique(
+        np.minimum((middle * n_steps).astype(int), n_steps - 1), return_inverse=True
+    )[1].ravel()
 
 
 @dataclass
@@ -105,7 +123,9 @@ class SampledValues:
 
     def add(self, values: np.ndarray) -> None:
         """Take in finite values in the order of the table."""
-        self.values = np.concatenate([self.values, values[-self._seen % self._step :: self._step]])
+        self.values = np.concatenate(
+            [self.values, values[-self._seen % self._step :: self._step]]
+        )
         self._seen += values.size
         while self.values.size > self.most:
             self.values = self.values[::2]
@@ -142,7 +162,9 @@ class Column:
     def tonight(self) -> np.ndarray:
         """The counts of `N_SHARES`, and then the bins; `training` has the same of training."""
         bins = np.bincount(self.place, self.counts).astype(int)
-        return np.array([self.n_rows, self.present, self.unseen.total(), self.outside, *bins])
+        return np.array(
+            [self.n_rows, self.present, self.unseen.total(), self.outside, *bins]
+        )
 
     def add(self, values: np.ndarray) -> None:
         """Count the typed values of one batch."""
@@ -162,7 +184,11 @@ class Column:
                 self.counts[self.known[text]] += n
             elif not self.more:
                 # Past the bound single texts are no longer told apart.
-                self.unseen[text if text in self.unseen or len(self.unseen) < MOST_UNSEEN else ""] += n
+                self.unseen[
+                    text
+                    if text in self.unseen or len(self.unseen) < MOST_UNSEEN
+                    else ""
+                ] += n
 
     def distance(self, past: np.ndarray, now: np.ndarray) -> float | None:
         """Largest difference of shares: of cumulative ones for numbers, of any set of known categories."""
@@ -172,12 +198,23 @@ class Column:
         """PSI of tenths of the training rows, or of the categories."""
         if self.numeric:
             place = steps(self.expected, TENTHS)
-            return psi(np.bincount(place, self.expected), np.bincount(place, self.counts))
-        return psi(np.append(self.expected, self.more), np.append(self.counts, self.unseen.total()))
+            return psi(
+                np.bincount(place, self.expected), np.bincount(place, self.counts)
+            )
+        return psi(
+            np.append(self.expected, self.more),
+            np.append(self.counts, self.unseen.total()),
+        )
 
 
 # Of nights from the population of training at most the sum of these raise any alarm: one in a hundred.
-ALARMS = {"values": 0.004, "missing": 0.003, "unseen": 0.002, "outside": 0.0005, "units": 0.0005}
+ALARMS = {
+    "values": 0.004,
+    "missing": 0.003,
+    "unseen": 0.002,
+    "outside": 0.0005,
+    "units": 0.0005,
+}
 # A conversion is looked for only where values differ at least so surely.
 DIFFERS = 0.001
 # Beside the test, what is worth a word.
@@ -213,7 +250,10 @@ def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
     names = counts[0]["columns"]
     return Reference(
         f"on this series' last {len(counts)} nights",
-        {name: np.sum([night["columns"][name] for night in counts], axis=0) for name in names},
+        {
+            name: np.sum([night["columns"][name] for night in counts], axis=0)
+            for name in names
+        },
         worth,
         "Ask the source of the column what has changed since the nights before.",
     )
@@ -236,7 +276,9 @@ class Gates:
         self.n_rows = 0
         self.groups: Counter[str] = Counter()
         names = [name for name in contract.features if name in past.features]
-        self.columns = {name: Column(past.features[name], past.n_rows) for name in names}
+        self.columns = {
+            name: Column(past.features[name], past.n_rows) for name in names
+        }
         self.training = Reference(
             "in training",
             {name: column.training for name, column in self.columns.items()},
@@ -245,13 +287,22 @@ class Gates:
             "tonight's.",
         )
         # Scale and centre of the others are taken out before scoring.
-        self.measured = {name for name in names if contract.features[name].normalise is None}
-        self.numbers = [name for name in names if name in self.measured and self.columns[name].numeric]
+        self.measured = {
+            name for name in names if contract.features[name].normalise is None
+        }
+        self.numbers = [
+            name
+            for name in names
+            if name in self.measured and self.columns[name].numeric
+        ]
         concerned = {"missing": len(names), "values": len(self.measured)}
-        concerned["unseen"] = sum(not column.numeric for column in self.columns.values())
+        concerned["unseen"] = sum(
+            not column.numeric for column in self.columns.values()
+        )
         # The chance one column may have of a false alarm, so that all together keep to `ALARMS`.
         self.allowed = {
-            gate: chance / max(concerned.get(gate, len(self.numbers)), 1) for gate, chance in ALARMS.items()
+            gate: chance / max(concerned.get(gate, len(self.numbers)), 1)
+            for gate, chance in ALARMS.items()
         }
 
     def add(
@@ -277,7 +328,10 @@ class Gates:
     def unseen_rows(self, features: Columns) -> dict[str, np.ndarray]:
         """Per category feature the rows whose text no training row had, as masks."""
         return {
-            name: np.array([text not in column.known for text in features[name].tolist()], dtype=bool)
+            name: np.array(
+                [text not in column.known for text in features[name].tolist()],
+                dtype=bool,
+            )
             for name, column in self.columns.items()
             if self.contract.features[name].type == "category" and not column.more
         }
@@ -296,7 +350,8 @@ class Gates:
             f"{name}: {unseen} row{'s' * (unseen != 1)} with a category never seen in training, scored as "
             "unknown"
             for name, column in self.columns.items()
-            if (unseen := column.unseen.total()) and self.contract.policy("on_unseen", name) == "unknown"
+            if (unseen := column.unseen.total())
+            and self.contract.policy("on_unseen", name) == "unknown"
         ]
 
     def attention(self, own: Reference | None = None) -> list[Reason]:
@@ -308,22 +363,35 @@ class Gates:
         reasons = list[Reason]()
         for name in self.columns:
             shift = self.shifts.get(name)
-            if shift is not None and own is not None and not shift.sure and shift.share == 1:
+            if (
+                shift is not None
+                and own is not None
+                and not shift.sure
+                and shift.share == 1
+            ):
                 shift = None
             reasons += [] if shift is None else [_unit_changed(name, shift)]
-            reasons += self._differences(own or self.training, name, name in self.measured and shift is None)
+            reasons += self._differences(
+                own or self.training, name, name in self.measured and shift is None
+            )
         return reasons
 
     def counts(self) -> dict[str, Any]:
         """What a night's features count, and a digest of the training whose bins they are counted on."""
         return {
-            "bins": hashlib.sha256(json.dumps(self.past.to_dict()).encode()).hexdigest()[:16],
-            "columns": {name: column.tonight().tolist() for name, column in self.columns.items()},
+            "bins": hashlib.sha256(
+                json.dumps(self.past.to_dict()).encode()
+            ).hexdigest()[:16],
+            "columns": {
+                name: column.tonight().tolist() for name, column in self.columns.items()
+            },
         }
 
     def facts(self) -> dict[str, FeatureDrift]:
         """Every feature beside training."""
-        differences = {name: self._differences(self.training, name, True) for name in self.measured}
+        differences = {
+            name: self._differences(self.training, name, True) for name in self.measured
+        }
         return {
             name: FeatureDrift(
                 psi=column.index(),
@@ -331,7 +399,10 @@ class Gates:
                 outside=column.outside / column.present if column.present else 0.0,
                 unseen=column.unseen.total(),
                 normalised=name not in self.measured,
-                alarm=any(reason.code == "values_differ" for reason in differences.get(name, ())),
+                alarm=any(
+                    reason.code == "values_differ"
+                    for reason in differences.get(name, ())
+                ),
             )
             for name, column in self.columns.items()
         }
@@ -339,7 +410,11 @@ class Gates:
     @property
     def worth(self) -> float:
         """What a row of tonight is worth in independent ones."""
-        return tests.effective_units(self.groups.values()) / self.n_rows if self.groups else 1.0
+        return (
+            tests.effective_units(self.groups.values()) / self.n_rows
+            if self.groups
+            else 1.0
+        )
 
     @cached_property
     def shifts(self) -> dict[str, UnitShift]:
@@ -347,40 +422,77 @@ class Gates:
         shifts = {}
         for name in self.numbers:
             column = self.columns[name]
-            rows, rows_past = column.present * self.worth, column.expected.sum() * self.training.worth
+            rows, rows_past = (
+                column.present * self.worth,
+                column.expected.sum() * self.training.worth,
+            )
             distance = column.distance(column.expected, column.counts)
             if distance is not None and isinstance(column.past, NumberProfile):
                 shifts[name] = unit_shift(
-                    column.sample.values, column.past,
+                    column.sample.values,
+                    column.past,
                     conversions_of(name, self.contract.features[name].unit),
-                    night_units=rows, chance=self.allowed["units"],
-                    differs=tests.other_distribution(distance, rows, rows_past) < DIFFERS,
-                )  # fmt: skip
+                    night_units=rows,
+                    chance=self.allowed["units"],
+                    differs=tests.other_distribution(distance, rows, rows_past)
+                    < DIFFERS,
+                )
         return {name: shift for name, shift in shifts.items() if shift is not None}
 
     def _differences(self, past: Reference, name: str, values: bool) -> list[Reason]:
         """In what a column differs from a reference by more than chance; `values`: in its values too."""
-        column, now, before = self.columns[name], self.columns[name].tonight(), past.columns[name]
+        column, now, before = (
+            self.columns[name],
+            self.columns[name].tonight(),
+            past.columns[name],
+        )
         # By gate, of how many rows how many it counts.
         shares, shares_before = (
-            {"missing": (rows - present, rows), "unseen": (unseen, present), "outside": (outside, present)}
-            for rows, present, unseen, outside in (now[:N_SHARES].tolist(), before[:N_SHARES].tolist())
+            {
+                "missing": (rows - present, rows),
+                "unseen": (unseen, present),
+                "outside": (outside, present),
+            }
+            for rows, present, unseen, outside in (
+                now[:N_SHARES].tolist(),
+                before[:N_SHARES].tolist(),
+            )
         )
-        differences = list[tuple[str, str, str, float]]()  # Gate, code, words, and how likely by chance.
+        differences = list[
+            tuple[str, str, str, float]
+        ]()  # Gate, code, words, and how likely by chance.
         for gate, (code, words, least) in SHARES.items():
             (events, rows), (earlier, rows_before) = shares[gate], shares_before[gate]
             # Categories and range are training's own.
-            usual, own = earlier / max(rows_before, 1), past is self.training and gate != "missing"
-            if not events or events / rows - usual < least or (gate == "outside" and not values):
+            usual, own = (
+                earlier / max(rows_before, 1),
+                past is self.training and gate != "missing",
+            )
+            if (
+                not events
+                or events / rows - usual < least
+                or (gate == "outside" and not values)
+            ):
                 continue
-            counts = events * self.worth, rows * self.worth, earlier * past.worth, rows_before * past.worth
+            counts = (
+                events * self.worth,
+                rows * self.worth,
+                earlier * past.worth,
+                rows_before * past.worth,
+            )
             if own and gate == "unseen":
                 unseen = [n * self.worth for n in column.unseen.values()]
                 p = tests.never_seen(unseen, column.expected * past.worth, counts[1])
             else:
-                p = tests.outside(counts[0], counts[1], counts[3]) if own else tests.more_often(*counts)
+                p = (
+                    tests.outside(counts[0], counts[1], counts[3])
+                    if own
+                    else tests.more_often(*counts)
+                )
             beside = "" if own else f", {past.where} {usual:.0%}"
-            differences.append((gate, code, f"{events} of {rows} rows {words}{beside}", p))
+            differences.append(
+                (gate, code, f"{events} of {rows} rows {words}{beside}", p)
+            )
         bins, bins_before = now[N_SHARES:] * self.worth, before[N_SHARES:] * past.worth
         distance = column.distance(bins_before, bins) or 0.0
         if values and distance >= WORTH_SAYING:
@@ -399,7 +511,11 @@ class Gates:
 
 def _unit_changed(name: str, shift: UnitShift) -> Reason:
     conversion = shift.conversion
-    units = f"in {conversion.after} instead of {conversion.before}" if conversion.after else "in another unit"
+    units = (
+        f"in {conversion.after} instead of {conversion.before}"
+        if conversion.after
+        else "in another unit"
+    )
     if shift.share < 1:
         words = f"{name}: in {shift.share:.0%} of the rows the values look {units} ({conversion.words})."
     elif shift.sure:

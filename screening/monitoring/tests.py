@@ -56,12 +56,16 @@ def effective_units(sizes: Iterable[int]) -> float:
     return float(rows.sum() ** 2 / np.square(rows).sum()) if rows.size else 0.0
 
 
-def more_often(events: float, rows: float, past_events: float, past_rows: float) -> float:
+def more_often(
+    events: float, rows: float, past_events: float, past_rows: float
+) -> float:
     """Chance of so many events tonight or more (Fisher, one-sided); all counts in effective rows."""
     if not rows or not past_rows:
         return 1.0
     drawn, before = _in_units(events, rows), _in_units(past_events, past_rows)
-    return float(hypergeom.sf(drawn[0] - 1, drawn[1] + before[1], drawn[0] + before[0], drawn[1]))
+    return float(
+        hypergeom.sf(drawn[0] - 1, drawn[1] + before[1], drawn[0] + before[0], drawn[1])
+    )
 
 
 def other_shares(counts: Counts, past: Counts) -> float:
@@ -70,7 +74,10 @@ def other_shares(counts: Counts, past: Counts) -> float:
     if not rows or not past_rows or len(counts) < 2:
         return 1.0
     tails = [
-        min(more_often(x, rows, k, past_rows), more_often(rows - x, rows, past_rows - k, past_rows))
+        min(
+            more_often(x, rows, k, past_rows),
+            more_often(rows - x, rows, past_rows - k, past_rows),
+        )
         for x, k in zip(counts, past, strict=True)
     ]
     # Of two categories each says what the other says.
@@ -99,7 +106,8 @@ def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
     m, before = max(x, round(rows)), round(sum(past))
     # Fewer rows a category: all of them lie in the night more easily, so the bound stays one.
     sizes, times = np.unique(
-        [max(1, math.floor(n + 1e-9)) for n in (*unseen, *past) if n], return_counts=True
+        [max(1, math.floor(n + 1e-9)) for n in (*unseen, *past) if n],
+        return_counts=True,
     )
     inside = np.minimum(hypergeom.logpmf(sizes, m + before, sizes, m), 0.0)
     with np.errstate(divide="ignore"):
@@ -116,7 +124,11 @@ def other_distribution(distance: float, rows: float, past_rows: float) -> float:
     the chance told is then too large, never too small.
     """
     m, n = (min(float(size), MOST_UNITS) for size in (rows, past_rows))
-    return min(1.0, TWO_SAMPLES * math.exp(-2 * distance**2 * m * n / (m + n))) if m and n else 1.0
+    return (
+        min(1.0, TWO_SAMPLES * math.exp(-2 * distance**2 * m * n / (m + n)))
+        if m and n
+        else 1.0
+    )
 
 
 def _in_units(events: float, rows: float) -> tuple[int, int]:

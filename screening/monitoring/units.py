@@ -26,10 +26,14 @@ class Quantity:
     """What is measured, the words of its name, and the units it is written in."""
 
     name: str
-    words: str  # each one alone names it, or several joined by "_" that must all be there
+    words: (
+        str  # each one alone names it, or several joined by "_" that must all be there
+    )
     # The same amount in each unit; "mg/dL of urea" is the unit mg/dL with what it counts.
     units: tuple[tuple[str, float], ...]
-    wide: bool = False  # patients differ by such factors too, so that a factor alone says little
+    wide: bool = (
+        False  # patients differ by such factors too, so that a factor alone says little
+    )
 
 
 @dataclass(frozen=True)
@@ -46,37 +50,84 @@ class Conversion:
     def words(self) -> str:
         """The arithmetic, as one would write it down."""
         if self.offset:
-            return "times 1.8, plus 32" if self.factor > 1 else "minus 32, divided by 1.8"
-        return f"times {self.factor:.4g}" if self.factor > 1 else f"divided by {1 / self.factor:.4g}"
+            return (
+                "times 1.8, plus 32" if self.factor > 1 else "minus 32, divided by 1.8"
+            )
+        return (
+            f"times {self.factor:.4g}"
+            if self.factor > 1
+            else f"divided by {1 / self.factor:.4g}"
+        )
 
 
 CELSIUS, FAHRENHEIT = "degrees C", "degrees F"
-TEMPERATURE = Quantity("temperature", "temperature temp fever", ((CELSIUS, 1.0), (FAHRENHEIT, 1.8)))
+TEMPERATURE = Quantity(
+    "temperature", "temperature temp fever", ((CELSIUS, 1.0), (FAHRENHEIT, 1.8))
+)
 MASS = (("kg", 1.0), ("g", 1000.0), ("lb", 2.20462))
 LENGTH = (("m", 1.0), ("cm", 100.0), ("mm", 1000.0), ("in", 39.3701))
-MOLAR = (("mol/L", 1e-3), ("mmol/L", 1.0), ("umol/L", 1e3), ("nmol/L", 1e6), ("pmol/L", 1e9))
+MOLAR = (
+    ("mol/L", 1e-3),
+    ("mmol/L", 1.0),
+    ("umol/L", 1e3),
+    ("nmol/L", 1e6),
+    ("pmol/L", 1e9),
+)
 TIME = (("s", 86400.0), ("min", 1440.0), ("h", 24.0), ("d", 1.0), ("wk", 1 / 7))
 PRESSURE = (("mmHg", 7.50062), ("kPa", 1.0), ("cmH2O", 10.1972))
 QUANTITIES = (
     TEMPERATURE,
-    Quantity("creatinine", "creatinine creat crea scr kreatinin",
-             (("mg/dL", 1.0), ("umol/L", 88.42), ("mmol/L", 0.08842), ("mg/L", 10.0))),
-    Quantity("urea", "urea bun harnstoff blood_urea_nitrogen urea_nitrogen",
-             (("mmol/L", 1.0), ("mg/dL of urea nitrogen", 2.801), ("mg/dL of urea", 6.006),
-              ("g/L of urea", 0.06006))),
-    Quantity("glucose", "glucose gluc bg blood_sugar",
-             (("mmol/L", 1.0), ("mg/dL", 18.016), ("g/L", 0.18016))),
-    Quantity("bilirubin", "bilirubin bili tbil", (("mg/dL", 1.0), ("umol/L", 17.104), ("mg/L", 10.0))),
-    Quantity("haemoglobin", "haemoglobin hemoglobin hb hgb",
-             (("g/dL", 1.0), ("g/L", 10.0), ("mmol/L", 0.6206))),
-    Quantity("calcium", "calcium ca", (("mmol/L", 1.0), ("mg/dL", 4.008), ("mEq/L", 2.0))),
-    Quantity("albumin", "albumin alb", (("g/dL", 1.0), ("g/L", 10.0), ("umol/L", 150.5))),
-    Quantity("CRP", "crp c_reactive_protein reactive_protein", (("mg/L", 1.0), ("mg/dL", 0.1)), wide=True),
+    Quantity(
+        "creatinine",
+        "creatinine creat crea scr kreatinin",
+        (("mg/dL", 1.0), ("umol/L", 88.42), ("mmol/L", 0.08842), ("mg/L", 10.0)),
+    ),
+    Quantity(
+        "urea",
+        "urea bun harnstoff blood_urea_nitrogen urea_nitrogen",
+        (
+            ("mmol/L", 1.0),
+            ("mg/dL of urea nitrogen", 2.801),
+            ("mg/dL of urea", 6.006),
+            ("g/L of urea", 0.06006),
+        ),
+    ),
+    Quantity(
+        "glucose",
+        "glucose gluc bg blood_sugar",
+        (("mmol/L", 1.0), ("mg/dL", 18.016), ("g/L", 0.18016)),
+    ),
+    Quantity(
+        "bilirubin",
+        "bilirubin bili tbil",
+        (("mg/dL", 1.0), ("umol/L", 17.104), ("mg/L", 10.0)),
+    ),
+    Quantity(
+        "haemoglobin",
+        "haemoglobin hemoglobin hb hgb",
+        (("g/dL", 1.0), ("g/L", 10.0), ("mmol/L", 0.6206)),
+    ),
+    Quantity(
+        "calcium", "calcium ca", (("mmol/L", 1.0), ("mg/dL", 4.008), ("mEq/L", 2.0))
+    ),
+    Quantity(
+        "albumin", "albumin alb", (("g/dL", 1.0), ("g/L", 10.0), ("umol/L", 150.5))
+    ),
+    Quantity(
+        "CRP",
+        "crp c_reactive_protein reactive_protein",
+        (("mg/L", 1.0), ("mg/dL", 0.1)),
+        wide=True,
+    ),
     Quantity("lactate", "lactate lact lac lactic", (("mmol/L", 1.0), ("mg/dL", 9.009))),
     Quantity("weight", "weight wt mass", MASS),
     Quantity("height", "height stature", LENGTH),
-    Quantity("pressure", "pressure sbp dbp map bp systolic diastolic pao2 paco2 po2 pco2", PRESSURE),
-)  # fmt: skip
+    Quantity(
+        "pressure",
+        "pressure sbp dbp map bp systolic diastolic pao2 paco2 po2 pco2",
+        PRESSURE,
+    ),
+)
 # A unit that is understood where the name is not: its own kind of units.
 KINDS = (
     TEMPERATURE,
@@ -84,15 +135,39 @@ KINDS = (
     Quantity("mass", "", MASS, wide=True),
     Quantity("length", "", LENGTH, wide=True),
     Quantity("amount", "", MOLAR, wide=True),
-    Quantity("concentration", "", (
-        ("g/dL", 0.1), ("g/L", 1.0), ("mg/dL", 100.0), ("mg/L", 1e3), ("ug/dL", 1e5), ("ug/L", 1e6),
-        ("ng/dL", 1e8), ("ng/L", 1e9),
-    ), wide=True),
+    Quantity(
+        "concentration",
+        "",
+        (
+            ("g/dL", 0.1),
+            ("g/L", 1.0),
+            ("mg/dL", 100.0),
+            ("mg/L", 1e3),
+            ("ug/dL", 1e5),
+            ("ug/L", 1e6),
+            ("ng/dL", 1e8),
+            ("ng/L", 1e9),
+        ),
+        wide=True,
+    ),
     Quantity("time", "", TIME, wide=True),
-)  # fmt: skip
+)
 # A name with one of these tells of something computed from the quantity, in units of its own.
 DERIVED = frozenset(
-    {"ratio", "clearance", "log", "delta", "change", "score", "rank", "z", "flag", "missing", "count", "a1c"}
+    {
+        "ratio",
+        "clearance",
+        "log",
+        "delta",
+        "change",
+        "score",
+        "rank",
+        "z",
+        "flag",
+        "missing",
+        "count",
+        "a1c",
+    }
     | {"per", "index", "bmi", "surface", "days", "pulse"}
 )
 # Spellings (UCUM and usual ones, small letters, no brackets) that stand for those above.
@@ -127,8 +202,14 @@ def _spelled(unit: str) -> str:
 
 
 _STANDARD = {
-    _spelled(unit).lower(): _spelled(unit) for kind in (*QUANTITIES, *KINDS) for unit, _ in kind.units
-} | {spelling: unit for unit, spellings in SPELLINGS.items() for spelling in spellings.split()}
+    _spelled(unit).lower(): _spelled(unit)
+    for kind in (*QUANTITIES, *KINDS)
+    for unit, _ in kind.units
+} | {
+    spelling: unit
+    for unit, spellings in SPELLINGS.items()
+    for spelling in spellings.split()
+}
 POWERS_OF_TEN = tuple(
     Conversion(factor, 0.0, "", "", known=False)
     for power in (10.0, 100.0, 1000.0)
@@ -139,7 +220,12 @@ POWERS_OF_TEN = tuple(
 def standard_unit(unit: str | None) -> str:
     """A unit in the spelling used here, or in small letters where it is not understood."""
     plain = re.sub(r"\{.*?\}", "", unit or "").strip().lower()
-    plain = plain.replace("µ", "u").replace("μ", "u").replace(" per ", "/").replace("mm[hg]", "mmhg")
+    plain = (
+        plain.replace("µ", "u")
+        .replace("μ", "u")
+        .replace(" per ", "/")
+        .replace("mm[hg]", "mmhg")
+    )
     plain = re.sub(r"[\[\]]", "", plain)
     plain = re.sub(r"\s+", "_" if "/" not in plain else "", plain)
     return _STANDARD.get(plain, plain)
@@ -147,10 +233,16 @@ def standard_unit(unit: str | None) -> str:
 
 def quantity_named(name: str) -> Quantity | None:
     """The one quantity a column's name speaks of; None for none, several, or something computed."""
-    words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
+    words = set(
+        re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+    )
     if words & DERIVED:
         return None
-    named = [kind for kind in QUANTITIES if any(words >= {*one.split("_")} for one in kind.words.split())]
+    named = [
+        kind
+        for kind in QUANTITIES
+        if any(words >= {*one.split("_")} for one in kind.words.split())
+    ]
     return named[0] if len(named) == 1 else None
 
 
@@ -178,7 +270,13 @@ def _between(quantity: Quantity, written: str | None) -> Iterator[Conversion]:
             if before == after or (f"{factor:.3g}" in seen and not written):
                 continue
             seen.add(f"{factor:.3g}")
-            offset = 32.0 if after == FAHRENHEIT else -32 / 1.8 if before == FAHRENHEIT else 0.0
+            offset = (
+                32.0
+                if after == FAHRENHEIT
+                else -32 / 1.8
+                if before == FAHRENHEIT
+                else 0.0
+            )
             yield Conversion(factor, offset, before, after, known=not quantity.wide)
 
 
@@ -221,7 +319,10 @@ class Density:
     def __init__(self, training: NumberProfile, log: bool):
         assert training.range is not None, "it has values"
         low, high = training.range
-        ends, counts = np.array([low, *training.edges, high]), np.array([0, *training.counts])
+        ends, counts = (
+            np.array([low, *training.edges, high]),
+            np.array([0, *training.counts]),
+        )
         if log:
             ends, counts = np.log(ends[ends > 0]), counts[ends > 0]
         share = np.cumsum(counts)
@@ -233,7 +334,10 @@ class Density:
     def log_at(self, x: np.ndarray) -> np.ndarray:
         """Log density; same shape."""
         near = SMOOTH * self.width
-        below, above = (np.interp(x + side, self.ends, self.share, left=0.0) for side in (-near, near))
+        below, above = (
+            np.interp(x + side, self.ends, self.share, left=0.0)
+            for side in (-near, near)
+        )
         stray = cauchy.pdf(x, self.middle, STRAY_WIDTH * self.width)
         return np.log((1 - STRAY) * (above - below) / (2 * near) + STRAY * stray)
 
@@ -244,9 +348,14 @@ class Density:
 
 
 def unit_shift(
-    values: np.ndarray, training: NumberProfile, conversions: Sequence[Conversion], *,
-    night_units: float, differs: bool, chance: float,
-) -> UnitShift | None:  # fmt: skip
+    values: np.ndarray,
+    training: NumberProfile,
+    conversions: Sequence[Conversion],
+    *,
+    night_units: float,
+    differs: bool,
+    chance: float,
+) -> UnitShift | None:
     """The conversion that explains the night, if one does or may; the whole column goes before some rows.
 
     `values`, shape (n,): finite values of tonight; `night_units`: their effective number; `differs`: whether
@@ -263,7 +372,10 @@ def unit_shift(
         now = values[values > 0] if log else values
         if not now.size or (log and (least < 0 or largest <= 0)):
             continue
-        density, then = Density(training, log), (now - conversion.offset) / conversion.factor
+        density, then = (
+            Density(training, log),
+            (now - conversion.offset) / conversion.factor,
+        )
         # On logarithms a factor is a shift; elsewhere it stretches the density.
         stretch = 0.0 if log else float(np.log(conversion.factor))
         if log:
@@ -273,9 +385,18 @@ def unit_shift(
         gains = density.log_at(then) - density.log_at(now) - stretch
         # Where the night looks like training as a whole, only very few rows can still have changed together.
         if np.mean(gains > 0) >= MOST_ROWS and (differs or units < FEW):
-            honest, bound = (HONEST, KNOWN_BOUND) if conversion.known else (HONEST_WIDE, OTHER_BOUND)
-            ratio = density.honestly(then, units, honest) / density.honestly(now, units, honest)
-            if abs(float(np.median(then) - np.median(now))) < LEAST_MOVE * density.width:
+            honest, bound = (
+                (HONEST, KNOWN_BOUND)
+                if conversion.known
+                else (HONEST_WIDE, OTHER_BOUND)
+            )
+            ratio = density.honestly(then, units, honest) / density.honestly(
+                now, units, honest
+            )
+            if (
+                abs(float(np.median(then) - np.median(now)))
+                < LEAST_MOVE * density.width
+            ):
                 bound = np.inf
             if ratio >= (MAY_BE if differs else max(bound, 1 / chance)):
                 whole.append(UnitShift(conversion, ratio, bound))

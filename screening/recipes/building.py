@@ -47,7 +47,11 @@ class RecipeComponents:
         self.recipe = recipe
         # Own names of every part, and the fixed values the recipe gives it.
         kind = recipe.estimator
-        names = [name for name in signature(kind).parameters if name not in kind.composed] if kind else []
+        names = (
+            [name for name in signature(kind).parameters if name not in kind.composed]
+            if kind
+            else []
+        )
         of_machine = tuple("seed" if name == "random_state" else name for name in names)
         self.own: dict[str, tuple[str, ...]] = {"machine": of_machine}
         self.fixed: dict[str, dict[str, object]] = {"machine": {}}
@@ -79,12 +83,18 @@ class RecipeComponents:
     def factor_names(self) -> set[str]:
         """Parameters that only the factor has."""
         names = self.recipe.parameters
-        return {name for name in names if [part for part, _ in self.owners(name)] == ["factor"]}
+        return {
+            name
+            for name in names
+            if [part for part, _ in self.owners(name)] == ["factor"]
+        }
 
     @cached_property
     def _varied_names(self) -> set[str]:
         """Those of them of which the factor can have several values tried on one first pass."""
-        varies: frozenset[str] = getattr(self.types.get("factor"), "varies", frozenset())
+        varies: frozenset[str] = getattr(
+            self.types.get("factor"), "varies", frozenset()
+        )
         return {name for name in self.factor_names if self.owners(name)[0][1] in varies}
 
     def owners(self, name: str) -> list[tuple[str, str]]:
@@ -99,7 +109,9 @@ class RecipeComponents:
             owners = [(part, name) for part, names in self.own.items() if name in names]
         if not owners:
             names = sorted({own for names in self.own.values() for own in names})
-            raise ValueError(f"parameter {name!r} belongs to no part of it; there are {', '.join(names)}")
+            raise ValueError(
+                f"parameter {name!r} belongs to no part of it; there are {', '.join(names)}"
+            )
         if len(owners) > 1 and name not in _SHARED:
             both = " and ".join(f"{part}.{own}" for part, own in owners)
             raise ValueError(f"parameter {name!r} is ambiguous: call it {both}")
@@ -108,21 +120,31 @@ class RecipeComponents:
     def check(self) -> None:
         """Refuse what cannot work, naming both sides (ValueError)."""
         recipe = self.recipe
-        composed = {"kernel": recipe.kernel, "factor": recipe.factor, "remedy": recipe.remedy}
+        composed = {
+            "kernel": recipe.kernel,
+            "factor": recipe.factor,
+            "remedy": recipe.remedy,
+        }
         if recipe.machine == "baseline":
             baselines = COMPONENTS["baseline"]
             if recipe.baseline not in baselines:
-                raise ValueError(f"baseline {recipe.baseline!r} is not one of {', '.join(baselines)}")
+                raise ValueError(
+                    f"baseline {recipe.baseline!r} is not one of {', '.join(baselines)}"
+                )
             for part, values in composed.items():
                 if values:
                     raise ValueError(f"machine baseline takes no [{part}]")
         elif recipe.baseline:
             raise ValueError(f"machine {recipe.machine} takes no baseline")
         if recipe.scheme is not None and recipe.machine != "multi_class":
-            raise ValueError(f"machine {recipe.machine} takes no scheme; multi_class does")
+            raise ValueError(
+                f"machine {recipe.machine} takes no scheme; multi_class does"
+            )
         if recipe.remedy and recipe.machine != "two_class":
             names = ", ".join(recipe.remedy)
-            raise ValueError(f"remedy {names} needs the machine two_class, not {recipe.machine}")
+            raise ValueError(
+                f"remedy {names} needs the machine two_class, not {recipe.machine}"
+            )
         for name in ("passes", "stop"):
             if recipe.parameters.get(name) is not None and not recipe.factor:
                 raise ValueError(f"{name} needs a [factor]")
@@ -131,40 +153,75 @@ class RecipeComponents:
     def check_grid(self, source: str) -> None:
         """Refuse a value of the search that works neither beside the defaults nor beside others of it."""
         grid = self.recipe.search.grid
-        for name, value in ((name, value) for name, values in grid.items() for value in values):
+        for name, value in (
+            (name, value) for name, values in grid.items() for value in values
+        ):
             try:
                 self._estimator(self.recipe.resolved(**{name: value}))
             except (TypeError, ValueError) as error:
-                settings = islice(product(*(grid | {name: [value]}).values()), MOST_TRIED)
-                if not any(_works(self, dict(zip(grid, setting, strict=True))) for setting in settings):
-                    raise RecipeError(f"{source}: search.grid.{name}: {error}") from None
+                settings = islice(
+                    product(*(grid | {name: [value]}).values()), MOST_TRIED
+                )
+                if not any(
+                    _works(self, dict(zip(grid, setting, strict=True)))
+                    for setting in settings
+                ):
+                    raise RecipeError(
+                        f"{source}: search.grid.{name}: {error}"
+                    ) from None
 
     def _kernel(self, values: Values) -> Kernel:
-        given = {name: value for name, value in values["kernel"].items() if name not in (KERNEL, "sigma")}
+        given = {
+            name: value
+            for name, value in values["kernel"].items()
+            if name not in (KERNEL, "sigma")
+        }
         named, sigma = (values["kernel"].get(name) for name in (KERNEL, "sigma"))
-        kind: type[Kernel] | None = self.types["kernel"] if named is None else KERNELS.get(str(named))
+        kind: type[Kernel] | None = (
+            self.types["kernel"] if named is None else KERNELS.get(str(named))
+        )
         if kind is None:
-            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {named!r}")
+            raise ValueError(
+                f"kernel must be one of {', '.join(KERNELS)}, got {named!r}"
+            )
         if sigma is None:
             return kind(**given)
         if kind is not Gaussian:
-            raise ValueError(f"sigma needs the kernel gaussian, not {kind.name}; give gamma")
+            raise ValueError(
+                f"sigma needs the kernel gaussian, not {kind.name}; give gamma"
+            )
         return Gaussian.from_sigma(sigma)
 
     def _estimator(self, parameters: Mapping[str, object]) -> Estimator:
-        kind, values = self.recipe.estimator, {part: dict(fixed) for part, fixed in self.fixed.items()}
+        kind, values = (
+            self.recipe.estimator,
+            {part: dict(fixed) for part, fixed in self.fixed.items()},
+        )
         assert kind is not None  # as `check` saw
         for name, value in parameters.items():
             for part, own in self.owners(name):
                 values[part][own] = value
         given = values["machine"]
         if issubclass(kind, KernelMachine):
-            given = {"random_state" if key == "seed" else key: value for key, value in given.items()}
-            factor = self.types["factor"](**values["factor"]) if "factor" in self.types else None
+            given = {
+                "random_state" if key == "seed" else key: value
+                for key, value in given.items()
+            }
+            factor = (
+                self.types["factor"](**values["factor"])
+                if "factor" in self.types
+                else None
+            )
             given |= {"kernel": self._kernel(values), "factor": factor}
             if self.recipe.machine == "two_class":
-                remedies = {part: remedy for part, remedy in self.types.items() if part[:7] == "remedy."}
-                given["remedies"] = tuple(remedy(**values[part]) for part, remedy in remedies.items())
+                remedies = {
+                    part: remedy
+                    for part, remedy in self.types.items()
+                    if part[:7] == "remedy."
+                }
+                given["remedies"] = tuple(
+                    remedy(**values[part]) for part, remedy in remedies.items()
+                )
             if self.recipe.scheme is not None:
                 given["scheme"] = self.recipe.scheme
         estimator = kind(**given)
@@ -191,7 +248,11 @@ class RecipeComponents:
         """Numbers of the settings, together those that differ in values tried on one first pass alone."""
         families: dict[str, list[int]] = {}
         for at, setting in enumerate(settings):
-            rest = {name: value for name, value in setting.items() if name not in self._varied_names}
+            rest = {
+                name: value
+                for name, value in setting.items()
+                if name not in self._varied_names
+            }
             families.setdefault(repr(sorted(rest.items())), []).append(at)
         return [*families.values()]
 
@@ -239,13 +300,18 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
     except ValueError as error:
         raise RecipeError(f"{source}: {error}") from None
     except TypeError as error:
-        raise RecipeError(f"{source}: a parameter has a value of a wrong type: {error}") from None
+        raise RecipeError(
+            f"{source}: a parameter has a value of a wrong type: {error}"
+        ) from None
     return recipe
 
 
 def list_recipes() -> list[Recipe]:
     """All shipped recipes by name, read but not checked against the parts they name."""
-    return sorted((_parsed(text, source) for text, source in _shipped()), key=lambda recipe: recipe.name)
+    return sorted(
+        (_parsed(text, source) for text, source in _shipped()),
+        key=lambda recipe: recipe.name,
+    )
 
 
 def _shipped() -> Iterator[tuple[str, str]]:
@@ -262,7 +328,9 @@ def _text_of(name_or_path: str | Path) -> tuple[str, str]:
         try:
             return read_bounded(path, MOST_BYTES, RecipeError).decode(), path.name
         except UnicodeDecodeError as error:
-            raise RecipeError(f"cannot read the recipe {path.name}: {type(error).__name__}") from None
+            raise RecipeError(
+                f"cannot read the recipe {path.name}: {type(error).__name__}"
+            ) from None
     shipped = {source: text for text, source in _shipped()}
     if f"{name}.toml" not in shipped:
         names = sorted(source.removesuffix(".toml") for source in shipped)
@@ -316,7 +384,9 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
         recipe = load_recipe(recipe)
     if recipe.machine == "blend":
         refuse_overrides(recipe, overrides)
-        return BlendedClassifier(tuple(build(member) for member in members_for(recipe, "binary")))
+        return BlendedClassifier(
+            tuple(build(member) for member in members_for(recipe, "binary"))
+        )
     return RecipeComponents(recipe).estimator(overrides)
 
 
@@ -332,18 +402,29 @@ def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
     """
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     parts, search = RecipeComponents(recipe), dict(recipe.search.grid)
-    of_kernel = {name: search.pop(name) for name in list(search) if parts.owners(name)[0][0] == "kernel"}
+    of_kernel = {
+        name: search.pop(name)
+        for name in list(search)
+        if parts.owners(name)[0][0] == "kernel"
+    }
     grid: dict[str, list[Any]] = {}
     if of_kernel:
-        settings = (dict(zip(of_kernel, values, strict=True)) for values in product(*of_kernel.values()))
+        settings = (
+            dict(zip(of_kernel, values, strict=True))
+            for values in product(*of_kernel.values())
+        )
         grid["kernel"] = [build(recipe, **setting).kernel for setting in settings]
     for name, values in search.items():
         ((part, own), *_) = parts.owners(name)
-        grid[own if part == "machine" else f"{part.removeprefix('remedy.')}__{own}"] = values
+        grid[own if part == "machine" else f"{part.removeprefix('remedy.')}__{own}"] = (
+            values
+        )
     return grid
 
 
-def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dict[str, object]]:
+def candidates_for(
+    recipe: Recipe, n: int, rng: np.random.Generator
+) -> list[dict[str, object]]:
     """Settings to choose among, each overrides for ``build`` with all names of the grid.
 
     The first is the default and, where there is a factor, the second its limit (no pass), so that validation
@@ -355,7 +436,9 @@ def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dic
     grid, parts = recipe.search.grid, RecipeComponents(recipe)
     names = [name for name in recipe.parameters if name in grid]
     names += [name for name in grid if name not in names]
-    default = {name: recipe.parameters[name] for name in names if name in recipe.parameters}
+    default = {
+        name: recipe.parameters[name] for name in names if name in recipe.parameters
+    }
     if "sigma" in names and "gamma" in recipe.parameters:
         default["gamma"] = recipe.parameters["gamma"]
     candidates = [default]
@@ -364,7 +447,9 @@ def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dic
     total = math.prod(len(grid[name]) for name in names)
     tried = 0
     # A permutation of the whole grid is drawn only while it is small; beyond that repetitions are rare.
-    order = rng.permutation(total) if total <= 100_000 else rng.integers(total, size=20 * n)
+    order = (
+        rng.permutation(total) if total <= 100_000 else rng.integers(total, size=20 * n)
+    )
     while len(candidates) < n and tried < len(order) and names:
         setting, code = {}, int(order[tried])
         for name in names:

@@ -8,7 +8,14 @@ import tomllib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+)
 from pydantic_core import ErrorDetails
 
 from screening.data.cohort import Cohort
@@ -26,8 +33,16 @@ COMPONENTS: dict[str, Mapping[str, type]] = {
     "kernel": KERNELS,
     "factor": FACTORS,
     "remedy": REMEDIES,
-    "machine": {name: kind for name, kind in ESTIMATORS.items() if issubclass(kind, KernelMachine)},
-    "baseline": {name: kind for name, kind in ESTIMATORS.items() if not issubclass(kind, KernelMachine)},
+    "machine": {
+        name: kind
+        for name, kind in ESTIMATORS.items()
+        if issubclass(kind, KernelMachine)
+    },
+    "baseline": {
+        name: kind
+        for name, kind in ESTIMATORS.items()
+        if not issubclass(kind, KernelMachine)
+    },
 }
 """Name to class, of everything that a recipe may name."""
 # What every recipe of the kernel machines takes, named in its [parameters] or not.
@@ -35,14 +50,25 @@ ALWAYS = ("approximation", "n_landmarks")
 # With fewer positives than this, machines that learn labels learn noise: `scarce` members carry the blend.
 SCARCE = 10
 
-FITS = {"binary": ("one_class", "two_class", "baseline"), "multi": ("multi_class", "baseline")}
+FITS = {
+    "binary": ("one_class", "two_class", "baseline"),
+    "multi": ("multi_class", "baseline"),
+}
 """Machines that answer a question by its kind: one class and the rest, or several classes."""
-Criterion = Literal["auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"]
+Criterion = Literal[
+    "auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"
+]
 
 MOST_CANDIDATES = 10_000
 # Encoded columns are of size 1: a number beyond these is a slip, and sums of it overflow.
 LEAST, MOST = 1e-9, 1e9
-MOST_OF = {"seed": 2**32 - 1, "passes": 100, "folds": 1000, "n_estimators": 100_000, "n_rounds": 100_000}
+MOST_OF = {
+    "seed": 2**32 - 1,
+    "passes": 100,
+    "folds": 1000,
+    "n_estimators": 100_000,
+    "n_rounds": 100_000,
+}
 _SCALED = re.compile(r"scale\s*\*(.+)")
 
 
@@ -62,7 +88,9 @@ def check_number(name: str, value: object) -> None:
         number = math.inf
     most = MOST_OF.get(own, MOST)
     if number != 0 and not LEAST <= number <= most:
-        raise ValueError(f"{name} must be a number from {LEAST:g} to {most:g}, got {value!r}")
+        raise ValueError(
+            f"{name} must be a number from {LEAST:g} to {most:g}, got {value!r}"
+        )
 
 
 def _of_sane_size(values: dict[str, Any]) -> dict[str, Any]:
@@ -79,8 +107,12 @@ def _of_single_values(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-Values = Annotated[dict[str, Any], AfterValidator(_of_single_values), AfterValidator(_of_sane_size)]
-Grid = Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], AfterValidator(_of_sane_size)]
+Values = Annotated[
+    dict[str, Any], AfterValidator(_of_single_values), AfterValidator(_of_sane_size)
+]
+Grid = Annotated[
+    dict[str, Annotated[list[Any], Field(min_length=1)]], AfterValidator(_of_sane_size)
+]
 
 
 class Search(BaseModel):
@@ -125,11 +157,18 @@ class Recipe(BaseModel):
         except tomllib.TOMLDecodeError as error:
             raise RecipeError(f"{source}: not valid TOML: {error}") from None
         except RecursionError:
-            raise RecipeError(f"{source}: tables are nested too deeply for a recipe") from None
+            raise RecipeError(
+                f"{source}: tables are nested too deeply for a recipe"
+            ) from None
         except ValidationError as error:
-            problems = [_problem(problem) for problem in error.errors(include_url=False)]
+            problems = [
+                _problem(problem) for problem in error.errors(include_url=False)
+            ]
             raise RecipeError(f"{source}: {'; '.join(problems)}") from None
-        known = {*recipe.parameters, *(["sigma"] if "gamma" in recipe.parameters else [])}
+        known = {
+            *recipe.parameters,
+            *(["sigma"] if "gamma" in recipe.parameters else []),
+        }
         grids = {"grid": recipe.search.grid, "paper": recipe.search.paper}
         problems = [
             f"search.{part}.{name} is not in [parameters]"
@@ -172,8 +211,12 @@ class Recipe(BaseModel):
         if {"gamma", "sigma"} <= set(resolved):
             default = "gamma" if "gamma" in self.parameters else "sigma"
             other = "sigma" if default == "gamma" else "gamma"
-            if overrides.get(default, self.parameters.get(default)) != self.parameters.get(default):
-                raise RecipeError(f"recipe {self.name}: give gamma or sigma = 1 / sqrt(2 gamma), not both")
+            if overrides.get(
+                default, self.parameters.get(default)
+            ) != self.parameters.get(default):
+                raise RecipeError(
+                    f"recipe {self.name}: give gamma or sigma = 1 / sqrt(2 gamma), not both"
+                )
             del resolved[default if other in overrides else other]
         return resolved
 
@@ -220,7 +263,11 @@ def _problem(error: ErrorDetails) -> str:
         return f"{key!r} is not a key of a recipe{possible}"
     if error["type"] == "value_error":
         return f"{key}: {error['ctx']['error']}"
-    got = f", got {error['input']!r}" if isinstance(error["input"], (str, int, float)) else ""
+    got = (
+        f", got {error['input']!r}"
+        if isinstance(error["input"], (str, int, float))
+        else ""
+    )
     return f"{key}: {error['msg']}{got}"
 
 
@@ -234,27 +281,46 @@ def check_blend(recipe: Recipe) -> None:
     nested = [name for name, member in every.items() if member.machine == "blend"]
     loose = [name for name, member in every.items() if not member.persistable]
     if nested:
-        raise ValueError(f"a blend cannot have the blend {', '.join(nested)} as a member")
+        raise ValueError(
+            f"a blend cannot have the blend {', '.join(nested)} as a member"
+        )
     if loose:
-        raise ValueError(f"members of a blend are stored, and {', '.join(loose)} cannot be")
+        raise ValueError(
+            f"members of a blend are stored, and {', '.join(loose)} cannot be"
+        )
     wrong = [name for name in recipe.scarce if every[name].machine != "one_class"]
     if wrong:
-        raise ValueError(f"scarce members learn from negatives alone, {', '.join(wrong)} does not")
+        raise ValueError(
+            f"scarce members learn from negatives alone, {', '.join(wrong)} does not"
+        )
     if recipe.parameters or recipe.search.grid:
-        raise ValueError("a blend has no [parameters] and no [search.grid]: its members have theirs")
+        raise ValueError(
+            "a blend has no [parameters] and no [search.grid]: its members have theirs"
+        )
 
 
-def members_for(recipe: Recipe, kind: str, n_positive: int | None = None) -> list[Recipe]:
+def members_for(
+    recipe: Recipe, kind: str, n_positive: int | None = None
+) -> list[Recipe]:
     """The members that answer a cohort's question; RecipeError where there is none.
 
     `kind` is the question's, "binary" or "multi". With few positives the `scarce` members stand in; None
     where their number is not known yet.
     """
-    few = kind == "binary" and n_positive is not None and n_positive < SCARCE and bool(recipe.scarce)
+    few = (
+        kind == "binary"
+        and n_positive is not None
+        and n_positive < SCARCE
+        and bool(recipe.scarce)
+    )
     named = recipe.scarce if few else recipe.members
-    members = [recipe.every[name] for name in named if recipe.every[name].machine in FITS[kind]]
+    members = [
+        recipe.every[name] for name in named if recipe.every[name].machine in FITS[kind]
+    ]
     if not members:
-        raise RecipeError(f"recipe {recipe.name} has no member for this cohort among {', '.join(named)}")
+        raise RecipeError(
+            f"recipe {recipe.name} has no member for this cohort among {', '.join(named)}"
+        )
     return members
 
 
@@ -269,7 +335,9 @@ def refuse_overrides(recipe: Recipe, overrides: Mapping[str, object]) -> None:
 
 def several_asked(cohort: Cohort) -> bool:
     """Whether there are more than two classes and not a single one was named positive."""
-    return len(cohort.classes) > 2 and (not cohort.contract.positive or len(cohort.positives()) > 1)
+    return len(cohort.classes) > 2 and (
+        not cohort.contract.positive or len(cohort.positives()) > 1
+    )
 
 
 def tells_apart(recipe: Recipe, cohort: Cohort) -> bool:
@@ -277,5 +345,9 @@ def tells_apart(recipe: Recipe, cohort: Cohort) -> bool:
 
     A machine of several classes always does, what can do either where several are asked for.
     """
-    machines = {recipe.every[name].machine for name in recipe.members} or {recipe.machine}
-    return machines == {"multi_class"} or (several_asked(cohort) and not machines.isdisjoint(FITS["multi"]))
+    machines = {recipe.every[name].machine for name in recipe.members} or {
+        recipe.machine
+    }
+    return machines == {"multi_class"} or (
+        several_asked(cohort) and not machines.isdisjoint(FITS["multi"])
+    )

@@ -34,7 +34,9 @@ class Scale:
         """Return the position of `value`, held inside the plot and rounded to a tenth of a unit."""
         span = self.high - self.low
         share = (value - self.low) / span if span > 0 else 0.5
-        return round(self.start + min(1.0, max(0.0, share)) * (self.stop - self.start), 1)
+        return round(
+            self.start + min(1.0, max(0.0, share)) * (self.stop - self.start), 1
+        )
 
     def ticks(self, about: int = 6) -> list[float]:
         """Return round values (steps of 1, 2 or 5) inside the scale, about as many as asked for."""
@@ -44,7 +46,10 @@ class Scale:
         rough = span / about
         power = 10.0 ** math.floor(math.log10(rough))
         step = power * next(m for m in (1, 2, 5, 10) if rough <= m * power * 1.0001)
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        first, last = (
+            math.ceil(self.low / step - 1e-9),
+            math.floor(self.high / step + 1e-9),
+        )
         return [i * step for i in range(first, last + 1)]
 
 
@@ -86,7 +91,13 @@ class Label:
     def covers(self, other: Label) -> bool:
         """Whether the words of both would lie on each other."""
         (left, right), (begin, end) = (
-            sorted((label.x, label.x + LETTER * len(label.text) * (-1 if label.anchor == "end" else 1)))
+            sorted(
+                (
+                    label.x,
+                    label.x
+                    + LETTER * len(label.text) * (-1 if label.anchor == "end" else 1),
+                )
+            )
             for label in (self, other)
         )
         return abs(self.y - other.y) < 15 and left < end and begin < right
@@ -135,7 +146,8 @@ class Axes:
             place = self.across.at(x), self.up.at(y)
             # A step of a curve is known from its two ends.
             if len(kept) > 1 and (
-                _level(kept[-2], kept[-1], place, 0) or _level(kept[-2], kept[-1], place, 1)
+                _level(kept[-2], kept[-1], place, 0)
+                or _level(kept[-2], kept[-1], place, 1)
             ):
                 kept.pop()
             if not kept or kept[-1] != place:
@@ -160,7 +172,9 @@ class Axes:
         """Shade between two lines (a 95 % interval)."""
         under, over = _drawable(xs, low), _drawable(xs, high)
         if under and over:
-            self.bands.append(Stroke(Markup(self._path(over + under[::-1]) + "Z"), kind))
+            self.bands.append(
+                Stroke(Markup(self._path(over + under[::-1]) + "Z"), kind)
+            )
 
     def upright(self, value: float, kind: str, label: str) -> None:
         """Draw a vertical rule at `value` with its label beside it, on the side that has room."""
@@ -168,7 +182,9 @@ class Axes:
         on_the_right = x < (self.left + self.right) / 2
         self.rules.append((x, kind))
         place, anchor = (x + 6, "begin") if on_the_right else (x - 6, "end")
-        beside = Label(place, round((self.upper + self.lower) / 2, 1), kind, label, anchor)
+        beside = Label(
+            place, round((self.upper + self.lower) / 2, 1), kind, label, anchor
+        )
         for other in self.labels:
             if beside.covers(other):
                 beside = replace(beside, y=min(round(other.y + 16, 1), self.lower - 6))
@@ -178,12 +194,16 @@ class Axes:
         """Draw one point."""
         self.marks.append(Mark(self.across.at(x), self.up.at(y), kind))
 
-    def mark(self, x: float, y: float, kind: str, label: str, side: str = "begin") -> None:
+    def mark(
+        self, x: float, y: float, kind: str, label: str, side: str = "begin"
+    ) -> None:
         """Draw one point with a label beside it."""
         self.dot(x, y, kind)
         self.note(x, y, kind, label, side)
 
-    def note(self, x: float, y: float, kind: str, label: str, side: str = "begin") -> None:
+    def note(
+        self, x: float, y: float, kind: str, label: str, side: str = "begin"
+    ) -> None:
         """Write a label beside a point; where there is no room, below it as far right as it goes."""
         at_x, at_y = self.across.at(x), self.up.at(y)
         furthest = round(self.width - LETTER * len(label), 1)
@@ -191,7 +211,11 @@ class Axes:
         height = at_y + (16 if at_x + 9 <= furthest or side == "end" else 26)
         for other in self.labels:
             reach = LETTER * max(len(label), len(other.text))
-            if other.anchor == side and abs(other.y - height) < 15 and abs(other.x - place) < reach:
+            if (
+                other.anchor == side
+                and abs(other.y - height) < 15
+                and abs(other.x - place) < reach
+            ):
                 height = other.y + 16
         self.labels.append(Label(place, min(height, self.lower - 6), kind, label, side))
 
@@ -202,7 +226,11 @@ class Axes:
 
 
 def _drawable(xs: Values, ys: Values) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in zip(xs, ys, strict=False) if fmt.finite(x) and fmt.finite(y)]
+    return [
+        (float(x), float(y))
+        for x, y in zip(xs, ys, strict=False)
+        if fmt.finite(x) and fmt.finite(y)
+    ]
 
 
 def _step(right: float, down: float) -> str:
@@ -211,16 +239,32 @@ def _step(right: float, down: float) -> str:
     return f"v{y}" if x == "0" else f"h{x}" if y == "0" else f"l{x} {y}"
 
 
-def _level(one: tuple[float, float], two: tuple[float, float], three: tuple[float, float], axis: int) -> bool:
+def _level(
+    one: tuple[float, float],
+    two: tuple[float, float],
+    three: tuple[float, float],
+    axis: int,
+) -> bool:
     """Whether `two` lies between the others on one straight line along an axis."""
     same, other = 1 - axis, axis
-    between = min(one[other], three[other]) <= two[other] <= max(one[other], three[other])
+    between = (
+        min(one[other], three[other]) <= two[other] <= max(one[other], three[other])
+    )
     return one[same] == two[same] == three[same] and between
 
 
 def _ticks(scale: Scale, as_percent: bool, about: int) -> list[Tick]:
     """Ticks whose labels have just enough decimals to tell them apart."""
-    values, times, unit = scale.ticks(about), 100 if as_percent else 1, "%" if as_percent else ""
-    step = times * (abs(values[1] - values[0]) if len(values) > 1 else abs(values[0]) or 1 / times)
+    values, times, unit = (
+        scale.ticks(about),
+        100 if as_percent else 1,
+        "%" if as_percent else "",
+    )
+    step = times * (
+        abs(values[1] - values[0]) if len(values) > 1 else abs(values[0]) or 1 / times
+    )
     places = min(9, max(0, -math.floor(math.log10(step) + 1e-9)))
-    return [Tick(scale.at(value), f"{fmt.fixed(times * value, places)}{unit}") for value in values]
+    return [
+        Tick(scale.at(value), f"{fmt.fixed(times * value, places)}{unit}")
+        for value in values
+    ]

@@ -54,7 +54,8 @@ def draw(
     try:
         # On every printed sheet; all but letters and digits go as CSS escapes.
         words = "".join(
-            c if c.isascii() and c.isalnum() else f"\\{ord(c):06x}" for c in f"Confidential · {footer}"
+            c if c.isascii() and c.isalnum() else f"\\{ord(c):06x}"
+            for c in f"Confidential · {footer}"
         )
         style = "".join(text_of(environment, name) for name in styles)
         style += f'@media print{{@page{{@bottom-left{{content:"{words}"}}}}}}\n'
@@ -82,7 +83,11 @@ def refusal(templates: Path, error: Exception) -> UsageError:
         place = f"{error.name} line {error.lineno}: "
     elif isinstance(error, UndefinedError):
         frames = traceback.extract_tb(error.__traceback__)
-        file, line = next((each.filename, each.lineno) for each in frames[::-1] if ".j2" in each.filename)
+        file, line = next(
+            (each.filename, each.lineno)
+            for each in frames[::-1]
+            if ".j2" in each.filename
+        )
         place = f"{Path(file).name} line {line}: "
     return UsageError(f"--templates {templates}: {place}{error}")
 
@@ -95,7 +100,11 @@ def environment_of(templates: Path | None = None) -> Environment:
     if not templates.is_dir():
         raise UsageError(f"--templates {templates}: there is no such directory")
     shipped = PackageLoader("screening.templates", "")
-    return _made(ChoiceLoader([FileSystemLoader(templates), shipped, PrefixLoader({SHIPPED: shipped})]))
+    return _made(
+        ChoiceLoader(
+            [FileSystemLoader(templates), shipped, PrefixLoader({SHIPPED: shipped})]
+        )
+    )
 
 
 def _made(loader: BaseLoader) -> Environment:
@@ -109,7 +118,11 @@ def _made(loader: BaseLoader) -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= fmt.FILTERS
-    environment.filters |= {"json": as_json, "value_text": value_text, "drawn_size": drawn_size}
+    environment.filters |= {
+        "json": as_json,
+        "value_text": value_text,
+        "drawn_size": drawn_size,
+    }
     environment.filters |= {"clusters": clusters, "millimetres": millimetres}
     environment.tests["pictured"] = pictured
     return environment
@@ -117,13 +130,19 @@ def _made(loader: BaseLoader) -> Environment:
 
 def _visible(value: object) -> object:
     """Spell out invisible characters in whatever a template writes, in case a block forgot to."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else fmt.text(value, 10**6)
+    return (
+        value
+        if isinstance(value, Markup) or not isinstance(value, str)
+        else fmt.text(value, 10**6)
+    )
 
 
 def as_json(value: object) -> Markup:
     """Return `value` as JSON that cannot end the script element it stands in."""
     written = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    return Markup(
+        written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    )
 
 
 def text_of(environment: Environment, name: str) -> str:
@@ -133,7 +152,9 @@ def text_of(environment: Environment, name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    return (
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    )
 
 
 ENVIRONMENT = _made(PackageLoader("screening.templates", ""))

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
 from screening.schemas.base import Estimate
-from screening.schemas.figures import BEYOND_SCORES, GMean, MaxFlagRate, MinSensitivity, MissCost, Rule
+from screening.schemas.figures import (
+    BEYOND_SCORES,
+    GMean,
+    MaxFlagRate,
+    MinSensitivity,
+    MissCost,
+    Rule,
+)
 
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000
@@ -21,7 +28,11 @@ _UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 def finite(value: object) -> TypeGuard[float]:
     """Whether `value` is a number that can be drawn: not None, text, a truth value, NaN or infinite."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    )
 
 
 def figure_of(value: object) -> float | None:
@@ -43,13 +54,16 @@ def text(value: object, longest: int = LONGEST_TEXT) -> str:
     if shown.isprintable():
         return shown
     return "".join(
-        f"⟨U+{ord(c):04X}⟩" if c != "\n" and unicodedata.category(c) in _UNSEEN else c for c in shown
+        f"⟨U+{ord(c):04X}⟩" if c != "\n" and unicodedata.category(c) in _UNSEEN else c
+        for c in shown
     )
 
 
 def name(value: object) -> str:
     """Return an id, a group or a feature name: `text`, on one line and short enough for a table cell."""
-    return NOT_KNOWN if value is None else " ".join(text(value, LONGEST_NAME).split("\n"))
+    return (
+        NOT_KNOWN if value is None else " ".join(text(value, LONGEST_NAME).split("\n"))
+    )
 
 
 def feature(value: object) -> str:
@@ -93,7 +107,9 @@ def percent(value: object, places: int | None = None) -> str:
             return ">99.99%"
         if 0 < share < 0.095:
             return "<0.01%" if share < 0.01 else f"{share:.2f}%"
-        places = 0 if share in (0, 100) or 10 <= share < 99.5 else 1 if share < 99.95 else 2
+        places = (
+            0 if share in (0, 100) or 10 <= share < 99.5 else 1 if share < 99.95 else 2
+        )
     return f"{share:.{places}f}%"
 
 
@@ -141,7 +157,13 @@ def p_value(value: object) -> str:
 def ratio(value: object) -> str:
     """Return a small positive figure such as a number needed to evaluate."""
     figure = figure_of(value)
-    return NOT_KNOWN if figure is None else f"{figure:.1f}" if figure < 100 else f"{figure:,.0f}"
+    return (
+        NOT_KNOWN
+        if figure is None
+        else f"{figure:.1f}"
+        if figure < 100
+        else f"{figure:,.0f}"
+    )
 
 
 def per_hundred(share: object) -> str:
@@ -152,13 +174,19 @@ def per_hundred(share: object) -> str:
 
 def area_ci(area: Estimate) -> str:
     """Return the 95 % interval of an area or a ratio, or an empty text where there is none."""
-    return "" if area.low is None or area.high is None else f"{area.low:.2f}–{area.high:.2f}"
+    return (
+        ""
+        if area.low is None or area.high is None
+        else f"{area.low:.2f}–{area.high:.2f}"
+    )
 
 
 def decimals(values: Iterable[object]) -> int:
     """Return how many decimals tell scores of this spread apart: about three figures of the spread."""
     known = [float(v) for v in values if finite(v) and abs(v) < BEYOND_SCORES]
-    spread = max(known) - min(known) if len(known) > 1 else abs(known[0]) if known else 1.0
+    spread = (
+        max(known) - min(known) if len(known) > 1 else abs(known[0]) if known else 1.0
+    )
     return min(9, max(0, 3 - math.ceil(math.log10(spread)))) if spread > 0 else 3
 
 
@@ -221,14 +249,20 @@ def moment(recorded: str) -> str:
 
 def days_after(day: str, other: str) -> int:
     """Return how many days a day of ISO 8601 lies after another, whose time of day does not count."""
-    return (datetime.date.fromisoformat(day) - datetime.date.fromisoformat(other[:10])).days
+    return (
+        datetime.date.fromisoformat(day) - datetime.date.fromisoformat(other[:10])
+    ).days
 
 
 def rule(value: Rule) -> str:
     """Return the rule that chose a threshold, in words."""
     match value:
         case MinSensitivity():
-            sure = "" if value.confidence is None else f", with {percent(value.confidence)} confidence"
+            sure = (
+                ""
+                if value.confidence is None
+                else f", with {percent(value.confidence)} confidence"
+            )
             return f"sensitivity at least {percent(value.value)}{sure}"
         case MaxFlagRate():
             return f"at most {number(100 * value.value)} flags per 100 rows"
@@ -248,16 +282,39 @@ def setting(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return text(", ".join(setting(each) for each in value), 300)
     if isinstance(value, Mapping):
-        return text(", ".join(f"{key} {setting(each)}" for key, each in sorted(value.items())), 300)
+        return text(
+            ", ".join(f"{key} {setting(each)}" for key, each in sorted(value.items())),
+            300,
+        )
     return text(value, 300)
 
 
 FILTERS = {
     each.__name__: each
     for each in (
-            text, name, feature, unit, value_range, number, percent, ci, chance, area_ci, p_value, ratio,
-            per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule,
-            setting, count,
-        )
-}  # fmt: skip
+        text,
+        name,
+        feature,
+        unit,
+        value_range,
+        number,
+        percent,
+        ci,
+        chance,
+        area_ci,
+        p_value,
+        ratio,
+        per_hundred,
+        fixed,
+        signed,
+        points,
+        plural,
+        seconds,
+        moment,
+        days_after,
+        rule,
+        setting,
+        count,
+    )
+}
 """What templates write figures and names with."""

@@ -38,24 +38,37 @@ def render_histories(
     whole = HistoryDocument.from_dict(document)
     pages = {
         one.series: _render(
-            whole.replace(series=[one], runs=[run for run in whole.runs if run.series == one.series]),
+            whole.replace(
+                series=[one],
+                runs=[run for run in whole.runs if run.series == one.series],
+            ),
             templates,
         )
         for one in whole.series
     }
     links = {one.series: quote(f"{folder}/{one.series}.html") for one in whole.series}
-    return _render(whole, templates, links), {f"{series}.html": page for series, page in pages.items()}
+    return _render(whole, templates, links), {
+        f"{series}.html": page for series, page in pages.items()
+    }
 
 
-def render_history(document: Mapping[str, object], templates: Path | None = None) -> str:
+def render_history(
+    document: Mapping[str, object], templates: Path | None = None
+) -> str:
     """Return the page of what `screening.ledger.history` returns; `templates` as of `render_model`."""
     return _render(HistoryDocument.from_dict(document), templates)
 
 
-def _render(history: HistoryDocument, templates: Path | None, links: Mapping[str, str] | None = None) -> str:
+def _render(
+    history: HistoryDocument,
+    templates: Path | None,
+    links: Mapping[str, str] | None = None,
+) -> str:
     """The page; with `links` to the series' own pages, an overview without their nights."""
     trail = history.audit
-    questions = [_question(one, history.runs, n, links) for n, one in enumerate(history.series)]
+    questions = [
+        _question(one, history.runs, n, links) for n, one in enumerate(history.series)
+    ]
     return draw(
         "history.html.j2",
         {
@@ -73,7 +86,8 @@ def _render(history: HistoryDocument, templates: Path | None, links: Mapping[str
 def sentences(series: SeriesFacts) -> list[str]:
     """Return in plain words what the nights of one question add up to."""
     figures = [
-        f"{term} {_with_interval(value, ends)}: {words}" for term, value, ends, words in _figures(series)
+        f"{term} {_with_interval(value, ends)}: {words}"
+        for term, value, ends, words in _figures(series)
     ]
     return [*figures, *_remarks(series)]
 
@@ -83,21 +97,32 @@ def _remarks(series: SeriesFacts) -> list[str]:
         *(_forward_words(series.forward) if series.forward else []),
         *_control_words(series.control),
         *(_drift_words(series.drift) if series.drift else []),
-        *([f"the model is to be reviewed by {series.review_by}"] if series.review_by else []),
+        *(
+            [f"the model is to be reviewed by {series.review_by}"]
+            if series.review_by
+            else []
+        ),
     ]
 
 
 def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
     """Each with its value, its 95 % interval and what it rests on."""
-    judged, flagged, misses, work = series.ppv, series.ppv_flagged, series.misses, series.workload
+    judged, flagged, misses, work = (
+        series.ppv,
+        series.ppv_flagged,
+        series.misses,
+        series.workload,
+    )
     waiting = f"{fmt.ratio(work.waiting_per_night)} of them without a verdict"
     if work.minutes_per_night is not None:
         waiting += f", about {fmt.count(work.minutes_per_night)} minutes"
-    chosen, audited, missed = "unknown: no flagged case has been judged", NOT_AUDITED, NOT_AUDITED
+    chosen, audited, missed = (
+        "unknown: no flagged case has been judged",
+        NOT_AUDITED,
+        NOT_AUDITED,
+    )
     if judged.judged:
-        chosen = (
-            f"{_of_judged(judged)} had the condition; reviewers chose them, so it is not that of all flagged"
-        )
+        chosen = f"{_of_judged(judged)} had the condition; reviewers chose them, so it is not that of all flagged"
     if series.verdicts.disputed:
         chosen += f"; on {fmt.plural(series.verdicts.disputed, 'case')} two reviewers contradict each other"
     if flagged.judged:
@@ -157,7 +182,11 @@ def _drift_words(drift: DriftOver) -> list[str]:
         return [fmt.text(drift.reason.words.removesuffix("."), 400)]
     if drift.p is None:
         return []
-    over = "last night" if drift.nights == 1 else f"last {fmt.plural(drift.nights, 'night')}"
+    over = (
+        "last night"
+        if drift.nights == 1
+        else f"last {fmt.plural(drift.nights, 'night')}"
+    )
     return [
         f"no sign over the {over} that the patients or the measurements have changed "
         f"({fmt.count(drift.patients)} patients, each once; p {fmt.p_value(drift.p)})"
@@ -174,11 +203,18 @@ def _control_words(control: Sequence[ControlChart]) -> list[str]:
             for each in signals
         ]
     known = any(phase.centre is not None for chart in control for phase in chart.phases)
-    return ["no night was beyond the control limits of workload, yield and data quality"] if known else []
+    return (
+        ["no night was beyond the control limits of workload, yield and data quality"]
+        if known
+        else []
+    )
 
 
 def _question(
-    series: SeriesFacts, runs: Sequence[NightRun], number: int, links: Mapping[str, str] | None
+    series: SeriesFacts,
+    runs: Sequence[NightRun],
+    number: int,
+    links: Mapping[str, str] | None,
 ) -> dict[str, object]:
     of_series = [run for run in runs if run.series == series.series]
     used = [run for run in of_series if run.in_force]
@@ -193,7 +229,11 @@ def _question(
         "figures": _figures(series),
         "attention": _attention(used),
         "charts": charts(series, used, number) if drawn else [],
-        "control": [(chart, _controlled(chart, used, number)) for chart in series.control if drawn],
+        "control": [
+            (chart, _controlled(chart, used, number))
+            for chart in series.control
+            if drawn
+        ],
         "runs": [] if links else of_series[::-1],
         "page": links and links[series.series],
     }
@@ -204,8 +244,12 @@ def _attention(used: Sequence[NightRun]) -> list[str]:
     by_kind: dict[tuple[str, str | None], list[tuple[str, str]]] = {}
     for run in used:
         for reason in run.attention:
-            by_kind.setdefault((reason.code, reason.column), []).append((run.night, reason.words))
-    latest_first = sorted(by_kind.values(), key=lambda nights: nights[-1][0], reverse=True)
+            by_kind.setdefault((reason.code, reason.column), []).append(
+                (run.night, reason.words)
+            )
+    latest_first = sorted(
+        by_kind.values(), key=lambda nights: nights[-1][0], reverse=True
+    )
     return [
         f"{fmt.text(nights[-1][1], 300)} ({fmt.plural(len(nights), 'night')}, last {fmt.name(nights[-1][0])})"
         for nights in latest_first
@@ -221,28 +265,49 @@ def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[A
     # A capacity far above would press the line of the nights flat.
     near = [] if capacity is None or capacity > 3 * max(flagged) else [capacity]
     top = max([1, *flagged, *near])
-    work = _axes(f"work-{number}", "Cases", "flagged and new cases a night", "Cases", (0, top * 1.08), used)
+    work = _axes(
+        f"work-{number}",
+        "Cases",
+        "flagged and new cases a night",
+        "Cases",
+        (0, top * 1.08),
+        used,
+    )
     work.line(nights, flagged, "first", "flagged")
     work.line(nights, new, "second", "new")
     for height in near:
         work.line([1, len(used)], [height, height], "chance", "capacity")
     predictive = _axes(
-        f"ppv-{number}", "Predictive value of those judged", "share of judged cases that had the condition, "
-        "night by night, each case by the last word on it", "PPV to date", (0, 1), used, True,
-    )  # fmt: skip
+        f"ppv-{number}",
+        "Predictive value of those judged",
+        "share of judged cases that had the condition, "
+        "night by night, each case by the last word on it",
+        "PPV to date",
+        (0, 1),
+        used,
+        True,
+    )
     predictive.band(nights, [t.low for t in trend], [t.high for t in trend], "first")
     predictive.line(nights, [t.value for t in trend], "first", "PPV")
     far = [run.drift.distance if run.drift else None for run in used]
     limit = [_limit(run.drift) if run.drift else None for run in used]
     distances = [value for value in [*far, *limit] if value is not None]
     drift = _axes(
-        f"drift-{number}", "Drift", "distance of a night's scores from those held out in training, "
-        "with what chance alone exceeds on one night in twenty", "Distance",
-        (0, max([0.05, *distances]) * 1.08), used,
-    )  # fmt: skip
+        f"drift-{number}",
+        "Drift",
+        "distance of a night's scores from those held out in training, "
+        "with what chance alone exceeds on one night in twenty",
+        "Distance",
+        (0, max([0.05, *distances]) * 1.08),
+        used,
+    )
     drift.line(nights, far, "first", "distance")
     drift.line(nights, limit, "second", "limit")
-    pictures = [work, *([predictive] if any(t.value is not None for t in trend) else []), drift]
+    pictures = [
+        work,
+        *([predictive] if any(t.value is not None for t in trend) else []),
+        drift,
+    ]
     # Every chart of a series has the same phases, and there is always one of the workload.
     phases = series.control[0].phases if series.control else []
     for axes in pictures:
@@ -262,14 +327,26 @@ CONTROLLED = {
 def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> Axes:
     title, counted = CONTROLLED[chart.measure]
     points = [point for phase in chart.phases for point in phase.points]
-    tops = [value for point in points for value in (point.share, point.high) if value is not None]
+    tops = [
+        value
+        for point in points
+        for value in (point.share, point.high)
+        if value is not None
+    ]
     out = sum(point.outside for point in points)
     known = any(phase.centre is not None for phase in chart.phases)
-    limits = f"{fmt.plural(out, 'night')} beyond the limits" if known else "no limits yet"
+    limits = (
+        f"{fmt.plural(out, 'night')} beyond the limits" if known else "no limits yet"
+    )
     axes = _axes(
-        f"{chart.measure}-{number}", title, f"{counted}, with control limits; {limits}",
-        counted, (0, max(tops) * 1.08 or 0.01), used, True,
-    )  # fmt: skip
+        f"{chart.measure}-{number}",
+        title,
+        f"{counted}, with control limits; {limits}",
+        counted,
+        (0, max(tops) * 1.08 or 0.01),
+        used,
+        True,
+    )
     start = 1
     for phase in chart.phases:
         _draw_phase(axes, phase, start)
@@ -283,7 +360,11 @@ def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> A
 
 
 def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
-    nights = [night for night, point in enumerate(phase.points, start=start) if point.high is not None]
+    nights = [
+        night
+        for night, point in enumerate(phase.points, start=start)
+        if point.high is not None
+    ]
     held = [point for point in phase.points if point.high is not None]
     if not nights:
         return
@@ -303,10 +384,18 @@ def _axes(
 ) -> Axes:
     first, last = fmt.name(used[0].night), fmt.name(used[-1].night)
     axes = Axes(
-        name=name, title=title, description=f"{title} from {first} to {last}: {description}.",
-        x=(1, len(used)), y=y, x_label="Night", y_label=y_label, width=560, height=250,
-        margins=(14, 82, 46, 56), as_percent=(False, as_percent),
-    )  # fmt: skip
+        name=name,
+        title=title,
+        description=f"{title} from {first} to {last}: {description}.",
+        x=(1, len(used)),
+        y=y,
+        x_label="Night",
+        y_label=y_label,
+        width=560,
+        height=250,
+        margins=(14, 82, 46, 56),
+        as_percent=(False, as_percent),
+    )
     # Dates where the axis has the numbers of the nights.
     scale = (axes.right - axes.left) / max(len(used) - 1, 1)
     axes.x_ticks = [
@@ -329,7 +418,9 @@ def _limit(counts: ScoreCounts) -> float | None:
     return 1.358 * ((n + m) / (n * m)) ** 0.5 if n and m else None
 
 
-def model_changes(history: HistoryDocument) -> list[tuple[str, Promotion | Retraining | Retirement]]:
+def model_changes(
+    history: HistoryDocument,
+) -> list[tuple[str, Promotion | Retraining | Retirement]]:
     """What became of models and series, in order."""
     changes: list[tuple[str, Promotion | Retraining | Retirement]] = [
         *(("promoted", one) for one in history.promotions),

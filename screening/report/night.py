@@ -20,7 +20,11 @@ def data_section(run: RunDocument) -> dict[str, Any]:
     """Return missing shares and distributions tonight against training, what differs most first."""
     rows = [(feature, _remarks(feature)) for feature in run.data]
     rows.sort(
-        key=lambda row: (not row[1], -abs(row[0].missing - row[0].missing_training), -(row[0].psi or 0.0))
+        key=lambda row: (
+            not row[1],
+            -abs(row[0].missing - row[0].missing_training),
+            -(row[0].psi or 0.0),
+        )
     )
     delimiter = run.input.delimiter
     return {
@@ -35,7 +39,11 @@ def data_section(run: RunDocument) -> dict[str, Any]:
 def _remarks(feature: NightFeature) -> list[str]:
     """What makes a feature stand out tonight."""
     differs = feature.missing - feature.missing_training
-    remarks = ["more missing" if differs > 0 else "less missing"] if abs(differs) > NOTABLE else []
+    remarks = (
+        ["more missing" if differs > 0 else "less missing"]
+        if abs(differs) > NOTABLE
+        else []
+    )
     remarks += ["shifted"] if feature.alarm else []
     return remarks + ([f"{fmt.count(feature.unseen)} unseen"] if feature.unseen else [])
 
@@ -56,24 +64,37 @@ def strip(run: RunDocument) -> dict[str, object] | None:
     across = WIDTH / (scale.high - scale.low)
     counts = list(scale.tonight)
     higher = np.cumsum(counts[::-1])[::-1] - counts
-    flagged = np.clip(run.to_review - higher, 0, counts).tolist()  # the highest, so many as there are
+    flagged = np.clip(
+        run.to_review - higher, 0, counts
+    ).tolist()  # the highest, so many as there are
     each = -(-max(counts) // HIGHEST)
-    one = "patient" if run.groups or run.model.unit_of_review == "row" else run.model.unit_of_review
+    one = (
+        "patient"
+        if run.groups or run.model.unit_of_review == "row"
+        else run.model.unit_of_review
+    )
     n_past, wide = sum(scale.past_cases), WIDTH / len(counts)
     # The past cases are an area, five steps together: they are few.
     near = np.convolve(scale.past_cases, np.ones(5))[2:-2].tolist()
     tallest = max(near) or 1
-    area = [f"L{(i + 0.5) * wide:.0f} {FLOOR - 0.9 * FLOOR * n / tallest:.0f}" for i, n in enumerate(near)]
+    area = [
+        f"L{(i + 0.5) * wide:.0f} {FLOOR - 0.9 * FLOOR * n / tallest:.0f}"
+        for i, n in enumerate(near)
+    ]
     room = run.stopping
     return {
         "width": WIDTH,
         "height": HEIGHT,
-        "rest": _dots([n - hit for n, hit in zip(counts, flagged, strict=True)], flagged, each),
+        "rest": _dots(
+            [n - hit for n, hit in zip(counts, flagged, strict=True)], flagged, each
+        ),
         "flagged": _dots(flagged, [0] * len(counts), each),
         "past": Markup(f"M0 {FLOOR}{''.join(area)}L{WIDTH} {FLOOR}Z"),
         "threshold": _inside((least - scale.low) * across),
         "room": _inside((room.score - scale.low) * across) if room else None,
-        "each": f"one dot {one}" if each == 1 else f"one dot up to {fmt.plural(each, one)}",
+        "each": f"one dot {one}"
+        if each == 1
+        else f"one dot up to {fmt.plural(each, one)}",
         "past_cases": fmt.count(n_past),
         "spoken": f"From low to high scores: {fmt.count(sum(counts) - sum(flagged))} below the threshold, "
         f"{fmt.count(sum(flagged))} at or above it. Behind them {fmt.plural(n_past, 'past case')}.",
@@ -87,7 +108,9 @@ def _dots(counts: Sequence[int], below: Sequence[int], each: int) -> Markup:
     for place, (n, under) in enumerate(zip(counts, below, strict=True)):
         if n:
             dots, base = -(-n // each), FLOOR - STEP * -(-under // each) - STEP / 2
-            drawn.append(f"M{(place + 0.5) * wide:.0f} {base:g}v-{STEP * (dots - 1) + 0.1:g}")
+            drawn.append(
+                f"M{(place + 0.5) * wide:.0f} {base:g}v-{STEP * (dots - 1) + 0.1:g}"
+            )
     return Markup("".join(drawn))
 
 
@@ -114,7 +137,11 @@ def drawn_size(piece: Slice) -> tuple[int, int]:
 
 def clusters(voxels: Voxels) -> list[tuple[str | None, Cluster]]:
     """The clusters of every patient that is drawn with the patient's name, the largest first."""
-    named = [(patient.group, cluster) for patient in voxels.patients for cluster in patient.clusters]
+    named = [
+        (patient.group, cluster)
+        for patient in voxels.patients
+        for cluster in patient.clusters
+    ]
     return sorted(named, key=lambda one: -one[1].voxels)
 
 

@@ -7,7 +7,16 @@ from dataclasses import is_dataclass
 from itertools import count
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from screening.report import format as fmt
 from screening.report import night, performance, worklist
@@ -22,7 +31,10 @@ from screening.schemas.model import ModelDocument
 from screening.schemas.run import ExplainedCase, RunDocument
 
 SCRIPTS = ("report.js",)
-LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "review.js")}
+LIST = {
+    "styles": ("report.css", "list.css"),
+    "scripts": (*SCRIPTS, "list.js", "review.js"),
+}
 """What the page of a night has beside that of a model."""
 
 
@@ -34,7 +46,11 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
     model = ModelDocument.from_dict(document)
     return draw(
         "model.html.j2",
-        {"useful": performance.usefulness(model), "froc": performance.froc(model), **figures_of(model)},
+        {
+            "useful": performance.usefulness(model),
+            "froc": performance.froc(model),
+            **figures_of(model),
+        },
         templates=templates,
         styles=("report.css", "model.css"),
         scripts=SCRIPTS,
@@ -64,7 +80,9 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
     patients = run.voxels.patients if run.voxels else ()
-    pictures = any(night.pictured(piece) for patient in patients for piece in patient.slices)
+    pictures = any(
+        night.pictured(piece) for patient in patients for piece in patient.slices
+    )
     blocks = figures_of(run.model, run)
     return draw(
         "run.html.j2",
@@ -106,19 +124,25 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
         "run": run,
         "external": None,
         "banner": {
-            "title": fmt.name(model.stated.title or f"Screening for {model.task.label}"),
+            "title": fmt.name(
+                model.stated.title or f"Screening for {model.task.label}"
+            ),
             "kind": "Trained model" if run is None else "Night of",
             "date": "" if run is None else fmt.name(run.date),
         },
         "explained": {
             "by_group": model.validation.grouped,
-            "chance": any(fitted.earned for fitted in model.validation.calibration.values()),
+            "chance": any(
+                fitted.earned for fitted in model.validation.calibration.values()
+            ),
             "factor": any(one.get("factor") for one in model.machine.passes),
         },
     }
 
 
-def render_case(run: Mapping[str, object], case: Mapping[str, object], templates: Path | None = None) -> str:
+def render_case(
+    run: Mapping[str, object], case: Mapping[str, object], templates: Path | None = None
+) -> str:
     """Return the page of one row of a run, as `screening.scoring.explaining.explain` tells it.
 
     `run` is the parsed ``run.json``; `templates` as of `render_model`.
@@ -127,7 +151,11 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
     line = worklist.line_of_one(night_of, ExplainedCase.from_dict(case))
     return draw(
         "case.html.j2",
-        {"line": line, "people": worklist.others(night_of.model), **_head(night_of.model, night_of)},
+        {
+            "line": line,
+            "people": worklist.others(night_of.model),
+            **_head(night_of.model, night_of),
+        },
         templates=templates,
         styles=("report.css", "stacked.css"),
         footer=f"run {fmt.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
@@ -137,7 +165,9 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
 BASIS = "patients of this cohort, scored by a model that had not seen them"
 
 
-def render_validation(document: Mapping[str, object], templates: Path | None = None) -> str:
+def render_validation(
+    document: Mapping[str, object], templates: Path | None = None
+) -> str:
     """Return the page of a parsed ``validation.json``; `templates` as of `screening.report.render_model`."""
     validation = ExternalValidation.from_dict(document)
     blocks = figures_of(validation.here) | {"external": validation, "basis": BASIS}
@@ -168,7 +198,9 @@ def render_overview(overview: OverviewDocument) -> str:
                 "date": overview.night,
             },
             "overview": overview,
-            "tables": [(title, _worst_first(lines)) for title, lines in tables if lines],
+            "tables": [
+                (title, _worst_first(lines)) for title, lines in tables if lines
+            ],
         },
         styles=("report.css", "stacked.css", "overview.css"),
         footer=f"overview of {fmt.name(overview.night)}, exit code {overview.exit_code}",
@@ -177,7 +209,15 @@ def render_overview(overview: OverviewDocument) -> str:
 
 def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
     """What has no page, then what wants attention, then the rest; by name within."""
-    return sorted(lines, key=lambda one: (one.scored is not None, not one.attention, one.series, one.night))
+    return sorted(
+        lines,
+        key=lambda one: (
+            one.scored is not None,
+            not one.attention,
+            one.series,
+            one.night,
+        ),
+    )
 
 
 PAGES: dict[str, tuple[type[Document], Callable[..., str]]] = {
@@ -231,7 +271,11 @@ def sample_of(kind: Any, numbers: Iterator[int]) -> Any:
     if origin is tuple:
         return tuple(sample_of(one, numbers) for one in args if one is not ...)
     if origin in (Mapping, dict):
-        return {} if args[1] in (Any, object) else Every({TEXT: sample_of(args[1], numbers)})
+        return (
+            {}
+            if args[1] in (Any, object)
+            else Every({TEXT: sample_of(args[1], numbers)})
+        )
     if kind in (bool, str):
         return True if kind is bool else TEXT
     if kind in (int, float):
@@ -239,7 +283,10 @@ def sample_of(kind: Any, numbers: Iterator[int]) -> Any:
     if kind is Rule:
         return MinSensitivity(0.9)
     if issubclass(kind, Document):
-        fields = {name: sample_of(field.annotation, numbers) for name, field in kind.model_fields.items()}
+        fields = {
+            name: sample_of(field.annotation, numbers)
+            for name, field in kind.model_fields.items()
+        }
         if isinstance(fields.get("threshold"), float):
             fields["threshold"] = 0.5  # As one rule's are, on a page.
         return kind.model_construct(**fields)

@@ -71,7 +71,11 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
 
 def best_other(comparison: BesideFacts | None) -> Beside | None:
     """The best of the other methods at its own threshold: sensitivity and specificity together."""
-    tried = [other for other in comparison.beside if other.figures is not None] if comparison else []
+    tried = (
+        [other for other in comparison.beside if other.figures is not None]
+        if comparison
+        else []
+    )
     return max(tried, key=_worth, default=None)
 
 
@@ -91,7 +95,11 @@ def _gaps(other: Beside) -> dict[str, Estimate]:
     Other cases would have moved the thresholds, and traded the one for the other.
     """
     gaps = dict(other.differences or {})
-    both = [gap.ends for name in ("sensitivity", "specificity") if (gap := gaps.pop(name, None))]
+    both = [
+        gap.ends
+        for name in ("sensitivity", "specificity")
+        if (gap := gaps.pop(name, None))
+    ]
     if both and not any(None in ends for ends in both):
         gaps["sensitivity + specificity"] = Estimate(*map(sum, zip(*both, strict=True)))
     return gaps
@@ -99,17 +107,25 @@ def _gaps(other: Beside) -> dict[str, Estimate]:
 
 def _better(other: Beside) -> list[str]:
     """The figures of which an interval says that the method's own is higher."""
-    return [name for name, gap in _gaps(other).items() if gap.low is not None and gap.low > 0]
+    return [
+        name
+        for name, gap in _gaps(other).items()
+        if gap.low is not None and gap.low > 0
+    ]
 
 
 def beaten(comparison: BesideFacts | None) -> Iterator[Reason]:
     """That the best of the other methods is shown to be better, where it is."""
     other = best_other(comparison)
     gaps = {} if other is None else _gaps(other)
-    lower = [name for name, gap in gaps.items() if gap.high is not None and gap.high < -AHEAD]
+    lower = [
+        name for name, gap in gaps.items() if gap.high is not None and gap.high < -AHEAD
+    ]
     if other is not None and lower and not _better(other):
         words = f"{other.recipe} is better on the same folds: this method has a lower {_listed(lower)}."
-        yield Reason("another_is_better", words, remedy=f"Train with --recipe {other.recipe}.")
+        yield Reason(
+            "another_is_better", words, remedy=f"Train with --recipe {other.recipe}."
+        )
 
 
 NOT_COMPARED = Reason(
@@ -124,20 +140,27 @@ def unfit(reasons: Iterable[Reason]) -> Iterator[Reason]:
     if any(each.code in (*USELESS, "another_is_better") for each in reasons):
         words = "Not fit for use as it is, by its own validation."
         yield Reason(
-            "not_fit_for_use", words,
+            "not_fit_for_use",
+            words,
             remedy="Train another, or answer for it: screen approve MODEL --by NAME --reason TEXT.",
-        )  # fmt: skip
+        )
 
 
 def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
     """That flags are not shown to hit more often than chance, of each class where that is so."""
     for point in model.points:
-        if point.ppv.low is not None and point.ppv.low <= point.prevalence and not point.flags_everything:
+        if (
+            point.ppv.low is not None
+            and point.ppv.low <= point.prevalence
+            and not point.flags_everything
+        ):
             words = (
                 f"Flags{_which(model, point.label)} are not shown to hit more often than chance: PPV may be "
                 f"as low as {100 * point.ppv.low:.3g}%, at {100 * point.prevalence:.3g}% prevalence."
             )
-            yield Reason("flags_like_chance", words, None, point.ppv.low, point.prevalence)
+            yield Reason(
+                "flags_like_chance", words, None, point.ppv.low, point.prevalence
+            )
 
 
 def _which(model: ModelDocument, label: str) -> str:
@@ -145,7 +168,9 @@ def _which(model: ModelDocument, label: str) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    return " and ".join(name.upper() if name == "auroc" else name.replace("_", " ") for name in names)
+    return " and ".join(
+        name.upper() if name == "auroc" else name.replace("_", " ") for name in names
+    )
 
 
 FEW_CASES = 30
@@ -178,16 +203,23 @@ def of_model(model: ModelDocument) -> list[Reason]:
     gates = list(_model_gates(model))
     leaks = [
         Reason(
-            "leak", f"Look at {leak.said}{'' if leak.said.endswith('?') else '.'}", leak.column, leak.figure,
+            "leak",
+            f"Look at {leak.said}{'' if leak.said.endswith('?') else '.'}",
+            leak.column,
+            leak.figure,
             remedy='If it is known only after the outcome, write available = "after" in the contract.',
         )
         for leak in model.training.leaks
-    ]  # fmt: skip
+    ]
     return [*gates, *_verdict(model, gates), *leaks]
 
 
 def of_run(
-    run: RunDocument, *, quiet: int = 0, recognisable: bool = True, trained: datetime.datetime | None = None
+    run: RunDocument,
+    *,
+    quiet: int = 0,
+    recognisable: bool = True,
+    trained: datetime.datetime | None = None,
 ) -> list[Reason]:
     """Reasons to look twice at a night, whose `attention` holds what the gates found in the data.
 
@@ -197,12 +229,24 @@ def of_run(
     """
     # What may have leaked into training is for whoever trained; the ward would read it every night.
     gates = list(_model_gates(run.model))
-    reasons = [*gates, *_verdict(run.model, gates), *_age(run, trained), *_learned_from(run), *_counts(run)]
+    reasons = [
+        *gates,
+        *_verdict(run.model, gates),
+        *_age(run, trained),
+        *_learned_from(run),
+        *_counts(run),
+    ]
     reasons += [*_workload(run), *_silence(run, quiet), *run.attention]
     # Row numbers for ids say it already.
-    if not recognisable and "ids_are_row_numbers" not in {each.code for each in reasons}:
+    if not recognisable and "ids_are_row_numbers" not in {
+        each.code for each in reasons
+    }:
         words = "No column names the rows, so nobody is recognised from night to night."
-        reasons.append(Reason("not_recognisable", words, remedy="Give the contract an id or a group."))
+        reasons.append(
+            Reason(
+                "not_recognisable", words, remedy="Give the contract an id or a group."
+            )
+        )
     return reasons
 
 
@@ -219,33 +263,54 @@ def _model_gates(model: ModelDocument) -> Iterator[Reason]:
     if due is not None:
         # Only another training takes somebody's rows out of a model.
         words = f"This model holds rows of a patient who was erased: it scores until {due} and not after."
-        yield Reason("to_be_trained_again", words, remedy="Train it again on the cohort as it is now.")
+        yield Reason(
+            "to_be_trained_again",
+            words,
+            remedy="Train it again on the cohort as it is now.",
+        )
     for point in model.points:
         cases, which = point.n_positive, _which(model, point.label)
         if cases < FEW_CASES:
-            words = f"Only {fmt.plural(cases, 'case')}{which} to learn and validate from."
-            yield Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
+            words = (
+                f"Only {fmt.plural(cases, 'case')}{which} to learn and validate from."
+            )
+            yield Reason(
+                "too_few_cases",
+                words,
+                None,
+                cases,
+                FEW_CASES,
+                "Train again once there are more.",
+            )
         yield from _weakness(point, which)
         area = model.validation.summary.get(point.label)
         if area and area.auroc.low is not None and area.auroc.low <= CHANCE:
             words = f"The ranking{which} is not shown to be better than chance"
-            words += "." if area.auroc.value is None else f" (AUROC {area.auroc.value:.2f})."
+            words += (
+                "." if area.auroc.value is None else f" (AUROC {area.auroc.value:.2f})."
+            )
             remedy = "Do not act on this model: bring more cases, other columns, or another recipe."
-            yield Reason("not_better_than_chance", words, None, area.auroc.low, CHANCE, remedy)
+            yield Reason(
+                "not_better_than_chance", words, None, area.auroc.low, CHANCE, remedy
+            )
 
 
 def _weakness(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
     """That a threshold singles nobody out, or none of those it is meant for, or that nobody knows it."""
-    name, spared, (_, low, high) = point.label, point.specificity.high, point.sensitivity.ends
+    name, spared, (_, low, high) = (
+        point.label,
+        point.specificity.high,
+        point.sensitivity.ends,
+    )
     if point.flags_everything:
         words = f"No threshold could meet the rule for {name}: every row is flagged, so none is singled out."
         remedy = "Ask for less with screen threshold, or train with more cases."
         yield Reason("flags_everything", words, remedy=remedy)
     elif spared is not None and spared < LEAST_SPARED:
-        words = (
-            f"The threshold for {name} flags nearly every row, cases or not, so a flag singles nobody out."
+        words = f"The threshold for {name} flags nearly every row, cases or not, so a flag singles nobody out."
+        remedy = (
+            "Ask for less with screen threshold, or train with columns that tell more."
         )
-        remedy = "Ask for less with screen threshold, or train with columns that tell more."
         yield Reason("flags_everything", words, None, spared, LEAST_SPARED, remedy)
     elif point.sensitivity.value == 0:
         words = f"This threshold would have found none of the past cases of {name}."
@@ -253,15 +318,21 @@ def _weakness(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
         yield Reason("own_cases_not_flagged", words, None, 0.0, 0.0, remedy)
     elif low is not None and high is not None and high - low > WIDEST:
         words = f"Sensitivity{which} is imprecise: 95% CI {low:.0%} to {high:.0%}."
-        remedy = "Train again with more cases (of more patients, where rows come in groups)."
+        remedy = (
+            "Train again with more cases (of more patients, where rows come in groups)."
+        )
         yield Reason("intervals_too_wide", words, None, high - low, WIDEST, remedy)
 
 
-def review_due(model: ModelDocument, trained: datetime.datetime | None = None) -> datetime.date | None:
+def review_due(
+    model: ModelDocument, trained: datetime.datetime | None = None
+) -> datetime.date | None:
     """The day after which every night asks for a review; None where nothing tells the model's age."""
     since = _learned_until(model) or (trained.date() if trained else None)
     stated = _day(model.stated.review_by)
-    return stated or (since + datetime.timedelta(days=int(OLDEST_YEARS * 365.25)) if since else None)
+    return stated or (
+        since + datetime.timedelta(days=int(OLDEST_YEARS * 365.25)) if since else None
+    )
 
 
 def _learned_until(model: ModelDocument) -> datetime.date | None:
@@ -277,7 +348,10 @@ def _age(run: RunDocument, trained: datetime.datetime | None) -> Iterator[Reason
         return
     remedy = "Train it again, or review it and set review_by in the contract it is trained with."
     if _day(run.model.stated.review_by):
-        words, late = f"This model was to be reviewed by {due}.", float((night - due).days)
+        words, late = (
+            f"This model was to be reviewed by {due}.",
+            float((night - due).days),
+        )
         yield Reason("past_review_date", words, None, late, 0.0, remedy)
         return
     last = _learned_until(run.model)
@@ -294,7 +368,11 @@ def _learned_from(run: RunDocument) -> Iterator[Reason]:
     files = run.input.files
     seen = sum(file.sha256 in known for file in files)
     if seen:
-        what = "this table" if seen == len(files) else f"{seen} of these {len(files)} files"
+        what = (
+            "this table"
+            if seen == len(files)
+            else f"{seen} of these {len(files)} files"
+        )
         words = f"The model was trained on {what}: it knows these rows, so flags and figures are too good."
         remedy = "Score other rows; what to expect of them is on the model's page, from rows held out."
         yield Reason("trained_on_these_rows", words, None, seen, 0.0, remedy)
@@ -310,7 +388,9 @@ def _day(value: str | None) -> datetime.date | None:
 def _counts(run: RunDocument) -> Iterator[Reason]:
     counts, remedy = run.counts, "Do not use this page; report it with its run.json."
     if counts.read != counts.scored + counts.refused:
-        words = "The counts do not add up: rows read are not rows scored plus rows refused."
+        words = (
+            "The counts do not add up: rows read are not rows scored plus rows refused."
+        )
         yield Reason("counts_do_not_add_up", words, remedy=remedy)
     states = (counts.new, counts.pending, counts.ruled_out, counts.known)
     if None not in states and counts.cases != sum(n or 0 for n in states):
@@ -323,12 +403,18 @@ def _counts(run: RunDocument) -> Iterator[Reason]:
 
 
 def _workload(run: RunDocument) -> Iterator[Reason]:
-    capacity, flagged, reviews = run.model.stated.capacity, run.counts.flagged, run.awaited
+    capacity, flagged, reviews = (
+        run.model.stated.capacity,
+        run.counts.flagged,
+        run.awaited,
+    )
     if capacity is not None and reviews > capacity:
         one = " patients" if run.unit == "patient" else ""
         state = "wait for a review" if reviews != run.to_review else "flagged"
         words = f"{reviews:,}{one} {state}, but capacity is {fmt.plural(capacity, 'review')} a night."
-        remedy = "Review from the top of the list, or choose a threshold by --max-flag-rate."
+        remedy = (
+            "Review from the top of the list, or choose a threshold by --max-flag-rate."
+        )
         yield Reason("over_capacity", words, None, reviews, capacity, remedy)
     expected = flags_expected(run.model, run.counts.scored)
     if expected and flagged and not expected[0] <= flagged <= expected[1]:
@@ -337,13 +423,22 @@ def _workload(run: RunDocument) -> Iterator[Reason]:
             "the patients or the data may have changed."
         )
         bound = expected[1] if flagged > expected[1] else expected[0]
-        remedy = "Compare tonight's data with those of training before acting on the list."
+        remedy = (
+            "Compare tonight's data with those of training before acting on the list."
+        )
         yield Reason("flags_unexpected", words, None, flagged, bound, remedy)
     n, voxels = run.to_review, run.model.unit_of_review == "voxel"
     # Of several rows, and each has one that is flagged.
-    if run.unit == "patient" and not voxels and not run.unflagged.cases and n >= EVERYBODY:
+    if (
+        run.unit == "patient"
+        and not voxels
+        and not run.unflagged.cases
+        and n >= EVERYBODY
+    ):
         words = f"All {n:,} patients are flagged, each for one row or more, so the list singles nobody out."
-        remedy = "Ask for less with screen threshold, or train and score one row a patient."
+        remedy = (
+            "Ask for less with screen threshold, or train and score one row a patient."
+        )
         yield Reason("everybody_flagged", words, None, n, EVERYBODY, remedy)
 
 
@@ -360,7 +455,9 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     if 0.5 < rate < 1:
         z = NormalDist().inv_cdf(rate)
         above = CLOSER * scored * z * NormalDist().pdf(z)
-    return max(0, math.floor(scored * rate - spread)), math.ceil(scored * rate + spread + above)
+    return max(0, math.floor(scored * rate - spread)), math.ceil(
+        scored * rate + spread + above
+    )
 
 
 def _silence(run: RunDocument, quiet: int) -> Iterator[Reason]:
@@ -368,10 +465,18 @@ def _silence(run: RunDocument, quiet: int) -> Iterator[Reason]:
     expected = flags_expected(run.model, scored)
     least = expected[0] if expected else 1
     if scored == 0:
-        yield Reason("no_rows", "No row was scored.", None, 0.0, 1.0, "Check the table.")
+        yield Reason(
+            "no_rows", "No row was scored.", None, 0.0, 1.0, "Check the table."
+        )
     elif run.counts.flagged == 0 and least > 0:
-        words = f"No row was flagged where {least:,} or more were expected." if expected else ""
-        yield Reason("nobody_flagged", words or "No row was flagged.", None, 0.0, least, check)
+        words = (
+            f"No row was flagged where {least:,} or more were expected."
+            if expected
+            else ""
+        )
+        yield Reason(
+            "nobody_flagged", words or "No row was flagged.", None, 0.0, least, check
+        )
     if quiet >= QUIET_NIGHTS and not _quiet_by_chance(run.model, scored * quiet):
         words = f"Nobody was flagged on {quiet} nights in a row."
         yield Reason("quiet_nights", words, None, quiet, QUIET_NIGHTS, check)
@@ -379,7 +484,11 @@ def _silence(run: RunDocument, quiet: int) -> Iterator[Reason]:
 
 def _quiet_by_chance(model: ModelDocument, rows: int) -> bool:
     """Whether so many rows may well pass without a flag; a threshold that never flags is not chance."""
-    rate = model.operating_points[0].flag_rate.value if flags_expected(model, rows) else None
+    rate = (
+        model.operating_points[0].flag_rate.value
+        if flags_expected(model, rows)
+        else None
+    )
     return rate is not None and rate > 0.0 and (1.0 - rate) ** rows >= 0.01
 
 
@@ -391,10 +500,14 @@ def of_validation(validation: ExternalValidation) -> list[Reason]:
 def _not_kept(validation: ExternalValidation) -> Iterator[Reason]:
     """Figures that are shown to be lower than promised."""
     for point in validation.operating_points:
-        elsewhere, which = validation.classes[point.label], _which(validation.model, point.label)
+        elsewhere, which = (
+            validation.classes[point.label],
+            _which(validation.model, point.label),
+        )
         area = validation.figures.summary[point.label].auroc
         lesions = [
-            value.sensitivity if value else Estimate() for value in (point.lesions, elsewhere.promise.lesions)
+            value.sensitivity if value else Estimate()
+            for value in (point.lesions, elsewhere.promise.lesions)
         ]
         for figure, seen, past in (
             ("sensitivity", point.sensitivity, elsewhere.promise.sensitivity),
@@ -402,19 +515,29 @@ def _not_kept(validation: ExternalValidation) -> Iterator[Reason]:
             ("auroc", area, elsewhere.promise.auroc),
             ("lesions", lesions[0], lesions[1]),
         ):
-            high = elsewhere.differences[figure].high if figure in elsewhere.differences else None
+            high = (
+                elsewhere.differences[figure].high
+                if figure in elsewhere.differences
+                else None
+            )
             if high is None or high >= 0 or seen.value is None or past.value is None:
                 continue
             here, then = (
-                f"{value:.2f}" if figure == "auroc" else f"{value:.0%}" for value in (seen.value, past.value)
+                f"{value:.2f}" if figure == "auroc" else f"{value:.0%}"
+                for value in (seen.value, past.value)
             )
-            name = {"auroc": "AUROC", "lesions": "Share of lesions found"}.get(figure, figure.capitalize())
+            name = {"auroc": "AUROC", "lesions": "Share of lesions found"}.get(
+                figure, figure.capitalize()
+            )
             yield Reason(
-                "promise_not_kept", f"{name}{which} is {here} here; the validation estimate is {then}.",
-                None, seen.value, past.value,
+                "promise_not_kept",
+                f"{name}{which} is {here} here; the validation estimate is {then}.",
+                None,
+                seen.value,
+                past.value,
                 remedy="Look at the threshold that this cohort would choose, and at subgroups and units, "
                 "before the model is used here.",
-            )  # fmt: skip
+            )
 
 
 def _chances_off(validation: ExternalValidation) -> Iterator[Reason]:
@@ -425,15 +548,19 @@ def _chances_off(validation: ExternalValidation) -> Iterator[Reason]:
         slope, _, steepest = (calibration.slope or Estimate()).ends
         if ratio is not None and not low <= 1 <= high:
             side = "low" if ratio > 1 else "high"
-            faults.append(f"are too {side} here: {ratio:.2f} times as many cases were seen as they add up to")
+            faults.append(
+                f"are too {side} here: {ratio:.2f} times as many cases were seen as they add up to"
+            )
         if steepest is not None and steepest < 1:
             faults.append(f"are too extreme here (calibration slope {slope:.2f})")
         if faults:
             yield Reason(
-                "chance_misfit", f"Chances{_which(validation.model, label)} {' and '.join(faults)}.", None,
+                "chance_misfit",
+                f"Chances{_which(validation.model, label)} {' and '.join(faults)}.",
+                None,
                 slope if ratio is None else ratio,
                 remedy="Do not go by the chances in this place; ranks and thresholds may still hold.",
-            )  # fmt: skip
+            )
 
 
 DRIFT_ALARM = 0.001
@@ -449,7 +576,11 @@ def drift_words(counts: ScoreCounts | None, own_nights: int = 0) -> str:
     """
     if counts is None:
         return ""
-    who, n, p = ("patients" if counts.unit == "group" else "rows"), sum(counts.counted), counts.p
+    who, n, p = (
+        ("patients" if counts.unit == "group" else "rows"),
+        sum(counts.counted),
+        counts.p,
+    )
     if p is None or n < FEWEST_SCORES:
         return f"Too few {who} were scored ({n}) to say whether tonight's scores are like those of training."
     chance = "below 0.001" if p < 0.001 else f"{p:.3f}"
@@ -459,7 +590,9 @@ def drift_words(counts: ScoreCounts | None, own_nights: int = 0) -> str:
         return f"Tonight's {who} score {direction} those of this series' last {own_nights} nights {gap}."
     training = f"those of training did when they were held out {gap}"
     if not drift_alarms(counts):
-        words = f"as {training}: no sign that the patients or the measurements have changed"
+        words = (
+            f"as {training}: no sign that the patients or the measurements have changed"
+        )
     else:
         words = (
             f"{direction} {training}: the patients, the laboratory or the coding may have changed, and the "
@@ -470,7 +603,11 @@ def drift_words(counts: ScoreCounts | None, own_nights: int = 0) -> str:
 
 def drift_alarms(counts: ScoreCounts) -> bool:
     """Whether scores differ from those of training by more than chance, and by more than a trifle."""
-    if counts.p is None or counts.distance is None or sum(counts.counted) < FEWEST_SCORES:
+    if (
+        counts.p is None
+        or counts.distance is None
+        or sum(counts.counted) < FEWEST_SCORES
+    ):
         return False
     return counts.p <= DRIFT_ALARM and counts.distance >= SMALLEST_DRIFT
 

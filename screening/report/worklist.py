@@ -78,7 +78,8 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
         unit="" if absent else fmt.unit(contribution.unit),
         range=fmt.value_range(reference or seen),
         range_is="reference range" if reference else f"range in past {others(model)}",
-        outside=_outside(value, reference, "L", "H") or _outside(value, seen, "below", "above"),
+        outside=_outside(value, reference, "L", "H")
+        or _outside(value, seen, "below", "above"),
         raises=contribution.direction != "lowers",
         change=fmt.minus(f"{contribution.change:+.{places}f}"),
         bar=Markup(bar),
@@ -100,8 +101,13 @@ def _among_past(contribution: Contribution, value: str, people: str) -> tuple[st
         reach, words = MIDDLE * (1 - alike), f"{as_in} {fmt.percent(alike)}"
     if lower is not None:
         side = "higher" if lower >= 0.5 else "lower"
-        reach, words = 100 * lower - MIDDLE, words or f"{side} than {fmt.percent(max(lower, 1 - lower))}"
-    return (f"M{MIDDLE} 2h{reach:.0f}", f"{words} of past {people}") if words else ("", "")
+        reach, words = (
+            100 * lower - MIDDLE,
+            words or f"{side} than {fmt.percent(max(lower, 1 - lower))}",
+        )
+    return (
+        (f"M{MIDDLE} 2h{reach:.0f}", f"{words} of past {people}") if words else ("", "")
+    )
 
 
 def value_text(value: str | float | None, declared: Declared) -> str:
@@ -187,12 +193,19 @@ def _place(listed: Listed | Sampled) -> list[str]:
 def score_places(model: ModelDocument, run: RunDocument | None, *others: float) -> int:
     """Return the decimals that tell every score and threshold of the page apart."""
     named = [case.score for case in (*run.cases, *run.near_misses)] if run else []
-    return max(fmt.decimals([*named, *others, *(point.threshold for point in model.points)]), 3)
+    return max(
+        fmt.decimals([*named, *others, *(point.threshold for point in model.points)]), 3
+    )
 
 
-def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = None) -> Line:
+def line_of_case(
+    run: RunDocument, case: Case, places: int, rank: int | None = None
+) -> Line:
     """Return the line of a row."""
-    model, thresholds = run.model, {point.label: point.threshold for point in run.model.points}
+    model, thresholds = (
+        run.model,
+        {point.label: point.threshold for point in run.model.points},
+    )
     line = Line(
         case=case,
         place=_place(case),
@@ -201,7 +214,9 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
         score=case.score,
         odds=_odds(run, case),
         rank=rank,
-        exact=repr(case.score + thresholds[case.label] if model.by_excess else case.score),
+        exact=repr(
+            case.score + thresholds[case.label] if model.by_excess else case.score
+        ),
         panel=[*thresholds].index(case.label),
         remarks=list(filter(None, [judged_words(case, "")])),
         unfolds=False,
@@ -211,7 +226,10 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
     facts = _facts(run, case, case.score, places)
     if case.votes:
         facts += [
-            ("Component models", f"{sum(case.votes.values())} of {len(case.votes)} also flag this patient")
+            (
+                "Component models",
+                f"{sum(case.votes.values())} of {len(case.votes)} also flag this patient",
+            )
         ]
     history = judged_words(case)
     facts += [("So far", history)] if history else []
@@ -223,7 +241,9 @@ def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
     """Return the line of any row by itself; its first remark says whether it is flagged, and which it is."""
     places = score_places(run.model, run, case.score)
     line = line_of_case(run, case, places)
-    threshold = next(point.threshold for point in run.model.points if point.label == case.label)
+    threshold = next(
+        point.threshold for point in run.model.points if point.label == case.label
+    )
     remark = "Flagged" if case.flagged else "Not flagged"
     if case.rank is not None:
         remark += f": number {fmt.count(case.rank)} of {fmt.count(run.cases_total)}, the highest score first"
@@ -232,9 +252,13 @@ def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
 
 
 def line_of_group(
-    run: RunDocument, group: GroupFacts, rows: Sequence[Line], volume: Volume | None, places: int,
+    run: RunDocument,
+    group: GroupFacts,
+    rows: Sequence[Line],
+    volume: Volume | None,
+    places: int,
     rank: int | None = None,
-) -> Line:  # fmt: skip
+) -> Line:
     """Return the line of a patient with several rows, whose reasons are those of the highest of them.
 
     `rows` are those that the page names, the highest score first; `volume` is what is flagged of its image.
@@ -251,7 +275,10 @@ def line_of_group(
         rank=rank,
         exact="" if run.model.by_excess else repr(group.top_score),
         remarks=list(filter(None, [flagged, judged_words(group, "")])),
-        facts=[("Flagged", f"{flagged} ({share})"), *_facts(run, group, group.top_score, places)],
+        facts=[
+            ("Flagged", f"{flagged} ({share})"),
+            *_facts(run, group, group.top_score, places),
+        ],
         rows=rows,
         volume=volume,
     )
@@ -264,8 +291,12 @@ def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
         return _scaled(words, f"chance {words}{_interval(ends)}", *case.chance.ends)
     words = f"top {fmt.percent(case.p_value)}"
     n = run.discoveries.n_calibration if run.discoveries else RAREST
-    p, low, high = (None if end is None else _rarity(end, n) for end in case.p_value.ends)
-    return _scaled(words, f"{words}{_interval(fmt.ci(case.p_value))}", p or 0.0, high, low)
+    p, low, high = (
+        None if end is None else _rarity(end, n) for end in case.p_value.ends
+    )
+    return _scaled(
+        words, f"{words}{_interval(fmt.ci(case.p_value))}", p or 0.0, high, low
+    )
 
 
 def _interval(ends: str) -> str:
@@ -277,24 +308,41 @@ def _rarity(p: float, n: int) -> float:
     return min(1.0, max(0.0, math.log(max(p, 1e-12)) / math.log(1 / (n + 1))))
 
 
-def _scaled(words: str, spoken: str, value: float, low: float | None, high: float | None) -> dict[str, str]:
+def _scaled(
+    words: str, spoken: str, value: float, low: float | None, high: float | None
+) -> dict[str, str]:
     fill = Markup(f"M0 5h{100 * value:.0f}")
-    reach = "" if low is None or high is None else f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
+    reach = (
+        ""
+        if low is None or high is None
+        else f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
+    )
     return {"words": words, "spoken": spoken, "fill": fill, "reach": Markup(reach)}
 
 
-def _facts(run: RunDocument, case: Listed, score: float, places: int) -> list[tuple[str, str]]:
+def _facts(
+    run: RunDocument, case: Listed, score: float, places: int
+) -> list[tuple[str, str]]:
     facts = [
-        ("Above threshold" if run.model.by_excess else "Score", fmt.fixed(score, places)),
+        (
+            "Above threshold" if run.model.by_excess else "Score",
+            fmt.fixed(score, places),
+        ),
         ("p-value", fmt.p_value(case.p_value) + (" · FDR" if case.discovery else "")),
     ]
     if not isinstance(case, Case):
         return facts
     if case.chance is not None:
         ends = fmt.chance_ci(case.chance)
-        facts.append(("Chance", fmt.chance(case.chance) + (f" ({ends})" if ends else "")))
+        facts.append(
+            ("Chance", fmt.chance(case.chance) + (f" ({ends})" if ends else ""))
+        )
     whose = [("Patient", fmt.name(case.group))] if case.group is not None else []
-    return [*whose, *([("Class", fmt.name(case.label))] if run.model.multi else []), *facts]
+    return [
+        *whose,
+        *([("Class", fmt.name(case.label))] if run.model.multi else []),
+        *facts,
+    ]
 
 
 WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}
@@ -309,15 +357,25 @@ def form(run: RunDocument) -> dict[str, object] | None:
         "run_id": run.run_id,
         "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
         "words": [(word, WORDS.get(word, word)) for word in VERDICTS],
-        "sampled": [(_place(row), fmt.name(row.id), as_it_is(row.id)) for row in run.sample],
+        "sampled": [
+            (_place(row), fmt.name(row.id), as_it_is(row.id)) for row in run.sample
+        ],
     }
 
 
 def judged_words(case: Listed, in_a_row: str = " in a row") -> str:
     """Return how long a case is flagged and its last verdict, empty where there is neither."""
-    nights = f"{fmt.count(case.nights)} nights{in_a_row}" if case.nights and case.nights > 1 else ""
+    nights = (
+        f"{fmt.count(case.nights)} nights{in_a_row}"
+        if case.nights and case.nights > 1
+        else ""
+    )
     last = case.last_verdict
-    verdict = f"{WORDS.get(last.verdict, last.verdict)} on {fmt.name(last.night)}" if last else ""
+    verdict = (
+        f"{WORDS.get(last.verdict, last.verdict)} on {fmt.name(last.night)}"
+        if last
+        else ""
+    )
     if not in_a_row and case.state == "known":
         nights = "known"
     elif not in_a_row and case.state == "new" and last:
@@ -344,7 +402,10 @@ def trail(run: RunDocument) -> str:
 
 def worklist(run: RunDocument, places: int) -> dict[str, Any]:
     """Return the worklist in its parts, the highest score first."""
-    rows = (line_of_case(run, case, places, rank) for rank, case in enumerate(run.cases, start=1))
+    rows = (
+        line_of_case(run, case, places, rank)
+        for rank, case in enumerate(run.cases, start=1)
+    )
     lines = _patients(run, places) if run.groups else [*rows]
     flagged = lines[: run.to_review]
     named: list[Listed] = [*run.cases, *(run.groups or ())]
@@ -380,14 +441,20 @@ def _patients(run: RunDocument, places: int) -> list[Line]:
     for case in run.cases:
         if case.group is not None and len(rows[case.group]) < ROWS_OF_PATIENT:
             rows[case.group].append(line_of_case(run, case, places))
-    pictured = {volume.group: volume for volume in (run.voxels.patients if run.voxels else ())}
+    pictured = {
+        volume.group: volume for volume in (run.voxels.patients if run.voxels else ())
+    }
     return [
         line_of_group(
-            run, group, rows[group.group], pictured.get(group.group), places,
+            run,
+            group,
+            rows[group.group],
+            pictured.get(group.group),
+            places,
             rank if group.flagged else None,
         )
         for rank, group in enumerate(run.groups or (), start=1)
-    ]  # fmt: skip
+    ]
 
 
 def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]:
@@ -395,7 +462,9 @@ def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]
     waiting = [line for line in flagged if not line.judged]
     judged = [line for line in flagged if line.judged]
     room = run.stopping.reviews if run.stopping else None
-    cuts = sorted({0, len(waiting), *(cut for cut in (OPEN, room) if cut and cut < len(waiting))})
+    cuts = sorted(
+        {0, len(waiting), *(cut for cut in (OPEN, room) if cut and cut < len(waiting))}
+    )
     parts: list[dict[str, object]] = []
     for start, stop in pairwise(cuts):
         beyond = ", beyond your reviews" if room is not None and start >= room else ""
@@ -411,5 +480,13 @@ def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]
         )
     if judged:
         title = f"{fmt.count(len(judged))} judged before: no work of tonight"
-        parts.append({"lines": judged, "start": 1, "title": title, "stops": False, "judged": True})
+        parts.append(
+            {
+                "lines": judged,
+                "start": 1,
+                "title": title,
+                "stops": False,
+                "judged": True,
+            }
+        )
     return parts

@@ -6,13 +6,21 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
 
 from screening.errors import ModelError
 
 
-def _in_order(ends: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+def _in_order(
+    ends: tuple[float | None, float | None],
+) -> tuple[float | None, float | None]:
     low, high = ends
     if low is not None and high is not None and low > high:
         raise ValueError("the low end is above the high one")
@@ -65,7 +73,9 @@ class Document(BaseModel):
 
     def replace(self, **changes: object) -> Self:
         """The same with some fields changed, held to the type again."""
-        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
+        return type(self)(
+            **{name: getattr(self, name) for name in type(self).model_fields} | changes
+        )
 
 
 def even(*columns: Sequence[object]) -> None:
@@ -155,7 +165,9 @@ class Brief(NamedTuple):
         if lines:
             lines.insert(0, [f"<th>{escape(head)}</th>" for head in self.heads])
         table = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)
-        return f"<p><b>{escape(self.words)}</b></p>" + (f"<table>{table}</table>" if table else "")
+        return f"<p><b>{escape(self.words)}</b></p>" + (
+            f"<table>{table}</table>" if table else ""
+        )
 
 
 class InBrief:

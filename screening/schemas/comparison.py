@@ -8,8 +8,22 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from screening.schemas.base import FORMAT_VERSION, Brief, Document, Estimate, Reason, Setting
-from screening.schemas.figures import Area, OfRule, OperatingPoint, PredictiveValues, Rates, StoredRule
+from screening.schemas.base import (
+    FORMAT_VERSION,
+    Brief,
+    Document,
+    Estimate,
+    Reason,
+    Setting,
+)
+from screening.schemas.figures import (
+    Area,
+    OfRule,
+    OperatingPoint,
+    PredictiveValues,
+    Rates,
+    StoredRule,
+)
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
 from screening.schemas.validation import Figures, LesionFacts, OperatingPointFacts
@@ -110,7 +124,11 @@ class ComparisonDocument(Document):
         """A line a cohort and method, the control's first figure beside AUROC."""
         shown = ("auroc", self.first_figure)
         rows = [
-            (cohort.name, method.recipe, *(method.figures[name].in_percent for name in shown))
+            (
+                cohort.name,
+                method.recipe,
+                *(method.figures[name].in_percent for name in shown),
+            )
             for cohort in self.cohorts
             for method in cohort.methods
         ]
@@ -171,7 +189,9 @@ class ExternalValidation(Document):
         assert self.here is not None
         for point in self.operating_points:
             if self.classes[point.label].promise.threshold != point.threshold:
-                raise ValueError(f"classes: the promise of {point.label} is of another threshold")
+                raise ValueError(
+                    f"classes: the promise of {point.label} is of another threshold"
+                )
         return self
 
     @cached_property
@@ -179,7 +199,9 @@ class ExternalValidation(Document):
         """The model with the figures of this cohort in the place of its own."""
         figures = {name: getattr(self.figures, name) for name in Figures.model_fields}
         own = self.model.validation.replace(forward=None, comparison=None, **figures)
-        return self.model.replace(operating_points=self.operating_points, validation=own, blend=())
+        return self.model.replace(
+            operating_points=self.operating_points, validation=own, blend=()
+        )
 
     def lines(self) -> list[str]:
         """Promise and finding in a line a class."""
@@ -190,8 +212,16 @@ class ExternalValidation(Document):
                 f"(validation estimate {getattr(one.promise, name).in_percent})"
                 for name, title in SHARES.items()
             )
-            + ("" if point.lesions is None else f", lesions found {point.lesions.sensitivity.in_percent}")
-            + ("" if one.local is None else f"; its rule would choose {one.local.threshold:.4g} here")
+            + (
+                ""
+                if point.lesions is None
+                else f", lesions found {point.lesions.sensitivity.in_percent}"
+            )
+            + (
+                ""
+                if one.local is None
+                else f"; its rule would choose {one.local.threshold:.4g} here"
+            )
             for point in self.operating_points
             for one in (self.classes[point.label],)
         ]

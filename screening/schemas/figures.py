@@ -11,7 +11,9 @@ from pydantic import BeforeValidator, InstanceOf, PlainSerializer
 
 from screening.schemas.base import Document, Estimate
 
-RuleName = Literal["min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"]
+RuleName = Literal[
+    "min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"
+]
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class Rule:
             raise ValueError(f"{self.name} must be a finite number, got {self.value}")
         if self.most is not None and not 0 < (self.value or 0) <= self.most:
             at_most = "" if math.isinf(self.most) else f" and at most {self.most:g}"
-            raise ValueError(f"{self.name} must be above 0{at_most}, got {_meant(self.value)}")
+            raise ValueError(
+                f"{self.name} must be above 0{at_most}, got {_meant(self.value)}"
+            )
         for name in ("confidence", "prevalence"):
             share = getattr(self, name)
             if share is not None and not 0 < share < 1:
@@ -177,7 +181,8 @@ class Threshold(Rule):
 
 
 RULE_TYPES: dict[str, type[Rule]] = {
-    kind.name: kind for kind in (MinSensitivity, MaxFlagRate, MissCost, GMean, Threshold)
+    kind.name: kind
+    for kind in (MinSensitivity, MaxFlagRate, MissCost, GMean, Threshold)
 }
 
 DEFAULT_RULE = MinSensitivity()
@@ -196,7 +201,9 @@ def rule_named(name: str, **numbers: float | None) -> Rule:
     if "confidence" in given.keys() - takes:
         raise ValueError(f"confidence goes with min_sensitivity, not with {name}")
     if ("value" in given) != ("value" in takes):
-        raise ValueError(f"{name} takes {'a value' if 'value' in takes else 'no value'}")
+        raise ValueError(
+            f"{name} takes {'a value' if 'value' in takes else 'no value'}"
+        )
     return kind(**given)
 
 
@@ -210,20 +217,35 @@ class RuleFacts(Document):
 
 
 def _of_facts(stored: object) -> object:
-    return rule_named(**RuleFacts.model_validate(stored).to_dict()) if isinstance(stored, Mapping) else stored
+    return (
+        rule_named(**RuleFacts.model_validate(stored).to_dict())
+        if isinstance(stored, Mapping)
+        else stored
+    )
 
 
 def _facts(rule: Rule) -> RuleFacts:
-    return RuleFacts(name=rule.name, value=rule.value, confidence=rule.confidence, prevalence=rule.prevalence)
+    return RuleFacts(
+        name=rule.name,
+        value=rule.value,
+        confidence=rule.confidence,
+        prevalence=rule.prevalence,
+    )
 
 
-StoredRule = Annotated[InstanceOf[Rule], BeforeValidator(_of_facts), PlainSerializer(_facts)]
+StoredRule = Annotated[
+    InstanceOf[Rule], BeforeValidator(_of_facts), PlainSerializer(_facts)
+]
 """A rule as a field of a document."""
 
 
 def _meant(share: float | None) -> str:
     """A share that is none as an error names it, and what was meant where it is a percentage."""
-    return f"{share:g}; did you mean {share / 100:g}?" if share and 1 < share < 100 else f"{share}"
+    return (
+        f"{share:g}; did you mean {share / 100:g}?"
+        if share and 1 < share < 100
+        else f"{share}"
+    )
 
 
 # A threshold beyond this stands for none: the operating point flags every row.

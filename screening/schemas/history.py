@@ -253,7 +253,11 @@ class NightFigures(Document):
     @property
     def review_minutes(self) -> float | None:
         """What reviewing those who wait takes."""
-        return None if self.minutes_per_review is None else self.waiting * self.minutes_per_review
+        return (
+            None
+            if self.minutes_per_review is None
+            else self.waiting * self.minutes_per_review
+        )
 
 
 class NightRun(NightFigures):
@@ -380,11 +384,15 @@ class SeriesStatus:
 
     fine: bool
     said: str  # One line, no patient in it.
-    series: str | None = None  # As it is shown; None where the ledger itself cannot be read or holds none.
+    series: str | None = (
+        None  # As it is shown; None where the ledger itself cannot be read or holds none.
+    )
     night: str | None = None  # The last that is in force.
     came: str | None = None  # When that night was first published, ISO 8601.
     age_hours: float | None = None  # Hours since.
-    attention: Sequence[Reason] = ()  # Why that night wants a look: what nobody acknowledged.
+    attention: Sequence[
+        Reason
+    ] = ()  # Why that night wants a look: what nobody acknowledged.
     counts: Mapping[str, int] | None = None  # Rows and cases of that night.
     # Day after which its model is to be reviewed; not known of nights from before it was kept.
     review_by: str | None = None

@@ -8,9 +8,22 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from screening.schemas.base import FORMAT_VERSION, Brief, Document, Estimate, Range, Reason, Setting, Table
+from screening.schemas.base import (
+    FORMAT_VERSION,
+    Brief,
+    Document,
+    Estimate,
+    Range,
+    Reason,
+    Setting,
+    Table,
+)
 from screening.schemas.figures import OfRule
-from screening.schemas.validation import OperatingPointFacts, SearchFacts, ValidationFacts
+from screening.schemas.validation import (
+    OperatingPointFacts,
+    SearchFacts,
+    ValidationFacts,
+)
 
 
 class InContract(Document):
@@ -171,8 +184,16 @@ class Profile(Document):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        numbers = [one.counts for one in self.features.values() if isinstance(one, NumberProfile)]
-        texts = [one.counts.values() for one in self.features.values() if isinstance(one, TextProfile)]
+        numbers = [
+            one.counts
+            for one in self.features.values()
+            if isinstance(one, NumberProfile)
+        ]
+        texts = [
+            one.counts.values()
+            for one in self.features.values()
+            if isinstance(one, TextProfile)
+        ]
         if any(sum(counts) > self.n_rows for counts in (*numbers, *texts)):
             raise ValueError("features: counts of more values than there were rows")
         return self
@@ -221,7 +242,9 @@ class TrainingFacts(Document):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if any(each.name not in self.missing for each in self.features):
-            raise ValueError("features: the name of one is not among those of missing values")
+            raise ValueError(
+                "features: the name of one is not among those of missing values"
+            )
         return self
 
 
@@ -283,7 +306,9 @@ class TaskFacts(Document):
     kind: str  # "binary" or "multi"
     label: str  # name of the label column
     positive: Sequence[str]  # named to be found; of several classes none need be
-    classes: Sequence[str]  # binary: "negative" and the positive class; else all, sorted as text
+    classes: Sequence[
+        str
+    ]  # binary: "negative" and the positive class; else all, sorted as text
     watched: Sequence[str]  # those that get an operating point and can flag a row
     # label values of a class that several were joined to, by its name; any other has its own name
     joined: Mapping[str, Sequence[str]] | None = None
@@ -337,7 +362,9 @@ class ModelDocument(Document):
                 *filter(None, [validation.predictive.get(name)]),
             ]
             if any(each.threshold != point.threshold for each in at_threshold):
-                raise ValueError(f"validation: figures of {name} are of another threshold")
+                raise ValueError(
+                    f"validation: figures of {name} are of another threshold"
+                )
             rules = [each.rule for each in at_threshold]
             rules += [each.classes[name].rule for each in self.blend]
             rules += [comparison.rules[number]] if comparison else []
@@ -350,15 +377,26 @@ class ModelDocument(Document):
     def brief(self) -> Brief:
         """The method, its rows, and what each operating point does."""
         points = [
-            (one.label, f"{one.threshold:.3g}", one.sensitivity.in_percent, one.specificity.in_percent)
+            (
+                one.label,
+                f"{one.threshold:.3g}",
+                one.sensitivity.in_percent,
+                one.specificity.in_percent,
+            )
             for one in self.operating_points
         ]
         words = f"{self.recipe.title}, trained on {self.training.n_rows_used} rows"
-        return Brief(words, ("class", "threshold", "sensitivity", "specificity"), points)
+        return Brief(
+            words, ("class", "threshold", "sensitivity", "specificity"), points
+        )
 
     def carrying(self, label: str) -> list[BlendMember]:
         """The members of the blend without which it would surely rank a class worse."""
-        return [member for member in self.blend if (member.classes[label].gain.low or 0.0) > 0]
+        return [
+            member
+            for member in self.blend
+            if (member.classes[label].gain.low or 0.0) > 0
+        ]
 
     @cached_property
     def stated(self) -> Stated:

@@ -7,7 +7,15 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from screening.schemas.base import Brief, Columns, Defined, Document, Estimate, Range, Reason
+from screening.schemas.base import (
+    Brief,
+    Columns,
+    Defined,
+    Document,
+    Estimate,
+    Range,
+    Reason,
+)
 from screening.schemas.figures import Observed
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.validation import Confusion, PerClass
@@ -424,7 +432,11 @@ class RunDocument(Document):
     def brief(self) -> Brief:
         """The night, its counts, and why it wants attention."""
         words = f"Night of {self.date}: {self.counts.flagged} of {self.counts.scored} rows flagged"
-        return Brief(words, ("attention", "remedy"), [(r.words, r.remedy or "") for r in self.attention])
+        return Brief(
+            words,
+            ("attention", "remedy"),
+            [(r.words, r.remedy or "") for r in self.attention],
+        )
 
     @property
     def unit(self) -> str:
@@ -436,12 +448,18 @@ class RunDocument(Document):
         """How many are to be reviewed."""
         if self.groups_flagged is not None:
             return self.groups_flagged
-        return sum(bool(group.flagged) for group in self.groups) if self.groups else self.counts.flagged
+        return (
+            sum(bool(group.flagged) for group in self.groups)
+            if self.groups
+            else self.counts.flagged
+        )
 
     @property
     def awaited(self) -> int:
         """How many still wait for a review: those flagged, less those that the ledger says were judged."""
-        return max(self.to_review - (self.counts.ruled_out or 0) - (self.counts.known or 0), 0)
+        return max(
+            self.to_review - (self.counts.ruled_out or 0) - (self.counts.known or 0), 0
+        )
 
     def observed(self, label: str) -> Observed | None:
         """How the flags of a watched class agree with the table's labels, where it has them."""

@@ -9,9 +9,20 @@ from pydantic import Field, create_model
 
 from screening.errors import UsageError
 from screening.schemas.base import Document, Estimate, Reason, Setting
-from screening.schemas.comparison import ClassElsewhere, ComparisonDocument, ExternalValidation, Ranks
+from screening.schemas.comparison import (
+    ClassElsewhere,
+    ComparisonDocument,
+    ExternalValidation,
+    Ranks,
+)
 from screening.schemas.figures import Observed, Rates
-from screening.schemas.history import HistoryDocument, HookFacts, NightsBeside, OverviewDocument, SeriesStatus
+from screening.schemas.history import (
+    HistoryDocument,
+    HookFacts,
+    NightsBeside,
+    OverviewDocument,
+    SeriesStatus,
+)
 from screening.schemas.model import Approval, ModelDocument, TrainedOn
 from screening.schemas.run import Counts, ExplainedCase, RunDocument
 from screening.schemas.validation import Confusion, PerClass
@@ -63,7 +74,10 @@ class HandedOut(Document):
 
 
 def _of(
-    command: str, asked: Mapping[str, Any] | None = None, base: type[Document] = Document, **always: Any
+    command: str,
+    asked: Mapping[str, Any] | None = None,
+    base: type[Document] = Document,
+    **always: Any,
 ) -> type[Document]:
     """The type of an answer: the keys that it always has, and those that are there where `asked` for."""
     keys: dict[str, Any] = {name: (kind, ...) for name, kind in always.items()}
@@ -76,31 +90,69 @@ POINTS: dict[str, Any] = {"operating_points": Sequence[Point]}
 PLACES: dict[str, Any] = dict.fromkeys(
     ("runs", "comparisons", "models", "pages", "removed", "pieces", "left"), Lines
 )
-ERASED: dict[str, Any] = PLACES | {"ledger": Mapping[str, int], "retrain": Mapping[str, str]}
-HIDDEN: dict[str, Any] = {"smallest_group": int, "listed": int, "left_out": int, "values_withheld": float}
+ERASED: dict[str, Any] = PLACES | {
+    "ledger": Mapping[str, int],
+    "retrain": Mapping[str, str],
+}
+HIDDEN: dict[str, Any] = {
+    "smallest_group": int,
+    "listed": int,
+    "left_out": int,
+    "values_withheld": float,
+}
 
 ANSWERS: dict[str, type[Document]] = {
-    "init": _of("init", contract=str, features=int, outcome=str | None, notes=Lines, dropped=Lines),
+    "init": _of(
+        "init",
+        contract=str,
+        features=int,
+        outcome=str | None,
+        notes=Lines,
+        dropped=Lines,
+    ),
     "check": _of("check", violations=Lines, notes=Lines, attention=Reasons),
     "demo": _of("demo", reports=Lines),
     "recipes": _of("recipes", recipes=Sequence[RecipeFacts]),
     "train": _of("train", **REVISED, **POINTS, report=str, notes=Lines),
     "compare": _of(
-        "compare", comparison=str, control=str, ranks=Ranks | None,
+        "compare",
+        comparison=str,
+        control=str,
+        ranks=Ranks | None,
         cohorts=Mapping[str, Mapping[str, Mapping[str, float | None]]],
     ),
     "validate": _of(
-        "validate", validation=str, report=str, model=str, rows=int, **POINTS,
-        classes=Mapping[str, ClassElsewhere], attention=Reasons,
+        "validate",
+        validation=str,
+        report=str,
+        model=str,
+        rows=int,
+        **POINTS,
+        classes=Mapping[str, ClassElsewhere],
+        attention=Reasons,
     ),
     "threshold": _of("threshold", **REVISED, **POINTS),
     "approve": _of("approve", **REVISED, approval=Approval),
     "retrain": _of(
-        "retrain", **REVISED, **POINTS, report=str, champion=str, verdicts=TrainedOn, entry=int
+        "retrain",
+        **REVISED,
+        **POINTS,
+        report=str,
+        champion=str,
+        verdicts=TrainedOn,
+        entry=int,
     ),
     "score": _of(
-        "score", {"beside": NightsBeside, "published": str}, run_id=str, date=str, counts=Counts,
-        refused=Mapping[str, int], attention=Reasons, model=str, out=str, report=str | None,
+        "score",
+        {"beside": NightsBeside, "published": str},
+        run_id=str,
+        date=str,
+        counts=Counts,
+        refused=Mapping[str, int],
+        attention=Reasons,
+        model=str,
+        out=str,
+        report=str | None,
         evaluation=Mapping[str, Observed | Confusion | Sequence[PerClass]] | None,
     ),
     "run": _of("run", base=OverviewDocument, overview=str, hooks=Sequence[HookFacts]),
@@ -108,18 +160,33 @@ ANSWERS: dict[str, type[Document]] = {
     "export": _of("export", run_id=str, rows=int, erased=int, out=str),
     "report": _of("report", {"attention": Reasons, **HIDDEN}, report=str),
     "review": _of(
-        "review", run_id=str, night=str, verdicts=int, new=int, changed=int, unchanged=int, older=int,
+        "review",
+        run_id=str,
+        night=str,
+        verdicts=int,
+        new=int,
+        changed=int,
+        unchanged=int,
+        older=int,
         disputed=int,
     ),
     "history": _of("history", {"beside": NightsBeside}, HistoryDocument),
-    "status": _of("status", {"artefacts": Sequence[HandedOut]}, fine=bool, series=Sequence[SeriesStatus]),
+    "status": _of(
+        "status",
+        {"artefacts": Sequence[HandedOut]},
+        fine=bool,
+        series=Sequence[SeriesStatus],
+    ),
     "promote": _of("promote", series=str, champion=str, entry=int, beside=NightsBeside),
     "retire": _of("retire", retired=str, entry=int),
-    "ledger": _of("ledger", {"entries": int, "head": str, "accepted": int, "moved": int, "gone": int}),
+    "ledger": _of(
+        "ledger",
+        {"entries": int, "head": str, "accepted": int, "moved": int, "gone": int},
+    ),
     "forget": _of("forget", **ERASED),
     "purge": _of("purge", **ERASED, before=str),
     "error": _of("error", error=_of("of usage", kind=str, message=str, exit_code=int)),
-}  # fmt: skip
+}
 """What each command prints with `--json`; "error": what any of them does that ends with exit code 2."""
 
 
@@ -133,4 +200,6 @@ def schema_of(name: str, printed: bool = False) -> dict[str, object]:
         kind = "command" if printed else "document"
         raise UsageError(f"no {kind} {name!r}; there are {', '.join(types)}")
     # Keys that an answer has only where they were asked for are not required of it.
-    return types[name].model_json_schema(mode="validation" if printed else "serialization")
+    return types[name].model_json_schema(
+        mode="validation" if printed else "serialization"
+    )

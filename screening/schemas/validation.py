@@ -107,7 +107,11 @@ class Curve(Document):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        bands = (ends for band in (self.sensitivity, self.specificity) for ends in vars(band).values())
+        bands = (
+            ends
+            for band in (self.sensitivity, self.specificity)
+            for ends in vars(band).values()
+        )
         even(self.threshold, self.flag_rate, self.ppv, self.npv, *bands)
         return self
 
@@ -169,7 +173,9 @@ class Platt(Document):
         """
         logit, apart = self.log_odds(scores), self._apart(scores)
         variance, both, slope_variance = self.covariance
-        error = 1.96 * np.sqrt(np.maximum(variance + 2 * both * apart + slope_variance * apart**2, 0.0))
+        error = 1.96 * np.sqrt(
+            np.maximum(variance + 2 * both * apart + slope_variance * apart**2, 0.0)
+        )
         return expit(logit), expit(logit - error), expit(logit + error)
 
 

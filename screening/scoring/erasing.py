@@ -66,7 +66,9 @@ class Erasure:
     dry_run: bool = False  # Only say what would go.
     templates: Path | None = None  # A site's own, for pages that are drawn again.
     signer: Ed25519PrivateKey | None = None  # Signs the models that are sealed anew.
-    places: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in PLACES}, init=False)
+    places: dict[str, list[str]] = field(
+        default_factory=lambda: {name: [] for name in PLACES}, init=False
+    )
     retrain: dict[str, str] = field(default_factory=dict, init=False)
     left: list[str] = field(default_factory=list, init=False)
     # What the register lists or lies below these places.
@@ -81,20 +83,35 @@ class Erasure:
         """
         with self.ledger.reading() as connection:
             every = current_artefacts(connection)
-            keys, earlier = runs_naming(connection, self.scope.patient), unreached(connection)
-        registered = [one for one in every if self.scope.has_night(one.night, one.series)]
-        self.artefacts.extend([*registered, *self._unregistered({one.place for one in registered})])
+            keys, earlier = (
+                runs_naming(connection, self.scope.patient),
+                unreached(connection),
+            )
+        registered = [
+            one for one in every if self.scope.has_night(one.night, one.series)
+        ]
+        self.artefacts.extend(
+            [*registered, *self._unregistered({one.place for one in registered})]
+        )
         self._sweep()
         pending = set[str]()
         for artefact in sorted(self.artefacts, key=lambda one: ORDER.index(one.what)):
             # Or was there when an earlier erasure could not reach all that its run showed.
-            names = artefact.key in keys or artefact.entry < earlier.get(artefact.key or "", 0)
+            names = artefact.key in keys or artefact.entry < earlier.get(
+                artefact.key or "", 0
+            )
             with self._noting(artefact.place):
                 if why := self._erase(artefact, names):
                     self.left.append(f"{artefact.place}: {why}")
                     pending |= {artefact.key} if artefact.key is not None else set()
-        erased = erase(self.ledger, reason, self.scope, dry_run=self.dry_run, left=pending)
-        return {"ledger": erased} | self.places | {"retrain": self.retrain, "left": self.left}
+        erased = erase(
+            self.ledger, reason, self.scope, dry_run=self.dry_run, left=pending
+        )
+        return (
+            {"ledger": erased}
+            | self.places
+            | {"retrain": self.retrain, "left": self.left}
+        )
 
     @contextmanager
     def _noting(self, place: Path) -> Iterator[None]:
@@ -107,12 +124,24 @@ class Erasure:
 
     def _unregistered(self, registered: Collection[Path]) -> Iterator[Artefact]:
         """Directories and pages below the places given that the register does not list."""
-        for kind, root in (("model", self.models), ("comparison", self.runs), ("run", self.runs)):
+        for kind, root in (
+            ("model", self.models),
+            ("comparison", self.runs),
+            ("run", self.runs),
+        ):
             folders = (path.parent for path in _below(root, f"{kind}.json"))
-            yield from (Artefact(what=kind, place=at, sha256=None) for at in folders if at not in registered)
-        for page in sorted(self.pages.rglob("*.html")) if self.pages is not None else ():
+            yield from (
+                Artefact(what=kind, place=at, sha256=None)
+                for at in folders
+                if at not in registered
+            )
+        for page in (
+            sorted(self.pages.rglob("*.html")) if self.pages is not None else ()
+        ):
             if page.resolve() not in registered:
-                yield Artefact(what="page", place=page.resolve(), sha256=digest_of(page))
+                yield Artefact(
+                    what="page", place=page.resolve(), sha256=digest_of(page)
+                )
 
     def _sweep(self) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
@@ -143,7 +172,11 @@ class Erasure:
             if artefact.entry and not self.dry_run:
                 hand_out(self.ledger, artefact.replace(sha256=None))
         elif what in ("model", "comparison", "run"):
-            rewriting = {"model": self._model, "comparison": self._comparison, "run": self._run}
+            rewriting = {
+                "model": self._model,
+                "comparison": self._comparison,
+                "run": self._run,
+            }
             if what == "run" or self.scope.patient is not None:
                 rewriting[what](place)
         elif str(place) not in self.places["pages"]:
@@ -151,7 +184,9 @@ class Erasure:
                 is_named = artefact.patient == self.scope.patient or self._reads(place)
             elif what == "page":
                 has_id = self._reads(place)
-                is_named = has_id or (is_named and (state == "altered" or self.scope.patient is None))
+                is_named = has_id or (
+                    is_named and (state == "altered" or self.scope.patient is None)
+                )
             if is_named and state == "altered":
                 return "it is not as it was written, so it was left; remove it"
             if is_named and what == "page":
@@ -166,18 +201,27 @@ class Erasure:
     def _reads(self, page: Path) -> bool:
         """Whether the patient's id stands in a page."""
         name = re.escape(html.escape(self.scope.patient or ""))
-        return bool(name) and bool(re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes()))
+        return bool(name) and bool(
+            re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes())
+        )
 
     def _model(self, folder: Path) -> None:
         before, last = load_model(folder), self.retrain_by or datetime.date.max
-        after = without_patient(before, str(self.scope.patient), last, datetime.date.today())
+        after = without_patient(
+            before, str(self.scope.patient), last, datetime.date.today()
+        )
         if after is None:
             return
         if not self.dry_run:
             with publish(folder, "model") as new:
                 if load_model(folder).digest != before.digest:
                     raise Locked("somebody else has just written it")
-                write_model(after, new, partial(render_model, templates=self.templates), self.signer)
+                write_model(
+                    after,
+                    new,
+                    partial(render_model, templates=self.templates),
+                    self.signer,
+                )
                 # Entered before it stands there: the next attempt knows of one that never came to.
                 record_sealed(self.ledger, before.digest, after.digest)
         self.places["models"].append(str(folder))
@@ -186,20 +230,35 @@ class Erasure:
 
     def _comparison(self, folder: Path) -> None:
         scores = folder / "scores.parquet"
-        if self.scope.patient not in pq.read_table(scores, columns=["id"])["id"].to_pylist():
+        if (
+            self.scope.patient
+            not in pq.read_table(scores, columns=["id"])["id"].to_pylist()
+        ):
             return
         self.places["comparisons"].append(str(folder))
         if not self.dry_run:
             with publish(folder, "comparison") as new:
-                shutil.copytree(folder, new, ignore=shutil.ignore_patterns(scores.name), dirs_exist_ok=True)
+                shutil.copytree(
+                    folder,
+                    new,
+                    ignore=shutil.ignore_patterns(scores.name),
+                    dirs_exist_ok=True,
+                )
                 rewrite_scores(scores, new / scores.name, self.scope.patient)
 
     def _run(self, folder: Path) -> None:
-        patient, page, document = self.scope.patient, folder / "report.html", read_document(folder, "run")
+        patient, page, document = (
+            self.scope.patient,
+            folder / "report.html",
+            read_document(folder, "run"),
+        )
         run = RunDocument.from_dict(document)
-        series, key = (run.ledger.series, run.ledger.key) if run.ledger else (None, None)
+        series, key = (
+            (run.ledger.series, run.ledger.key) if run.ledger else (None, None)
+        )
         named = document_without(document, patient) != document or any(
-            _of_patient(batch, patient).any() for batch in Rows(folder / "scores.parquet").batches()
+            _of_patient(batch, patient).any()
+            for batch in Rows(folder / "scores.parquet").batches()
         )
         if not named or not self.scope.has_night(run.date, series):
             return
@@ -209,7 +268,8 @@ class Erasure:
             one.place
             for one in self.artefacts
             if one.what == "page" and one.place != page and one.place.is_file()
-            if (one.sha256 == drawn_before or one.key == key) and digest_of(one.place) == drawn_before
+            if (one.sha256 == drawn_before or one.key == key)
+            and digest_of(one.place) == drawn_before
         ]
         self.places["runs"].append(str(folder))
         self.places["pages"] += map(str, copies)
@@ -225,11 +285,19 @@ class Erasure:
             os.utime(new / "run.json", ns=(written_at, written_at))
             digests = dict.fromkeys(copies, hashlib.sha256(drawn).hexdigest())
             digests[folder] = digest_of(new / "run.json")
-            shown = [one for one in self.artefacts if one.entry and one.key == key and one.place in digests]
-            hand_out(self.ledger, *(one.replace(sha256=digests[one.place]) for one in shown))
+            shown = [
+                one
+                for one in self.artefacts
+                if one.entry and one.key == key and one.place in digests
+            ]
+            hand_out(
+                self.ledger, *(one.replace(sha256=digests[one.place]) for one in shown)
+            )
             # Before the run they are known by is another one.
             for copy in copies:
-                write_whole(copy, drawn, copy.stat().st_mode & 0o777, copy.stat().st_gid)
+                write_whole(
+                    copy, drawn, copy.stat().st_mode & 0o777, copy.stat().st_gid
+                )
 
 
 def _below(root: Path | None, name: str) -> list[Path]:
@@ -239,7 +307,11 @@ def _below(root: Path | None, name: str) -> list[Path]:
     if not root.is_dir():
         raise UsageError(f"{root} is no directory")
     top = root.resolve()
-    return [path for path in sorted(top.rglob(name)) if "/." not in f"/{path.relative_to(top).as_posix()}"]
+    return [
+        path
+        for path in sorted(top.rglob(name))
+        if "/." not in f"/{path.relative_to(top).as_posix()}"
+    ]
 
 
 NAMES = ("id", "group")
@@ -248,28 +320,42 @@ INSIDE = {"since": ("gone", "left"), "voxels": ("patients",)}
 """Parts of a run's document that list patients, and those in which such lists are."""
 
 
-def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+def rewrite(
+    source: Path, folder: Path, document: Mapping[str, Any], name: str | None
+) -> dict[str, Any]:
     """Write a run without a patient (row or group), or anybody, to another folder; gives its new document."""
     rewrite_scores(source / "scores.parquet", folder / "scores.parquet", name)
     if (source / "flagged.csv").exists():
         write_flagged(folder / "flagged.csv", Rows(folder / "scores.parquet"))
     fewer = document_without(document, name)
     if fewer.get("outputs") is not None:
-        fewer["outputs"] = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
+        fewer["outputs"] = {
+            path.name: digest_of(path) for path in sorted(folder.iterdir())
+        }
     fewer, text = written(fewer)
     (folder / "run.json").write_bytes(text)
     return fewer
 
 
-def document_without(document: Mapping[str, Any], patient: str | None) -> dict[str, Any]:
+def document_without(
+    document: Mapping[str, Any], patient: str | None
+) -> dict[str, Any]:
     """The run's document in which a patient, or nobody at all, is named."""
     fewer, gone = dict(document), set[str]()
 
     def others(listed: Sequence[Any]) -> list[Any]:
         kept = []
         for line in listed:
-            ids = [line.get(key) for key in NAMES] if isinstance(line, Mapping) else [line]
-            patients = [str(name) for name in ids if name is not None and patient in (None, str(name))]
+            ids = (
+                [line.get(key) for key in NAMES]
+                if isinstance(line, Mapping)
+                else [line]
+            )
+            patients = [
+                str(name)
+                for name in ids
+                if name is not None and patient in (None, str(name))
+            ]
             gone.update(patients[-1:])
             kept += [] if patients else [line]
         return kept
@@ -281,13 +367,21 @@ def document_without(document: Mapping[str, Any], patient: str | None) -> dict[s
         if fewer.get(part):
             fewer[part] = fewer[part] | {key: others(fewer[part][key]) for key in keys}
     if drift := fewer.get("drift"):
-        own = None if patient is None else short_hash(patient, document["model"]["digest"])
+        own = (
+            None
+            if patient is None
+            else short_hash(patient, document["model"]["digest"])
+        )
         pairs = zip(drift.get("who", ()), drift.get("cell", ()), strict=True)
         kept = [pair for pair in pairs if own is not None and pair[0] != own]
-        fewer["drift"] = drift | {name: [pair[n] for pair in kept] for n, name in enumerate(("who", "cell"))}
+        fewer["drift"] = drift | {
+            name: [pair[n] for pair in kept] for n, name in enumerate(("who", "cell"))
+        }
     if gone:
         fewer["cases_shown"] = len(fewer["cases"])
-        fewer["cases_explained"] = sum(case.get("contributions") is not None for case in fewer["cases"])
+        fewer["cases_explained"] = sum(
+            case.get("contributions") is not None for case in fewer["cases"]
+        )
         fewer["erased"] = document.get("erased", 0) + len(gone)
     return fewer
 

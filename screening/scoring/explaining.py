@@ -41,7 +41,9 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
             p_value=Estimate(row["p_value"], low, high),
             label=row["class"],
             display=displayed(row),
-            chance=None if row.get("chance") is None else Estimate(*(row[name] for name in CHANCES)),
+            chance=None
+            if row.get("chance") is None
+            else Estimate(*(row[name] for name in CHANCES)),
         )
         for row, low, high in zip(rows.to_pylist(), *ranges, strict=True)
     ]
@@ -49,7 +51,11 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
 
 def displayed(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
     """What the contract wants shown beside a row; None where it wants nothing."""
-    texts = {name.removeprefix(DISPLAY): text for name, text in row.items() if name.startswith(DISPLAY)}
+    texts = {
+        name.removeprefix(DISPLAY): text
+        for name, text in row.items()
+        if name.startswith(DISPLAY)
+    }
     return texts or None
 
 
@@ -67,7 +73,9 @@ class Top:
         # Of a long night hardly a batch has a row that still comes among them.
         among = among[scores[among] > self.least]
         if len(among):
-            cohorts, tables = zip(*self.kept, (batch.take(among), rows.take(among)), strict=True)
+            cohorts, tables = zip(
+                *self.kept, (batch.take(among), rows.take(among)), strict=True
+            )
             cohort, table = joined(cohorts), pa.concat_tables(tables)
             best = np.argsort(-table["score"].to_numpy(), kind="stable")[: self.size]
             self.kept = [(cohort.take(best), table.take(best))]
@@ -76,7 +84,11 @@ class Top:
 
     def explained(self, model: Model) -> list[Case]:
         """As cases with their reasons, the highest score first."""
-        return [case for cohort, rows in self.kept for case in explained(model, cohort, rows)]
+        return [
+            case
+            for cohort, rows in self.kept
+            for case in explained(model, cohort, rows)
+        ]
 
 
 def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
@@ -102,7 +114,9 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     return result
 
 
-def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, bool]] | None:
+def votes(
+    model: Model, cohort: Cohort, columns: np.ndarray
+) -> list[dict[str, bool]] | None:
     """Which members of a blend would flag each row alone, by name; None where the model is no blend."""
     by_member = getattr(model.ensemble, "by_member", None)
     if by_member is None:
@@ -110,21 +124,30 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
     scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns]
     return [
         {
-            member.recipe: bool(score >= member.classes[model.watched[column]].threshold)
-            for member, score in zip(model.facts.blend, scores[row, :, column], strict=True)
+            member.recipe: bool(
+                score >= member.classes[model.watched[column]].threshold
+            )
+            for member, score in zip(
+                model.facts.blend, scores[row, :, column], strict=True
+            )
         }
         for row, column in enumerate(columns)
     ]
 
 
-def explained(model: Model, cohort: Cohort, rows: pa.Table, most: int | None = SHOWN) -> list[Case]:
+def explained(
+    model: Model, cohort: Cohort, rows: pa.Table, most: int | None = SHOWN
+) -> list[Case]:
     """Rows as cases with the features that change their score most, the largest change first.
 
     `rows`: of the night's table. `most`: at most so many features a row; None: all that change the score.
     """
     columns = pc.index_in(rows["class"], pa.array(model.watched)).to_numpy()
     contract, training = cohort.contract, model.facts.training
-    names, past = list(contract.features), training.profile.features if training.profile else {}
+    names, past = (
+        list(contract.features),
+        training.profile.features if training.profile else {},
+    )
     facts = {feature.name: feature for feature in training.features}
     change, voted = changes(model, cohort, columns), votes(model, cohort, columns)
     measured = [cohort.measured[name] for name in names]
@@ -153,7 +176,9 @@ def explained(model: Model, cohort: Cohort, rows: pa.Table, most: int | None = S
         cases.append(
             case.replace(
                 contributions=contributions,
-                explained=float(sizes[largest].sum()) / float(sizes.sum()) if largest else None,
+                explained=float(sizes[largest].sum()) / float(sizes.sum())
+                if largest
+                else None,
                 missing=[names[j] for j in np.flatnonzero(missing[row])],
                 votes=None if voted is None else voted[row],
             )
@@ -162,7 +187,10 @@ def explained(model: Model, cohort: Cohort, rows: pa.Table, most: int | None = S
 
 
 def explain(
-    run: str | Path, name: str, model: Model | None = None, cohort: Readable | None = None
+    run: str | Path,
+    name: str,
+    model: Model | None = None,
+    cohort: Readable | None = None,
 ) -> dict[str, Any]:
     """What a run knows of one row, and why its score is what it is.
 
@@ -203,20 +231,26 @@ def explain(
     True
     """
     if (model is None) != (cohort is None):
-        raise UsageError("--model and --cohort belong together: reasons are worked out from both")
+        raise UsageError(
+            "--model and --cohort belong together: reasons are worked out from both"
+        )
     document = read_document(run, "run")
     scores = Path(run) / "scores.parquet"
     refuse_altered(scores, (document["outputs"] or {}).get(scores.name, ""))
     named = Rows(scores).named(name, ["row", "score", "flagged"])
     row = max(named, key=lambda one: one["score"], default=None)
-    listed = {case["row"]: case | {"flagged": False} for case in document["near_misses"]}
+    listed = {
+        case["row"]: case | {"flagged": False} for case in document["near_misses"]
+    }
     listed |= {case["row"]: case | {"flagged": True} for case in document["cases"]}
     case = None if row is None else listed.get(row["row"])
     if model is not None and cohort is not None:
         row_alone = _worked_out(document, name, model, cohort)
         if case is not None and case["row"] == row_alone["row"]:
             # What only the run knows of it, such as its rank.
-            row_alone |= {key: case[key] for key, value in row_alone.items() if value is None}
+            row_alone |= {
+                key: case[key] for key, value in row_alone.items() if value is None
+            }
         case = row_alone
     if case is not None and case.get("contributions") is not None:
         return {"run": document, "case": case}
@@ -235,17 +269,25 @@ def explain(
         why = f"this row was flagged, but the page names {document['cases_shown']} only"
     else:
         why = "this row was scored and not flagged, and reasons are kept for the nearest misses only"
-    raise UsageError(f"{why}; give --model and --cohort, the ones of this run, to work its reasons out again")
+    raise UsageError(
+        f"{why}; give --model and --cohort, the ones of this run, to work its reasons out again"
+    )
 
 
-def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: Readable) -> dict[str, Any]:
+def _worked_out(
+    document: dict[str, Any], name: str, model: Model, cohort: Readable
+) -> dict[str, Any]:
     then, now = document["model"], model.sealed
-    if any(now[part] != then.get(part) for part in ("arrays_sha256", "validation_sha256")):
+    if any(
+        now[part] != then.get(part) for part in ("arrays_sha256", "validation_sha256")
+    ):
         raise UsageError(
             f"--model is model {model.id}, but the run was scored by {then['id']}; give that one"
         )
     # With the threshold that it had: another may have been chosen since.
-    facts = {key: value for key, value in then.items() if key in ModelDocument.model_fields}
+    facts = {
+        key: value for key, value in then.items() if key in ModelDocument.model_fields
+    }
     model = replace(model, document=facts)
     stream = model.opened(cohort, gated=False)
     digests = [file.sha256 for file in stream.source.files]
@@ -272,8 +314,16 @@ def explained_row(model: Model, stream: CohortStream, name: str) -> dict[str, An
             table = score_batch(model, batch).rows.filter(pa.array(mask))
             at = int(np.argmax(table["score"].to_numpy()))
             highest = table.slice(at, 1).to_pylist()[0]
-            (case,) = explained(model, batch.take(mask).take([at]), table.slice(at, 1), most=None)
-            named.append((by_id, highest["score"], case.to_dict() | {"flagged": highest["flagged"]}))
+            (case,) = explained(
+                model, batch.take(mask).take([at]), table.slice(at, 1), most=None
+            )
+            named.append(
+                (
+                    by_id,
+                    highest["score"],
+                    case.to_dict() | {"flagged": highest["flagged"]},
+                )
+            )
     if not named:
         raise UsageError(
             f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"

@@ -49,7 +49,11 @@ class ScoreHistogram:
         table = model.held_out
         scores = table["score"]
         positive = Task.of(model.facts.task).is_watched(table["label"]).any(axis=1)
-        names = np.arange(count_rows(table)) if model.contract.group is None else table["group"]
+        names = (
+            np.arange(count_rows(table))
+            if model.contract.group is None
+            else table["group"]
+        )
         # By hash: NumPy compares each text with each other one.
         is_case = pd.Index(names).isin(names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
@@ -73,9 +77,13 @@ class ScoreHistogram:
     def facts(self) -> ScoreScale:
         """Tonight's scores and those of past cases on the same bins."""
         tonight, past = self.tonight.tolist(), self._binned(self.past).tolist()
-        return ScoreScale(low=self.low, high=self.high, tonight=tonight, past_cases=past)
+        return ScoreScale(
+            low=self.low, high=self.high, tonight=tonight, past_cases=past
+        )
 
-    def stopping(self, waiting: Sequence[float], capacity: int | None) -> Stopping | None:
+    def stopping(
+        self, waiting: Sequence[float], capacity: int | None
+    ) -> Stopping | None:
         """What the reviews that a night has room for would find, of all cases; None where all have room.
 
         `waiting`: scores of those who wait for a review, the highest first.
@@ -94,7 +102,9 @@ class ScoreHistogram:
     def _share_reaching(self, threshold: float) -> Estimate:
         """Share of cases at or above a score, expected of new ones, as the operating point has it."""
         m, hits = len(self.past), int(np.count_nonzero(self.past >= threshold))
-        evidence = Evidence(hits, m - hits, 0, 0, everything=threshold <= FLAG_EVERYTHING)
+        evidence = Evidence(
+            hits, m - hits, 0, 0, everything=threshold <= FLAG_EVERYTHING
+        )
         low, high = evidence.sensitivity_range()
         # A new case is one more among m + 1 (METHODS 4).
         return Estimate(1.0 if evidence.everything else hits / (m + 1), low, high)
@@ -151,14 +161,19 @@ class DiscoveryCounts:
         ranks = np.arange(1, len(among) + 1)
         # Multiplied out: whole numbers on one side, so only q can be rounded.
         small = np.flatnonzero(
-            (self.counts > 0) & (ranks * among[-1] <= among * q * len(among) * (1 + 1e-12))
+            (self.counts > 0)
+            & (ranks * among[-1] <= among * q * len(among) * (1 + 1e-12))
         )
         return float(ranks[small[-1]] / len(among)) if len(small) else None
 
     def facts(self, per: str, flagged: int, q: float = RATE) -> Discoveries:
         """How many of the screened would be reported, and whether any could be."""
         cut, screened = self.cut(q), int(self.counts.sum())
-        reported = 0 if cut is None else int(self.counts[: round(cut * len(self.counts))].sum())
+        reported = (
+            0
+            if cut is None
+            else int(self.counts[: round(cut * len(self.counts))].sum())
+        )
         return Discoveries(
             q=q,
             per=per,
@@ -167,7 +182,9 @@ class DiscoveryCounts:
             p_cut=cut,
             found=reported,
             flagged=flagged,
-            warning=resolution_warning(len(self.calibration), screened, q) if screened else None,
+            warning=resolution_warning(len(self.calibration), screened, q)
+            if screened
+            else None,
         )
 
 
@@ -194,19 +211,28 @@ class ScoreDrift:
         if not len(self.known):
             return
         model, machines = self.model, self.model.facts.validation.folds
-        hashes = keyed_hashes(batch.id if batch.group is None else batch.group, model.digest)
+        hashes = keyed_hashes(
+            batch.id if batch.group is None else batch.group, model.digest
+        )
         if batch.group is not None:
             self.groups.update(np.unique(short_hashes(hashes)).tolist())
         # How many units there will be is not known yet: fewer of them count in the end.
-        among = np.flatnonzero(_among(short_hashes(hashes), len(self.groups) or int(batch.rows[-1])))
+        among = np.flatnonzero(
+            _among(short_hashes(hashes), len(self.groups) or int(batch.rows[-1]))
+        )
         hashes, scores = hashes[among], np.empty(len(among))
         machine = (hashes >> np.uint64(32)) % np.uint64(machines)
         for k in range(machines):
             rows = np.flatnonzero(machine == k)
             if len(rows):
                 decisions = model.ensemble.decision_of(k, encoded[among[rows]])
-                scores[rows] = overall(decisions[:, model.watched_columns], model.thresholds)
-        units, rank = short_hashes(hashes), _rank_in_group(model, batch.id[among], scores)
+                scores[rows] = overall(
+                    decisions[:, model.watched_columns], model.thresholds
+                )
+        units, rank = (
+            short_hashes(hashes),
+            _rank_in_group(model, batch.id[among], scores),
+        )
         counted = slice(None) if batch.group is None else _one_a_group(units, rank)
         self.rows.append((units[counted], rank[counted], scores[counted]))
 
@@ -217,7 +243,10 @@ class ScoreDrift:
         """
         if not len(self.known):
             return None
-        contract, parts = self.model.contract, self.rows or [(np.empty(0, np.uint64), *np.empty((2, 0)))]
+        contract, parts = (
+            self.model.contract,
+            self.rows or [(np.empty(0, np.uint64), *np.empty((2, 0)))],
+        )
         units, rank, scores = map(np.concatenate, zip(*parts, strict=True))
         counted = _one_a_group(units, rank) if contract.group else np.arange(len(units))
         counted = counted[_among(units[counted], len(self.groups) or n_rows)]
@@ -228,7 +257,11 @@ class ScoreDrift:
         kept = np.argsort(units, kind="stable")[:recognised]
         unit = "group" if contract.group else "row"
         tonight = ScoreCounts(
-            unit=unit, known=(), counted=counts, who=units[kept], cell=tuple(cell[kept].tolist())
+            unit=unit,
+            known=(),
+            counted=counts,
+            who=units[kept],
+            cell=tuple(cell[kept].tolist()),
         )
         return compared(tonight, self.known)
 
@@ -264,9 +297,15 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     Where the stated prevalence is not that of the training rows, positives and negatives are weighed to it,
     and the counts are those of the rows that would know the shares as well. A group counts by one row.
     """
-    table, task, points = model.held_out, Task.of(model.facts.task), model.facts.operating_points
+    table, task, points = (
+        model.held_out,
+        Task.of(model.facts.task),
+        model.facts.operating_points,
+    )
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
-    names = [f"{name}@0" if f"{name}@0" in table else name for name in task.score_columns]
+    names = [
+        f"{name}@0" if f"{name}@0" in table else name for name in task.score_columns
+    ]
     if not count_rows(table) or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
@@ -279,6 +318,9 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     elif len(points) == 1 and 0 < seen < 1:
         weights = np.where(positive, stated / seen, (1 - stated) / (1 - seen))
     edges = inner_edges(scores, weights)
-    share = np.bincount(cells_of(scores, edges), weights, minlength=len(edges) + 1) / weights.sum()
+    share = (
+        np.bincount(cells_of(scores, edges), weights, minlength=len(edges) + 1)
+        / weights.sum()
+    )
     effective = weights.sum() ** 2 / np.square(weights).sum()
     return edges, np.rint(share * effective).astype(np.int64)

@@ -51,7 +51,9 @@ class Rows:
                 nonlocal writer
                 if writer is None:
                     few = [name for name in rows.column_names if name in FEW_VALUES]
-                    writer = pq.ParquetWriter(self.path, rows.schema, use_dictionary=few)
+                    writer = pq.ParquetWriter(
+                        self.path, rows.schema, use_dictionary=few
+                    )
                     stack.enter_context(writer)
                 writer.write_table(rows)
 
@@ -73,7 +75,9 @@ class Rows:
     def ranks(self) -> np.ndarray:
         """Ranks of the flagged rows in the order of the table, from 1 on; equal scores rank in this order."""
         column = "rank" if "rank" in self.schema.names else "score"
-        n_flagged = sum(batch["flagged"].true_count for batch in self.batches(["flagged"]))
+        n_flagged = sum(
+            batch["flagged"].true_count for batch in self.batches(["flagged"])
+        )
         # Of millions each copy counts.
         values, start = np.empty(n_flagged, np.uint32 if column == "rank" else float), 0
         for batch in self.batches([column, "flagged"]):
@@ -101,7 +105,10 @@ class Rows:
         """Some columns of the flagged rows, and their `rank`, by rank: of all, or of so many."""
         # Of the rows of somebody who was erased the ranks are missing.
         last = self.ranks.max(initial=0) if most is None else most
-        parts = (rows.filter(pc.less_equal(rows["rank"], last)) for rows in self.flagged(columns))
+        parts = (
+            rows.filter(pc.less_equal(rows["rank"], last))
+            for rows in self.flagged(columns)
+        )
         fields = [self.schema.field(name) for name in columns if name != "rank"]
         schema = pa.schema([*fields, pa.field("rank", pa.int64())])
         return pa.Table.from_batches(parts, schema).sort_by("rank")
@@ -121,11 +128,18 @@ class Rows:
                 writers: list[Any] = []
                 for rows in self.flagged(columns):
                     writers = writers or [
-                        stack.enter_context(pa.ipc.new_file(str(piece), rows.schema)) for piece in pieces
+                        stack.enter_context(pa.ipc.new_file(str(piece), rows.schema))
+                        for piece in pieces
                     ]
                     rows = rows.sort_by("rank")
-                    cuts = [0, *np.searchsorted(rows["rank"].to_numpy(), ends, side="right"), rows.num_rows]
-                    for writer, (start, end) in zip(writers, pairwise(cuts), strict=True):
+                    cuts = [
+                        0,
+                        *np.searchsorted(rows["rank"].to_numpy(), ends, side="right"),
+                        rows.num_rows,
+                    ]
+                    for writer, (start, end) in zip(
+                        writers, pairwise(cuts), strict=True
+                    ):
                         writer.write_batch(rows.slice(start, end - start))
             for piece in pieces:
                 with pa.OSFile(str(piece)) as file:
@@ -136,7 +150,9 @@ class Rows:
         """Some columns of the rows of this id or, where there are none, of the group of this id."""
         for unit in ("id", "group"):
             if unit in self.schema.names:
-                rows = pq.read_table(self.path, columns=columns, filters=pc.field(unit) == name)
+                rows = pq.read_table(
+                    self.path, columns=columns, filters=pc.field(unit) == name
+                )
                 if rows.num_rows:
                     return rows.to_pylist()
         return []
@@ -146,18 +162,30 @@ class Rows:
         unit, present = "group" if "group" in self.schema.names else "id", set[str]()
         if names:
             among = pc.field(unit).isin(pa.array(names, pa.string()))
-            present = {*pq.read_table(self.path, columns=[unit], filters=among)[unit].to_pylist()}
+            present = {
+                *pq.read_table(self.path, columns=[unit], filters=among)[
+                    unit
+                ].to_pylist()
+            }
         return [name for name in names if name not in present]
 
-    def write_without(self, target: Path, gone: Callable[[pa.RecordBatch], np.ndarray]) -> None:
+    def write_without(
+        self, target: Path, gone: Callable[[pa.RecordBatch], np.ndarray]
+    ) -> None:
         """Write those rows to another file that are not gone; of a night's with the `rank` that they had."""
-        numbered, start = "flagged" in self.schema.names and "rank" not in self.schema.names, 0
+        numbered, start = (
+            "flagged" in self.schema.names and "rank" not in self.schema.names,
+            0,
+        )
         with Rows(target).appending() as append:
             for batch in self.batches():
                 rows = pa.Table.from_batches([batch])
                 if numbered:
                     flagged = batch["flagged"].to_numpy(zero_copy_only=False)
-                    rank, n_flagged = np.zeros(len(flagged), np.int64), int(np.count_nonzero(flagged))
+                    rank, n_flagged = (
+                        np.zeros(len(flagged), np.int64),
+                        int(np.count_nonzero(flagged)),
+                    )
                     rank[flagged] = self.ranks[start : start + n_flagged]
                     rows = rows.append_column("rank", pa.array(rank, mask=~flagged))
                     start += n_flagged
@@ -174,9 +202,14 @@ class Rows:
             for batch in self.batches():
                 cases = known(batch[unit].filter(batch["flagged"]).unique().to_pylist())
                 at = pc.index_in(batch[unit], pa.array([*cases], pa.string()))
-                at, rows = pc.if_else(batch["flagged"], at, None), pa.Table.from_batches([batch])
+                at, rows = (
+                    pc.if_else(batch["flagged"], at, None),
+                    pa.Table.from_batches([batch]),
+                )
                 for name, kind in HISTORY.items():
-                    facts = pa.array([getattr(case, name) for case in cases.values()], kind)
+                    facts = pa.array(
+                        [getattr(case, name) for case in cases.values()], kind
+                    )
                     rows = rows.append_column(name, facts.take(at))
                 append(rows)
         new.replace(self.path)
@@ -191,7 +224,8 @@ COLUMNS = ("rank", "id", "group", "class", "score", "p_value", *CHANCES, *HISTOR
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
 BEGINS = "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
 FORMULA = re.compile(
-    BEGINS + "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
+    BEGINS
+    + "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
 )
 # What Arrow can look for: a sign of a formula behind nothing but signs, which holds of every such cell.
 MAY_BEGIN = BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
@@ -213,9 +247,17 @@ def as_listed(rows: pa.Table) -> pa.Table:
     """Rows as `flagged.csv` has them: a column to display has its own name, unless one of ours has it."""
     if "group" not in rows.column_names:
         rows = rows.append_column("group", pa.nulls(rows.num_rows, pa.string()))
-    display = {name: name.removeprefix(DISPLAY) for name in rows.column_names if name.startswith(DISPLAY)}
-    rows = rows.select([*(name for name in COLUMNS if name in rows.column_names), *display])
-    return rows.rename_columns({name: own for name, own in display.items() if own not in COLUMNS})
+    display = {
+        name: name.removeprefix(DISPLAY)
+        for name in rows.column_names
+        if name.startswith(DISPLAY)
+    }
+    rows = rows.select(
+        [*(name for name in COLUMNS if name in rows.column_names), *display]
+    )
+    return rows.rename_columns(
+        {name: own for name, own in display.items() if own not in COLUMNS}
+    )
 
 
 def write_table(file: BinaryIO, tables: Iterable[pa.Table]) -> None:
@@ -223,7 +265,11 @@ def write_table(file: BinaryIO, tables: Iterable[pa.Table]) -> None:
     for number, table in enumerate(tables):
         names = map(as_text, table.column_names)
         marked = pa.table([*map(as_texts, table.columns)], names=[*names])
-        write_csv(marked, file, WriteOptions(include_header=not number, quoting_style="needed"))
+        write_csv(
+            marked,
+            file,
+            WriteOptions(include_header=not number, quoting_style="needed"),
+        )
 
 
 def as_text(value: str) -> str:
@@ -235,9 +281,15 @@ def as_texts(cells: pa.Array) -> pa.Array:
     """Cells that a spreadsheet shows: those alone are gone through one by one that may begin a formula."""
     if pa.types.is_boolean(cells.type):
         return pc.if_else(cells, "yes", "no")
-    if not pa.types.is_string(cells.type) or not pc.any(pc.match_substring_regex(cells, MAY_BEGIN)).as_py():
+    if (
+        not pa.types.is_string(cells.type)
+        or not pc.any(pc.match_substring_regex(cells, MAY_BEGIN)).as_py()
+    ):
         return cells
-    return pa.array([text if text is None else as_text(text) for text in cells.to_pylist()], pa.string())
+    return pa.array(
+        [text if text is None else as_text(text) for text in cells.to_pylist()],
+        pa.string(),
+    )
 
 
 @dataclass(frozen=True)
@@ -250,16 +302,26 @@ class FlaggedRows:
 
     def table(self) -> pa.Table:
         """The rows behind run and date: nights lie one below the other, so each row says whose it is."""
-        run_id, date = (pa.repeat(text, self.rows.num_rows) for text in (self.run.run_id, self.run.date))
+        run_id, date = (
+            pa.repeat(text, self.rows.num_rows)
+            for text in (self.run.run_id, self.run.date)
+        )
         return self.rows.add_column(0, "date", date).add_column(0, "run_id", run_id)
 
     def subjects(self) -> list[str]:
         """Who is meant by each row: the patient where rows come in patients, else the row."""
-        return pc.if_else(pc.equal(self.rows["group"], ""), self.rows["id"], self.rows["group"]).to_pylist()
+        return pc.if_else(
+            pc.equal(self.rows["group"], ""), self.rows["id"], self.rows["group"]
+        ).to_pylist()
 
 
 def export(
-    run: str | Path, to: str, out: str | Path | None = None, *, force: bool = False, **options: Any
+    run: str | Path,
+    to: str,
+    out: str | Path | None = None,
+    *,
+    force: bool = False,
+    **options: Any,
 ) -> str:
     """Write the flagged rows of a run for another system; of images, flags and scores as volumes.
 
@@ -304,7 +366,9 @@ def export(
     >>> export(run.directory, "csv", folder / "list.csv") == str(folder / "list.csv")
     True
     """
-    _, write = prepared(run, to, force, options | ({} if out is None else {"out": Path(out)}))
+    _, write = prepared(
+        run, to, force, options | ({} if out is None else {"out": Path(out)})
+    )
     return write() or str(out)
 
 
@@ -315,14 +379,27 @@ def prepared(
     if to not in exports.FORMS:
         raise UsageError(f"no form {to!r}; there are {', '.join(exports.FORMS)}")
     write = import_module(exports.FORMS[to]).write
-    parameters = {name: one for name, one in signature(write).parameters.items() if name != "flagged"}
-    needed = {name for name, parameter in parameters.items() if parameter.default is Parameter.empty}
-    for names, does in ((needed - options.keys(), "needs"), (options.keys() - parameters, "takes no")):
+    parameters = {
+        name: one
+        for name, one in signature(write).parameters.items()
+        if name != "flagged"
+    }
+    needed = {
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is Parameter.empty
+    }
+    for names, does in (
+        (needed - options.keys(), "needs"),
+        (options.keys() - parameters, "takes no"),
+    ):
         if names:
             words = (f"--{name.replace('_', '-')}" for name in sorted(names))
             raise UsageError(f"--to {to} {does} {', '.join(words)}")
     if "out" in options and options["out"].exists() and not force:
-        raise UsageError(f"{options['out']} exists already; give another --out, or --force to replace it")
+        raise UsageError(
+            f"{options['out']} exists already; give another --out, or --force to replace it"
+        )
     flagged = read_flagged(run)
     forced = {"force": force} if "force" in parameters else {}
     return flagged, partial(write, flagged, **options, **forced)
@@ -333,7 +410,9 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     folder = Path(directory)
     run = RunDocument.from_dict(read_document(folder, "run"))
     if not run.outputs:
-        raise ModelError(f"{folder} was written by a version that noted no digests; score the night again")
+        raise ModelError(
+            f"{folder} was written by a version that noted no digests; score the night again"
+        )
     for name, digest in run.outputs.items():
         refuse_altered(folder / name, digest)
     if "flagged.csv" not in run.outputs:
@@ -342,7 +421,8 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     rows = as_listed(scores.first(listed_columns(scores.schema)))
     empty = {pa.string(): "", pa.bool_(): False}
     columns = [
-        pc.fill_null(cells, empty[cells.type]) if cells.type in empty else cells for cells in rows.columns
+        pc.fill_null(cells, empty[cells.type]) if cells.type in empty else cells
+        for cells in rows.columns
     ]
     return FlaggedRows(folder, run, pa.table(columns, names=rows.column_names))
 
@@ -350,4 +430,6 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
 def refuse_altered(path: Path, digest: str) -> None:
     """ModelError where a run's file is not there or not as it was written."""
     if not path.is_file() or digest_of(path) != digest:
-        raise ModelError(f"{path} is missing or damaged: its digest does not match; score the night again")
+        raise ModelError(
+            f"{path} is missing or damaged: its digest does not match; score the night again"
+        )

@@ -90,7 +90,10 @@ class Run(InBrief):
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""
-        facts = {key: self.document[key] for key in ("run_id", "date", "counts", "refused", "evaluation")}
+        facts = {
+            key: self.document[key]
+            for key in ("run_id", "date", "counts", "refused", "evaluation")
+        }
         return facts | {
             "attention": self.document["attention"],
             "model": self.document["model"]["id"],
@@ -191,7 +194,9 @@ def score(
             "--shadow is for a ledger, which compares it with the series' champion; give --ledger"
         )
     if accept_delivery is not None and not accept_delivery.strip():
-        raise UsageError("--accept-delivery: say why in a few words; page and ledger keep them")
+        raise UsageError(
+            "--accept-delivery: say why in a few words; page and ledger keep them"
+        )
     night, series = night_of_date(date, allow_future), series or model.contract.series
     model.refuse_overdue()
     _refuse_other_night(out, night, model)
@@ -216,13 +221,24 @@ def score(
                     progress(summary.n_scored, stream.source.n_rows or 0)
         # The same model, input, night and series give the same run.
         digests = [file.sha256 for file in stream.source.files]
-        same: dict[str, Any] = {"model": model.digest, "input": digests, "date": night, "label": label}
-        key = hashlib.sha256(canonical(same | {"series": series, "shadow": shadow})).hexdigest()
-        run = summary.document(stream, rows, key[:12], started.isoformat(timespec="seconds"))
+        same: dict[str, Any] = {
+            "model": model.digest,
+            "input": digests,
+            "date": night,
+            "label": label,
+        }
+        key = hashlib.sha256(
+            canonical(same | {"series": series, "shadow": shadow})
+        ).hexdigest()
+        run = summary.document(
+            stream, rows, key[:12], started.isoformat(timespec="seconds")
+        )
         past, ids = NO_NIGHTS, None
         if ledger is not None:
             series_key, ids = series_of(model, series), summary.id_shape()
-            past = past_nights(ledger, series_key, night, model.digest, digests_of(run), shadow=shadow)
+            past = past_nights(
+                ledger, series_key, night, model.digest, digests_of(run), shadow=shadow
+            )
         run = with_delivery(model, run, past, ids, accept_delivery)
         run = with_drift(model, run, stream.gates, past)
         if ledger is None:
@@ -256,10 +272,14 @@ def score(
         (folder / "run.json").write_bytes(text)
         if ledger is not None:
             digest = hashlib.sha256(text).hexdigest()
-            artefacts = [Artefact(what="run", place=Path(out).resolve(), sha256=digest, key=key)]
+            artefacts = [
+                Artefact(what="run", place=Path(out).resolve(), sha256=digest, key=key)
+            ]
             if model.directory is not None:
                 place = model.directory.resolve()
-                artefacts.append(Artefact(what="model", place=place, sha256=model.digest))
+                artefacts.append(
+                    Artefact(what="model", place=place, sha256=model.digest)
+                )
             tonight.hand_out(*artefacts)
     return Run(Path(out), document)
 
@@ -268,7 +288,9 @@ def _page_of(model: Model, out: str | Path) -> str | None:
     """Where the model's page lies as seen from the run directory; None where no link can lead there."""
     if model.directory is None or not (model.directory / "report.html").is_file():
         return None
-    link = os.path.relpath(model.directory.resolve() / "report.html", Path(out).resolve())
+    link = os.path.relpath(
+        model.directory.resolve() / "report.html", Path(out).resolve()
+    )
     return link if link.isprintable() else None
 
 
@@ -284,7 +306,10 @@ def _scored(
         yield from ((batch, score_batch(model, batch)) for batch in stream)
         return
     cluster.check(secret=True)
-    ensemble, decisions_of = cluster.holding(model.ensemble), type(model.ensemble).decisions
+    ensemble, decisions_of = (
+        cluster.holding(model.ensemble),
+        type(model.ensemble).decisions,
+    )
     ahead = 2 * max(1, len(cluster.client.nthreads()))
     salt = canonical({"model": model.digest, "versions": versions()})
     pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
@@ -298,11 +323,16 @@ def _scored(
     with waiting_beside(out, "fragments") as folder:
         for batch in stream:
             encoded = model.encoder.transform(batch)
-            path = folder / f"{hashlib.sha256(salt + encoded.tobytes()).hexdigest()[:24]}.npz"
+            path = (
+                folder
+                / f"{hashlib.sha256(salt + encoded.tobytes()).hexdigest()[:24]}.npz"
+            )
             if piece := read_piece(path):
                 results = iter([piece["decisions"]])
             else:
-                results = in_parallel(decisions_of, [(ensemble, encoded)], cluster=cluster)
+                results = in_parallel(
+                    decisions_of, [(ensemble, encoded)], cluster=cluster
+                )
             pending.append((batch, encoded, path, results))
             if len(pending) == ahead:
                 yield finish()
@@ -320,7 +350,9 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
         raise UsageError(f"--date {date}: no night is so old; write it as YYYY-MM-DD")
     # It is the 2nd somewhere while it is the 1st here: a day's grace for clocks in other zones.
     if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
-        raise UsageError(f"--date {date} lies in the future; is the clock right? Else give --allow-future")
+        raise UsageError(
+            f"--date {date} lies in the future; is the clock right? Else give --allow-future"
+        )
     return night.isoformat()
 
 

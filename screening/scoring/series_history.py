@@ -14,9 +14,21 @@ from screening.monitoring.delivery import examine, share_that_stays, still_there
 from screening.monitoring.drift import LEAST, Gates, independent, own_nights
 from screening.report.rules import drift_reason, of_run, review_due
 from screening.schemas.base import Reason
-from screening.schemas.history import CASE_COUNTS, MissingValues, Question, SensitivityAndPpv
+from screening.schemas.history import (
+    CASE_COUNTS,
+    MissingValues,
+    Question,
+    SensitivityAndPpv,
+)
 from screening.schemas.model import IdShape
-from screening.schemas.run import Case, Counts, GroupFacts, LedgerFacts, RunDocument, Verdict
+from screening.schemas.run import (
+    Case,
+    Counts,
+    GroupFacts,
+    LedgerFacts,
+    RunDocument,
+    Verdict,
+)
 from screening.scoring.reference_distribution import REMEMBERED, compared
 from screening.scoring.rows import Rows
 from screening.spelling import shown_series
@@ -36,7 +48,9 @@ def series_of(model: Model, name: str | None = None) -> str:
 
 def _question(model: Model) -> Question:
     label, positive = model.facts.task.label, sorted(model.facts.task.positive)
-    return Question(label=label, positive=positive, id=model.contract.id, group=model.contract.group)
+    return Question(
+        label=label, positive=positive, id=model.contract.id, group=model.contract.group
+    )
 
 
 def digests_of(run: RunDocument) -> str:
@@ -45,7 +59,11 @@ def digests_of(run: RunDocument) -> str:
 
 
 def with_delivery(
-    model: Model, run: RunDocument, past: PastNights, ids: IdShape | None, accepted: str | None
+    model: Model,
+    run: RunDocument,
+    past: PastNights,
+    ids: IdShape | None,
+    accepted: str | None,
 ) -> RunDocument:
     """The run with its delivery held against the nights before, and what is unlike one as reasons.
 
@@ -57,27 +75,41 @@ def with_delivery(
     delivery = delivery.replace(accepted=accepted or past.accepted)
     if past.patients is not None and run.drift is not None:
         before, still = still_there(past.patients, run.drift.who, REMEMBERED)
-        delivery = delivery.replace(earlier=max(past.scores), before=before, still=still)
+        delivery = delivery.replace(
+            earlier=max(past.scores), before=before, still=still
+        )
     # A table that is scored alone is of no night that its rows could be too old for.
-    dated = delivery.replace(oldest=None, newest=None) if past is NO_NIGHTS else delivery
+    dated = (
+        delivery.replace(oldest=None, newest=None) if past is NO_NIGHTS else delivery
+    )
     examined, findings = examine(
-        run.date, dated, past.deliveries,
+        run.date,
+        dated,
+        past.deliveries,
         n_files=len(run.input.files),
         files_expected=contract.files_per_night,
         rows_expected=contract.rows_per_night,
         other_ids=other_shape(trained, ids) if trained and ids else (),
         same_table=past.same_table,
-    )  # fmt: skip
+    )
     delivery = examined.replace(oldest=delivery.oldest, newest=delivery.newest)
     if delivery.accepted is not None:
         findings = []
-    stops = [f"{finding.reason.words} {finding.reason.remedy}" for finding in findings if finding.sure]
+    stops = [
+        f"{finding.reason.words} {finding.reason.remedy}"
+        for finding in findings
+        if finding.sure
+    ]
     if stops:
         raise CohortError(stops)
-    return run.replace(delivery=delivery, attention=[finding.reason for finding in findings])
+    return run.replace(
+        delivery=delivery, attention=[finding.reason for finding in findings]
+    )
 
 
-def with_drift(model: Model, run: RunDocument, gates: Gates | None, past: PastNights) -> RunDocument:
+def with_drift(
+    model: Model, run: RunDocument, gates: Gates | None, past: PastNights
+) -> RunDocument:
     """The run with what its values and scores are unlike, as reasons.
 
     From twenty nights on they are held against the series' own nights, and what differs from training alone
@@ -86,9 +118,13 @@ def with_drift(model: Model, run: RunDocument, gates: Gates | None, past: PastNi
     worth = independent(share_that_stays(past.deliveries.values()))
     alarms, training = gates.attention() if gates else [], list[Reason]()
     bins = gates.counts()["bins"] if gates else None
-    nights = {day: counts for day, counts in past.columns.items() if counts["bins"] == bins}
+    nights = {
+        day: counts for day, counts in past.columns.items() if counts["bins"] == bins
+    }
     if gates is not None and len(nights) >= LEAST:
-        sizes = [(past.deliveries[day].rows, past.deliveries[day].units) for day in nights]
+        sizes = [
+            (past.deliveries[day].rows, past.deliveries[day].units) for day in nights
+        ]
         rows, units = np.sum(sizes, axis=0)
         own = gates.attention(own_nights([*nights.values()], worth * units / rows))
         alarms, training = own, [reason for reason in alarms if reason not in own]
@@ -98,18 +134,32 @@ def with_drift(model: Model, run: RunDocument, gates: Gates | None, past: PastNi
     if run.drift is not None and len(past.scores) >= LEAST:
         training += [scores] if scores else []
         before = np.sum([night.counted for night in past.scores.values()], axis=0)
-        scores = drift_reason(compared(run.drift, np.rint(before * worth).astype(int)), len(past.scores))
+        scores = drift_reason(
+            compared(run.drift, np.rint(before * worth).astype(int)), len(past.scores)
+        )
     alarms += [scores] if scores else []
     return run.replace(attention=[*run.attention, *alarms], unlike_training=training)
 
 
-def night_of(model: Model, run: RunDocument, key: str, series: str, shadow: bool) -> Night:
+def night_of(
+    model: Model, run: RunDocument, key: str, series: str, shadow: bool
+) -> Night:
     """What the run brings to the ledger."""
-    contract, counts, due = model.contract, run.counts, review_due(run.model, model.trained)
-    missing, promised, points = [feature.missing for feature in run.data], None, run.model.operating_points
+    contract, counts, due = (
+        model.contract,
+        run.counts,
+        review_due(run.model, model.trained),
+    )
+    missing, promised, points = (
+        [feature.missing for feature in run.data],
+        None,
+        run.model.operating_points,
+    )
     # What the model's page says of a night holds where its rows are the patients that the ledger counts.
     if len(points) == 1 and run.model.stated.group is None:
-        promised = SensitivityAndPpv(sensitivity=points[0].sensitivity, ppv=points[0].ppv)
+        promised = SensitivityAndPpv(
+            sensitivity=points[0].sensitivity, ppv=points[0].ppv
+        )
     return Night(
         key=key,
         series=series,
@@ -129,7 +179,8 @@ def night_of(model: Model, run: RunDocument, key: str, series: str, shadow: bool
         flagged=counts.flagged,
         unflagged=run.unflagged,
         missing=MissingValues(
-            missing=round(counts.scored * sum(missing)), values=counts.scored * len(missing)
+            missing=round(counts.scored * sum(missing)),
+            values=counts.scored * len(missing),
         ),
         drift=run.drift,
         table=digests_of(run),
@@ -143,12 +194,19 @@ def night_of(model: Model, run: RunDocument, key: str, series: str, shadow: bool
 
 def attention_of(model: Model, run: RunDocument, tonight: Tonight) -> list[Reason]:
     """Why a night wants attention, once the ledger has counted its cases by state."""
-    counted, recognisable = run.replace(counts=_counts(run, tonight)), tonight.night.question.recognisable
-    return of_run(counted, quiet=tonight.quiet, recognisable=recognisable, trained=model.trained)
+    counted, recognisable = (
+        run.replace(counts=_counts(run, tonight)),
+        tonight.night.question.recognisable,
+    )
+    return of_run(
+        counted, quiet=tonight.quiet, recognisable=recognisable, trained=model.trained
+    )
 
 
 def _counts(run: RunDocument, tonight: Tonight) -> Counts:
-    return run.counts.replace(**{name: getattr(tonight.night, name) for name in CASE_COUNTS})
+    return run.counts.replace(
+        **{name: getattr(tonight.night, name) for name in CASE_COUNTS}
+    )
 
 
 def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
@@ -162,8 +220,14 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
         case = known.get(name)
         if case is None:
             return listed
-        last = None if case.judged is None else Verdict(night=case.judged, verdict=case.verdict)
-        return listed.replace(state=case.state, nights=case.nights, last_verdict=last, drawn=case.drawn)
+        last = (
+            None
+            if case.judged is None
+            else Verdict(night=case.judged, verdict=case.verdict)
+        )
+        return listed.replace(
+            state=case.state, nights=case.nights, last_verdict=last, drawn=case.drawn
+        )
 
     rows.add_history(tonight.known)
     return run.replace(
@@ -188,4 +252,8 @@ def waiting(run: RunDocument) -> list[float]:
     """Scores of those who wait for a review, the highest first: flagged, and not judged on a night before."""
     if run.groups is None:
         return [case.score for case in run.cases if case.state not in JUDGED]
-    return [group.top_score for group in run.groups if group.flagged and group.state not in JUDGED]
+    return [
+        group.top_score
+        for group in run.groups
+        if group.flagged and group.state not in JUDGED
+    ]

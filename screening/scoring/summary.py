@@ -74,21 +74,36 @@ class Summary:
     """
 
     def __init__(self, model: Model, night: str):
-        self.model, self.night, contract, validation = model, night, model.contract, model.facts.validation
+        self.model, self.night, contract, validation = (
+            model,
+            night,
+            model.contract,
+            model.facts.validation,
+        )
         self.task = Task.of(model.facts.task)
         self.shown = VOXELS_SHOWN if contract.coordinates else CASES_SHOWN
         self.cases = Top(VOXELS_SHOWN if contract.coordinates else CASES_EXPLAINED)
         self.near_misses = Top(NEAR_MISSES_SHOWN)
         self.n_scored = self.n_flagged = 0
         self.by_class = np.zeros(len(model.watched), dtype=np.int64)
-        self.grid = [np.asarray(validation.curves[name].threshold, float) for name in self.task.watched]
-        self.reaching = [np.zeros(len(thresholds), dtype=np.int64) for thresholds in self.grid]
+        self.grid = [
+            np.asarray(validation.curves[name].threshold, float)
+            for name in self.task.watched
+        ]
+        self.reaching = [
+            np.zeros(len(thresholds), dtype=np.int64) for thresholds in self.grid
+        ]
         self.missing: Counter[str] = Counter()
-        self.histogram, self.discoveries = ScoreHistogram(model), DiscoveryCounts(model.calibration)
+        self.histogram, self.discoveries = (
+            ScoreHistogram(model),
+            DiscoveryCounts(model.calibration),
+        )
         self.drift = ScoreDrift(model)
         # The levels are those of the first class; all classes are validated on the same rows.
         self.subgroups = SubgroupCounts(next(iter(validation.subgroups.values()), []))
-        self.classes: dict[str, Counter[str]] = defaultdict(Counter)  # Flagged rows of each group.
+        self.classes: dict[str, Counter[str]] = defaultdict(
+            Counter
+        )  # Flagged rows of each group.
         # Of every batch: its groups, the first row of each, and what there is of labelled rows.
         self.counted: list[pa.Table] = []
         self.first_rows: list[pa.Table] = []
@@ -99,18 +114,30 @@ class Summary:
         self.ids: list[np.ndarray] = []
         # The same night draws the same rows for the random audit, however they come in batches.
         seed = hashlib.sha256(f"{model.digest} {night}".encode()).hexdigest()
-        self.rng, self.drawn = np.random.default_rng(int(seed[:16], 16)), list[tuple[float, Sampled]]()
+        self.rng, self.drawn = (
+            np.random.default_rng(int(seed[:16], 16)),
+            list[tuple[float, Sampled]](),
+        )
 
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Count one batch in."""
         model, rows = self.model, scored.rows
-        flagged, watched = rows["flagged"].to_numpy(), scored.decisions[:, model.watched_columns]
+        flagged, watched = (
+            rows["flagged"].to_numpy(),
+            scored.decisions[:, model.watched_columns],
+        )
         self.n_scored += batch.n_rows
         self.n_flagged += int(np.count_nonzero(flagged))
         self.by_class += (watched >= model.thresholds).sum(axis=0)
-        for thresholds, count, column in zip(self.grid, self.reaching, watched.T, strict=True):
-            count += batch.n_rows - np.searchsorted(np.sort(column), thresholds, side="left")
-        self.missing.update({name: int(absent(values).sum()) for name, values in batch.values.items()})
+        for thresholds, count, column in zip(
+            self.grid, self.reaching, watched.T, strict=True
+        ):
+            count += batch.n_rows - np.searchsorted(
+                np.sort(column), thresholds, side="left"
+            )
+        self.missing.update(
+            {name: int(absent(values).sum()) for name, values in batch.values.items()}
+        )
         self.cases.add(batch, rows, np.flatnonzero(flagged))
         self.near_misses.add(batch, rows, np.flatnonzero(~flagged))
         self.drift.add(batch, scored.encoded)
@@ -122,14 +149,24 @@ class Summary:
             self._draw(rows["id"], flagged, batch.display or {})
         else:
             sums = [("score", "count"), ("flagged", "sum"), ("score", "max")]
-            self.counted.append(rows.group_by("group").aggregate(sums).rename_columns(GROUP_COLUMNS))
+            self.counted.append(
+                rows.group_by("group").aggregate(sums).rename_columns(GROUP_COLUMNS)
+            )
             hit = rows.filter(rows["flagged"])
-            for row in hit.group_by(["group", "class"]).aggregate([([], "count_all")]).to_pylist():
+            for row in (
+                hit.group_by(["group", "class"])
+                .aggregate([([], "count_all")])
+                .to_pylist()
+            ):
                 self.classes[row["group"]][row["class"]] += row["count_all"]
             if batch.display is not None:
                 first = np.unique(batch.group, return_index=True)[1]
-                display = {DISPLAY + name: batch.display[name][first] for name in batch.display}
-                self.first_rows.append(pa.table({"group": batch.group[first]} | display))
+                display = {
+                    DISPLAY + name: batch.display[name][first] for name in batch.display
+                }
+                self.first_rows.append(
+                    pa.table({"group": batch.group[first]} | display)
+                )
         if batch.label is not None:
             self._label(batch, scored, watched)
         if batch.time is not None and batch.n_rows:
@@ -146,7 +183,11 @@ class Summary:
             # Said at the end: what else is wrong with the table comes first.
             self.strange_labels += error.violations
             return
-        of_rows = [labels, watched, np.zeros(batch.n_rows) if batch.group is None else batch.group]
+        of_rows = [
+            labels,
+            watched,
+            np.zeros(batch.n_rows) if batch.group is None else batch.group,
+        ]
         if self.task.kind == "multi":
             of_rows.append(self.model.predicted(scored.decisions))
         self.labelled.append(tuple(values[labels != ""] for values in of_rows))
@@ -163,7 +204,9 @@ class Summary:
     def flagged_cases(self, rows: Rows) -> Iterator[str]:
         """Ids of what is reviewed as one, each once: flagged groups, or flagged rows."""
         if self.groups is not None:
-            yield from self.groups.filter(pc.greater(self.groups["flagged"], 0))["group"].to_pylist()
+            yield from self.groups.filter(pc.greater(self.groups["flagged"], 0))[
+                "group"
+            ].to_pylist()
             return
         for batch in rows.batches(["id", "flagged"]):
             yield from batch["id"].filter(batch["flagged"]).to_pylist()
@@ -172,7 +215,9 @@ class Summary:
         """How the table's ids are written; None where the contract names none."""
         return id_shape(np.concatenate(self.ids)) if self.ids else None
 
-    def document(self, stream: CohortStream, rows: Rows, run_id: str, started: str) -> RunDocument:
+    def document(
+        self, stream: CohortStream, rows: Rows, run_id: str, started: str
+    ) -> RunDocument:
         """What the rows tell of the night; why it wants attention is not judged yet.
 
         Raises CohortError: labels that training never met.
@@ -182,23 +227,34 @@ class Summary:
         sample = [sampled for _, sampled in self.drawn]
         if groups is not None:
             display = self._display([sampled.id for sampled in sample])
-            sample = [sampled.replace(display=display.get(sampled.id)) for sampled in sample]
+            sample = [
+                sampled.replace(display=display.get(sampled.id)) for sampled in sample
+            ]
         cases = self._listed(rows, discoveries)
         drift = stream.gates.facts() if stream.gates else {}
-        days, read = [str(day.astype("datetime64[D]")) for day in self.days], self.n_scored + refused
+        days, read = (
+            [str(day.astype("datetime64[D]")) for day in self.days],
+            self.n_scored + refused,
+        )
         return RunDocument(
             format_version=FORMAT_VERSION,
             run_id=run_id,
             date=self.night,
-            model=RunModel.from_dict({"id": model.id, "digest": model.digest} | model.sealed),
-            input=InputFacts.from_dict(stream.source.to_dict() | {"notes": list(stream.notes)}),
+            model=RunModel.from_dict(
+                {"id": model.id, "digest": model.digest} | model.sealed
+            ),
+            input=InputFacts.from_dict(
+                stream.source.to_dict() | {"notes": list(stream.notes)}
+            ),
             versions=versions(),
             counts=Counts(
                 read=read,
                 scored=self.n_scored,
                 refused=refused,
                 flagged=self.n_flagged,
-                flagged_by_class=dict(zip(self.task.watched, self.by_class.tolist(), strict=True)),
+                flagged_by_class=dict(
+                    zip(self.task.watched, self.by_class.tolist(), strict=True)
+                ),
             ),
             refused=dict(stream.refused),
             evaluation=self._evaluation(),
@@ -216,8 +272,12 @@ class Summary:
             ],
             groups=self._listed_groups(discoveries),
             score_counts={
-                name: ReachingCounts(thresholds=thresholds.tolist(), counts=count.tolist())
-                for name, thresholds, count in zip(self.task.watched, self.grid, self.reaching, strict=True)
+                name: ReachingCounts(
+                    thresholds=thresholds.tolist(), counts=count.tolist()
+                )
+                for name, thresholds, count in zip(
+                    self.task.watched, self.grid, self.reaching, strict=True
+                )
             },
             cases=cases,
             cases_total=self.n_flagged,
@@ -239,10 +299,14 @@ class Summary:
             groups_flagged=None if groups is None else discoveries.flagged,
             drift=self.drift.counts(stream.n_rows),
             subgroups=self.subgroups.facts(),
-            prevalence_estimate=prevalence_tonight(self.n_flagged, self.n_scored, points[0])
+            prevalence_estimate=prevalence_tonight(
+                self.n_flagged, self.n_scored, points[0]
+            )
             if groups is None and len(points) == 1
             else None,
-            voxels=optional("voxels").pictured(model.contract, model.watched, rows, stream.source.geometries)
+            voxels=optional("voxels").pictured(
+                model.contract, model.watched, rows, stream.source.geometries
+            )
             if model.contract.coordinates
             else None,
             geometries=tuple(stream.source.geometries),
@@ -254,29 +318,50 @@ class Summary:
         """What remains rare among so many; where rows come in groups, these are counted here, each once."""
         if self.groups is None:
             return self.discoveries.facts("row", self.n_flagged)
-        tops, flagged = self.groups["top"].to_numpy(), self.groups["flagged"].to_numpy() > 0
+        tops, flagged = (
+            self.groups["top"].to_numpy(),
+            self.groups["flagged"].to_numpy() > 0,
+        )
         self.histogram.add(tops)
         self.discoveries.add(p_values(self.model.calibration, tops))
-        self._draw(self.groups["group"].filter(pa.array(~flagged)), np.zeros((~flagged).sum(), bool), {})
+        self._draw(
+            self.groups["group"].filter(pa.array(~flagged)),
+            np.zeros((~flagged).sum(), bool),
+            {},
+        )
         return self.discoveries.facts("group", int(np.count_nonzero(flagged)))
 
     def _listed(self, rows: Rows, discoveries: Discoveries) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         cases = self.cases.explained(self.model)
         if len(cases) < min(self.n_flagged, self.shown):
-            cases += cases_of(self.model, rows.first(rows.schema.names, self.shown).slice(len(cases)))
+            cases += cases_of(
+                self.model, rows.first(rows.schema.names, self.shown).slice(len(cases))
+            )
         cases = [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
         if self.groups is not None:
             return cases
-        return [case.replace(discovery=is_discovery(case.p_value.ends[0], discoveries)) for case in cases]
+        return [
+            case.replace(discovery=is_discovery(case.p_value.ends[0], discoveries))
+            for case in cases
+        ]
 
-    def _draw(self, names: pa.ChunkedArray, flagged: np.ndarray, display: Mapping[str, np.ndarray]) -> None:
+    def _draw(
+        self,
+        names: pa.ChunkedArray,
+        flagged: np.ndarray,
+        display: Mapping[str, np.ndarray],
+    ) -> None:
         """Draw some of those not flagged, with what the contract wants shown beside each."""
         lots = np.where(flagged, np.inf, self.rng.random(len(names)))
-        lowest = np.flatnonzero(lots < (self.drawn[-1][0] if len(self.drawn) == SAMPLED else 1.0))
+        lowest = np.flatnonzero(
+            lots < (self.drawn[-1][0] if len(self.drawn) == SAMPLED else 1.0)
+        )
         for i in lowest[np.argsort(lots[lowest])[:SAMPLED]]:
             beside = {name: texts[i] for name, texts in display.items()} or None
-            self.drawn.append((float(lots[i]), Sampled(id=names[i].as_py(), display=beside)))
+            self.drawn.append(
+                (float(lots[i]), Sampled(id=names[i].as_py(), display=beside))
+            )
         self.drawn = sorted(self.drawn, key=lambda drawn: drawn[0])[:SAMPLED]
 
     def _listed_groups(self, discoveries: Discoveries) -> list[GroupFacts] | None:
@@ -284,7 +369,8 @@ class Summary:
         if self.groups is None:
             return None
         worst = sorted(
-            self.groups.to_pylist(), key=lambda row: (not row["flagged"], -row["top"], row["group"])
+            self.groups.to_pylist(),
+            key=lambda row: (not row["flagged"], -row["top"], row["group"]),
         )
         listed = worst[: min(max(discoveries.flagged, GROUPS_SHOWN), CASES_SHOWN)]
         p = p_values(self.model.calibration, np.array([row["top"] for row in listed]))
@@ -308,25 +394,37 @@ class Summary:
         """What the contract wants shown beside each of some groups, from its first row."""
         display: dict[str, dict[str, str | None] | None] = {}
         for first in self.first_rows:
-            for row in first.filter(pc.is_in(first["group"], pa.array(groups, pa.string()))).to_pylist():
+            for row in first.filter(
+                pc.is_in(first["group"], pa.array(groups, pa.string()))
+            ).to_pylist():
                 display.setdefault(row["group"], displayed(row))
         return display
 
-    def _evaluation(self) -> dict[str, Observed | Confusion | Sequence[PerClass]] | None:
+    def _evaluation(
+        self,
+    ) -> dict[str, Observed | Confusion | Sequence[PerClass]] | None:
         """How the flags of this cohort agree with its labels, where it has them."""
         if self.strange_labels:
             raise CohortError(self.strange_labels)
         if not any(len(labels) for labels, *_ in self.labelled):
             return None
-        label, watched, group, *predicted = map(np.concatenate, zip(*self.labelled, strict=True))
+        label, watched, group, *predicted = map(
+            np.concatenate, zip(*self.labelled, strict=True)
+        )
         codes = self.task.target(label)
         together = None if self.groups is None else group
         facts: dict[str, Observed | Confusion | Sequence[PerClass]] = {
             name: performance(scores, codes == code, threshold, together)
             for name, code, scores, threshold in zip(
-                self.task.watched, self.task.watched_codes, watched.T, self.model.thresholds, strict=True
+                self.task.watched,
+                self.task.watched_codes,
+                watched.T,
+                self.model.thresholds,
+                strict=True,
             )
         }
         if predicted:
-            facts["confusion"], facts["per_class"] = per_class(codes, predicted[0], self.task.classes)
+            facts["confusion"], facts["per_class"] = per_class(
+                codes, predicted[0], self.task.classes
+            )
         return facts

@@ -52,7 +52,11 @@ WORST_FIRST = (1, 4, 3, 2, LOCKED, ATTENTION, 0)
 
 def worst(codes: Iterable[int]) -> int:
     """The one exit code that stands for several; a process that a signal ended counts as a bug."""
-    return min((code if code in WORST_FIRST else 1 for code in codes), key=WORST_FIRST.index, default=0)
+    return min(
+        (code if code in WORST_FIRST else 1 for code in codes),
+        key=WORST_FIRST.index,
+        default=0,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +75,9 @@ class Task:
 
     @property
     def out(self) -> Path:
-        return self.network.out(self.series, self.night, self.model if self.shadow else None)
+        return self.network.out(
+            self.series, self.night, self.model if self.shadow else None
+        )
 
     def command(self) -> list[str]:
         """The command that scores it."""
@@ -90,28 +96,54 @@ class Task:
             "--jobs": plan.jobs,
         }
         if pages is not None and not self.shadow:
-            options |= {"--publish": pages.directory, "--mode": site.mode, "--group": site.group}
-        given = [word for key, value in options.items() if value is not None for word in (key, str(value))]
-        return ["score", str(self.model), *given, *(["--shadow"] if self.shadow else [])]
+            options |= {
+                "--publish": pages.directory,
+                "--mode": site.mode,
+                "--group": site.group,
+            }
+        given = [
+            word
+            for key, value in options.items()
+            if value is not None
+            for word in (key, str(value))
+        ]
+        return [
+            "score",
+            str(self.model),
+            *given,
+            *(["--shadow"] if self.shadow else []),
+        ]
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
         """What the overview says of it."""
-        own: dict[str, Any] = {"series": self.series, "night": self.night, "shadow": self.shadow}
+        own: dict[str, Any] = {
+            "series": self.series,
+            "night": self.night,
+            "shadow": self.shadow,
+        }
         return SeriesNight(status=status, **({"model": self.model.name} | own | facts))
 
-    def of_run(self, run: RunDocument, status: Status, peak: int | None = None) -> SeriesNight:
+    def of_run(
+        self, run: RunDocument, status: Status, peak: int | None = None
+    ) -> SeriesNight:
         """What the overview says of its run, which took so many MiB."""
-        reasons = [one for one in run.attention if self.excuses.acknowledged(one, self.night) is None]
+        reasons = [
+            one
+            for one in run.attention
+            if self.excuses.acknowledged(one, self.night) is None
+        ]
         claim = self.network.series[self.series].memory_mb
         if peak is not None and peak > claim:
-            words = (
-                f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
+            words = f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
+            remedy = (
+                f"Give memory_mb = {peak + peak // 4} under [series.{self.series}]."
             )
-            remedy = f"Give memory_mb = {peak + peak // 4} under [series.{self.series}]."
             reasons.append(Reason("over_memory", words, None, peak, claim, remedy))
         pages = self.network.pages_of(self.series)
         page = self.out / "report.html" if pages is None else pages.of(self.night)
-        link = quote(Path(os.path.relpath(page, self.network.pages.directory)).as_posix())
+        link = quote(
+            Path(os.path.relpath(page, self.network.pages.directory)).as_posix()
+        )
         return self.line(
             status,
             model=run.model.id,
@@ -160,7 +192,9 @@ def run_night(
     names = set(only or network.series)
     with opened(cluster) as workers, hold(network.site.runs / "night"):
         if workers is not None:
-            workers.check([network.folder, network.site.runs], secret=network.has_password())
+            workers.check(
+                [network.folder, network.site.runs], secret=network.has_password()
+            )
         network.pages.prepare()
 
         def every_task(_: float) -> list[list[Task]]:
@@ -170,21 +204,34 @@ def run_night(
                     excuses = excuses_of(connection)
                 accepted = dict.fromkeys(only, accept_delivery)
                 return [
-                    _tasks(network, ledger, name, night, excuses[name], accepted.get(name))
+                    _tasks(
+                        network, ledger, name, night, excuses[name], accepted.get(name)
+                    )
                     for name in network.series
                 ]
 
-        tasks = _patiently(every_task, max(network.series[name].minutes for name in names))
+        tasks = _patiently(
+            every_task, max(network.series[name].minutes for name in names)
+        )
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
         scored = runner.run_all([some for some in tasks if some[0].series in names])
         left_out = "not scored yet: this run was for other series"
         lines = [
-            (task, scored.get(task) or task.as_it_stands() or task.line("left out", said=left_out))
+            (
+                task,
+                scored.get(task)
+                or task.as_it_stands()
+                or task.line("left out", said=left_out),
+            )
             for task in itertools.chain(*tasks)
             if task in scored or not task.late
         ]
         codes = [line.exit_code for line in scored.values()]
-        codes += [ATTENTION for line in scored.values() if strict and line.attention and not line.shadow]
+        codes += [
+            ATTENTION
+            for line in scored.values()
+            if strict and line.attention and not line.shadow
+        ]
         document = OverviewDocument(
             title=network.site.title,
             night=night,
@@ -210,7 +257,12 @@ def _patiently(attempt: Callable[[float], Result], minutes: float) -> Result:
 
 
 def _tasks(
-    network: Network, ledger: Ledger, name: str, night: str, excuses: Excuses, accepted: str | None
+    network: Network,
+    ledger: Ledger,
+    name: str,
+    night: str,
+    excuses: Excuses,
+    accepted: str | None,
 ) -> list[Task]:
     """What there is to do for a series, the oldest night first, each champion before its shadows.
 
@@ -231,11 +283,26 @@ def _tasks(
         accept = accepted if day == night else None
         for model in (None, *plan.shadow):
             shadow = model is not None
-            run = _run_in_force(network.out(name, day, model), shadows if shadow else {in_force.get(day)})
+            run = _run_in_force(
+                network.out(name, day, model),
+                shadows if shadow else {in_force.get(day)},
+            )
             if run is not None:
-                same = [file.sha256 for file in run.input.files] == digests(network.cohort(name, day))
+                same = [file.sha256 for file in run.input.files] == digests(
+                    network.cohort(name, day)
+                )
                 run = run if same and not accept else None
-            task = Task(network, name, day, model or plan.model, shadow, day != night, excuses, run, accept)
+            task = Task(
+                network,
+                name,
+                day,
+                model or plan.model,
+                shadow,
+                day != night,
+                excuses,
+                run,
+                accept,
+            )
             tasks.append(task)
     return tasks
 
@@ -244,12 +311,18 @@ def _caught_up(network: Network, name: str, night: str) -> list[str]:
     """The nights before this one that a series catches up where they are missed."""
     plan, tonight = network.series[name], datetime.date.fromisoformat(night)
     back = network.site.catch_up if plan.catch_up is None else plan.catch_up
-    return [str(tonight - DAY * n) for n in range(back, 0, -1)] if "{date}" in plan.cohort else []
+    return (
+        [str(tonight - DAY * n) for n in range(back, 0, -1)]
+        if "{date}" in plan.cohort
+        else []
+    )
 
 
 def _has_come(cohort: str) -> bool:
     """Whether a night's table is there; of a database nobody knows before asking it."""
-    return "://" not in cohort and (Path(cohort).exists() or bool(glob.glob(cohort, recursive=True)))
+    return "://" not in cohort and (
+        Path(cohort).exists() or bool(glob.glob(cohort, recursive=True))
+    )
 
 
 def _run_in_force(out: Path, keys: Collection[str | None]) -> RunDocument | None:
@@ -266,14 +339,24 @@ def _run_in_force(out: Path, keys: Collection[str | None]) -> RunDocument | None
 class _Runner:
     """Scores the nights of all series within the site's budget."""
 
-    def __init__(self, network: Network, night: str, processes: Processes, relay: Relay):
-        self.network, self.night, self.processes, self.relay = network, night, processes, relay
+    def __init__(
+        self, network: Network, night: str, processes: Processes, relay: Relay
+    ):
+        self.network, self.night, self.processes, self.relay = (
+            network,
+            night,
+            processes,
+            relay,
+        )
         self.budget = Budget(network.site.jobs, network.site.memory_mb)
 
     def run_all(self, tasks: Sequence[Sequence[Task]]) -> dict[Task, SeriesNight]:
         """The series side by side, the nights of each in their order."""
         # Each thread with the caller's settings, such as the form of log lines.
-        calls = [delayed(copy_context().run)(self._run_series, of_series) for of_series in tasks]
+        calls = [
+            delayed(copy_context().run)(self._run_series, of_series)
+            for of_series in tasks
+        ]
         try:
             lines = Parallel(n_jobs=max(len(calls), 1), backend="threading")(calls)
         except BaseException:
@@ -290,7 +373,10 @@ class _Runner:
         return {task: task.as_it_stands() or self._run(task) for task in tasks}
 
     def _run(self, task: Task) -> SeriesNight:
-        plan, cohort = self.network.series[task.series], self.network.cohort(task.series, task.night)
+        plan, cohort = (
+            self.network.series[task.series],
+            self.network.cohort(task.series, task.night),
+        )
         secrets = {"SCREEN_LEDGER": self.network.ledger, "SCREEN_COHORT": cohort}
 
         def attempt(seconds: float) -> Outcome:
@@ -309,7 +395,9 @@ class _Runner:
                 late = f"stopped after {plan.minutes:g} minutes (minutes of the series)"
                 return task.line("failed", exit_code=1, said=late)
             if outcome.code != 0:
-                return task.line("failed", exit_code=worst([outcome.code]), said=outcome.message)
+                return task.line(
+                    "failed", exit_code=worst([outcome.code]), said=outcome.message
+                )
             run = RunDocument.from_dict(read_document(task.out, "run"))
         except (ModelError, Locked) as error:
             code = LOCKED if isinstance(error, Locked) else 4
@@ -351,7 +439,9 @@ def _refuse_other_rule(agreed: Rule | None, model: Path) -> None:
     """ModelError where a model's threshold follows another rule than the agreed one, naming both."""
     if agreed is None:
         return
-    for point in ModelDocument.from_dict(read_document(model, "model")).operating_points:
+    for point in ModelDocument.from_dict(
+        read_document(model, "model")
+    ).operating_points:
         if (point.rule.name, point.rule.value) != (agreed.name, agreed.value):
             raise ModelError(
                 f"the model's threshold follows another rule ({shown.rule(point.rule)}) than was agreed for "

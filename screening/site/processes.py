@@ -40,9 +40,23 @@ BY_MEMORY = (-9, -6)
 MEMORY = "give it more memory, or let fewer series work side by side (memory_mb)"
 # Of the environment, what a hook is given: where things are, who it is, its language and time zone.
 INHERITED = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
-    "TEMP", "TMP", "SYSTEMROOT", "COMSPEC", "PATHEXT",
-)  # fmt: skip
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "COMSPEC",
+    "PATHEXT",
+)
 TOLD = "was told"
 # What the server that nights are forked from has imported. No thread may run there.
 PRELOADED = ["screening.__main__", "screening.site.night_server"]
@@ -65,12 +79,21 @@ class Outcome:
     def message(self) -> str | None:
         """Why it failed, in its own words."""
         events = [str(line["event"]) for line in self.lines if "exit_code" in line]
-        return None if self.code == 0 else events[-1] if events else f"ended without a word ({self.code})"
+        return (
+            None
+            if self.code == 0
+            else events[-1]
+            if events
+            else f"ended without a word ({self.code})"
+        )
 
     @property
     def peak_mb(self) -> int | None:
         """The most memory it took."""
-        return next((line["peak_mb"] for line in reversed(self.lines) if "peak_mb" in line), None)
+        return next(
+            (line["peak_mb"] for line in reversed(self.lines) if "peak_mb" in line),
+            None,
+        )
 
 
 class Budget:
@@ -87,7 +110,9 @@ class Budget:
     def share(self, jobs: int, memory_mb: int) -> Iterator[None]:
         """Wait until so much is left, and hold it."""
         with self._changed:
-            self._changed.wait_for(lambda: self._left[0] >= jobs and self._left[1] >= memory_mb)
+            self._changed.wait_for(
+                lambda: self._left[0] >= jobs and self._left[1] >= memory_mb
+            )
             self._left = [self._left[0] - jobs, self._left[1] - memory_mb]
         try:
             yield
@@ -103,20 +128,30 @@ class Processes:
     `runs`: a folder for the server's socket where the host has none. `cluster`: they are on its workers.
     """
 
-    def __init__(self, runs: Path | None = None, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self, runs: Path | None = None, cluster: Cluster | None = None
+    ) -> None:
         self._cluster = cluster
         try:
             tempfile.gettempdir()
         except FileNotFoundError:  # a read-only root
             tempfile.tempdir = None if runs is None else str(runs)
-        self._context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+        self._context: Any = multiprocessing.get_context(
+            "spawn" if sys.platform == "win32" else "forkserver"
+        )
         self._context.set_forkserver_preload(PRELOADED)
         self._working: set[BaseProcess] = set()
         # Also around exit codes: a process that starts collects those of the others.
         self._guard = threading.Lock()
         self._over = False
 
-    def run(self, words: Sequence[str], secrets: Mapping[str, str], jobs: int, seconds: float) -> Outcome:
+    def run(
+        self,
+        words: Sequence[str],
+        secrets: Mapping[str, str],
+        jobs: int,
+        seconds: float,
+    ) -> Outcome:
         """Run `screen WORDS` with JSON logs, by so many threads and for so long at most.
 
         `secrets`: of its environment alone: URLs may hold passwords, and words stand in lists of processes.
@@ -124,18 +159,27 @@ class Processes:
         if self._cluster is not None:
             command = (words, secrets, jobs, seconds)
             try:
-                return next(in_parallel(_run_on_worker, [command], cluster=self._cluster))
-            except ClusterError as error:  # what goes wrong there concerns this night alone
+                return next(
+                    in_parallel(_run_on_worker, [command], cluster=self._cluster)
+                )
+            except (
+                ClusterError
+            ) as error:  # what goes wrong there concerns this night alone
                 return Outcome.refused(str(error))
         listener, speaker = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=_work, args=(words, secrets, jobs, speaker))
+        process = self._context.Process(
+            target=_work, args=(words, secrets, jobs, speaker)
+        )
         with self._guard:
             if self._over:
                 return Outcome(143)
             try:
                 with _inherited():
                     process.start()
-            except (EOFError, OSError):  # neither a process nor the server of processes can be had
+            except (
+                EOFError,
+                OSError,
+            ):  # neither a process nor the server of processes can be had
                 return Outcome.refused(f"no process could be started: {MEMORY}")
             self._working.add(process)
         speaker.close()
@@ -153,9 +197,14 @@ class Processes:
             wait([process.sentinel], GRACE_SECONDS)
         with self._guard:
             self._working.discard(process)
-            code, lines = -9 if process.exitcode is None else process.exitcode, _lines(log)
+            code, lines = (
+                -9 if process.exitcode is None else process.exitcode,
+                _lines(log),
+            )
         if code in BY_MEMORY and not late and not lines:
-            return Outcome.refused(f"ended without a word ({code}), as happens where memory ends: {MEMORY}")
+            return Outcome.refused(
+                f"ended without a word ({code}), as happens where memory ends: {MEMORY}"
+            )
         return Outcome(code, lines, late)
 
     def stop(self) -> None:
@@ -191,7 +240,9 @@ def _inherited() -> Iterator[None]:
         os.environ |= environment
 
 
-def _work(words: Sequence[str], secrets: Mapping[str, str], jobs: int, speaker: Connection) -> None:
+def _work(
+    words: Sequence[str], secrets: Mapping[str, str], jobs: int, speaker: Connection
+) -> None:
     """Be the command, and tell its log once it has ended."""
     sys.stderr = log = io.StringIO()
     try:
@@ -204,7 +255,11 @@ def _work(words: Sequence[str], secrets: Mapping[str, str], jobs: int, speaker: 
         with threadpool_limits(jobs):
             runpy.run_module("screening", run_name="__main__")
     except MemoryError:
-        log.write(json.dumps({"event": f"not enough memory to begin: {MEMORY}", "exit_code": 2}))
+        log.write(
+            json.dumps(
+                {"event": f"not enough memory to begin: {MEMORY}", "exit_code": 2}
+            )
+        )
         sys.exit(2)
     except Exception:
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
@@ -237,23 +292,36 @@ def _lines(log: str) -> list[Mapping[str, Any]]:
     return lines
 
 
-def tell_hooks(hooks: Sequence[Sequence[str]], overview: bytes, seconds: float) -> list[HookFacts]:
+def tell_hooks(
+    hooks: Sequence[Sequence[str]], overview: bytes, seconds: float
+) -> list[HookFacts]:
     """Run each command, no shell between, with the overview as JSON on stdin; it names no patient.
 
     `seconds`: one that takes longer is stopped, with all that it started.
     """
-    outcomes = [(Path(words[0]).name, _told(words, overview, seconds)) for words in hooks]
-    return [HookFacts(command=name, fine=outcome == TOLD, said=outcome) for name, outcome in outcomes]
+    outcomes = [
+        (Path(words[0]).name, _told(words, overview, seconds)) for words in hooks
+    ]
+    return [
+        HookFacts(command=name, fine=outcome == TOLD, said=outcome)
+        for name, outcome in outcomes
+    ]
 
 
 def _told(words: Sequence[str], overview: bytes, seconds: float) -> str:
     # Nothing else is inherited: a URL or a setting may hold a password.
-    environment = {key: value for key, value in os.environ.items() if key.upper() in INHERITED}
+    environment = {
+        key: value for key, value in os.environ.items() if key.upper() in INHERITED
+    }
     try:
         process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=environment, start_new_session=True,
-        )  # fmt: skip
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
     except (OSError, ValueError) as error:
         return f"could not be started: {getattr(error, 'strerror', None) or type(error).__name__}"
     try:
@@ -263,6 +331,8 @@ def _told(words: Sequence[str], overview: bytes, seconds: float) -> str:
     finally:
         if process.returncode is None:
             with suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+                os.killpg(process.pid, signal.SIGKILL) if hasattr(
+                    os, "killpg"
+                ) else process.kill()
             process.communicate()
     return TOLD if process.returncode == 0 else f"ended with {process.returncode}"

@@ -40,7 +40,9 @@ def _pattern(text: str) -> str:
                 f"{{{name}}} is not known{did_you_mean(name, PLACEHOLDERS)}; there are {{date}}, {{series}}"
             )
     if not Template(text).is_valid():
-        raise ValueError("after $ comes the name of an environment variable; write $$ for the character")
+        raise ValueError(
+            "after $ comes the name of an environment variable; write $$ for the character"
+        )
     return text
 
 
@@ -83,7 +85,9 @@ class Site(_Table):
     """`[site]`: what all series share."""
 
     title: str = "Screening"  # At the head of the overview.
-    ledger: str | None = None  # A file or a URL; `SCREEN_LEDGER` where absent, for a URL with a password.
+    ledger: str | None = (
+        None  # A file or a URL; `SCREEN_LEDGER` where absent, for a URL with a password.
+    )
     # Under it the run directories, which only their owner can read.
     runs: Place = Field(Path("runs"), validate_default=True)
     # Copies of the pages for their readers: the overview, and a directory a series.
@@ -95,13 +99,19 @@ class Site(_Table):
     jobs: Count = Field(default_factory=available_cores)
     memory_mb: Count = 4096
     catch_up: Days = 7  # How many nights back missed ones are caught up.
-    hooks: list[Words] = []  # Commands told of the night, each by its words; no shell reads them.
-    hook_seconds: Annotated[float, Field(gt=0, le=3600)] = 30  # A hook that takes longer is stopped.
+    hooks: list[
+        Words
+    ] = []  # Commands told of the night, each by its words; no shell reads them.
+    hook_seconds: Annotated[float, Field(gt=0, le=3600)] = (
+        30  # A hook that takes longer is stopped.
+    )
 
     @model_validator(mode="after")
     def _has_readers(self) -> Site:
         if self.publish is None and (self.mode or self.group):
-            raise ValueError("mode and group are those of copies for readers; give publish too")
+            raise ValueError(
+                "mode and group are those of copies for readers; give publish too"
+            )
         try:
             readers(self.mode, self.group)
         except UsageError as error:
@@ -124,7 +134,9 @@ class SeriesPlan(_Table):
     query: Place | None = None
     label: str | None = None  # Column of true labels, to evaluate.
     shadow: list[Place] = []  # Models scored beside the champion.
-    out: Annotated[Pattern, AfterValidator(_of_each_night)] = "{series}/{date}"  # Run directory under `runs`.
+    out: Annotated[Pattern, AfterValidator(_of_each_night)] = (
+        "{series}/{date}"  # Run directory under `runs`.
+    )
     # The rule that the model's threshold must follow, such as {min_sensitivity = 0.9}; another is refused.
     rule: Annotated[InstanceOf[Rule], BeforeValidator(_rule)] | None = None
     # templates, require_signature: as `screen score` takes them.
@@ -160,7 +172,11 @@ class Network:
 
     def pages_of(self, name: str) -> PageFolder | None:
         """Where copies of a series' pages go."""
-        return None if self.site.publish is None else self.site.pages(self.site.publish / name)
+        return (
+            None
+            if self.site.publish is None
+            else self.site.pages(self.site.publish / name)
+        )
 
     def cohort(self, name: str, night: str) -> str:
         """Where the table of a night lies; UsageError where a name of the environment is not set."""
@@ -181,7 +197,11 @@ class Network:
     def out(self, name: str, night: str, beside: Path | None = None) -> Path:
         """The run directory of a night; a shadow's lies beside it."""
         place = self.site.runs / filled(self.series[name].out, name, night)
-        return place if beside is None else place.with_name(f"{place.name}.shadow-{beside.name}")
+        return (
+            place
+            if beside is None
+            else place.with_name(f"{place.name}.shadow-{beside.name}")
+        )
 
 
 def read_network(path: Path, ledger: str | None = None) -> Network:
@@ -193,10 +213,17 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
     try:
         file = NightFile.model_validate(content, context=folder)
         chosen = file.site.ledger or ledger or ""
-        network = Network(file.site, file.series, folder, chosen if "://" in chosen else str(folder / chosen))
+        network = Network(
+            file.site,
+            file.series,
+            folder,
+            chosen if "://" in chosen else str(folder / chosen),
+        )
         faults = [*_conflicts(network)]
         if not chosen:
-            faults.append("site.ledger: give the ledger's file or URL here, or in SCREEN_LEDGER")
+            faults.append(
+                "site.ledger: give the ledger's file or URL here, or in SCREEN_LEDGER"
+            )
     except ValidationError as error:
         faults = [*map(_fault, error.errors())]
     if faults:

@@ -97,10 +97,19 @@ def _scale(gram: np.ndarray, c: np.ndarray, upper: np.ndarray) -> float:
     return max(min(reach, 1.0), np.finfo(float).tiny)
 
 
-def solve_coupled(problem: CoupledProblem, tol: float = 1e-3) -> tuple[np.ndarray, float, int]:
+def solve_coupled(
+    problem: CoupledProblem, tol: float = 1e-3
+) -> tuple[np.ndarray, float, int]:
     """Alphas (n,), gap and number of steps; ``tol`` is in units of ``problem.scale``."""
-    codes, c, upper = problem.codes.astype(np.int64), problem.c.astype(float), problem.upper.astype(float)
-    coupling, diagonal = np.asarray(problem.coupling, float), problem.gram.diagonal().astype(float)
+    codes, c, upper = (
+        problem.codes.astype(np.int64),
+        problem.c.astype(float),
+        problem.upper.astype(float),
+    )
+    coupling, diagonal = (
+        np.asarray(problem.coupling, float),
+        problem.gram.diagonal().astype(float),
+    )
     rows = Active(problem.gram).rows()
 
     def steps(alphas: np.ndarray, gradient: np.ndarray, limit: int) -> int:
@@ -111,11 +120,15 @@ def solve_coupled(problem: CoupledProblem, tol: float = 1e-3) -> tuple[np.ndarra
         free = np.flatnonzero((alphas > 0) & (alphas < upper))
         if not 0 < len(free) <= LARGEST_JUMP:
             return
-        curve = coupling[np.ix_(codes[free], codes[free])] * rescaled_part(problem, free)
+        curve = coupling[np.ix_(codes[free], codes[free])] * rescaled_part(
+            problem, free
+        )
         point, bound = alphas[free], upper[free]
 
         def room(move: np.ndarray) -> np.ndarray:
-            return np.where(move > 0, bound - point, point) / np.maximum(np.abs(move), TINY)
+            return np.where(move > 0, bound - point, point) / np.maximum(
+                np.abs(move), TINY
+            )
 
         for move in _newton(curve, gradient[free], room):
             point = np.clip(point + move, 0, bound)
@@ -127,14 +140,24 @@ def solve_coupled(problem: CoupledProblem, tol: float = 1e-3) -> tuple[np.ndarra
     return alphas, problem.gap(alphas), n_iter
 
 
-def solve_crammer_singer(problem: CrammerSingerProblem, tol: float = 1e-3) -> tuple[np.ndarray, float, int]:
+def solve_crammer_singer(
+    problem: CrammerSingerProblem, tol: float = 1e-3
+) -> tuple[np.ndarray, float, int]:
     """Weights A (n, n_classes), gap and number of steps; ``tol`` is in units of ``problem.scale``."""
-    codes, c, upper = problem.codes.astype(np.int64), problem.c.astype(float), problem.upper.astype(float)
+    codes, c, upper = (
+        problem.codes.astype(np.int64),
+        problem.c.astype(float),
+        problem.upper.astype(float),
+    )
     gram = np.ascontiguousarray(problem.gram)
     bound = np.where(problem.own, upper[:, None], 0.0).T
 
     def steps(weights: np.ndarray, gradient: np.ndarray, limit: int) -> int:
-        return int(crammer_singer_steps(gram, codes, c, upper, weights, gradient, tol * problem.scale, limit))
+        return int(
+            crammer_singer_steps(
+                gram, codes, c, upper, weights, gradient, tol * problem.scale, limit
+            )
+        )
 
     def jump(weights: np.ndarray, gradient: np.ndarray) -> None:
         # Of a row's classes off their bounds the first gives what the others take, so that it sums to 0.
@@ -156,7 +179,9 @@ def solve_crammer_singer(problem: CrammerSingerProblem, tol: float = 1e-3) -> tu
 
         def room(move: np.ndarray) -> np.ndarray:
             whole = spread(move)
-            rooms = np.where(whole > 0, bound - weights, np.inf) / np.maximum(np.abs(whole), TINY)
+            rooms = np.where(whole > 0, bound - weights, np.inf) / np.maximum(
+                np.abs(whole), TINY
+            )
             return np.minimum(rooms[taker, row], rooms[gives, row])
 
         for move in _newton(curve, gradient[taker, row] - gradient[gives, row], room):
@@ -164,12 +189,16 @@ def solve_crammer_singer(problem: CrammerSingerProblem, tol: float = 1e-3) -> tu
         gradient[:] = problem.gradient(np.ascontiguousarray(weights.T)).T
 
     weights = np.zeros((problem.n_classes, len(c)))
-    n_iter = _alternate(steps, jump, weights, np.ascontiguousarray((~problem.own).T.astype(float)))
+    n_iter = _alternate(
+        steps, jump, weights, np.ascontiguousarray((~problem.own).T.astype(float))
+    )
     weights = np.ascontiguousarray(weights.T)
     return weights, problem.gap(weights), n_iter
 
 
-def rescaled_part(problem: CoupledProblem | CrammerSingerProblem, rows: np.ndarray) -> np.ndarray:
+def rescaled_part(
+    problem: CoupledProblem | CrammerSingerProblem, rows: np.ndarray
+) -> np.ndarray:
     """K~ among some rows."""
     c = problem.c[rows]
     return c[:, None] * problem.gram[np.ix_(rows, rows)] * c

@@ -14,7 +14,14 @@ import numpy as np
 
 from screening.kernels.base import Kernel
 from screening.kernels.jit import njit
-from screening.kernels.pairwise import ABSOLUTE, SQUARED, kernel_row, padded_transposed, rate_of, weighted_sum
+from screening.kernels.pairwise import (
+    ABSOLUTE,
+    SQUARED,
+    kernel_row,
+    padded_transposed,
+    rate_of,
+    weighted_sum,
+)
 
 DIRECT, GATHERED, COMPUTED = 0, 1, 2
 NEXT, LAST = 0, 1
@@ -67,7 +74,9 @@ class ActiveRows(NamedTuple):
     kind: int
     rate: np.float32
     buffer: np.ndarray
-    slot_of: np.ndarray  # of each active point's row in the buffer, -1 where there is none
+    slot_of: (
+        np.ndarray
+    )  # of each active point's row in the buffer, -1 where there is none
     owner: np.ndarray  # the point of each slot, -1 where it is free
     turn: np.ndarray  # slots: which is filled NEXT, which was asked for LAST
 
@@ -91,8 +100,12 @@ class Active:
             self.rate = np.float32(rate_of(self.gram.kernel))
         else:
             exact = np.asarray(self.gram).dtype != np.float32
-            self.dense = np.ascontiguousarray(self.gram, np.float64 if exact else np.float32)
-            self._all = None if exact else np.zeros((4, 1), np.float32)  # float32 shares one specialisation
+            self.dense = np.ascontiguousarray(
+                self.gram, np.float64 if exact else np.float32
+            )
+            self._all = (
+                None if exact else np.zeros((4, 1), np.float32)
+            )  # float32 shares one specialisation
         self.computed = isinstance(self.gram, KernelRows)
         self.buffer = np.empty(0, self.dense.dtype)
         self.slot_of = self.owner = self.turn = np.empty(0, np.int64)
@@ -106,7 +119,9 @@ class Active:
         was_cached = keep is not None and self.mode != DIRECT
         self.points = points
         self.mode = DIRECT if direct else COMPUTED if self.computed else GATHERED
-        self.xt = np.ascontiguousarray(self._all[:, points]) if self.computed else self._all
+        self.xt = (
+            np.ascontiguousarray(self._all[:, points]) if self.computed else self._all
+        )
         if direct:  # nothing is cached
             self.slot_of = self.owner = self.turn = np.empty(0, np.int64)
             return
@@ -115,15 +130,27 @@ class Active:
             self.buffer = np.empty(wanted, self.dense.dtype)
         capacity = min(len(self.buffer) // m, m)
         slot_of, owner = np.full(m, -1, np.int64), np.full(capacity, -1, np.int64)
-        used = compact(keep, before, self.buffer, self.owner, slot_of, owner) if was_cached else 0
+        used = (
+            compact(keep, before, self.buffer, self.owner, slot_of, owner)
+            if was_cached
+            else 0
+        )
         self.slot_of, self.owner = slot_of, owner
         self.turn = np.array([used % max(capacity, 1), -1], np.int64)
 
     def rows(self) -> ActiveRows:
         return ActiveRows(
-            self.mode, self.points, self.dense, self.xt, self.kind, self.rate, self.buffer,
-            self.slot_of, self.owner, self.turn,
-        )  # fmt: skip
+            self.mode,
+            self.points,
+            self.dense,
+            self.xt,
+            self.kind,
+            self.rate,
+            self.buffer,
+            self.slot_of,
+            self.owner,
+            self.turn,
+        )
 
 
 @njit
@@ -175,7 +202,10 @@ def compact(keep, m, buffer, owner, new_slot_of, new_owner):
     for slot in range(owner.size):
         point = position[owner[slot]] if owner[slot] >= 0 else -1
         if point >= 0:
-            row, moved = buffer[slot * m : slot * m + m], buffer[used * width : used * width + width]
+            row, moved = (
+                buffer[slot * m : slot * m + m],
+                buffer[used * width : used * width + width],
+            )
             for t in range(width):
                 moved[t] = row[keep[t]]
             new_owner[used], new_slot_of[point] = point, used

@@ -18,7 +18,9 @@ from screening.solvers.smo_steps import pair_steps
 _MOST_STEPS = 10_000_000
 
 
-def leave_one_out(problem: Problem, tol: float, alphas: np.ndarray, left_out: np.ndarray) -> Solutions:
+def leave_one_out(
+    problem: Problem, tol: float, alphas: np.ndarray, left_out: np.ndarray
+) -> Solutions:
     """Solve a problem with an equality, its matrix an array, without each of the rows `left_out` in turn.
 
     From the solution with all rows: the free alphas make up for the row, whose own is then 0, and the steps
@@ -36,7 +38,15 @@ def leave_one_out(problem: Problem, tol: float, alphas: np.ndarray, left_out: np
 
     def task(first: int) -> None:
         own = slice(first, None, threads)
-        solve_without(rows[own], _MOST_STEPS, tol * unit, *start, solutions[own], certificates[own], matrix)
+        solve_without(
+            rows[own],
+            _MOST_STEPS,
+            tol * unit,
+            *start,
+            solutions[own],
+            certificates[own],
+            matrix,
+        )
 
     run_in_threads(task, range(min(threads, len(rows))))
     intercepts, gaps, steps = certificates.T
@@ -52,7 +62,9 @@ def _make_up(owed, s, c, upper, alpha, v, gram):
         best, worth = -1, -np.inf
         for k in range(s.size):
             rises = s[k] == sign
-            if (alpha[k] < upper[k] if rises else alpha[k] > 0.0) and sign * v[k] > worth:
+            if (alpha[k] < upper[k] if rises else alpha[k] > 0.0) and sign * v[
+                k
+            ] > worth:
                 best, worth = k, sign * v[k]
         if best < 0:
             break
@@ -69,7 +81,9 @@ def _make_up(owed, s, c, upper, alpha, v, gram):
 
 
 @njit(nogil=True, cache=True)
-def solve_without(left_out, limit, tol, s, c, diagonal, upper, alpha, v, solutions, certificates, rows):
+def solve_without(
+    left_out, limit, tol, s, c, diagonal, upper, alpha, v, solutions, certificates, rows
+):
     """For each row left out: its alphas into `solutions`; intercept, gap and steps into `certificates`."""
     free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     taken = np.empty(free.size, np.bool_)
@@ -86,7 +100,9 @@ def solve_without(left_out, limit, tol, s, c, diagonal, upper, alpha, v, solutio
             if free[a] == j and inside[a]:
                 leave(own_inverse, a, inside)
         moved = np.zeros(free.size)
-        owed = go(free, own_inverse, inside, s[j] * alpha[j], s, bounds, now, levels, moved)
+        owed = go(
+            free, own_inverse, inside, s[j] * alpha[j], s, bounds, now, levels, moved
+        )
         spread(free, moved, c, levels, rows)
         _make_up(owed, s, c, bounds, now, levels, rows.gram)
         steps, gap = pair_steps(limit, tol, s, c, diagonal, bounds, now, levels, rows)

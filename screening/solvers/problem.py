@@ -43,7 +43,8 @@ class Problem:
     def _sizes(self) -> tuple[float, float, float]:
         """Largest K~_ii, largest change of f that a row at its bound makes at itself, largest |p|."""
         given = (
-            np.ascontiguousarray(values, float) for values in (self.c, self.diagonal, self.upper, self.linear)
+            np.ascontiguousarray(values, float)
+            for values in (self.c, self.diagonal, self.upper, self.linear)
         )
         largest, reach, margin = sizes(*given)
         return largest, reach, margin
@@ -99,7 +100,9 @@ class Problem:
 
     def free(self, alphas: np.ndarray) -> np.ndarray:
         """Mask of the alphas strictly between their bounds."""
-        return (alphas > AT_BOUND * self.upper) & (alphas < (1.0 - AT_BOUND) * self.upper)
+        return (alphas > AT_BOUND * self.upper) & (
+            alphas < (1.0 - AT_BOUND) * self.upper
+        )
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,10 @@ class Solutions:
 
     def __getitem__(self, at: int) -> Solution:
         return Solution(
-            self.alphas[at], float(self.intercepts[at]), float(self.gaps[at]), int(self.n_iters[at])
+            self.alphas[at],
+            float(self.intercepts[at]),
+            float(self.gaps[at]),
+            int(self.n_iters[at]),
         )
 
 
@@ -145,7 +151,9 @@ def within(alphas, signs, upper):
     """Whether alphas are within their bounds, the sum of the bounds and the signed one of the alphas."""
     inside, reach, total = True, 0.0, 0.0
     for t in range(alphas.size):
-        inside = inside and alphas[t] >= 0.0 and alphas[t] <= upper[t] * (1.0 + AT_BOUND)
+        inside = (
+            inside and alphas[t] >= 0.0 and alphas[t] <= upper[t] * (1.0 + AT_BOUND)
+        )
         reach += upper[t]
         total += signs[t] * alphas[t]
     return inside, reach, total

@@ -53,7 +53,9 @@ def solve_each(
     """Solve duals that differ in c alone, from the second on from the solution before."""
     solutions, active = [], Active(problems[0].gram, memory)
     for problem in problems:
-        solutions.append(_Engine(problem, tol, active).run(_feasible(problem, start), max_iter))
+        solutions.append(
+            _Engine(problem, tol, active).run(_feasible(problem, start), max_iter)
+        )
         start = solutions[-1].alphas
     return solutions
 
@@ -68,19 +70,29 @@ def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
     upper, signs = problem.upper, problem.signs
     if start is not None:
         alphas = np.ascontiguousarray(start, float)
-        inside, reach, sum_now = within(alphas, np.ascontiguousarray(signs, float), upper)
+        inside, reach, sum_now = within(
+            alphas, np.ascontiguousarray(signs, float), upper
+        )
         total = problem.total
-        if not inside or (total is not None and abs(sum_now - total) > 1e-9 * max(reach, abs(total))):
-            raise ValueError("start breaks a constraint: give alphas within their bounds that meet the total")
+        if not inside or (
+            total is not None and abs(sum_now - total) > 1e-9 * max(reach, abs(total))
+        ):
+            raise ValueError(
+                "start breaks a constraint: give alphas within their bounds that meet the total"
+            )
         return np.minimum(alphas, upper)
     alphas = np.zeros(len(upper))
     if problem.total:
         side = np.flatnonzero(signs == np.sign(problem.total))
         # From the rows of the least c: the objective is then near its end's, however many decades c spans.
-        side = side[np.argsort(problem.c[side] ** 2 * problem.diagonal[side], kind="stable")]
+        side = side[
+            np.argsort(problem.c[side] ** 2 * problem.diagonal[side], kind="stable")
+        ]
         filled = np.minimum(np.cumsum(upper[side]), abs(problem.total))
         if not len(side) or filled[-1] < abs(problem.total) * (1 - 1e-9):
-            raise ValueError("total is out of reach: the bounds of the rows on its side sum to less")
+            raise ValueError(
+                "total is out of reach: the bounds of the rows on its side sum to less"
+            )
         alphas[side] = np.minimum(np.diff(filled, prepend=0.0), upper[side])
     return alphas
 
@@ -143,11 +155,19 @@ class _Engine:
                     active.take(active.points[keep], keep)
                     now = self._gathered(active.points)
         alphas = np.minimum(self.alpha / self.unit, self.problem.upper)
-        return Solution(alphas, intercept, gap / self.problem.unit(self.alpha, self.s, self.v), n_iter)
+        return Solution(
+            alphas,
+            intercept,
+            gap / self.problem.unit(self.alpha, self.s, self.v),
+            n_iter,
+        )
 
     def _tightened(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
         """Whether the solution so far asks for a smaller violation than the one that was to be left."""
-        before, wanted = self.stop, min(self.stop, self.tol * self.problem.unit(alpha, s, v))
+        before, wanted = (
+            self.stop,
+            min(self.stop, self.tol * self.problem.unit(alpha, s, v)),
+        )
         # Levels are known to their last digits alone: under a wide kernel few rows would be asked for more.
         self.stop = max(wanted, LAST_DIGITS * float(np.abs(v).max()))
         return self.stop < before
@@ -155,29 +175,59 @@ class _Engine:
     def _levels(self) -> np.ndarray:
         """v = -s * gradient (with the equality), the gradient itself without."""
         if not self.active.computed:
-            return np.asarray(levels(self.equality, self.s, self.c, self.p, self.alpha, self.active.dense))
+            return np.asarray(
+                levels(
+                    self.equality, self.s, self.c, self.p, self.alpha, self.active.dense
+                )
+            )
         signed = self.s * self.c
         gradient = signed * (self.problem.gram @ (signed * self.alpha)) + self.p
         return -self.s * gradient if self.equality else gradient
 
     def _gathered(self, points: np.ndarray) -> list[np.ndarray]:
         if len(points) == len(self.s):
-            return [self.first, self.c, self.diagonal, self.upper, self.alpha.copy(), self.v.copy()]
+            return [
+                self.first,
+                self.c,
+                self.diagonal,
+                self.upper,
+                self.alpha.copy(),
+                self.v.copy(),
+            ]
         return [
-            values[points] for values in (self.first, self.c, self.diagonal, self.upper, self.alpha, self.v)
+            values[points]
+            for values in (
+                self.first,
+                self.c,
+                self.diagonal,
+                self.upper,
+                self.alpha,
+                self.v,
+            )
         ]
 
-    def _climb(self, limit: int, may_leave: bool, now: list[np.ndarray]) -> tuple[int, float, bool]:
+    def _climb(
+        self, limit: int, may_leave: bool, now: list[np.ndarray]
+    ) -> tuple[int, float, bool]:
         """Steps until there is something to decide: their number, the gap, and whether none was left."""
         chunks, chunk = _looks(len(now[0]))
-        if not self.problem.has_margin:  # then every look may ask for a smaller violation
+        if (
+            not self.problem.has_margin
+        ):  # then every look may ask for a smaller violation
             chunks = 1
         least_stop = self.tol * self.problem.scale
         self.kept[STOP] = self.stop
         steps, gap, stuck = smo_steps.climb(
-            chunks, chunk, limit, least_stop, may_leave, self.kept, self.coupling, *now,
+            chunks,
+            chunk,
+            limit,
+            least_stop,
+            may_leave,
+            self.kept,
+            self.coupling,
+            *now,
             self.active.rows(),
-        )  # fmt: skip
+        )
         self.stop = float(self.kept[STOP])
         return steps, gap, stuck
 
@@ -191,6 +241,8 @@ class _Engine:
         v = self.v
         if not self.equality:
             up, low = self.alpha < self.upper, self.alpha > 0
-            return 0.0, float(max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0)))
+            return 0.0, float(
+                max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0))
+            )
         intercept, gap = certificate(self.s, self.upper, self.alpha, v)
         return float(intercept), float(gap)

@@ -28,7 +28,9 @@ from screening.solvers.kernel_rows import DIRECT, fetch
 STOP, PATIENCE, VISITS = 0, 1, 2
 """What is kept from one climb to the next: the violation to leave, and what decides on a move at once."""
 WORTH = 0.85  # compact only where the active set shrinks to this share
-LAST_DIGITS = 16 * float(np.finfo(float).eps)  # of a level: what rounding leaves of it after many steps
+LAST_DIGITS = 16 * float(
+    np.finfo(float).eps
+)  # of a level: what rounding leaves of it after many steps
 BLOCK = 256
 INFINITY = np.inf
 # Least curvature between two points, of what they have each by themselves; least curvature at all.
@@ -67,7 +69,9 @@ def _gains(v, top, low, curve, own, twice, c, row, unit, score):
     for t in range(v.size):
         b = np.float32(maximum((top - (v[t] + low[t])) * unit, 0.0))
         both = own + curve[t]
-        a = maximum(both - twice * c[t] * np.float32(row[t]), np.float32(CURVATURE) * both)
+        a = maximum(
+            both - twice * c[t] * np.float32(row[t]), np.float32(CURVATURE) * both
+        )
         gain = b * b / a
         score[t] = gain
         largest = maximum(largest, gain)
@@ -127,9 +131,15 @@ def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
         for first in range(0, m, BLOCK):
             last = min(first + BLOCK, m)
             largest, smallest = _move(
-                v[first:last], c[first:last], step_i, row_i[first:last], step_j, row_j[first:last],
-                up[first:last], low[first:last],
-            )  # fmt: skip
+                v[first:last],
+                c[first:last],
+                step_i,
+                row_i[first:last],
+                step_j,
+                row_j[first:last],
+                up[first:last],
+                low[first:last],
+            )
             if largest > top:
                 top, block = largest, first
             bottom = min(bottom, smallest)
@@ -147,9 +157,17 @@ def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
         for first in range(0, m, BLOCK):
             last = min(first + BLOCK, m)
             largest = _gains(
-                v[first:last], top, low[first:last], curve[first:last], own, twice, c32[first:last],
-                row_i[first:last], unit, score[first:last],
-            )  # fmt: skip
+                v[first:last],
+                top,
+                low[first:last],
+                curve[first:last],
+                own,
+                twice,
+                c32[first:last],
+                row_i[first:last],
+                unit,
+                score[first:last],
+            )
             if largest > best:
                 best, block = largest, first
         if block < 0:
@@ -179,7 +197,9 @@ def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
 
 
 @njit(nogil=True, cache=True)
-def single_steps(limit, tol, label, coupling, c, diagonal, upper, alpha, gradient, rows):
+def single_steps(
+    limit, tol, label, coupling, c, diagonal, upper, alpha, gradient, rows
+):
     """Up to `limit` coordinate steps without an equality, Q_ij = coupling[label_i, label_j] c_i c_j K_ij.
 
     The coordinate with the largest decrease of the objective, counting its bound, is taken each time.
@@ -194,7 +214,9 @@ def single_steps(limit, tol, label, coupling, c, diagonal, upper, alpha, gradien
     for t in range(m):
         rise[t] = 0.0 if alpha[t] < upper[t] else -INFINITY
         fall[t] = 0.0 if alpha[t] > 0.0 else -INFINITY
-        bend[t] = max(coupling[label[t], label[t]] * c[t] * c[t] * diagonal[t], SMALLEST)
+        bend[t] = max(
+            coupling[label[t], label[t]] * c[t] * c[t] * diagonal[t], SMALLEST
+        )
     row = np.zeros(m, rows.buffer.dtype)
     weights = np.zeros(coupling.shape[0])
     steps = 0
@@ -204,9 +226,16 @@ def single_steps(limit, tol, label, coupling, c, diagonal, upper, alpha, gradien
         for first in range(0, m, BLOCK):
             last = min(first + BLOCK, m)
             largest, gain = _slide(
-                gradient[first:last], label[first:last], weights, c[first:last], row[first:last],
-                rise[first:last], fall[first:last], bend[first:last], score[first:last],
-            )  # fmt: skip
+                gradient[first:last],
+                label[first:last],
+                weights,
+                c[first:last],
+                row[first:last],
+                rise[first:last],
+                fall[first:last],
+                bend[first:last],
+                score[first:last],
+            )
             gap = max(gap, largest)
             if gain > best:
                 best, block = gain, first
@@ -251,7 +280,9 @@ def undecided(equality, s, upper, alpha, v):
         if equality:
             keep[t] = (up and low) or (up and v[t] >= bottom) or (low and v[t] <= top)
         else:
-            keep[t] = (up and low) or (up and v[t] < violation) or (low and v[t] > -violation)
+            keep[t] = (
+                (up and low) or (up and v[t] < violation) or (low and v[t] > -violation)
+            )
     return np.flatnonzero(keep)
 
 
@@ -261,12 +292,16 @@ def _moved_at_once(kept, s, c, upper, alpha, v, rows):
     n_free = 0
     for t in range(alpha.size):
         n_free += alpha[t] > 0.0 and alpha[t] < upper[t]
-    pays = kept[VISITS] > kept[PATIENCE] * (_CUBE * float(n_free) ** 3 + 4.0 * n_free * alpha.size)
+    pays = kept[VISITS] > kept[PATIENCE] * (
+        _CUBE * float(n_free) ** 3 + 4.0 * n_free * alpha.size
+    )
     if not (pays and 2 <= n_free <= _FREE):
         return
     before, levels = alpha.copy(), v.copy()
     newton_on_free_set(s, c, upper, alpha, v, rows)
-    climbed = -0.5 * s * (v + levels) * (alpha - before)  # their sum is what the objective rose by
+    climbed = (
+        -0.5 * s * (v + levels) * (alpha - before)
+    )  # their sum is what the objective rose by
     # Where c spans many decades the block's inverse can be lost to rounding. A move uphill is taken back,
     # and pairs go on alone for twice as long, or move and pairs undo each other for ever.
     if climbed.sum() > _UPHILL * np.abs(climbed).sum():
@@ -278,7 +313,20 @@ def _moved_at_once(kept, s, c, upper, alpha, v, rows):
 
 @njit(nogil=True, cache=True)
 def climb(
-    chunks, chunk, limit, least_stop, may_leave, kept, coupling, signs, c, diagonal, upper, alpha, v, rows
+    chunks,
+    chunk,
+    limit,
+    least_stop,
+    may_leave,
+    kept,
+    coupling,
+    signs,
+    c,
+    diagonal,
+    upper,
+    alpha,
+    v,
+    rows,
 ):
     """Up to `chunks` times `chunk` steps, `limit` in all; returns (steps, gap, whether no step was left).
 
@@ -290,16 +338,24 @@ def climb(
         wanted = min(chunk, limit - done)
         if coupling is None:
             _moved_at_once(kept, signs, c, upper, alpha, v, rows)
-            steps, gap = pair_steps(wanted, kept[STOP], signs, c, diagonal, upper, alpha, v, rows)
+            steps, gap = pair_steps(
+                wanted, kept[STOP], signs, c, diagonal, upper, alpha, v, rows
+            )
         else:
-            steps, gap = single_steps(wanted, kept[STOP], signs, coupling, c, diagonal, upper, alpha, v, rows)
+            steps, gap = single_steps(
+                wanted, kept[STOP], signs, coupling, c, diagonal, upper, alpha, v, rows
+            )
         done += steps
         kept[VISITS] += steps * alpha.size
         stuck = steps < wanted
         stop = max(least_stop, LAST_DIGITS * np.abs(v).max())
         if stuck or done == limit or gap <= stop:
             break
-        if may_leave and undecided(coupling is None, signs, upper, alpha, v).size < WORTH * alpha.size:
+        if (
+            may_leave
+            and undecided(coupling is None, signs, upper, alpha, v).size
+            < WORTH * alpha.size
+        ):
             break
         kept[STOP] = stop
     return done, gap, stuck

@@ -17,21 +17,28 @@ from screening.solvers.problem import AT_BOUND, Problem, Solution
 _ROWS_A_SOLUTION, _ROWS_A_FEATURE = 1500, 60
 
 
-def gram_within(kernel: Kernel, cache: KernelCache, n_solutions: int = 1, whole: bool = False) -> Gram:
+def gram_within(
+    kernel: Kernel, cache: KernelCache, n_solutions: int = 1, whole: bool = False
+) -> Gram:
     """K over the cache's rows, or of many rows those that a solver asks for.
 
     A solution looks at a tenth to a fifth of the rows, so making them all pays where there are several.
     Unless the `whole` is wanted by what reads it in other ways, and fits the memory.
     """
     n, n_features = cache.rows.shape
-    seldom = n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * n_features) * n_solutions and not whole
+    seldom = (
+        n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * n_features) * n_solutions
+        and not whole
+    )
     if n > EXACT_ROWS and (seldom or 4 * n**2 > cache.memory):
         cache.start(kernel)
         return KernelRows(cache.rows, kernel)
     return cache.gram(kernel)
 
 
-def solve(problem: Problem, tol: float = 1e-3, cache: KernelCache | None = None) -> Solution:
+def solve(
+    problem: Problem, tol: float = 1e-3, cache: KernelCache | None = None
+) -> Solution:
     """Solve a dual problem, as ``solve_each`` does."""
     return solve_each([problem], tol, cache)[0]
 
@@ -66,7 +73,10 @@ def solve_each(
     def solve_missing() -> None:
         if not missing:
             return
-        start, path = solved.get(("last", rows, bounds)), ("path", rows, next(iter(missing)))
+        start, path = (
+            solved.get(("last", rows, bounds)),
+            ("path", rows, next(iter(missing))),
+        )
         if start is None and path in solved:
             alphas, narrower = solved[path]
             start = _widened(alphas, narrower, upper)
@@ -81,7 +91,11 @@ def solve_each(
         if (rows, bounds, factor) in solved or factor in missing:
             continue
         within, unit = solved.get(("within", rows, factor), (None, 0.0))
-        if within is not None and unit <= problem.scale and (within.alphas <= upper).all():
+        if (
+            within is not None
+            and unit <= problem.scale
+            and (within.alphas <= upper).all()
+        ):
             solve_missing()  # in the order of the problems, each from the one before
             keep(factor, within)
         else:
@@ -90,7 +104,9 @@ def solve_each(
     return [solved[rows, bounds, factor] for factor in factors]
 
 
-def _widened(alphas: np.ndarray, bounds: np.ndarray, wider: np.ndarray) -> np.ndarray | None:
+def _widened(
+    alphas: np.ndarray, bounds: np.ndarray, wider: np.ndarray
+) -> np.ndarray | None:
     """A start from the solution under other bounds, None where these are not so many times as wide.
 
     Where more alphas are at their bounds than free they stay there, and all grow alike; else all stay.
@@ -99,7 +115,11 @@ def _widened(alphas: np.ndarray, bounds: np.ndarray, wider: np.ndarray) -> np.nd
     if times[0] < 1.0 or np.ptp(times) > 1e-12 * times[0]:
         return None
     at_bound = alphas >= (1.0 - AT_BOUND) * bounds
-    return np.minimum(alphas * times, wider) if 2 * at_bound.sum() > (alphas > 0).sum() else alphas
+    return (
+        np.minimum(alphas * times, wider)
+        if 2 * at_bound.sum() > (alphas > 0).sum()
+        else alphas
+    )
 
 
 def _bits(array: np.ndarray) -> bytes:

@@ -33,7 +33,9 @@ SELF_TEST_TOLERANCE = 1e-4
 LARGEST = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
 
 
-def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None) -> Model:
+def load_model(
+    directory: str | Path, signed_by: Ed25519PublicKey | None = None
+) -> Model:
     """Read a model directory and prove that it still scores as it did when it was trained.
 
     One that is replaced meanwhile is read as it was before or as it is after.
@@ -68,7 +70,9 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
     True
     """
     folder = Path(directory)
-    document, content, held_out, trained = steady(folder, lambda: _read_files(folder, signed_by))
+    document, content, held_out, trained = steady(
+        folder, lambda: _read_files(folder, signed_by)
+    )
     arrays = unpack(content)
     try:
         recipe = read_recipe(document["recipe"]["text"])
@@ -79,7 +83,9 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
             recipe=recipe,
             contract=contract,
             encoder=encoder,
-            ensemble=_restored(recipe, document, under(arrays, "estimator/"), encoder.bundles()),
+            ensemble=_restored(
+                recipe, document, under(arrays, "estimator/"), encoder.bundles()
+            ),
             calibration=arrays["calibration"],
             held_out=read_small_table(held_out),
             selftest=arrays["selftest/x"],
@@ -88,15 +94,29 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
         )
         rescored, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
     except (CohortError, RecipeError) as error:
-        raise ModelError(f"{folder}: the model cannot be rebuilt ({error}); train it again") from error
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ModelError(
+            f"{folder}: the model cannot be rebuilt ({error}); train it again"
+        ) from error
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         # Not in its own words: they might be a patient's.
         raise ModelError(
             f"{folder}: the model is damaged ({type(error).__name__}); train it again"
         ) from error
     scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
-    if rescored.shape != stored.shape or not (np.abs(rescored - stored) <= SELF_TEST_TOLERANCE * scale).all():
-        raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
+    if (
+        rescored.shape != stored.shape
+        or not (np.abs(rescored - stored) <= SELF_TEST_TOLERANCE * scale).all()
+    ):
+        raise ModelError(
+            f"{folder}: its self-test rows no longer score as they did; train it again"
+        )
     return model
 
 
@@ -111,9 +131,13 @@ def _read_files(
     if signed_by is not None:
         verify(folder, str(document["sha256"]), signed_by)
     try:
-        trained = datetime.datetime.fromtimestamp((folder / "arrays.npz").stat().st_mtime)
+        trained = datetime.datetime.fromtimestamp(
+            (folder / "arrays.npz").stat().st_mtime
+        )
     except OSError as error:
-        raise ModelError(f"cannot read {folder / 'arrays.npz'}: {error.strerror}") from None
+        raise ModelError(
+            f"cannot read {folder / 'arrays.npz'}: {error.strerror}"
+        ) from None
     arrays = _verified(folder, "arrays.npz", document.get("arrays_sha256"))
     table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
     return document, arrays, table, trained
@@ -122,12 +146,17 @@ def _read_files(
 def _verified(folder: Path, name: str, digest: object) -> bytes:
     content = read_bounded(folder / name, LARGEST[name], ModelError)
     if hashlib.sha256(content).hexdigest() != digest:
-        raise ModelError(f"{folder / name} is damaged: its digest does not match model.json")
+        raise ModelError(
+            f"{folder / name} is damaged: its digest does not match model.json"
+        )
     return content
 
 
 def _restored(
-    recipe: Recipe, document: dict[str, Any], state: Mapping[str, np.ndarray], bundles: Bundles
+    recipe: Recipe,
+    document: dict[str, Any],
+    state: Mapping[str, np.ndarray],
+    bundles: Bundles,
 ) -> FoldEnsemble | BlendedEnsemble:
     """The machines that `state` holds.
 
@@ -138,7 +167,15 @@ def _restored(
     n_outputs = 1 if task["kind"] == "binary" else len(task["classes"])
     if not method.get("members"):
         builder = partial(build, recipe, **method["parameters"])
-        return FoldEnsemble.from_state(builder, recipe.machine, n_outputs, state, bundles)
-    members = [(read_recipe(member["text"]), member["parameters"]) for member in method["members"]]
-    builders = [(partial(build, member, **parameters), member.machine) for member, parameters in members]
+        return FoldEnsemble.from_state(
+            builder, recipe.machine, n_outputs, state, bundles
+        )
+    members = [
+        (read_recipe(member["text"]), member["parameters"])
+        for member in method["members"]
+    ]
+    builders = [
+        (partial(build, member, **parameters), member.machine)
+        for member, parameters in members
+    ]
     return BlendedEnsemble.from_state(builders, n_outputs, state, bundles)

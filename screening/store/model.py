@@ -117,13 +117,19 @@ class Model(InBrief):
     @property
     def thresholds(self) -> np.ndarray:
         """The operating points' thresholds, shape (n_watched,)."""
-        return np.array([point["threshold"] for point in self.operating_points], dtype=float)
+        return np.array(
+            [point["threshold"] for point in self.operating_points], dtype=float
+        )
 
     @property
     def watched_columns(self) -> list[int]:
         """Columns of `decisions` that belong to the watched classes."""
         task = self.document["task"]
-        return [0] if task["kind"] == "binary" else [task["classes"].index(name) for name in self.watched]
+        return (
+            [0]
+            if task["kind"] == "binary"
+            else [task["classes"].index(name) for name in self.watched]
+        )
 
     @property
     def lesions(self) -> LesionFacts | None:
@@ -158,7 +164,12 @@ class Model(InBrief):
         return likeliest([chances[name] for name in self.facts.task.classes], decisions)
 
     def opened(
-        self, source: Readable, *, batch_rows: int | None = None, label: str | None = None, gated: bool = True
+        self,
+        source: Readable,
+        *,
+        batch_rows: int | None = None,
+        label: str | None = None,
+        gated: bool = True,
     ) -> CohortStream:
         """Rows to score, a patient's together where lesions are sought; `gated` holds them to training's."""
         # A de-identified model has no profile.
@@ -188,8 +199,12 @@ class Model(InBrief):
             It was to be trained again by now.
         """
         self.refuse_overdue()
-        rows = pa.concat_tables(score_batch(self, batch).rows for batch in self.opened(frame))
-        return rows.select(rows.column_names[: rows.column_names.index("row")]).to_pandas()
+        rows = pa.concat_tables(
+            score_batch(self, batch).rows for batch in self.opened(frame)
+        )
+        return rows.select(
+            rows.column_names[: rows.column_names.index("row")]
+        ).to_pandas()
 
     def predict_proba(self, frame: Readable) -> np.ndarray:
         """Calibrated chances of a pandas, polars or Arrow table, or a file.
@@ -217,7 +232,9 @@ class Model(InBrief):
         calibration = self.facts.validation.calibration.get(self.watched[0])
         if calibration is None or not calibration.earned:
             reason = calibration.reason if calibration else None
-            raise ModelError(f"its scores are no probabilities: {reason or 'not calibrated'}")
+            raise ModelError(
+                f"its scores are no probabilities: {reason or 'not calibrated'}"
+            )
 
     def brief(self) -> Brief:
         return self.facts.brief()
@@ -227,8 +244,13 @@ class Model(InBrief):
         """The document with its format number and digests: exactly what `model.json` holds."""
         if self.directory is not None:
             return self.document
-        digests = {"arrays_sha256": self.array_bytes, "validation_sha256": self.table_bytes}
-        sealed = {key: hashlib.sha256(content).hexdigest() for key, content in digests.items()}
+        digests = {
+            "arrays_sha256": self.array_bytes,
+            "validation_sha256": self.table_bytes,
+        }
+        sealed = {
+            key: hashlib.sha256(content).hexdigest() for key, content in digests.items()
+        }
         return written(self.document | sealed)[0]
 
     @cached_property
@@ -236,10 +258,20 @@ class Model(InBrief):
         """Content of `arrays.npz`."""
         probe = self.selftest
         if probe is None:
-            probe = np.random.default_rng(0).normal(scale=0.5, size=(16, len(self.encoder.names)))
-        arrays = {f"encoder/{name}": value for name, value in self.encoder.state().items()}
-        arrays |= {f"estimator/{name}": value for name, value in self.ensemble.state().items()}
-        arrays |= {"calibration": self.calibration, "selftest/x": probe, "selftest/score": self.scores(probe)}
+            probe = np.random.default_rng(0).normal(
+                scale=0.5, size=(16, len(self.encoder.names))
+            )
+        arrays = {
+            f"encoder/{name}": value for name, value in self.encoder.state().items()
+        }
+        arrays |= {
+            f"estimator/{name}": value for name, value in self.ensemble.state().items()
+        }
+        arrays |= {
+            "calibration": self.calibration,
+            "selftest/x": probe,
+            "selftest/score": self.scores(probe),
+        }
         return pack(arrays)
 
     @cached_property
@@ -249,7 +281,9 @@ class Model(InBrief):
 
 
 def save_model(
-    model: Model, directory: str | Path, draw: Callable[[dict[str, object]], str] | None = None
+    model: Model,
+    directory: str | Path,
+    draw: Callable[[dict[str, object]], str] | None = None,
 ) -> Path:
     """Write a model directory, whole or not at all.
 
@@ -304,7 +338,9 @@ def write_model(
         # Another threshold makes no model younger.
         os.utime(folder / "arrays.npz", (model.trained.timestamp(),) * 2)
     if draw is not None:
-        (folder / "report.html").write_text(draw(model.sealed), encoding="utf-8", newline="\n")
+        (folder / "report.html").write_text(
+            draw(model.sealed), encoding="utf-8", newline="\n"
+        )
     if signer is not None:
         sign(folder, model.digest, signer)
 
@@ -314,8 +350,12 @@ class Scored:
     """What a model makes of one batch of rows."""
 
     encoded: np.ndarray  # Shape (n_rows, n_encoded).
-    decisions: np.ndarray  # Shape (n_rows, n_classes), or (n_rows, 1) where there are two.
-    rows: pa.Table  # As `scores.parquet` has them; `score_frame` shows what stands before `row`.
+    decisions: (
+        np.ndarray
+    )  # Shape (n_rows, n_classes), or (n_rows, 1) where there are two.
+    rows: (
+        pa.Table
+    )  # As `scores.parquet` has them; `score_frame` shows what stands before `row`.
 
 
 def score_batch(model: Model, batch: Cohort) -> Scored:
@@ -324,7 +364,9 @@ def score_batch(model: Model, batch: Cohort) -> Scored:
     return judged(model, batch, encoded, model.decisions(encoded))
 
 
-def judged(model: Model, batch: Cohort, encoded: np.ndarray, decisions: np.ndarray) -> Scored:
+def judged(
+    model: Model, batch: Cohort, encoded: np.ndarray, decisions: np.ndarray
+) -> Scored:
     """A batch at the model's operating points, from its decisions on the encoded rows.
 
     Of its rows `row` is the number in the table that was read, `class` the watched class that speaks loudest
@@ -335,21 +377,36 @@ def judged(model: Model, batch: Cohort, encoded: np.ndarray, decisions: np.ndarr
         decisions = optional("lesions").scored_as_map(model.lesions, places, decisions)
     contract, task = model.contract, model.facts.task
     watched = decisions[:, model.watched_columns]
-    score, loudest = overall(watched, model.thresholds), excess(watched, model.thresholds).argmax(axis=1)
+    score, loudest = (
+        overall(watched, model.thresholds),
+        excess(watched, model.thresholds).argmax(axis=1),
+    )
     flagged = np.any(watched >= model.thresholds, axis=1)
     columns: dict[str, object] = {"id": pa.array(batch.id, pa.string())}
     if batch.group is not None:
         columns["group"] = pa.array(batch.group, pa.string())
     if batch.coordinates is not None:
         columns |= dict(zip(AXES, batch.coordinates.T, strict=True))
-    columns |= {"score": score, "p_value": p_values(model.calibration, score), "flagged": flagged}
     columns |= {
-        name: pa.array(chance, from_pandas=True) for name, chance in chances_of(model, score, loudest).items()
+        "score": score,
+        "p_value": p_values(model.calibration, score),
+        "flagged": flagged,
+    }
+    columns |= {
+        name: pa.array(chance, from_pandas=True)
+        for name, chance in chances_of(model, score, loudest).items()
     }
     if task.kind == "multi":
-        columns["predicted"] = pa.array(task.classes).take(pa.array(model.predicted(decisions)))
-        columns |= {f"score_{name}": decisions[:, m] for m, name in enumerate(task.classes)}
-    columns |= {"row": batch.rows, "class": pa.array(model.watched).take(pa.array(loudest))}
+        columns["predicted"] = pa.array(task.classes).take(
+            pa.array(model.predicted(decisions))
+        )
+        columns |= {
+            f"score_{name}": decisions[:, m] for m, name in enumerate(task.classes)
+        }
+    columns |= {
+        "row": batch.rows,
+        "class": pa.array(model.watched).take(pa.array(loudest)),
+    }
     for name, texts in (batch.display or {}).items():
         columns[DISPLAY + name] = pa.array(texts, pa.string(), mask=~flagged)
     if tissue := tissue_of(contract):
@@ -359,23 +416,37 @@ def judged(model: Model, batch: Cohort, encoded: np.ndarray, decisions: np.ndarr
 
 def tissue_of(contract: Contract) -> str | None:
     """The first numeric feature of voxels, which their flags are drawn over."""
-    numbers = (name for name, feature in contract.features.items() if feature.type == "number")
+    numbers = (
+        name for name, feature in contract.features.items() if feature.type == "number"
+    )
     return next(numbers, None) if contract.coordinates else None
 
 
-def chances_of(model: Model, score: np.ndarray, column: np.ndarray) -> dict[str, np.ndarray]:
+def chances_of(
+    model: Model, score: np.ndarray, column: np.ndarray
+) -> dict[str, np.ndarray]:
     """Chance with its interval by the names of `CHANCES`, each shape (n_rows,); NaN where none is earned.
 
     `score`, shape (n_rows,): as `scores.parquet` has it. `column`, shape (n_rows,): the watched class that
     each score is of. Nothing where no class has earned a calibration.
     """
-    calibrations = [model.facts.validation.calibration.get(name) for name in model.watched]
-    if not any(calibration is not None and calibration.earned for calibration in calibrations):
+    calibrations = [
+        model.facts.validation.calibration.get(name) for name in model.watched
+    ]
+    if not any(
+        calibration is not None and calibration.earned for calibration in calibrations
+    ):
         return {}
     ranges = np.full((len(CHANCES), len(score)), np.nan)
-    for m, (calibration, threshold) in enumerate(zip(calibrations, model.thresholds, strict=True)):
+    for m, (calibration, threshold) in enumerate(
+        zip(calibrations, model.thresholds, strict=True)
+    ):
         # A class of which every row is flagged has no excess to go back from to its score.
-        rows = np.flatnonzero(column == m) if threshold > FLAG_EVERYTHING else np.empty(0, int)
+        rows = (
+            np.flatnonzero(column == m)
+            if threshold > FLAG_EVERYTHING
+            else np.empty(0, int)
+        )
         # With several watched classes the score is the excess over the class's own threshold.
         own = score[rows] + (threshold if len(calibrations) > 1 else 0.0)
         ranges[:, rows] = chances(calibration, own)

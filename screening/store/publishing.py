@@ -23,7 +23,13 @@ from screening.files import exchange, refuse_other_bytes
 
 # The first name marks the kind. Anything else in a directory is somebody's own file, and is never swept away.
 FILES = {
-    "model": ("model.json", "arrays.npz", "validation.parquet", "report.html", "model.sig"),
+    "model": (
+        "model.json",
+        "arrays.npz",
+        "validation.parquet",
+        "report.html",
+        "model.sig",
+    ),
     "run": ("run.json", "scores.parquet", "flagged.csv", "report.html"),
     "comparison": ("comparison.json", "scores.parquet", "report.html"),
     "validation": ("validation.json", "report.html"),
@@ -104,23 +110,35 @@ def check_place(directory: str | Path, kind: str) -> None:
     """Refuse a place whose content a `kind` directory must not replace."""
     target = Path(directory)
     if os.path.ismount(target):
-        raise UsageError(f"{target} is a mount point, which cannot be replaced; give a directory in it")
+        raise UsageError(
+            f"{target} is a mount point, which cannot be replaced; give a directory in it"
+        )
     if _resolved(target).is_symlink():
         raise UsageError(f"{target} is a link that leads back to itself")
     if not target.exists():
         return
     if not target.is_dir():
-        raise UsageError(f"{target} is a file; give a directory that does not exist yet")
+        raise UsageError(
+            f"{target} is a file; give a directory that does not exist yet"
+        )
     # What a killed `screen report` left is replaced with the rest.
-    left = {_beside(Path(name), ending).name for name in FILES[kind] for ending in ("partial", LOCK)}
+    left = {
+        _beside(Path(name), ending).name
+        for name in FILES[kind]
+        for ending in ("partial", LOCK)
+    }
     names = {entry.name for entry in target.iterdir()} - left
     if not names:
         return
     if FILES[kind][0] not in names:
-        raise UsageError(f"{target} is not empty and is no {kind} directory; give another --out")
+        raise UsageError(
+            f"{target} is not empty and is no {kind} directory; give another --out"
+        )
     strangers = sorted(names.difference(FILES[kind]))
     if strangers:
-        raise UsageError(f"{target} also holds {', '.join(strangers)}; move that away or give another --out")
+        raise UsageError(
+            f"{target} also holds {', '.join(strangers)}; move that away or give another --out"
+        )
 
 
 @contextmanager
@@ -168,18 +186,24 @@ def let_go() -> None:
             hold_of.end()
 
 
-def write_whole(path: Path, content: bytes, mode: int = 0o600, group: int | None = None) -> None:
+def write_whole(
+    path: Path, content: bytes, mode: int = 0o600, group: int | None = None
+) -> None:
     """Replace one file in one step, keeping it private unless others are to read it.
 
     Raises UsageError: what lies there is no file, or a link, which may lead to anything.
     """
     if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
         what = "a link" if os.path.islink(path) else "no file"
-        raise UsageError(f"{path} is {what}, so it cannot be replaced; give another place to write")
+        raise UsageError(
+            f"{path} is {what}, so it cannot be replaced; give another place to write"
+        )
     target = _resolved(path)
     with hold(target):
         partial = _beside(target, "partial")
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open(
+            os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+        ) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -273,23 +297,37 @@ class PageFolder:
     def prepare(self) -> None:
         """Make the directory, or say that it cannot be used, before the work whose page is to lie there."""
         if self.directory.is_symlink():
-            raise UsageError(f"{self.directory} is a link; give the directory that it leads to")
+            raise UsageError(
+                f"{self.directory} is a link; give the directory that it leads to"
+            )
         missing = [self.directory, *self.directory.parents]
         for folder in reversed([folder for folder in missing if not folder.exists()]):
             try:
                 folder.mkdir(mode=0o700)
-                self._let_in(folder, self.readers.mode | (self.readers.mode & 0o444) >> 2)
+                self._let_in(
+                    folder, self.readers.mode | (self.readers.mode & 0o444) >> 2
+                )
             except OSError as error:
                 raise of_system(error, folder) from error
-        if not self.directory.is_dir() or not os.access(self.directory, os.W_OK | os.X_OK):
+        if not self.directory.is_dir() or not os.access(
+            self.directory, os.W_OK | os.X_OK
+        ):
             raise UsageError(f"cannot write pages in {self.directory}")
-        if (self.directory / LATEST).is_dir() and not (self.directory / LATEST).is_symlink():
-            raise UsageError(f"{self.directory / LATEST} is a directory, and the latest page is called so")
+        if (self.directory / LATEST).is_dir() and not (
+            self.directory / LATEST
+        ).is_symlink():
+            raise UsageError(
+                f"{self.directory / LATEST} is a directory, and the latest page is called so"
+            )
 
     def show(self, page: bytes, night: str) -> Path:
         """Have the page of a night there, and as `latest.html` unless a later night is there already."""
-        sweep(self.directory)  # where every page stands, a lock alone may have been left
-        for begun in filter(None, (BEGUN.fullmatch(path.name) for path in self.directory.iterdir())):
+        sweep(
+            self.directory
+        )  # where every page stands, a lock alone may have been left
+        for begun in filter(
+            None, (BEGUN.fullmatch(path.name) for path in self.directory.iterdir())
+        ):
             with suppress(Locked), hold(self.directory / begun[1]):
                 pass  # what a killed run began is removed by whoever can have its lock
         places = self.places(night)
@@ -300,12 +338,18 @@ class PageFolder:
 
     def lacking(self, page: bytes, night: str) -> list[Path]:
         """Places of a night's page where something else lies, or nothing."""
-        return [page_path for page_path in self.places(night) if not self._has(page_path, page)]
+        return [
+            page_path
+            for page_path in self.places(night)
+            if not self._has(page_path, page)
+        ]
 
     def places(self, night: str) -> list[Path]:
         """Where the page of a night is to lie: under its date, and as the latest where none is later."""
         own_page = self.of(night)
-        nights = [path.name for path in self.directory.iterdir() if DATED.fullmatch(path.name)]
+        nights = [
+            path.name for path in self.directory.iterdir() if DATED.fullmatch(path.name)
+        ]
         return (
             [own_page, self.directory / LATEST]
             if all(name <= own_page.name for name in nights)
@@ -316,7 +360,9 @@ class PageFolder:
         """Whether a page lies there as its readers are to have it; a link is removed."""
         if path.is_symlink():
             path.unlink()
-        as_it_is = path.is_file() and stat.S_IMODE(path.stat().st_mode) == self.readers.mode
+        as_it_is = (
+            path.is_file() and stat.S_IMODE(path.stat().st_mode) == self.readers.mode
+        )
         return as_it_is and path.read_bytes() == page
 
     def of(self, night: str) -> Path:
@@ -339,7 +385,9 @@ def readers(mode: str | None, group: str | None) -> Readers:
         raise UsageError(f"mode {mode}: write it in octal, such as 0640")
     number = PRIVATE if mode is None else int(mode, 8)
     if number & PRIVATE != PRIVATE or number & ~(PRIVATE | stat.S_IRGRP | stat.S_IROTH):
-        raise UsageError(f"mode {mode}: a page is written by its owner alone; give 0600, 0640 or 0644")
+        raise UsageError(
+            f"mode {mode}: a page is written by its owner alone; give 0600, 0640 or 0644"
+        )
     return Readers(number, None if group is None else _group(group))
 
 
@@ -349,6 +397,8 @@ def _group(name: str) -> int:
 
         return getgrnam(name).gr_gid
     except ImportError:
-        raise UsageError("groups of files are not known on this system; leave the group out") from None
+        raise UsageError(
+            "groups of files are not known on this system; leave the group out"
+        ) from None
     except KeyError:
         raise UsageError(f"there is no group '{name}' on this host") from None

@@ -22,7 +22,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from screening.errors import ClusterError, ModelError, ScreenError, UsageError, of_system
+from screening.errors import (
+    ClusterError,
+    ModelError,
+    ScreenError,
+    UsageError,
+    of_system,
+)
 from screening.files import read_bounded, read_secret
 from screening.schemas.base import FORMAT_VERSION, Document
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
@@ -30,21 +36,28 @@ from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
 
 # Files from before the first release have their number, which was higher, under this key.
 KEY_BEFORE_RELEASE = "format"
 REMEDY = {
-    "model": "train again", "run": "score the night again", "comparison": "compare again",
+    "model": "train again",
+    "run": "score the night again",
+    "comparison": "compare again",
     "validation": "validate again",
-}  # fmt: skip
+}
 _END = b"\n}\n"
 MAX_DOCUMENT_BYTES = 64 << 20
 DOCUMENTS: Mapping[str, type[Document]] = {
-    "model": ModelDocument, "run": RunDocument, "comparison": ComparisonDocument,
+    "model": ModelDocument,
+    "run": RunDocument,
+    "comparison": ComparisonDocument,
     "validation": ExternalValidation,
-}  # fmt: skip
+}
 PACKAGES = ("screening", "numpy", "scikit-learn", "pandas", "pyarrow")
 
 Read = TypeVar("Read")
@@ -52,7 +65,9 @@ Read = TypeVar("Read")
 
 def versions() -> dict[str, str]:
     """Versions of what the numbers of a document depend on."""
-    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+    return {"python": platform.python_version()} | {
+        name: version(name) for name in PACKAGES
+    }
 
 
 def canonical(document: Mapping[str, object]) -> bytes:
@@ -62,7 +77,10 @@ def canonical(document: Mapping[str, object]) -> bytes:
 
     Raises ValueError: a number that is not finite, or half a character.
     """
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
+    return (
+        json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode()
+        + b"\n"
+    )
 
 
 def written(document: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
@@ -90,14 +108,20 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
-        raise ModelError(f"{path} is damaged; restore it from a copy or make it again") from None
+        raise ModelError(
+            f"{path} is damaged; restore it from a copy or make it again"
+        ) from None
     number = document.get("format_version") if isinstance(document, dict) else None
     if number is None and isinstance(document, dict) and KEY_BEFORE_RELEASE in document:
-        raise ModelError(f"{path} was made by a version before the first release; {REMEDY[kind]}")
+        raise ModelError(
+            f"{path} was made by a version before the first release; {REMEDY[kind]}"
+        )
     if type(number) is not int or number < 1:
         raise ModelError(f"{path} is damaged: it has no format number")
     if number > FORMAT_VERSION:
-        raise ModelError(f"{path} has format {number}, newer than {FORMAT_VERSION}; update screening")
+        raise ModelError(
+            f"{path} has format {number}, newer than {FORMAT_VERSION}; update screening"
+        )
     digest = document.get("sha256")
     # Of the bytes: a flip in white space or a repeated key leaves the content as it was.
     seal = _seal(digest)
@@ -135,7 +159,10 @@ def pack(arrays: Mapping[str, np.ndarray], as_they_are: bool = False) -> bytes:
     What is read again at once is not worth shrinking: `as_they_are`. Raises ValueError: a value is an object,
     or not finite.
     """
-    buffer, ordered = io.BytesIO(), {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
+    buffer, ordered = (
+        io.BytesIO(),
+        {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)},
+    )
     broken = [name for name, value in ordered.items() if not _is_finite(value)]
     if broken:
         raise ValueError(f"array {broken[0]} has a value that is not finite")
@@ -153,13 +180,17 @@ def unpack(content: bytes) -> dict[str, np.ndarray]:
                 raise ValueError("something else is in it")
     except MemoryError:
         raise
-    except Exception as error:  # zip, zlib and numpy each complain of damage in ways of their own
+    except (
+        Exception
+    ) as error:  # zip, zlib and numpy each complain of damage in ways of their own
         raise ModelError(
             f"arrays.npz cannot be read ({type(error).__name__}); train the model again"
         ) from None
     broken = sorted(name for name, value in arrays.items() if not _is_finite(value))
     if broken:
-        raise ModelError(f"arrays.npz has values that are not finite in {', '.join(broken)}")
+        raise ModelError(
+            f"arrays.npz has values that are not finite in {', '.join(broken)}"
+        )
     return arrays
 
 
@@ -172,7 +203,9 @@ SIGNATURE = "model.sig"
 PURPOSE = b"screening model\n"
 LARGEST_KEY = 16 << 10
 LARGEST_SIGNATURE = 1 << 10
-NOT_INSTALLED = "signatures need cryptography; install it: pip install 'screening[signing]'"
+NOT_INSTALLED = (
+    "signatures need cryptography; install it: pip install 'screening[signing]'"
+)
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
@@ -233,12 +266,16 @@ def verify(folder: Path, digest: str, key: Ed25519PublicKey) -> None:
     from cryptography.exceptions import InvalidSignature
 
     if not is_signed(folder):
-        raise ModelError(f"{folder} is not signed; have it signed where it was made (--sign)")
+        raise ModelError(
+            f"{folder} is not signed; have it signed where it was made (--sign)"
+        )
     content = read_bounded(folder / SIGNATURE, LARGEST_SIGNATURE, ModelError)
     try:
         key.verify(bytes.fromhex(content.decode("ascii")), PURPOSE + digest.encode())
     except (ValueError, InvalidSignature):
-        raise ModelError(f"the signature of {folder} is of another model or by another key") from None
+        raise ModelError(
+            f"the signature of {folder} is of another model or by another key"
+        ) from None
 
 
 def is_signed(folder: Path) -> bool:
@@ -293,7 +330,9 @@ def keep_piece(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """
     partial = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open(
+            os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+        ) as file:
             file.write(pack(arrays, as_they_are=True))
         os.replace(partial, path)
     except OSError as error:

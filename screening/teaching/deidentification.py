@@ -55,7 +55,9 @@ def crowds(has: np.ndarray, owners: np.ndarray) -> list[np.ndarray]:
             parted = [rows[has[rows, fact] == side] for side in (True, False)]
             if min(len(set(owners[half])) for half in parted) < LEAST:
                 continue
-            shared = sum(len(half) * int(has[half].all(axis=0).sum()) for half in parted)
+            shared = sum(
+                len(half) * int(has[half].all(axis=0).sum()) for half in parted
+            )
             if shared > common:
                 common, halves = shared, parted
         waiting += halves
@@ -73,7 +75,9 @@ def smallest(shown: Sequence[Hashable], owners: Sequence[Hashable]) -> int | Non
 
 def suppress_small(counts: Mapping[Name, int]) -> dict[Name, int]:
     """Leave out counts below five, and one more where the sum would give a single one away."""
-    ordered = sorted(((n, name) for name, n in counts.items() if n), key=lambda pair: pair[0])
+    ordered = sorted(
+        ((n, name) for name, n in counts.items() if n), key=lambda pair: pair[0]
+    )
     hidden = [(n, name) for n, name in ordered if n < LEAST]
     if hidden and sum(n for n, _ in hidden) < LEAST:
         hidden = ordered[: len(hidden) + 1]
@@ -84,7 +88,9 @@ def suppress_small(counts: Mapping[Name, int]) -> dict[Name, int]:
 def even_step(spread: float) -> float:
     """Return 1, 2 or 5 times a power of ten, not below a fifth of a spread (> 0)."""
     power = 10.0 ** math.floor(math.log10(spread / 5))
-    return next(power * m for m in (1.0, 2.0, 5.0, 10.0) if power * m >= spread / 5 * (1 - 1e-9))
+    return next(
+        power * m for m in (1.0, 2.0, 5.0, 10.0) if power * m >= spread / 5 * (1 - 1e-9)
+    )
 
 
 def at_least(value: float) -> float:
@@ -100,9 +106,15 @@ def ranks_of(model: ModelDocument) -> dict[str, Callable[[float], float]]:
 
     def of_class(label: str) -> Callable[[float], float]:
         curve = model.validation.curves.get(label)
-        knots = sorted({t for t in (curve.threshold if curve else ()) if abs(t) < BEYOND_SCORES}) or [0.0]
+        knots = sorted(
+            {t for t in (curve.threshold if curve else ()) if abs(t) < BEYOND_SCORES}
+        ) or [0.0]
         places = np.linspace(0, 100, len(knots))
-        return lambda t: t if abs(t) >= BEYOND_SCORES else round(float(np.interp(t, knots, places)), 1)
+        return lambda t: (
+            t
+            if abs(t) >= BEYOND_SCORES
+            else round(float(np.interp(t, knots, places)), 1)
+        )
 
     return {point.label: of_class(point.label) for point in model.operating_points}
 
@@ -112,7 +124,9 @@ def owner(case: Case) -> str:
     return case.id if case.group is None else case.group
 
 
-def listed(cases: Sequence[Case], model: ModelDocument, key: SiteKey) -> Iterator[tuple[str, Case]]:
+def listed(
+    cases: Sequence[Case], model: ModelDocument, key: SiteKey
+) -> Iterator[tuple[str, Case]]:
     """Yield what a copy shows of the listed rows, each with whose row it was, the highest group first.
 
     Rows of classes with fewer than five patients are left out.
@@ -122,13 +136,21 @@ def listed(cases: Sequence[Case], model: ModelDocument, key: SiteKey) -> Iterato
         kinds.setdefault((case.label, case.contributions is None), []).append(case)
     groups = []
     features = {one.name: one for one in model.training.features}
-    if not features.keys() >= {one.feature for case in cases for one in case.contributions or ()}:
-        raise ModelError("run.json explains cases by contributions of what is no feature of its model")
-    for kind in suppress_small({kind: len(set(map(owner, rows))) for kind, rows in kinds.items()}):
+    if not features.keys() >= {
+        one.feature for case in cases for one in case.contributions or ()
+    }:
+        raise ModelError(
+            "run.json explains cases by contributions of what is no feature of its model"
+        )
+    for kind in suppress_small(
+        {kind: len(set(map(owner, rows))) for kind, rows in kinds.items()}
+    ):
         rows = kinds[kind]
         facts = [_facts(case, features) for case in rows]
         every = list(dict.fromkeys(fact for of_row in facts for fact in of_row))
-        has = np.array([[fact in of_row for fact in every] for of_row in facts]).reshape(len(rows), -1)
+        has = np.array(
+            [[fact in of_row for fact in every] for of_row in facts]
+        ).reshape(len(rows), -1)
         numbers = np.unique(list(map(owner, rows)), return_inverse=True)[1]
         for group in crowds(has, numbers):
             common = [every[fact] for fact in np.flatnonzero(has[group].all(axis=0))]
@@ -148,17 +170,28 @@ def _facts(case: Case, features: Mapping[str, FeatureFacts]) -> list[Fact]:
         facts.append((one.feature, one.direction, WITHHELD))
         number = _number(one.value)
         step = _step(features[one.feature], number or 0.0)
-        bands = [one.value] if number is None else [_band(number, width * step) for width in BANDS]
+        bands = (
+            [one.value]
+            if number is None
+            else [_band(number, width * step) for width in BANDS]
+        )
         facts += [(one.feature, one.direction, band) for band in bands[::-1]]
     return facts
 
 
 def _line(
-    rows: Sequence[Case], common: Sequence[Fact], features: Mapping[str, FeatureFacts], model: ModelDocument
+    rows: Sequence[Case],
+    common: Sequence[Fact],
+    features: Mapping[str, FeatureFacts],
+    model: ModelDocument,
 ) -> Case:
     """What is true of all rows of a group: the same line for each of them, but for the name."""
     first, rank = rows[0], ranks_of(model)[rows[0].label]
-    origin = next(p.threshold for p in model.points if p.label == first.label) if model.by_excess else None
+    origin = (
+        next(p.threshold for p in model.points if p.label == first.label)
+        if model.by_excess
+        else None
+    )
 
     def above(score: float) -> float:
         return rank(score) if origin is None else rank(origin + score) - rank(origin)
@@ -166,8 +199,14 @@ def _line(
     changes: dict[str, list[float]] = {}
     for case in rows:
         for one in case.contributions or ():
-            changes.setdefault(one.feature, []).append(above(case.score) - above(case.score - one.change))
-    chances = [case.chance.ends for case in rows if case.chance and None not in case.chance.ends]
+            changes.setdefault(one.feature, []).append(
+                above(case.score) - above(case.score - one.change)
+            )
+    chances = [
+        case.chance.ends
+        for case in rows
+        if case.chance and None not in case.chance.ends
+    ]
     values = [
         Contribution(
             feature=name,
@@ -178,7 +217,9 @@ def _line(
             reference=features[name].reference,
         )
         # The finest band of a feature comes last.
-        for name, (direction, value) in {name: (way, value) for name, way, value in common}.items()
+        for name, (direction, value) in {
+            name: (way, value) for name, way, value in common
+        }.items()
     ]
     return Case(
         id="",
@@ -190,7 +231,9 @@ def _line(
         contributions=None
         if first.contributions is None
         else sorted(values, key=lambda one: (-abs(one.change), one.feature)),
-        missing=[name for name in first.missing if all(name in case.missing for case in rows)],
+        missing=[
+            name for name in first.missing if all(name in case.missing for case in rows)
+        ],
         chance=_chance(chances) if chances else None,
         **{
             name: getattr(first, name)
@@ -202,7 +245,9 @@ def _line(
 
 def _chance(ends: Sequence[tuple[float, float, float]]) -> Estimate:
     """The middle one of the rows' chances, in steps, and a band that holds their intervals."""
-    middle = CHANCE_STEP * round(statistics.median_low([chance for chance, *_ in ends]) / CHANCE_STEP)
+    middle = CHANCE_STEP * round(
+        statistics.median_low([chance for chance, *_ in ends]) / CHANCE_STEP
+    )
     low = CHANCE_STEP * math.floor(min(low for _, low, _ in ends) / CHANCE_STEP)
     high = CHANCE_STEP * math.ceil(max(high for *_, high in ends) / CHANCE_STEP)
     return Estimate(round(middle, 2), round(low, 2), round(min(high, 1.0), 2))
@@ -244,7 +289,10 @@ def only(names: str, **others: object) -> Kept:
         if isinstance(stored, list):
             return [kept(one) for one in stored]
         own = {name: stored[name] for name in names.split() if name in stored}
-        made = {name: made(stored[name]) if callable(made) else made for name, made in others.items()}
+        made = {
+            name: made(stored[name]) if callable(made) else made
+            for name, made in others.items()
+        }
         return own | made
 
     return kept
@@ -270,8 +318,12 @@ VALIDATION = only(
     points=each(only(POINT, misses=None, notes=[])),
     subgroups=each(
         only(
-            "column threshold rule", edges=None, known=None,
-            rows=lambda rows: of_five(only(f"{RATES} level n events few flag_rate")(rows)),
+            "column threshold rule",
+            edges=None,
+            known=None,
+            rows=lambda rows: of_five(
+                only(f"{RATES} level n events few flag_rate")(rows)
+            ),
         )
     ),
     predictive=each(only("source threshold rule", rows=only(VALUES))),
@@ -281,29 +333,49 @@ VALIDATION = only(
             reason=lambda reason: reason and "see the model's own page",
         )
     ),
-)  # fmt: skip
+)
 
 MODEL = only(
     "format_version",
     recipe=only("name title paper machine parameters", text=""),
     contract=lambda contract: {
-        "cohort": only("minutes_per_review capacity prevalence coordinates")(contract.get("cohort", {})),
-        "features": each(only("type unit reference normalise"))(contract.get("features", {})),
+        "cohort": only("minutes_per_review capacity prevalence coordinates")(
+            contract.get("cohort", {})
+        ),
+        "features": each(only("type unit reference normalise"))(
+            contract.get("features", {})
+        ),
     },
     task=only("kind label positive classes watched"),
     operating_points=only(
-        f"{POINT} class", misses=None, notes=[], reason=None,
+        f"{POINT} class",
+        misses=None,
+        notes=[],
+        reason=None,
         chosen_by=lambda name: name if name in CHOOSERS else "somebody",
     ),
     validation=VALIDATION,
     training=only(
-        "n_rows_read n_rows_used max_rows seed", n_by_class=suppress_small, window=None, command=None,
-        source={"files": [], "delimiter": None, "encoding": None, "rows": 0}, notes=[], missing={},
-        features=[], profile=None, leaks=[],
+        "n_rows_read n_rows_used max_rows seed",
+        n_by_class=suppress_small,
+        window=None,
+        command=None,
+        source={"files": [], "delimiter": None, "encoding": None, "rows": 0},
+        notes=[],
+        missing={},
+        features=[],
+        profile=None,
+        leaks=[],
     ),
     machine=only("n_support_vectors sv_share kkt_gap", passes=[]),
-    versions={}, attention=[], arrays_sha256="", validation_sha256="", sha256="", id="", digest="",
-)  # fmt: skip
+    versions={},
+    attention=[],
+    arrays_sha256="",
+    validation_sha256="",
+    sha256="",
+    id="",
+    digest="",
+)
 
 
 def of_five(rows: list[Json]) -> list[Json]:
@@ -321,38 +393,66 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
 
 
-def _night(run: Json, key: SiteKey, ranks: Mapping[str, Callable[[float], float]]) -> Json:
+def _night(
+    run: Json, key: SiteKey, ranks: Mapping[str, Callable[[float], float]]
+) -> Json:
     """All but the list: counts of five or more, rounded shares, ranks, and no text that a person wrote."""
     scored, night = run["counts"]["scored"], key.shifted(run["date"]) or NAME
     model = MODEL(run["model"])
     for name, rank in ranks.items():
         for part in ("curves", "points", "subgroups", "predictive"):
             if name in model["validation"][part]:
-                model["validation"][part][name] = in_ranks(model["validation"][part][name], rank)
-    model["operating_points"] = [in_ranks(one, ranks[one["class"]]) for one in model["operating_points"]]
+                model["validation"][part][name] = in_ranks(
+                    model["validation"][part][name], rank
+                )
+    model["operating_points"] = [
+        in_ranks(one, ranks[one["class"]]) for one in model["operating_points"]
+    ]
 
     def share(value: float | None) -> float | None:
         """In whole per cents; none where fewer than five rows stand behind it."""
-        return None if value is None else 0.0 if value * scored < LEAST - 0.5 else round(value, 2)
+        return (
+            None
+            if value is None
+            else 0.0
+            if value * scored < LEAST - 0.5
+            else round(value, 2)
+        )
 
     return only(
         "format_version groups_flagged",
         run_id=NAME,
         date=night,
         model=model,
-        input={"files": [], "delimiter": None, "encoding": None, "rows": scored, "notes": []},
+        input={
+            "files": [],
+            "delimiter": None,
+            "encoding": None,
+            "rows": scored,
+            "notes": [],
+        },
         versions={},
         counts=_counts,
-        refused=lambda refused: {reason: n for reason, n in refused.items() if n >= LEAST},
+        refused=lambda refused: {
+            reason: n for reason, n in refused.items() if n >= LEAST
+        },
         evaluation=None,
         data=only(
-            "name type unit normalised alarm", missing=share, missing_training=_rounded, psi=_rounded,
-            ks=_rounded, outside=share, unseen=five,
+            "name type unit normalised alarm",
+            missing=share,
+            missing_training=_rounded,
+            psi=_rounded,
+            ks=_rounded,
+            outside=share,
+            unseen=five,
         ),
         groups=None,
         score_counts={},
         attention=lambda reasons: [
-            {"code": one["code"], "words": f"{one['code'].replace('_', ' ').capitalize()}."}
+            {
+                "code": one["code"],
+                "words": f"{one['code'].replace('_', ' ').capitalize()}.",
+            }
             for one in reasons
         ],
         sample=[],
@@ -363,7 +463,7 @@ def _night(run: Json, key: SiteKey, ranks: Mapping[str, Callable[[float], float]
         pseudonymised=True,
         times={"started": night, "seconds": 0.0},
         sha256="",
-    )(run)  # fmt: skip
+    )(run)
 
 
 def in_ranks(stored: Any, rank: Callable[[float], float]) -> Any:
@@ -375,7 +475,9 @@ def in_ranks(stored: Any, rank: Callable[[float], float]) -> Any:
     ranked = {name: in_ranks(one, rank) for name, one in stored.items()}
     at = ranked.get("threshold")
     if at is not None:
-        ranked["threshold"] = [rank(one) for one in at] if isinstance(at, list) else rank(at)
+        ranked["threshold"] = (
+            [rank(one) for one in at] if isinstance(at, list) else rank(at)
+        )
     if ranked.get("name") == "threshold":  # A rule, whose value is one.
         ranked["value"] = rank(ranked["value"])
     return ranked
@@ -385,11 +487,18 @@ def _counts(stored: Json) -> Json:
     """Counts of five or more; fewer refused rows are as if they had not been in the table."""
     refused = five(stored["refused"]) or 0
     return only(
-        "scored flagged cases", refused=refused, read=stored["scored"] + refused,
-        flagged_by_class=suppress_small, no_longer_flagged=five,
+        "scored flagged cases",
+        refused=refused,
+        read=stored["scored"] + refused,
+        flagged_by_class=suppress_small,
+        no_longer_flagged=five,
     )(stored) | suppress_small(
-        {name: stored[name] for name in ("new", "pending", "ruled_out", "known") if stored[name]}
-    )  # fmt: skip
+        {
+            name: stored[name]
+            for name in ("new", "pending", "ruled_out", "known")
+            if stored[name]
+        }
+    )
 
 
 NAME = "copy"
@@ -419,9 +528,16 @@ def deidentified(run: RunDocument, key: SiteKey) -> Copy:
     """
     flagged = len({owner(case) for case in run.cases})
     if 0 < flagged < LEAST:
-        raise UsageError(f"fewer than {LEAST} patients are flagged; nobody can be hidden among so few")
-    cases, near = (list(listed(rows, run.model, key)) for rows in (run.cases, run.near_misses))
-    lines, owners = [case for _, case in (*cases, *near)], [whose for whose, _ in (*cases, *near)]
+        raise UsageError(
+            f"fewer than {LEAST} patients are flagged; nobody can be hidden among so few"
+        )
+    cases, near = (
+        list(listed(rows, run.model, key)) for rows in (run.cases, run.near_misses)
+    )
+    lines, owners = (
+        [case for _, case in (*cases, *near)],
+        [whose for whose, _ in (*cases, *near)],
+    )
     named = [*run.cases, *run.near_misses]
     before = sum(len(case.contributions or ()) for case in named)
     document = _night(run.to_dict(), key, ranks_of(run.model)) | {

@@ -38,7 +38,9 @@ class SiteKey:
         except ValueError:
             return None
         number = int.from_bytes(self._digest("days", "")[:8])
-        return str(date - datetime.timedelta(FEWEST_DAYS + number % (MOST_DAYS - FEWEST_DAYS)))
+        return str(
+            date - datetime.timedelta(FEWEST_DAYS + number % (MOST_DAYS - FEWEST_DAYS))
+        )
 
     def _digest(self, purpose: str, text: str) -> bytes:
         # A purpose never holds a line feed, so no name can be taken for another purpose's.

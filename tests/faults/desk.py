@@ -11,7 +11,18 @@ from flow_cohorts import patients, written
 
 from screening.store.serialization import read_document
 
-QUICK = ("--recipe", "logistic", "--search", "1", "--folds", "2", "--repeats", "1", "--beside", "none")
+QUICK = (
+    "--recipe",
+    "logistic",
+    "--search",
+    "1",
+    "--folds",
+    "2",
+    "--repeats",
+    "1",
+    "--beside",
+    "none",
+)
 ROLES = ("--label", "ill", "--id", "patient", "--max-flag-rate", "0.3", "--jobs", "1")
 
 
@@ -26,7 +37,14 @@ def laid(folder: Path) -> Path:
     written(patients(40, seed=7), folder / "tonight.csv")
     screen(*train(folder), "--out", folder / "model")
     night = ("--date", "2026-03-01", "--ledger", folder / "screening.db")
-    screen("score", folder / "model", folder / "tonight.csv", "--out", folder / "run", *night)
+    screen(
+        "score",
+        folder / "model",
+        folder / "tonight.csv",
+        "--out",
+        folder / "run",
+        *night,
+    )
     run = read_document(folder / "run", "run")
     judged = [{"id": case["id"], "verdict": "ruled out"} for case in run["cases"][:2]]
     verdict_file(folder / "run", judged)
@@ -46,6 +64,11 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def leftovers(folder: Path) -> list[str]:
     """Names of what was begun and not removed, at any depth."""
-    hidden = (name for _, folders, files in os.walk(folder) for name in (*folders, *files) if name[0] == ".")
+    hidden = (
+        name
+        for _, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+        if name[0] == "."
+    )
     # Finished folds of a comparison wait there on purpose.
     return sorted(name for name in hidden if not name.endswith(".fits"))

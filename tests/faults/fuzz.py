@@ -31,12 +31,31 @@ from screening.cli import app
 
 LONGEST_SECONDS = 60
 PIECES = (
-    b"", b"\0", b"\xff\xfe", b'"', b";", b",", b"\n", b"\r", b"=", b"[", b"{", b"]]", b"1e999", b"NaN", b"-1",
-)  # fmt: skip
+    b"",
+    b"\0",
+    b"\xff\xfe",
+    b'"',
+    b";",
+    b",",
+    b"\n",
+    b"\r",
+    b"=",
+    b"[",
+    b"{",
+    b"]]",
+    b"1e999",
+    b"NaN",
+    b"-1",
+)
 MORE = (
-    b"99999999999999999999", b'"\\ud83d"', "\u202e\U0001f600".encode(), b"null", b"true", b"\x1f\x8b",
+    b"99999999999999999999",
+    b'"\\ud83d"',
+    "\u202e\U0001f600".encode(),
+    b"null",
+    b"true",
+    b"\x1f\x8b",
     b"PAR1",
-)  # fmt: skip
+)
 
 
 class Hang(BaseException):
@@ -53,7 +72,11 @@ def damage(draw, content: bytes) -> bytes:
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(content)))
         end = draw(st.integers(at, min(len(content), at + 40)))
-        piece = draw(st.sampled_from(PIECES + MORE) | st.binary(max_size=6) | st.just(content[at:end] * 2))
+        piece = draw(
+            st.sampled_from(PIECES + MORE)
+            | st.binary(max_size=6)
+            | st.just(content[at:end] * 2)
+        )
         content = content[:at] + piece + content[end:]
     return content
 
@@ -64,7 +87,10 @@ def attacks(desk: Path, broken: Path) -> dict[str, tuple[Path, list[object]]]:
     run, verdicts, ledger = desk / "run", desk / "verdicts.json", desk / "screening.db"
     return {
         "tables": (desk / "tonight.csv", ["check", broken, "--model", desk / "model"]),
-        "contracts": (desk / "contract.toml", ["check", desk / "tonight.csv", "--contract", broken]),
+        "contracts": (
+            desk / "contract.toml",
+            ["check", desk / "tonight.csv", "--contract", broken],
+        ),
         "recipes": (recipe, ["recipes", broken]),
         "verdicts": (verdicts, ["review", run, broken, "--ledger", ledger]),
         "runs": (run / "run.json", ["report", broken.parent / "run"]),
@@ -83,14 +109,22 @@ def main() -> None:
     tried, bad = Counter[str](), Counter[str]()
 
     def run(words: list[object]) -> None:
-        with redirect_stdout(StringIO()), redirect_stderr(StringIO()), suppress(SystemExit):
+        with (
+            redirect_stdout(StringIO()),
+            redirect_stderr(StringIO()),
+            suppress(SystemExit),
+        ):
             command.main([str(word) for word in words], prog_name="screen")
 
     run(["init", desk / "past.csv", "--out", desk / "contract.toml"])
     signal.signal(signal.SIGALRM, _hang)
 
     def attempt(kind: str, content: bytes) -> None:
-        names = {"contracts": "broken.toml", "recipes": "broken.toml", "runs": "run/run.json"}
+        names = {
+            "contracts": "broken.toml",
+            "recipes": "broken.toml",
+            "runs": "run/run.json",
+        }
         place = Path(tempfile.mkdtemp(dir=desk)) / names.get(kind, "broken")
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(content)
@@ -110,7 +144,12 @@ def main() -> None:
         shutil.rmtree(broken.parent)
         tried[kind] += 1
 
-    fifty = settings(max_examples=50, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    fifty = settings(
+        max_examples=50,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
     while time.monotonic() < until:
         for kind, (valid, _) in attacks(desk, desk / "broken.toml").items():
             fifty(given(st.just(kind), damage(valid.read_bytes()))(attempt))()

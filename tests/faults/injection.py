@@ -19,7 +19,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-AUDITED = ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.chmod", "os.scandir", "os.listdir")
+AUDITED = (
+    "open",
+    "os.rename",
+    "os.mkdir",
+    "os.rmdir",
+    "os.remove",
+    "os.chmod",
+    "os.scandir",
+    "os.listdir",
+)
 REMOVALS = ("os.rmdir", "os.remove", "os.scandir", "os.listdir")
 
 
@@ -45,7 +54,9 @@ class Fault:
             raise OSError(self.number, os.strerror(self.number), path)
 
     def _watches(self, path: object) -> bool:
-        return isinstance(path, str | bytes | os.PathLike) and os.fsdecode(path).startswith(str(self.folder))
+        return isinstance(path, str | bytes | os.PathLike) and os.fsdecode(
+            path
+        ).startswith(str(self.folder))
 
 
 _armed: list[Fault] = []
@@ -128,7 +139,11 @@ def injected(fault: Fault, monkeypatch: Any) -> Iterator[Fault]:
         patch.setattr(io, "open", opening)
         patch.setattr("builtins.open", opening)
         patch.setattr(os, "fsync", syncing)
-        patch.setattr(sqlite3.dbapi2, "connect", lambda *w, **n: connected(*w, factory=_Connection, **n))
+        patch.setattr(
+            sqlite3.dbapi2,
+            "connect",
+            lambda *w, **n: connected(*w, factory=_Connection, **n),
+        )
         patch.setattr(pq.ParquetWriter, "write_table", writing)
         patch.setattr(pq.ParquetWriter, "close", closing)
         _armed.append(fault)

@@ -33,16 +33,28 @@ from screening.store.loading import load_model
 from screening.store.publishing import publish, write_whole
 from screening.store.serialization import canonical, read_document
 
-NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EBUSY, errno.ELOOP, errno.ENAMETOOLONG)
+NUMBERS = (
+    errno.ENOSPC,
+    errno.EIO,
+    errno.EACCES,
+    errno.EROFS,
+    errno.EBUSY,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+)
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=errno.errorcode.get)
-def test_every_refusal_of_the_system_is_told_with_path_and_reason(number, tmp_path, monkeypatch):
+def test_every_refusal_of_the_system_is_told_with_path_and_reason(
+    number, tmp_path, monkeypatch
+):
     def refuse(*words: object) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(UsageError, match=f"{tmp_path / 'page.html'}: .*{os.strerror(number)}"):
+    with pytest.raises(
+        UsageError, match=f"{tmp_path / 'page.html'}: .*{os.strerror(number)}"
+    ):
         write_whole(tmp_path / "page.html", b"x")
 
     assert list(tmp_path.iterdir()) == []
@@ -60,7 +72,9 @@ def test_a_full_disk_behind_the_answer_is_told(words):
 
 def test_a_reader_that_leaves_early_gets_no_traceback():
     command = f"{sys.executable} -m screening recipes --json | head -c 1"
-    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    ended = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True
+    )
     assert ended.returncode in (0, 2) and "Traceback" not in ended.stderr
 
 
@@ -76,7 +90,10 @@ ABORTS = "import os\nfrom screening.cli.boundary import bounded\nbounded(os.abor
 
 @pytest.mark.parametrize(
     ("cap", "words", "gib"),
-    [("-v 600000", "-m screening report {run}", "0.6"), ("-c 0 -v 8000000", f"-c '{ABORTS}'", "7.6")],
+    [
+        ("-v 600000", "-m screening report {run}", "0.6"),
+        ("-c 0 -v 8000000", f"-c '{ABORTS}'", "7.6"),
+    ],
 )
 def test_cap_on_memory_is_named(desk, cap, words, gib):
     """Also where a library aborts under it."""
@@ -116,7 +133,9 @@ while was_sent:
 
 def test_a_signal_at_any_line_of_the_boundary_ends_the_command_without_a_traceback():
     """Every line in turn: chance finds the gap between two of them in one run of a hundred."""
-    ended = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", SIGNALLED], capture_output=True, text=True
+    )
     codes = [int(line.split()[1]) for line in ended.stdout.splitlines()]
     assert len(codes) > 30 and 143 in codes
     assert set(codes) <= {0, 143, -signal.SIGTERM}, ended.stderr
@@ -132,14 +151,26 @@ def test_a_model_is_not_damaged_because_memory_has_ended(desk, monkeypatch):
         load_model(desk / "model")
 
 
-def test_a_path_that_is_not_utf_8_is_refused_by_its_bytes_and_a_table_of_such_a_name_is_read(desk, tmp_path):
+def test_a_path_that_is_not_utf_8_is_refused_by_its_bytes_and_a_table_of_such_a_name_is_read(
+    desk, tmp_path
+):
     folder = os.fsencode(tmp_path) + b"/r\xff"
     table = os.fsdecode(folder + b".csv")
     Path(table).write_bytes((desk / "tonight.csv").read_bytes())
-    refused = screen("score", desk / "model", desk / "tonight.csv", "--out", os.fsdecode(folder), code=2)
+    refused = screen(
+        "score",
+        desk / "model",
+        desk / "tonight.csv",
+        "--out",
+        os.fsdecode(folder),
+        code=2,
+    )
     screen("score", desk / "model", table, "--out", tmp_path / "run")
     assert "r\\xff is not UTF-8" in refused.stderr
-    assert read_document(tmp_path / "run", "run")["input"]["files"][0]["name"] == "r\\xff.csv"
+    assert (
+        read_document(tmp_path / "run", "run")["input"]["files"][0]["name"]
+        == "r\\xff.csv"
+    )
 
 
 def published(place: Path) -> None:
@@ -147,9 +178,15 @@ def published(place: Path) -> None:
         (folder / "run.json").touch()
 
 
-def test_what_a_dead_process_left_in_the_folder_is_swept_and_a_strangers_lock_is_not(tmp_path):
+def test_what_a_dead_process_left_in_the_folder_is_swept_and_a_strangers_lock_is_not(
+    tmp_path,
+):
     (tmp_path / ".other.partial").mkdir()
-    for name in (".other.partial/scores.parquet", ".other.screening-lock", ".theirs.lock"):
+    for name in (
+        ".other.partial/scores.parquet",
+        ".other.screening-lock",
+        ".theirs.lock",
+    ):
         (tmp_path / name).touch()
     published(tmp_path / "run")
     assert {path.name for path in tmp_path.iterdir()} == {"run", ".theirs.lock"}
@@ -161,7 +198,10 @@ def test_with_umask_0_nothing_is_open_to_others(tmp_path):
         published(tmp_path / "made" / "run")
     finally:
         os.umask(before)
-    folders = [tmp_path / "made", *(path for path in (tmp_path / "made").rglob("*") if path.is_dir())]
+    folders = [
+        tmp_path / "made",
+        *(path for path in (tmp_path / "made").rglob("*") if path.is_dir()),
+    ]
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
 
@@ -171,7 +211,9 @@ def test_a_link_is_followed_and_a_circle_of_links_refused(tmp_path):
     published(tmp_path / "link")
     with pytest.raises(UsageError), publish(tmp_path / "circle", "run"):
         pytest.fail("the block must not start")
-    assert (tmp_path / "there" / "run.json").exists() and (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there" / "run.json").exists() and (
+        tmp_path / "link"
+    ).is_symlink()
 
 
 @pytest.mark.parametrize("place", ["/proc", "/dev/null", "/dev/full"])
@@ -182,10 +224,14 @@ def test_mount_points_and_devices_are_never_replaced(place):
         write_whole(place, b"x")
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    (b'"flagged": 9', b'"flagged": 8'), (b'"sha256": "', b'"sha257": "'),
-    (b'"format_version": 1,', b'"format_version": 0,'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"flagged": 9', b'"flagged": 8'),
+        (b'"sha256": "', b'"sha257": "'),
+        (b'"format_version": 1,', b'"format_version": 0,'),
+    ],
+)
 def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path, old, new):
     folder = copied(desk / "run", tmp_path / "run")
     sealed = canonical(json.loads((folder / "run.json").read_bytes()))
@@ -194,7 +240,12 @@ def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path, old, new):
         read_document(folder, "run")
 
 
-WRONG = ["feature_order = [1]", "[cohort]\nminutes_per_review = inf", "x = " + "[" * 5000, "\0"]
+WRONG = [
+    "feature_order = [1]",
+    "[cohort]\nminutes_per_review = inf",
+    "x = " + "[" * 5000,
+    "\0",
+]
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -208,7 +259,14 @@ def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):
     verdicts = json.loads((desk / "verdicts.json").read_text())
     verdicts["verdicts"][0]["note"] = "\ud83d"
     (tmp_path / "v.json").write_text(json.dumps(verdicts))
-    screen("review", desk / "run", tmp_path / "v.json", "--ledger", desk / "screening.db", code=3)
+    screen(
+        "review",
+        desk / "run",
+        tmp_path / "v.json",
+        "--ledger",
+        desk / "screening.db",
+        code=3,
+    )
 
 
 def test_a_database_that_is_not_ours_is_refused_unchanged(tmp_path):
@@ -242,7 +300,15 @@ def test_a_ledger_bears_our_number_stays_shared_and_is_read_without_writing(desk
 def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
     folder = copied(desk, tmp_path / "desk")
     ledger, out = ("--ledger", folder / "screening.db"), ("--out", folder / "later")
-    words = ("score", folder / "model", folder / "tonight.csv", "--date", "2999-01-01", *ledger, *out)
+    words = (
+        "score",
+        folder / "model",
+        folder / "tonight.csv",
+        "--date",
+        "2999-01-01",
+        *ledger,
+        *out,
+    )
     screen(*words, code=2)
     screen(*words, "--allow-future", "--accept-delivery", "the same table again")
     (told,) = as_json("status", *ledger, "--max-age", "1000d")["series"]
@@ -258,28 +324,47 @@ def test_no_part_of_a_cell_begins_like_a_formula(text):
 @given(st.text(), st.booleans())
 def test_what_is_printed_steers_no_terminal_and_json_reads_it_back(text, ascii_only):
     line = printable(json.dumps({"id": text}, ensure_ascii=ascii_only))
-    assert not [c for c in line if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028"]
+    assert not [
+        c
+        for c in line
+        if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028"
+    ]
     assert json.loads(line) == {"id": text}
 
 
 APART = ["unshare", "--map-root-user", "--net"]
 CALL = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=5)"
-PERMITTED = shutil.which("unshare") and subprocess.run([*APART, "true"], capture_output=True).returncode == 0
+PERMITTED = (
+    shutil.which("unshare")
+    and subprocess.run([*APART, "true"], capture_output=True).returncode == 0
+)
 
 
-@pytest.mark.skipif(not PERMITTED, reason="this host lets nobody make a namespace without a network")
+@pytest.mark.skipif(
+    not PERMITTED, reason="this host lets nobody make a namespace without a network"
+)
 def test_a_night_runs_where_there_is_no_network(desk, tmp_path):
     """Nothing is looked up, fetched or reported anywhere."""
     folder = copied(desk, tmp_path / "desk")
     ledger = ["--ledger", folder / "screening.db"]
-    score = ["score", folder / "model", folder / "tonight.csv", "--out", folder / "next"]
+    score = [
+        "score",
+        folder / "model",
+        folder / "tonight.csv",
+        "--out",
+        folder / "next",
+    ]
     score += ["--date", "2026-03-02", "--accept-delivery", "the same table again"]
-    called = subprocess.run([*APART, sys.executable, "-c", CALL], capture_output=True, text=True)
+    called = subprocess.run(
+        [*APART, sys.executable, "-c", CALL], capture_output=True, text=True
+    )
     night = (
-        ["check", folder / "tonight.csv", "--model", folder / "model"], [*score, *ledger],
-        ["report", folder / "next"], ["status", "--max-age", "9999d", *ledger],
+        ["check", folder / "tonight.csv", "--model", folder / "model"],
+        [*score, *ledger],
+        ["report", folder / "next"],
+        ["status", "--max-age", "9999d", *ledger],
         ["history", "--verify", *ledger],
-    )  # fmt: skip
+    )
 
     for words in night:
         command = [*APART, sys.executable, "-m", "screening", *map(str, words)]

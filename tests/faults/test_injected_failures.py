@@ -21,9 +21,25 @@ from screening.report.comparison import render_comparison
 from screening.store.loading import load_model
 from screening.store.serialization import read_document
 
-NIGHT = ("--date", "2026-03-02", "--jobs", "1", "--accept-delivery", "the same table again")
+NIGHT = (
+    "--date",
+    "2026-03-02",
+    "--jobs",
+    "1",
+    "--accept-delivery",
+    "the same table again",
+)
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")
-TWO_FOLDS = ("--recipes", "logistic", "--control", "logistic", "--search", "1", "--folds", "2")
+TWO_FOLDS = (
+    "--recipes",
+    "logistic",
+    "--control",
+    "logistic",
+    "--search",
+    "1",
+    "--folds",
+    "2",
+)
 ONCE = ("--repeats", "1", *ROLES)
 
 
@@ -33,11 +49,26 @@ def commands(desk):
     model, run = desk / "model", desk / "run"
     return {
         "train": train(desk, "--seed", "1", "--out", model),
-        "score": ("score", model, desk / "tonight.csv", "--out", desk / "run2", *NIGHT, *ledger),
+        "score": (
+            "score",
+            model,
+            desk / "tonight.csv",
+            "--out",
+            desk / "run2",
+            *NIGHT,
+            *ledger,
+        ),
         "review": ("review", run, desk / "verdicts.json", *ledger),
         "threshold": ("threshold", model, *FEWER, *ledger),
         "report": ("report", run),
-        "compare": ("compare", desk / "past.csv", *TWO_FOLDS, *ONCE, "--out", desk / "compared"),
+        "compare": (
+            "compare",
+            desk / "past.csv",
+            *TWO_FOLDS,
+            *ONCE,
+            "--out",
+            desk / "compared",
+        ),
     }
 
 
@@ -52,7 +83,9 @@ def assert_whole(folder, desk) -> None:
     """Everything on the desk can be read and belongs together, and the ledger's trail holds."""
     load_model(folder / "model")
     run = read_document(folder / "run", "run")
-    assert (folder / "run" / "report.html").read_text(encoding="utf-8") == render_run(run)
+    assert (folder / "run" / "report.html").read_text(encoding="utf-8") == render_run(
+        run
+    )
     if run["date"] == "2026-03-01":
         assert content(folder / "run") == content(desk / "run")
     if (folder / "compared").exists():
@@ -63,8 +96,12 @@ def assert_whole(folder, desk) -> None:
         history(book, verify=True)
 
 
-@pytest.mark.parametrize("name", ["train", "score", "review", "threshold", "report", "compare"])
-def test_a_failure_at_any_call_leaves_the_result_whole(name, desk, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "name", ["train", "score", "review", "threshold", "report", "compare"]
+)
+def test_a_failure_at_any_call_leaves_the_result_whole(
+    name, desk, tmp_path, monkeypatch
+):
     first = copied(desk, tmp_path / "counting")
     total = n_calls(commands(first)[name], first, monkeypatch)
     after = content(first / "model")
@@ -76,16 +113,24 @@ def test_a_failure_at_any_call_leaves_the_result_whole(name, desk, tmp_path, mon
         at = 1 + number * every
         folder = copied(desk, tmp_path / "tried")
         with injected(Fault(folder, at, errno.ENOSPC), monkeypatch) as fault:
-            result = CliRunner().invoke(app, [str(word) for word in commands(folder)[name]])
+            result = CliRunner().invoke(
+                app, [str(word) for word in commands(folder)[name]]
+            )
 
         where = f"call {at} of {total}, {fault.calls[at - 1]}: {result.exit_code} {result.output}"
         # What is open is removed by way of an open folder; filelock makes sure of a folder that is there.
         cleaning = fault.struck in REMOVALS or fault.calls[at - 1] in (
-            "open .compared.fits", "open .model.partial", "open .run.partial", "open .run2.partial",
-            "os.mkdir tried", "os.mkdir run",
-        )  # fmt: skip
+            "open .compared.fits",
+            "open .model.partial",
+            "open .run.partial",
+            "open .run2.partial",
+            "os.mkdir tried",
+            "os.mkdir run",
+        )
         assert result.exit_code == 2 or (result.exit_code == 0 and cleaning), where
-        assert result.exit_code == 0 or re.search("No space left|disk I/O", result.output), where
+        assert result.exit_code == 0 or re.search(
+            "No space left|disk I/O", result.output
+        ), where
         assert cleaning or leftovers(folder) == [], where
         assert content(folder / "model") in (content(desk / "model"), after), where
         assert_whole(folder, desk)

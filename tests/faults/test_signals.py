@@ -31,7 +31,12 @@ CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
 UNHEARD = {-signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL}
 # A process of its own for each attack, split off one that has its modules: a thousand fit into half an hour.
 FORKED = multiprocessing.get_context("forkserver")
-LOADED = ["screening.cli", "screening.model_selection.train", "screening.report", "lightgbm"]
+LOADED = [
+    "screening.cli",
+    "screening.model_selection.train",
+    "screening.report",
+    "lightgbm",
+]
 FORKED.set_forkserver_preload(LOADED)
 
 
@@ -45,7 +50,9 @@ def command(words: list[str], said: Path) -> None:
 
 
 def started(folder):
-    words = [str(word) for word in train(folder, "--seed", "1", "--out", folder / "model")]
+    words = [
+        str(word) for word in train(folder, "--seed", "1", "--out", folder / "model")
+    ]
     (folder.parent / "said").unlink(missing_ok=True)
     process = FORKED.Process(target=command, args=(words, folder.parent / "said"))
     process.start()
@@ -84,7 +91,9 @@ def test_a_signal_at_any_moment_leaves_nothing_behind(training):
         assert process.exitcode in ends_of(said_in.exists(), number), where
         # What a library's callback swallows is Python's to say, and the training goes on to its end.
         swallowed = said.count("Exception ignored in")
-        assert said.count("Traceback") <= swallowed or process.exitcode in UNHEARD, where
+        assert said.count("Traceback") <= swallowed or process.exitcode in UNHEARD, (
+            where
+        )
         assert leftovers(folder) == [], where
         assert content(folder / "model") in models, where
 
@@ -99,7 +108,9 @@ def test_what_a_kill_leaves_is_swept_by_the_next_run_in_that_folder(training):
         assert content(folder / "model") in models, at
         load_model(folder / "model")
     words = [str(word) for word in train(folder, "--out", folder / "another")]
-    subprocess.run([sys.executable, "-m", "screening", *words], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "screening", *words], check=True, capture_output=True
+    )
     assert leftovers(folder) == []
 
 
@@ -107,14 +118,22 @@ BEHIND_MEMORY = ModelError("arrays.npz is damaged")
 BEHIND_MEMORY.__context__ = MemoryError()
 # A library's own error after a signal, memory that ended behind another error, a command's own exit code.
 ENDS = [
-    ("_heard", [signal.SIGHUP], ValueError("'cls' must be valid"), 129, "stopped by SIGHUP"),
+    (
+        "_heard",
+        [signal.SIGHUP],
+        ValueError("'cls' must be valid"),
+        129,
+        "stopped by SIGHUP",
+    ),
     ("_heard", [], BEHIND_MEMORY, 2, "not enough memory"),
     ("_most", lambda: 1 << 40, typer.Exit(10), 10, ""),
 ]
 
 
 @pytest.mark.parametrize(("name", "value", "error", "code", "said"), ENDS)
-def test_boundary_tells_an_error_by_its_cause(monkeypatch, capsys, name, value, error, code, said):
+def test_boundary_tells_an_error_by_its_cause(
+    monkeypatch, capsys, name, value, error, code, said
+):
     monkeypatch.setattr(boundary, name, value)
     with pytest.raises(typer.Exit) as ended, boundary.exits():
         raise error

@@ -20,14 +20,34 @@ from screening.files import digest_of
 from screening.store.serialization import written
 
 ROOT = Path(__file__).parents[2]
-VALUES = (None, True, -1, 5, 10**30, 1e300, "", "C", "\u202e", [], [[]], {}, {"a": 1}, ["x"] * 3, [None])
+VALUES = (
+    None,
+    True,
+    -1,
+    5,
+    10**30,
+    1e300,
+    "",
+    "C",
+    "\u202e",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    ["x"] * 3,
+    [None],
+)
 Step = str | int
 
 
 def places(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
     """Every place of a nested document."""
     yield path
-    values = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    values = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value if isinstance(value, list) else ())
+    )
     for key, child in values:
         yield from places(child, (*path, key))
 
@@ -42,7 +62,13 @@ def put(document: Any, path: tuple[Step, ...], value: Any) -> Any:
 def toml(value: Any) -> str:
     """A value as TOML writes it, tables in one line; nothing stands for None."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {toml(each)}" for key, each in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(
+                f"{json.dumps(key)} = {toml(each)}" for key, each in value.items()
+            )
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
     return '""' if value is None else json.dumps(value)
@@ -57,39 +83,67 @@ def desk(desk):
 
 def toml_at(path):
     def write(changed):
-        lines = (f"{json.dumps(key)} = {toml(value)}\n" for key, value in changed.items())
+        lines = (
+            f"{json.dumps(key)} = {toml(value)}\n" for key, value in changed.items()
+        )
         path.write_text("".join(lines), encoding="utf-8")
 
     return tomllib.loads(path.read_text(encoding="utf-8")), write
 
 
 def json_at(path):
-    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(json.dumps(changed).encode())
+    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(
+        json.dumps(changed).encode()
+    )
 
 
 def run_at(path):
-    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(written(changed)[1])
+    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(
+        written(changed)[1]
+    )
 
 
 def model_at(path):
     tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
     digests = {key: digest_of(path.parent / name) for key, name in tables.items()}
-    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(written(changed | digests)[1])
+    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(
+        written(changed | digests)[1]
+    )
 
 
 REVIEW = "review {0}/run {0}/verdicts.json --ledger {0}/screening.db"
 # By what is broken: where it lies, how it is read and written again, and the command that reads it.
 KINDS = {
-    "contract": ("contract.toml", toml_at, "check {0}/tonight.csv --contract {0}/contract.toml"),
+    "contract": (
+        "contract.toml",
+        toml_at,
+        "check {0}/tonight.csv --contract {0}/contract.toml",
+    ),
     "recipe": ("recipe.toml", toml_at, "recipes {0}/recipe.toml"),
     "verdicts": ("verdicts.json", json_at, REVIEW),
     "run.json, its page": ("run/run.json", run_at, "report {0}/run"),
-    "run.json, its copy": ("run/run.json", run_at, "report {0}/run --de-identify {0}/key --out {0}/x.html"),
+    "run.json, its copy": (
+        "run/run.json",
+        run_at,
+        "report {0}/run --de-identify {0}/key --out {0}/x.html",
+    ),
     "run.json, its verdicts": ("run/run.json", run_at, REVIEW),
     "model.json, its page": ("model/model.json", model_at, "report {0}/model"),
-    "model.json, its threshold": ("model/model.json", model_at, "threshold {0}/model --g-mean --reason x"),
-    "model.json, its check": ("model/model.json", model_at, "check {0}/tonight.csv --model {0}/model"),
-    "model.json, its night": ("model/model.json", model_at, "score {0}/model {0}/tonight.csv --out {0}/next"),
+    "model.json, its threshold": (
+        "model/model.json",
+        model_at,
+        "threshold {0}/model --g-mean --reason x",
+    ),
+    "model.json, its check": (
+        "model/model.json",
+        model_at,
+        "check {0}/tonight.csv --model {0}/model",
+    ),
+    "model.json, its night": (
+        "model/model.json",
+        model_at,
+        "score {0}/model {0}/tonight.csv --out {0}/next",
+    ),
 }
 
 
@@ -106,7 +160,9 @@ def fits(value, other) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_value_at_any_place_ends_in_an_exit_code_and_names_its_key(kind, desk, tmp_path):
+def test_any_value_at_any_place_ends_in_an_exit_code_and_names_its_key(
+    kind, desk, tmp_path
+):
     name, opened, command = KINDS[kind]
     folder = Path(shutil.copytree(desk, tmp_path / "desk"))
     (folder / "key").write_bytes(bytes(range(32)))
@@ -127,6 +183,8 @@ def test_any_value_at_any_place_ends_in_an_exit_code_and_names_its_key(kind, des
         keys = [step.removesuffix("s") for step in path if isinstance(step, str)]
         # A value of the right type may fail to fit another key, which is then the one that is named; a column
         # that is not in the table is named itself.
-        named = any(word in ended.output for word in (*keys, f"missing column '{value}'"))
+        named = any(
+            word in ended.output for word in (*keys, f"missing column '{value}'")
+        )
         named = named or fits(value, at_path(document, path))
         assert ended.exit_code == 0 or named, where

@@ -7,7 +7,13 @@ from sklearn.svm import OneClassSVM as LibsvmOneClass
 
 from screening.solvers.problem import AT_BOUND, Problem
 
-TIGHT = {"show_progress": False, "abstol": 1e-11, "reltol": 1e-11, "feastol": 1e-11, "maxiters": 200}
+TIGHT = {
+    "show_progress": False,
+    "abstol": 1e-11,
+    "reltol": 1e-11,
+    "feastol": 1e-11,
+    "maxiters": 200,
+}
 
 
 def gaussian(x, z, gamma):
@@ -28,11 +34,17 @@ def quadratic_program(quadratic, linear, upper, rows=None, total=0.0, lower=0.0)
     sides = np.vstack([np.eye(n), -np.eye(n)])
     limits = np.concatenate([upper * np.ones(n), -lower * np.ones(n)])
     finite = np.isfinite(limits)
-    equalities = () if rows is None else (matrix(rows), matrix(np.full(len(rows), total)))
+    equalities = (
+        () if rows is None else (matrix(rows), matrix(np.full(len(rows), total)))
+    )
     found = solvers.qp(
-        matrix(quadratic + 1e-12 * np.eye(n)), matrix(linear), matrix(sides[finite]), matrix(limits[finite]),
-        *equalities, options=TIGHT,
-    )  # fmt: skip
+        matrix(quadratic + 1e-12 * np.eye(n)),
+        matrix(linear),
+        matrix(sides[finite]),
+        matrix(limits[finite]),
+        *equalities,
+        options=TIGHT,
+    )
     return np.array(found["x"]).ravel()
 
 
@@ -47,7 +59,9 @@ def two_class(gram, signs, upper):
 
 def two_class_by_interior_point(gram, signs, upper):
     """As two_class, for a Gram so singular that libsvm does not settle; alphas are then one of many."""
-    alphas = quadratic_program(signs[:, None] * gram * signs, -np.ones(len(signs)), upper, signs[None])
+    alphas = quadratic_program(
+        signs[:, None] * gram * signs, -np.ones(len(signs)), upper, signs[None]
+    )
     free = (alphas > 1e-6 * upper) & (alphas < (1 - 1e-6) * upper)
     return alphas, float(np.median((signs - gram @ (alphas * signs))[free]))
 
@@ -68,7 +82,9 @@ def crammer_singer(gram, codes, n_classes, upper):
     own = np.eye(n_classes)[codes].T
     rows = np.kron(np.ones((1, n_classes)), np.eye(n))
     quadratic = np.kron(np.eye(n_classes), gram)
-    alphas = quadratic_program(quadratic, (1 - own).ravel(), upper * own.ravel(), rows, lower=-np.inf)
+    alphas = quadratic_program(
+        quadratic, (1 - own).ravel(), upper * own.ravel(), rows, lower=-np.inf
+    )
     return alphas.reshape(n_classes, n).T
 
 
@@ -87,4 +103,6 @@ def certificate(problem: Problem, alphas: np.ndarray) -> tuple[float, float]:
     known = levels[up & down] if (up & down).any() else np.array([highest, lowest])
     known = known[np.isfinite(known)]
     intercept = float(known.mean()) if len(known) else 0.0
-    return intercept, float(max(0.0, highest - lowest)) / problem.unit(alphas, problem.signs, levels)
+    return intercept, float(max(0.0, highest - lowest)) / problem.unit(
+        alphas, problem.signs, levels
+    )

@@ -32,7 +32,9 @@ def local_width(z, vectors, n_nearest=3):
     """Wu and Amari 2002: tau_k^2 from the nearest other support vectors."""
     distances = squared(vectors, vectors)
     np.fill_diagonal(distances, np.inf)
-    widths = np.sort(distances, axis=1)[:, : min(n_nearest, len(vectors) - 1)].mean(axis=1)
+    widths = np.sort(distances, axis=1)[:, : min(n_nearest, len(vectors) - 1)].mean(
+        axis=1
+    )
     return np.exp(-squared(z, vectors) / np.maximum(widths, FLOOR)).sum(axis=1)
 
 
@@ -118,7 +120,9 @@ def _passes(kernel, next_factor, x, y, z, C, gamma, passes=1):
     signs = signs_of(y)
     current = Pass(kernel, gamma, x, signs, C)
     for _ in range(passes):
-        current = Pass(kernel, gamma, x, signs, C, _product(current.factor, next_factor(current)))
+        current = Pass(
+            kernel, gamma, x, signs, C, _product(current.factor, next_factor(current))
+        )
     return current.decision(z)
 
 
@@ -132,8 +136,14 @@ def svm(x, y, z, C, gamma):
 
 def svm_weighted(x, y, z, C, gamma, cost_ratio="balanced"):
     signs = signs_of(y)
-    ratio = (signs < 0).sum() / (signs > 0).sum() if cost_ratio == "balanced" else cost_ratio
-    return Pass(gaussian, gamma, x, signs, np.where(signs > 0, ratio * C, C)).decision(z)
+    ratio = (
+        (signs < 0).sum() / (signs > 0).sum()
+        if cost_ratio == "balanced"
+        else cost_ratio
+    )
+    return Pass(gaussian, gamma, x, signs, np.where(signs > 0, ratio * C, C)).decision(
+        z
+    )
 
 
 def amari_wu(x, y, z, **given):
@@ -161,12 +171,18 @@ def act(x, y, z, distance="feature", norm=2, **given):
     def factor(first):
         rows = first.right_side()
         vectors, signs = x[rows], first.signs[rows]
-        among = input_space(vectors, vectors) if distance == "input" else first.distances(vectors, rows)
+        among = (
+            input_space(vectors, vectors)
+            if distance == "input"
+            else first.distances(vectors, rows)
+        )
         widths = adaptive_widths(among, signs)
 
         def at(points):
             apart = (
-                first.distances(points, rows) if distance == "feature_both" else input_space(points, vectors)
+                first.distances(points, rows)
+                if distance == "feature_both"
+                else input_space(points, vectors)
             )
             return np.exp(-apart / widths).sum(axis=1)
 
@@ -216,7 +232,8 @@ def one_class_conformal(x, z, nu, gamma, passes=1, n=None):
 
 def _machines(kernel, gamma, x, codes, C, factor=None):
     return [
-        Pass(kernel, gamma, x, np.where(codes == m, 1.0, -1.0), C, factor) for m in range(codes.max() + 1)
+        Pass(kernel, gamma, x, np.where(codes == m, 1.0, -1.0), C, factor)
+        for m in range(codes.max() + 1)
     ]
 
 
@@ -230,7 +247,9 @@ def one_vs_rest(x, codes, z, C, gamma):
 
 def each_alone(method, x, codes, z, **given):
     """A two-class method against the rest, one c a machine."""
-    return np.column_stack([method(x, codes == m, z, **given) for m in range(codes.max() + 1)])
+    return np.column_stack(
+        [method(x, codes == m, z, **given) for m in range(codes.max() + 1)]
+    )
 
 
 def wu_amari_all_vectors(x, codes, z, C, gamma, M=3, kernel=laplacian):
@@ -274,11 +293,17 @@ def shao(x, codes, z, C, gamma, Q=None, empty="zero"):
 
 def one_vs_one(x, codes, z, C, gamma):
     """Votes plus the sum of margins squashed below a third, which is scikit-learn's."""
-    return SVC(C=C, gamma=gamma, tol=1e-9, decision_function_shape="ovr").fit(x, codes).decision_function(z)
+    return (
+        SVC(C=C, gamma=gamma, tol=1e-9, decision_function_shape="ovr")
+        .fit(x, codes)
+        .decision_function(z)
+    )
 
 
 def crammer_singer_machine(x, codes, z, C, gamma):
-    return gaussian(z, x, gamma) @ duals.crammer_singer(gaussian(x, x, gamma), codes, codes.max() + 1, C)
+    return gaussian(z, x, gamma) @ duals.crammer_singer(
+        gaussian(x, x, gamma), codes, codes.max() + 1, C
+    )
 
 
 def simplified(x, codes, z, C, gamma):

@@ -18,7 +18,9 @@ class Remedy:
     # Whether ``solve`` reads the kernel matrix; where none does, many rows are solved without making it.
     whole_matrix: ClassVar[bool] = True
 
-    def resample(self, x: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def resample(
+        self, x: np.ndarray, codes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Training rows and their class numbers (1 = positive), new rows after the given ones."""
         return x, codes
 
@@ -26,6 +28,8 @@ class Remedy:
         """Solve one pass, by calling ``solve`` on this or another problem; the dual is over these rows."""
         return solve(training)
 
-    def threshold(self, machine: KernelClassifier, rows: Rows, memory: int | None) -> float:
+    def threshold(
+        self, machine: KernelClassifier, rows: Rows, memory: int | None
+    ) -> float:
         """What is subtracted from the last decision; `machine` is unfitted, without this remedy."""
         return 0.0

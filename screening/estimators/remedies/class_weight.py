@@ -29,12 +29,20 @@ class UnequalCosts(Remedy):
 
     def __post_init__(self) -> None:
         ratio = self.cost_ratio
-        if ratio != "balanced" and (isinstance(ratio, (str, bool)) or not (np.isfinite(ratio) and ratio > 0)):
-            raise ValueError(f"cost_ratio must be a number > 0 or 'balanced', got {ratio!r}")
+        if ratio != "balanced" and (
+            isinstance(ratio, (str, bool)) or not (np.isfinite(ratio) and ratio > 0)
+        ):
+            raise ValueError(
+                f"cost_ratio must be a number > 0 or 'balanced', got {ratio!r}"
+            )
 
     def solve(self, training: Training, solve: Solve) -> DualSolution:
         positive = training.labels > 0
         count = np.ones(len(positive)) if training.counts is None else training.counts
         ratio = count[~positive].sum() / count[positive].sum()
         ratio = ratio if self.cost_ratio == "balanced" else self.cost_ratio
-        return solve(replace(training, costs=training.costs * np.where(positive, float(ratio), 1.0)))
+        return solve(
+            replace(
+                training, costs=training.costs * np.where(positive, float(ratio), 1.0)
+            )
+        )

@@ -37,16 +37,18 @@ class Smote(Remedy):
     def __post_init__(self) -> None:
         check_count("k", self.k)
 
-    def resample(self, x: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def resample(
+        self, x: np.ndarray, codes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         n_fewer = int(np.bincount(codes, minlength=2).min())
         if n_fewer < 2:
             return x, codes
         # It brings scikit-learn's checks and pytest along: a fifth of what every night would import.
         from imblearn.over_sampling import SMOTE
 
-        more, labels = SMOTE(k_neighbors=min(self.k, n_fewer - 1), random_state=self.seed).fit_resample(
-            x, codes
-        )
+        more, labels = SMOTE(
+            k_neighbors=min(self.k, n_fewer - 1), random_state=self.seed
+        ).fit_resample(x, codes)
         return np.ascontiguousarray(more), labels
 
 
@@ -113,18 +115,26 @@ class ESmote(Remedy):
             labels=np.concatenate([training.labels, training.labels[parents]]),
             c=np.ones(n_rows + len(parents)),
             costs=np.concatenate([training.costs, training.costs[parents]]),
-            groups=None if groups is None else np.concatenate([groups, groups[parents]]),
-            counts=None if counts is None else np.concatenate([counts, counts[parents]]),
+            groups=None
+            if groups is None
+            else np.concatenate([groups, groups[parents]]),
+            counts=None
+            if counts is None
+            else np.concatenate([counts, counts[parents]]),
             cache=None,
         )
         dual = solve(larger)
-        weights = dual.weights[:n_rows, 0] + drawn.folded(dual.weights[n_rows:, 0], n_rows)
+        weights = dual.weights[:n_rows, 0] + drawn.folded(
+            dual.weights[n_rows:, 0], n_rows
+        )
         return replace(dual, weights=weights[:, None], margin=dual.margin[:n_rows])
 
     def drawn(self, training: Training) -> Interpolation | None:
         """The images to make: every minority row is a parent equally often, the rest drawn without return."""
         positive = training.labels > 0
-        rarer = np.flatnonzero(positive if 2 * positive.sum() <= len(positive) else ~positive)
+        rarer = np.flatnonzero(
+            positive if 2 * positive.sum() <= len(positive) else ~positive
+        )
         n_new = len(positive) - 2 * len(rarer)
         if len(rarer) < 2 or n_new < 1:
             return None
@@ -133,8 +143,12 @@ class ESmote(Remedy):
         diagonal = gram.diagonal()
         distances = rescaled_distances(gram, c, c, diagonal, diagonal)
         np.fill_diagonal(distances, np.inf)
-        near = np.argsort(distances, axis=1, kind="stable")[:, : min(self.k, len(rarer) - 1)]
+        near = np.argsort(distances, axis=1, kind="stable")[
+            :, : min(self.k, len(rarer) - 1)
+        ]
         often, rest = divmod(n_new, len(rarer))
-        parents = np.concatenate([np.tile(np.arange(len(rarer)), often), rng.permutation(len(rarer))[:rest]])
+        parents = np.concatenate(
+            [np.tile(np.arange(len(rarer)), often), rng.permutation(len(rarer))[:rest]]
+        )
         partners = near[parents, rng.integers(near.shape[1], size=n_new)]
         return Interpolation(rarer[parents], rarer[partners], rng.random(n_new))

@@ -73,11 +73,18 @@ class Pruning(Remedy):
         check_count("folds", self.folds, least=2)
 
     def solve(self, training: Training, solve: Solve) -> DualSolution:
-        n_remove = self._inner(training, solve) if self.n_remove == "inner" else int(self.n_remove)
+        n_remove = (
+            self._inner(training, solve)
+            if self.n_remove == "inner"
+            else int(self.n_remove)
+        )
         path = []
         for step in self._path(training, solve, n_remove, self.trials):
             path.append((step.removed, step.worth, step.accuracy, step.error))
-        noted = {**step.dual.noted, "pruning_path": np.array(path[1:], float).reshape(-1, 4)}
+        noted = {
+            **step.dual.noted,
+            "pruning_path": np.array(path[1:], float).reshape(-1, 4),
+        }
         return replace(step.dual, noted=noted)
 
     def _inner(self, training: Training, solve: Solve) -> int:
@@ -88,23 +95,34 @@ class Pruning(Remedy):
         for train, test in inner_folds(codes, training.groups, self.folds, self.seed):
             part = training.take(train)
             reached = 0
-            for reached, step in enumerate(self._path(part, solve, depth, self.inner_trials)):
+            for reached, step in enumerate(
+                self._path(part, solve, depth, self.inner_trials)
+            ):
                 used = np.flatnonzero(step.dual.weights[:, 0])
                 across = rescaled(
-                    training.gram[np.ix_(test, train[used])], training.c[test], training.c[train[used]]
+                    training.gram[np.ix_(test, train[used])],
+                    training.c[test],
+                    training.c[train[used]],
                 )
-                predicted[reached, test] = across @ step.dual.weights[used, 0] + step.dual.intercept > 0
+                predicted[reached, test] = (
+                    across @ step.dual.weights[used, 0] + step.dual.intercept > 0
+                )
             depth = reached
         judged = predicted[0] >= 0
         if not judged.any():
             return 0
         return int(
             np.argmax(
-                [mean_recall(codes[judged], codes_then[judged]) for codes_then in predicted[: depth + 1]]
+                [
+                    mean_recall(codes[judged], codes_then[judged])
+                    for codes_then in predicted[: depth + 1]
+                ]
             )
         )
 
-    def _path(self, training: Training, solve: Solve, n_remove: int, trials: int) -> Iterator[Step]:
+    def _path(
+        self, training: Training, solve: Solve, n_remove: int, trials: int
+    ) -> Iterator[Step]:
         """The machine on minority rows and majority support vectors, then after each removal."""
         search = _Search(training, solve)
         step = search.first()
@@ -140,11 +158,15 @@ class _Search:
         self.trained = solve
         self.c, self.labels = training.c, training.labels
         positive = training.labels > 0
-        self.is_minority = positive if 2 * positive.sum() <= len(positive) else ~positive
+        self.is_minority = (
+            positive if 2 * positive.sum() <= len(positive) else ~positive
+        )
         vectors = solve(training).weights[:, 0] != 0
         self.rows = np.flatnonzero(self.is_minority | vectors)
         part = training.take(self.rows)
-        self.part = replace(part, gram=np.asarray(training.gram[np.ix_(self.rows, self.rows)], float))
+        self.part = replace(
+            part, gram=np.asarray(training.gram[np.ix_(self.rows, self.rows)], float)
+        )
         # Every candidate is judged on all training rows: their kernel to these is laid out once.
         self.across = training.gram[:, self.rows] * self.part.c
         self.minority = np.flatnonzero(self.is_minority[self.rows])
@@ -171,7 +193,11 @@ class _Search:
         dual = now.dual
         if best in used:
             at = int(np.flatnonzero(used == best)[0])
-            dual = duals_of(problem, [solutions[at]])[0] if self.trained is solve_two_class else duals[at]
+            dual = (
+                duals_of(problem, [solutions[at]])[0]
+                if self.trained is solve_two_class
+                else duals[at]
+            )
         return Step(best, dual, *judged[best])
 
     def _from(self, now: Step, used: np.ndarray) -> tuple[Problem, Solutions]:
@@ -179,13 +205,19 @@ class _Search:
         inside = np.zeros(len(self.rows), bool)
         inside[self.minority] = inside[self.left] = True
         part = self.part
-        problem = two_class_problem(replace(part, costs=np.where(inside, part.costs, 0.0)))
-        return problem, leave_one_out(problem, part.tol, np.abs(now.dual.weights[:, 0]), used)
+        problem = two_class_problem(
+            replace(part, costs=np.where(inside, part.costs, 0.0))
+        )
+        return problem, leave_one_out(
+            problem, part.tol, np.abs(now.dual.weights[:, 0]), used
+        )
 
     def over_all_rows(self, step: Step) -> Step:
         """The step with row numbers of the training table and a dual over all of it."""
         removed = -1 if step.removed < 0 else int(self.rows[step.removed])
-        return replace(step, removed=removed, dual=embedded(step.dual, self.rows, len(self.labels)))
+        return replace(
+            step, removed=removed, dual=embedded(step.dual, self.rows, len(self.labels))
+        )
 
     def _on(self, majority: np.ndarray) -> DualSolution:
         taken = np.sort(np.concatenate([self.minority, majority]))
@@ -194,11 +226,22 @@ class _Search:
     def _judged(self, removed: int, dual: DualSolution) -> Step:
         return Step(removed, dual, *self._worths(dual.weights, dual.intercept)[0])
 
-    def _worths(self, weights: np.ndarray, intercepts: np.ndarray) -> list[tuple[float, float, float]]:
+    def _worths(
+        self, weights: np.ndarray, intercepts: np.ndarray
+    ) -> list[tuple[float, float, float]]:
         """J, the minority's accuracy and the majority's error of machines (n, k), over all training rows."""
-        right = (self.c[:, None] * (self.across @ weights) > -intercepts) == (self.labels > 0)[:, None]
+        right = (self.c[:, None] * (self.across @ weights) > -intercepts) == (
+            self.labels > 0
+        )[:, None]
         accuracy = right[self.is_minority].mean(axis=0)
         n_wrong = (~right[~self.is_minority]).sum(axis=0)
         n_majority = int((~self.is_minority).sum())
         worth = accuracy / (np.maximum(n_wrong, 0.5) / n_majority)
-        return list(zip(worth.tolist(), accuracy.tolist(), (n_wrong / n_majority).tolist(), strict=True))
+        return list(
+            zip(
+                worth.tolist(),
+                accuracy.tolist(),
+                (n_wrong / n_majority).tolist(),
+                strict=True,
+            )
+        )

@@ -33,8 +33,13 @@ class MovedBoundary(Remedy):
     def __post_init__(self) -> None:
         check_count("folds", self.folds, least=2)
 
-    def threshold(self, machine: KernelClassifier, rows: Rows, memory: int | None) -> float:
-        fit, decisions = fit_on_some(machine, rows, memory), np.full(len(rows.x), np.nan)
+    def threshold(
+        self, machine: KernelClassifier, rows: Rows, memory: int | None
+    ) -> float:
+        fit, decisions = (
+            fit_on_some(machine, rows, memory),
+            np.full(len(rows.x), np.nan),
+        )
         for train, test in inner_folds(rows.codes, rows.groups, self.folds, self.seed):
             decisions[test] = fit(train).decision_function(rows.x[test])
         decided = np.isfinite(decisions)
@@ -43,7 +48,9 @@ class MovedBoundary(Remedy):
         return best_g_mean(decisions[decided], rows.codes[decided] == 1, share)
 
 
-def best_g_mean(decisions: np.ndarray, positive: np.ndarray, share: float = 0.5) -> float:
+def best_g_mean(
+    decisions: np.ndarray, positive: np.ndarray, share: float = 0.5
+) -> float:
     """Threshold with the largest sensitivity^share * specificity^(1 - share), flagged being above it.
 
     Candidates lie halfway between neighbouring decisions; of equally good ones the nearest to 0 is taken.
@@ -53,7 +60,10 @@ def best_g_mean(decisions: np.ndarray, positive: np.ndarray, share: float = 0.5)
         return 0.0
     missed = np.cumsum(np.bincount(at, weights=positive))[:-1]
     cleared = np.cumsum(np.bincount(at, weights=~positive))[:-1]
-    sensitivity, specificity = 1.0 - missed / positive.sum(), cleared / (~positive).sum()
+    sensitivity, specificity = (
+        1.0 - missed / positive.sum(),
+        cleared / (~positive).sum(),
+    )
     mean = sensitivity**share * specificity ** (1.0 - share)
     middle = (values[1:] + values[:-1]) / 2.0
     best = np.flatnonzero(mean >= mean.max() - 1e-12)

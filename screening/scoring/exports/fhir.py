@@ -22,18 +22,28 @@ from screening.store.publishing import write_whole
 DETAIL = "http://hl7.org/fhir/StructureDefinition/flag-detail"
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://hl7.org/fhir/RiskAssessment")
 # What a string of FHIR may hold.
-STRING = re.compile(r"(?=.*\S)[\t\n\r\x20-\ud7ff\ue000-\U0010ffff]{1,1000000}", re.DOTALL)
+STRING = re.compile(
+    r"(?=.*\S)[\t\n\r\x20-\ud7ff\ue000-\U0010ffff]{1,1000000}", re.DOTALL
+)
 
 
 def write(flagged: FlaggedRows, *, out: Path, id_system: str | None = None) -> None:
     """A bundle (collection) as JSON; `id_system`: URI of the system whose identifiers the ids are."""
     rows = list(zip(flagged.rows.to_pylist(), flagged.subjects(), strict=True))
-    wrong = [row["rank"] for row, subject in rows if not all(map(STRING.fullmatch, (subject, row["id"])))]
+    wrong = [
+        row["rank"]
+        for row, subject in rows
+        if not all(map(STRING.fullmatch, (subject, row["id"])))
+    ]
     if wrong:
         raise UsageError(
             f"ids of rank {first_of(wrong, 5)} hold characters that FHIR does not know; nothing was written"
         )
-    entries = [entry for row, subject in rows for entry in _entries(flagged.run, row, subject, id_system)]
+    entries = [
+        entry
+        for row, subject in rows
+        for entry in _entries(flagged.run, row, subject, id_system)
+    ]
     bundle = {
         "resourceType": "Bundle",
         "identifier": {"value": flagged.run.run_id},
@@ -50,7 +60,10 @@ def _entries(
     run: RunDocument, row: Mapping[str, Any], patient: str, system: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     name = f"{run.run_id} {row['rank']}"
-    assessment, flag = (uuid.uuid5(NAMESPACE, f"{kind} {name}").urn for kind in ("RiskAssessment", "Flag"))
+    assessment, flag = (
+        uuid.uuid5(NAMESPACE, f"{kind} {name}").urn
+        for kind in ("RiskAssessment", "Flag")
+    )
     identifier = {"system": system, "value": patient} if system else {"value": patient}
     subject = {"type": "Patient", "identifier": identifier}
     # What is looked for: the label column and its class.
@@ -72,8 +85,12 @@ def _entries(
                     {
                         "outcome": {"text": outcome},
                         # A score is no probability: only where the model has earned a calibration.
-                        **({"probabilityDecimal": chance} if chance is not None else {}),
-                        "rationale": "score {score!r}, p-value {p_value!r}, rank {rank}".format(**row),
+                        **(
+                            {"probabilityDecimal": chance} if chance is not None else {}
+                        ),
+                        "rationale": "score {score!r}, p-value {p_value!r}, rank {rank}".format(
+                            **row
+                        ),
                     }
                 ],
             },
@@ -82,7 +99,9 @@ def _entries(
             "fullUrl": flag,
             "resource": {
                 "resourceType": "Flag",
-                "extension": [{"url": DETAIL, "valueReference": {"reference": assessment}}],
+                "extension": [
+                    {"url": DETAIL, "valueReference": {"reference": assessment}}
+                ],
                 "status": "active",
                 "code": {"text": f"To be reviewed: {outcome}"},
                 "subject": subject,

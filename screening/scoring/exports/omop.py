@@ -13,9 +13,14 @@ from screening.store.publishing import publish
 
 COHORT = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
 DEFINITION = (
-    "cohort_definition_id", "cohort_definition_name", "cohort_definition_description",
-    "definition_type_concept_id", "cohort_definition_syntax", "subject_concept_id", "cohort_initiation_date",
-)  # fmt: skip
+    "cohort_definition_id",
+    "cohort_definition_name",
+    "cohort_definition_description",
+    "definition_type_concept_id",
+    "cohort_definition_syntax",
+    "subject_concept_id",
+    "cohort_initiation_date",
+)
 # A person_id of the CDM; a zero in front would be another text of the same number.
 PERSON = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 NO_CONCEPT = 0
@@ -27,16 +32,24 @@ def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
     `definition`: `cohort_definition_id` of the first watched class; the others follow.
     """
     subjects, ranks = flagged.subjects(), flagged.rows["rank"].to_pylist()
-    wrong = [rank for rank, subject in zip(ranks, subjects, strict=True) if not PERSON.fullmatch(subject)]
+    wrong = [
+        rank
+        for rank, subject in zip(ranks, subjects, strict=True)
+        if not PERSON.fullmatch(subject)
+    ]
     if wrong:
         raise UsageError(
             f"ids of rank {first_of(wrong, 5)} are no whole numbers without zeros in front, as a "
             "person_id of OMOP is; score a table whose group or id is the person_id"
         )
     run = flagged.run
-    numbers = {name: definition + place for place, name in enumerate(run.model.task.watched)}
+    numbers = {
+        name: definition + place for place, name in enumerate(run.model.task.watched)
+    }
     classes = flagged.rows["class"].to_pylist()
-    persons = dict.fromkeys((numbers[name], int(who)) for name, who in zip(classes, subjects, strict=True))
+    persons = dict.fromkeys(
+        (numbers[name], int(who)) for name, who in zip(classes, subjects, strict=True)
+    )
     definitions = [
         [
             number,
@@ -47,10 +60,17 @@ def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
             NO_CONCEPT,
             run.date,
         ]
-        for (name, number), point in zip(numbers.items(), run.model.operating_points, strict=True)
+        for (name, number), point in zip(
+            numbers.items(), run.model.operating_points, strict=True
+        )
     ]
     with publish(out, "omop") as folder:
         rows = [(number, who, run.date, run.date) for number, who in persons]
-        for name, lines in (("cohort_definition", [DEFINITION, *definitions]), ("cohort", [COHORT, *rows])):
-            with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+        for name, lines in (
+            ("cohort_definition", [DEFINITION, *definitions]),
+            ("cohort", [COHORT, *rows]),
+        ):
+            with (folder / f"{name}.csv").open(
+                "w", encoding="utf-8", newline=""
+            ) as file:
                 csv.writer(file).writerows(lines)

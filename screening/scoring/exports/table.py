@@ -19,7 +19,12 @@ from screening.io.database import (
 from screening.scoring.rows import FlaggedRows
 
 ROWS_AT_A_TIME = 5_000
-SQL_TYPES = {pa.string(): sa.Text, pa.int64(): sa.BigInteger, pa.float64(): sa.Double, pa.bool_(): sa.Boolean}
+SQL_TYPES = {
+    pa.string(): sa.Text,
+    pa.int64(): sa.BigInteger,
+    pa.float64(): sa.Double,
+    pa.bool_(): sa.Boolean,
+}
 
 
 def write(flagged: FlaggedRows, *, url: str, table: str, force: bool = False) -> str:
@@ -37,13 +42,17 @@ def write(flagged: FlaggedRows, *, url: str, table: str, force: bool = False) ->
 
 def _into_sql(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
     schema, _, bare = name.rpartition(".")
-    columns: list[sa.Column[object]] = [sa.Column(field.name, SQL_TYPES[field.type]) for field in rows.schema]
+    columns: list[sa.Column[object]] = [
+        sa.Column(field.name, SQL_TYPES[field.type]) for field in rows.schema
+    ]
     table = sa.Table(bare, sa.MetaData(), *columns, schema=schema or None)
     sqlite = url.get_backend_name() == "sqlite"
     # The driver begins late by itself, and a table dropped before would stay dropped.
     engine = engine_of(url, {"isolation_level": None} if sqlite else {})
     if sqlite:
-        sa.event.listen(engine, "begin", lambda opened: opened.exec_driver_sql("BEGIN IMMEDIATE"))
+        sa.event.listen(
+            engine, "begin", lambda opened: opened.exec_driver_sql("BEGIN IMMEDIATE")
+        )
     try:
         with engine.begin() as connection:
             if sa.inspect(connection).has_table(bare, schema=schema or None):
@@ -71,4 +80,6 @@ def _into_duckdb(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
 
 def _refuse(name: str, force: bool) -> None:
     if not force:
-        raise UsageError(f"there is a table {name} already; give another --table, or --force to replace it")
+        raise UsageError(
+            f"there is a table {name} already; give another --table, or --force to replace it"
+        )

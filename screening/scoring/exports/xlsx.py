@@ -26,12 +26,18 @@ def write(flagged: FlaggedRows, *, out: Path) -> None:
         from openpyxl import Workbook
         from openpyxl.writer.excel import ExcelWriter
     except ModuleNotFoundError:
-        raise UsageError('a workbook needs openpyxl: pip install "screening[xlsx]"') from None
+        raise UsageError(
+            'a workbook needs openpyxl: pip install "screening[xlsx]"'
+        ) from None
     if flagged.rows.num_rows > MOST_ROWS:
-        raise UsageError(f"{flagged.rows.num_rows} rows are more than a sheet holds; export them as csv")
+        raise UsageError(
+            f"{flagged.rows.num_rows} rows are more than a sheet holds; export them as csv"
+        )
     book = Workbook(write_only=True)
     # The clock is no part of the night.
-    book.properties.created = book.properties.modified = datetime.datetime.fromisoformat(flagged.run.date)
+    book.properties.created = book.properties.modified = (
+        datetime.datetime.fromisoformat(flagged.run.date)
+    )
     sheet = book.create_sheet("flagged")
     sheet.freeze_panes = "A2"
     table = flagged.table()
@@ -45,7 +51,9 @@ def write(flagged: FlaggedRows, *, out: Path) -> None:
     content = io.BytesIO()
     with zipfile.ZipFile(written) as archive, zipfile.ZipFile(content, "w") as timeless:
         for name in archive.namelist():
-            timeless.writestr(zipfile.ZipInfo(name), archive.read(name), zipfile.ZIP_DEFLATED)
+            timeless.writestr(
+                zipfile.ZipInfo(name), archive.read(name), zipfile.ZIP_DEFLATED
+            )
     write_whole(out, content.getvalue())
 
 
@@ -55,8 +63,13 @@ def _typed(sheet: Any, value: object) -> Any:
     if not isinstance(value, str):
         return WriteOnlyCell(sheet, value=value)
     if len(value) > LONGEST_TEXT:
-        raise UsageError(f"a text has {len(value)} characters, more than a cell holds; export as csv")
+        raise UsageError(
+            f"a text has {len(value)} characters, more than a cell holds; export as csv"
+        )
     cell = WriteOnlyCell(sheet)
     # Set behind openpyxl's back, which takes what begins with = for a formula.
-    cell._value, cell.data_type = _NO_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", value), "s"
+    cell._value, cell.data_type = (
+        _NO_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", value),
+        "s",
+    )
     return cell
