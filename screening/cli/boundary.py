@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -29,6 +29,12 @@ from screening.errors import (
 )
 from screening.spelling import did_you_mean
 from screening.store.publishing import let_go
+
+if TYPE_CHECKING:
+    from typer import TyperException
+else:
+    # Before typer 0.28 this base of its usage errors had no public name.
+    TyperException = getattr(typer, "TyperException", typer.BadParameter.__mro__[2])
 
 _json_asked: ContextVar[bool] = ContextVar("json_asked", default=False)
 
@@ -61,7 +67,7 @@ class Commands(TyperGroup):
         except typer.Abort:
             code = 1
             logs.failed("screen: aborted", code)
-        except typer.TyperException as error:
+        except TyperException as error:
             code = error.exit_code
             if _is_help(error):
                 typer.echo(error.message, err=True)
@@ -72,13 +78,13 @@ class Commands(TyperGroup):
         return code
 
 
-def _is_help(error: typer.TyperException) -> bool:
+def _is_help(error: TyperException) -> bool:
     """Whether nothing at all was asked for: then the message is the help."""
     context = getattr(error, "ctx", None)
     return context is not None and error.message == context.get_help()
 
 
-def _line(error: typer.TyperException) -> str:
+def _line(error: TyperException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "screen"
     # The errors that have a context, or options that are alike, are no public classes of typer.
@@ -133,7 +139,7 @@ def exits() -> Iterator[None]:
     """Turn an error meant for the user into a message and its exit code; a bug keeps its traceback."""
     try:
         yield
-    except (typer.Exit, typer.TyperException):
+    except (typer.Exit, TyperException):
         raise
     except BaseException as error:
         known = _known(error)

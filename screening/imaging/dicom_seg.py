@@ -43,7 +43,7 @@ def write(flagged: FlaggedRows, *, out: Path, reference: Path) -> None:
         import highdicom  # noqa: F401
     except ModuleNotFoundError:
         raise UsageError(
-            'DICOM SEG needs highdicom: pip install "screening[imaging]"'
+            'DICOM SEG needs highdicom: pip install "screening[dicom]"'
         ) from None
     write_volumes(out, flagged, _segmentations(flagged, reference))
 

@@ -28,18 +28,6 @@ Readable: TypeAlias = str | Path | Database | Table
 # The first that knows a file's content reads it, and CSV is what no other knows.
 READERS: tuple[type[TableFile], ...] = (ExcelFile, ParquetFile, ArrowFile, CsvFile)
 SUFFIXES = tuple(suffix for reader in READERS for suffix in reader.suffixes)
-# What brings each of them; `memory` is there for tests.
-EXTRAS = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gcs",
-    "gcs": "gcs",
-    "abfs": "azure",
-    "abfss": "azure",
-    "az": "azure",
-    "memory": "s3",
-}
-SERVICES = ("botocore", "aiohttp", "google", "azure", "gcsfs")
 
 
 def source_at(place: Readable) -> Source:
@@ -166,53 +154,68 @@ def tables_among(
 
 
 def open_remote(url: str) -> Source:
-    """The source that files elsewhere are, fetched whole (fsspec): what is checked is what is scored."""
-    scheme = url.partition("://")[0]
-    if scheme not in EXTRAS:
-        places = ", ".join(f"{name}://" for name in EXTRAS)
-        raise UsageError(
-            f"{scheme}://: a database needs --table NAME or --query FILE.sql; files: {places}"
-        )
-    try:
-        from fsspec.core import url_to_fs
+    """Fetch the files behind a URL that fsspec knows and return a source over them.
 
-        system, path = url_to_fs(url)
-    except ImportError:
-        raise UsageError(
-            f'{scheme}:// needs fsspec: pip install "screening[{EXTRAS[scheme]}]"'
-        ) from None
+    Files are fetched whole, so that what is checked is what is scored. They lie in a
+    private temporary folder that goes with the source.
+
+    Raises UsageError: fsspec or the package of this kind of URL is not installed, no
+    file lies there, or the service refuses.
+    """
+    system, path = _file_system(url)
     with ExitStack() as stack:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="screening-"))
         )
         try:
             remote, notes = _remote_files(system, path, url)
-            # A folder a file: a glob may match files of one name in several places.
-            fetched = [
-                folder / str(number) / PurePosixPath(name).name
-                for number, name in enumerate(remote)
-            ]
-            for name, copy in zip(remote, fetched, strict=True):
-                copy.parent.mkdir()
-                system.get_file(name, str(copy))
-            source = source_over(
-                fetched, [f"fetched from {url.rpartition('/')[0]}/", *notes]
-            )
+            copies = _fetch(system, remote, folder)
+        except (UsageError, CohortError):
+            raise
         except Exception as error:
-            if isinstance(error, OSError) and str(error.filename or "").startswith(
-                str(folder)
-            ):
+            file = str(getattr(error, "filename", None) or "")
+            if isinstance(error, OSError) and file.startswith(str(folder)):
                 raise of_system(error) from None
-            if not isinstance(error, OSError) and not type(error).__module__.startswith(
-                SERVICES
-            ):
-                raise
-            # A service's own words may hold keys.
+            # A service's own words may hold keys, so only the kind of error is named.
             absent = isinstance(error, FileNotFoundError)
-            why = "there is no such file" if absent else type(error).__name__
-            raise UsageError(f"{url} cannot be read: {why}") from None
+            reason = "there is no such file" if absent else type(error).__name__
+            raise UsageError(f"{url} cannot be read: {reason}") from None
+        notes = [f"fetched from {url.rpartition('/')[0]}/", *notes]
+        source = source_over(copies, notes)
         weakref.finalize(source, stack.pop_all().close)
     return source
+
+
+def _file_system(url: str) -> tuple[AbstractFileSystem, str]:
+    """Return fsspec's file system for a URL and the path of the URL there."""
+    scheme = url.partition("://")[0]
+    try:
+        from fsspec.core import url_to_fs
+        from fsspec.registry import known_implementations
+    except ImportError:
+        raise UsageError(f"{scheme}:// needs fsspec: pip install fsspec") from None
+    try:
+        system, path = url_to_fs(url)
+    except ValueError:
+        raise UsageError(
+            f"{scheme}:// is not known to fsspec; a database needs --table NAME or "
+            "--query FILE.sql"
+        ) from None
+    except ImportError:
+        remedy = known_implementations[scheme].get("err", "install its package")
+        raise UsageError(f"{scheme}:// cannot be read: {remedy}") from None
+    return system, path
+
+
+def _fetch(system: AbstractFileSystem, names: list[str], folder: Path) -> list[Path]:
+    """Fetch files into a folder of their own each, since a glob may repeat a name."""
+    copies = []
+    for number, name in enumerate(names):
+        copy = folder / str(number) / PurePosixPath(name).name
+        copy.parent.mkdir()
+        system.get_file(name, str(copy))
+        copies.append(copy)
+    return copies
 
 
 def _remote_files(
