@@ -1,11 +1,14 @@
-# `make demo` and `make test` need make and Python 3.11 or newer, nothing else; both make their own environment.
+# `make demo` and `make test` need make and Python 3.11 to 3.14, nothing else; both make their own environment.
 VENV ?= .venv
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && echo $$p && break; done)
 BIN := $(VENV)/bin
-WORKERS ?= auto
+# Apart from the package's environment, so that neither changes what the other has.
+SUPPLY := build/supply
+# One worker more than cores: many tests wait for a browser, a server or another process.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
-.PHONY: help demo test lint warm docs benchmarks faults fuzz matrix sbom audit lock wheelhouse clean
+.PHONY: help demo test lint warm docs benchmarks faults fuzz matrix python sbom audit lock dist wheelhouse clean
 MINUTES ?= 10
 .DELETE_ON_ERROR:
 
@@ -19,6 +22,7 @@ help:
 	@echo "make fuzz     generated input for MINUTES=10"
 	@echo "make matrix   the tests under every Python from 3.11 on that is here, with the newest versions; once with the oldest"
 	@echo "make lock sbom audit   what an installation consists of"
+	@echo "make dist     what is published: dist/*.whl and dist/*.tar.gz, checked"
 	@echo "make wheelhouse   all that a host without a network needs, and an installation from it"
 
 demo: $(VENV)/installed
@@ -34,10 +38,11 @@ docs: $(VENV)/docs
 	for page in commands contract schemas templates methods reference; do $(BIN)/python docs/$$page.py || exit 1; done
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
 
-test: lint warm
+# Types are checked while the numerical loops are compiled; each worker of a fresh clone would compile them for itself.
+test: $(VENV)/installed-test
+	$(MAKE) --no-print-directory --jobs=2 lint warm
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# Beside `lint` under `make -j2`: each worker of a fresh clone would compile the numerical loops for itself.
 warm: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python tests/warm.py
 
@@ -54,31 +59,51 @@ faults: $(VENV)/installed-test
 fuzz: $(VENV)/installed-test
 	$(BIN)/python tests/faults/fuzz.py --minutes $(MINUTES)
 
-# Every Python from 3.11 on that is found, each with the newest versions in a fresh environment, and once with the oldest (half an hour each).
+# The tests with the newest and with the oldest versions, under every Python from 3.11 on that is found (half an hour each).
 matrix:
-	.ci/matrix
+	for minor in 11 12 13 14; do \
+		for python in python3.$$minor $$HOME/.pyenv/versions/3.$$minor.*/bin/python; do \
+			$$python -c "import sys; sys.exit(sys.version_info[1] != $$minor)" 2>/dev/null || continue; \
+			PYTHON=$$python .ci/versions newest || exit 1; break; \
+		done; \
+	done
+	.ci/versions oldest
 
-# What an installation consists of: its versions with hashes, as CycloneDX, and held against known weaknesses.
-# `requirements.lock` is for hospitals (scoring, PostgreSQL, Excel, signatures), `requirements-test.lock` for tests.
+# Prints the Python that environments are made with.
+python:
+	@echo $(PYTHON)
+
+# What an installation consists of: versions with hashes. requirements-test.lock is for tests, requirements-demo.lock for
+# `make demo`, requirements.lock for hospitals (scoring, PostgreSQL, Excel, signatures). `make lock` upgrades all three.
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
-lock: $(VENV)/supply
-	$(BIN)/uv pip compile $(LOCK) --extra test --output-file requirements-test.lock pyproject.toml
-	$(BIN)/uv pip compile $(LOCK) --extra postgres --extra signing --extra xlsx --constraint requirements-test.lock \
+lock: $(SUPPLY)/installed
+	$(SUPPLY)/bin/uv pip compile $(LOCK) --upgrade --extra test --output-file requirements-test.lock pyproject.toml
+	echo setuptools | $(SUPPLY)/bin/uv pip compile $(LOCK) --constraint requirements-test.lock \
+		--output-file requirements-demo.lock pyproject.toml -
+	$(SUPPLY)/bin/uv pip compile $(LOCK) --extra postgres --extra signing --extra xlsx --constraint requirements-test.lock \
 		--output-file requirements.lock pyproject.toml
 
-sbom: $(VENV)/supply
-	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json $(VENV)
+# The bill of materials of a hospital's installation, as CycloneDX.
+sbom: $(SUPPLY)/installed
+	$(SUPPLY)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-file sbom.json requirements.lock
 
-audit: $(VENV)/supply
-	$(BIN)/pip-audit --disable-pip --require-hashes --requirement requirements.lock
+# Fails where a package has a known weakness, and where one could not be audited.
+audit: $(SUPPLY)/installed
+	$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock
+
+# What is published. PROJECT_URL makes links and pictures of the README absolute (see setup.py).
+dist: $(VENV)/installed-test
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
 
 # Everything a host without a network needs, and the proof: it is installed from there alone, and scores a night.
-wheelhouse: $(VENV)/supply
+wheelhouse: $(SUPPLY)/installed
 	rm -rf wheelhouse && mkdir wheelhouse
-	$(BIN)/uv pip compile --quiet --generate-hashes --constraint requirements.lock \
+	$(SUPPLY)/bin/uv pip compile --quiet --generate-hashes --constraint requirements.lock \
 		--output-file wheelhouse/requirements.txt pyproject.toml
-	$(BIN)/pip download --quiet --only-binary :all: --require-hashes --dest wheelhouse --requirement wheelhouse/requirements.txt
-	$(BIN)/pip wheel --quiet --no-deps --wheel-dir wheelhouse .
+	$(SUPPLY)/bin/pip download --quiet --only-binary :all: --require-hashes --dest wheelhouse --requirement wheelhouse/requirements.txt
+	$(SUPPLY)/bin/pip wheel --quiet --no-deps --wheel-dir wheelhouse .
 	$(PYTHON) -m venv wheelhouse/venv
 	wheelhouse/venv/bin/pip install --quiet --no-index --find-links wheelhouse --require-hashes --requirement wheelhouse/requirements.txt
 	wheelhouse/venv/bin/pip install --quiet --no-index --no-deps wheelhouse/screening-*.whl
@@ -88,22 +113,33 @@ clean:
 	rm -rf $(VENV) demo wheelhouse build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/made:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer was not found; install it, or say make PYTHON=/path/to/python3"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.14 was not found; install it, or say make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make environments; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	touch $@
 
-$(VENV)/installed: $(VENV)/made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+# The locked versions, by hash; where one of them cannot be had, the newest that pyproject.toml allows.
+UV := $(shell command -v uv)
+INSTALL = $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install) --quiet
+define install
+	$(INSTALL) --require-hashes --requirement $(1) || \
+		{ echo "$(1) could not be installed; taking the newest versions that are allowed"; \
+		$(INSTALL) "setuptools>=77" ".$(2)"; }
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
+endef
 
-$(VENV)/installed-test: $(VENV)/made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable ".[test]"
-	touch $(VENV)/installed $@
+$(VENV)/installed: $(VENV)/made pyproject.toml requirements-demo.lock
+	$(call install,requirements-demo.lock,)
+
+$(VENV)/installed-test: $(VENV)/made pyproject.toml requirements-test.lock
+	$(call install,requirements-test.lock,[test])
+	touch $(VENV)/installed
 
 $(VENV)/docs: $(VENV)/installed-test
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(INSTALL) --editable ".[docs]"
 	touch $@
 
-$(VENV)/supply: $(VENV)/installed-test
-	$(BIN)/python -m pip install --quiet ".[supply]"
+$(SUPPLY)/installed:
+	$(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/python -m pip install --quiet "uv>=0.5" "cyclonedx-bom>=5" "pip-audit>=2.7"
 	touch $@

@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -13,11 +14,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DATA = ("models", "templates", "sample_cohorts")
-SHIPPED = ("screening", *DATA, "pyproject.toml", "README.md", "LICENSE")
+SHIPPED = (
+    "screening",
+    *DATA,
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+)
 SCREEN = ("-m", "screening")
 TRAIN = (
     *SCREEN,
@@ -123,22 +132,29 @@ def test_a_wheel_holds_every_file_of_the_data_folders(site):
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
 
 
-def required(*extras: str) -> set[str]:
-    """Names of what these extras need, of the dependencies for ""."""
+def requirements(*extras: str) -> list[Requirement]:
+    """Return what these extras need, of the dependencies for "", without the project."""
     project = PROJECT["project"]
     lists = project["optional-dependencies"] | {"": project["dependencies"]}
-    return {
-        re.match(r"[\w.-]+", line)[0].lower()
-        for extra in extras
-        for line in lists[extra]
-    }
+    needed = []
+    for extra in extras:
+        for requirement in map(Requirement, lists[extra]):
+            if requirement.name == "screening":
+                needed += requirements(*requirement.extras)
+            else:
+                needed.append(requirement)
+    return needed
+
+
+def required(*extras: str) -> set[str]:
+    """Return the names of the packages that these extras need."""
+    return {requirement.name.lower() for requirement in requirements(*extras)}
 
 
 def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own():
     names = {
         "sklearn": "scikit-learn",
         "imblearn": "imbalanced-learn",
-        "llvmlite": "numba",
         "markupsafe": "jinja2",
         "pydantic_core": "pydantic",
         "python_calamine": "python-calamine",
@@ -160,7 +176,6 @@ def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own()
     )
     extras = PROJECT["project"]["optional-dependencies"].keys() - {
         "test",
-        "supply",
         "docs",
     }
 
@@ -173,7 +188,43 @@ def test_the_locked_installation_holds_no_tool_of_developers():
     installed = set(re.findall(r"^([\w.-]+)==", lock, flags=re.MULTILINE))
     needed = required("", "postgres", "signing", "xlsx")
     assert needed <= installed
-    assert installed & (required("test", "docs", "supply", "plots") - needed) == set()
+    assert installed & (required("test", "docs", "plots") - needed) == set()
+
+
+LOCKS = {
+    "requirements.lock": ("", "postgres", "signing", "xlsx"),
+    "requirements-demo.lock": ("",),
+    "requirements-test.lock": ("", "test"),
+}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_is_of_this_project(name):
+    """Every requirement is locked, in every version that it allows, with hashes."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    locked: dict[str, list[str]] = {}
+    for package, pinned in re.findall(r"^([\w.-]+)==(\S+)", text, flags=re.MULTILINE):
+        locked.setdefault(package, []).append(pinned)
+
+    for requirement in requirements(*LOCKS[name]):
+        versions = locked[requirement.name.lower().replace(".", "-")]
+        assert all(requirement.specifier.contains(pinned) for pinned in versions)
+    assert text.count("--hash=sha256:") > len(locked)
+
+
+@pytest.mark.parametrize("url", ["", "https://example.org/screening"])
+def test_published_readme_has_no_relative_link(url):
+    """Links and pictures of the README work outside the repository, or are text."""
+    setup = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    published = setup["published_readme"](readme, url)
+
+    targets = re.findall(r"\]\(([^)]+)\)", published)
+    assert [
+        target for target in targets if not target.startswith(("https://", "#"))
+    ] == []
+    assert ("![The page of a night" in published) == bool(url)
 
 
 def package_in(folder: Path, own: str = "") -> Path:
