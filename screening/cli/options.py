@@ -485,11 +485,15 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
             words.append(parameter.opts[0])
         else:
             for one in given:
-                words += [
-                    parameter.opts[0],
-                    one.name if isinstance(one, Path) else str(one),
-                ]
+                text = Path(one).name if _is_path(parameter, one) else str(one)
+                words += [parameter.opts[0], text]
     return shlex.join(words)
+
+
+def _is_path(parameter: object, value: object) -> bool:
+    """Return whether an option takes a path; older typers hand it out as text."""
+    kind = getattr(parameter, "type", None)
+    return isinstance(value, Path) or getattr(kind, "name", None) == "path"
 
 
 def signer_from(key: Path | None) -> Ed25519PrivateKey | None:

@@ -53,9 +53,7 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
         return _unreadable(cells, "unreadable", None)
     bare = trimmed(column)
     empty = pc.fill_null(pc.equal(bare, ""), True)
-    typed = Typed(
-        _mapped(pc.if_else(empty, None, bare if trim else column), str, "object")
-    )
+    typed = Typed(_mapped(_without(empty, bare if trim else column), str, "object"))
     if absent:
         typed.fault(absent, np.asarray(empty))
     return typed
@@ -72,7 +70,7 @@ def filled_down(cells: pa.Array, above: str | None) -> pa.Array:
     column = texts(plain(cells))
     if column is None:
         return cells
-    column = pc.if_else(pc.equal(trimmed(column), ""), None, column).cast(pa.string())
+    column = _without(pc.equal(trimmed(column), ""), column).cast(pa.string())
     return pc.fill_null_forward(
         pa.concat_arrays([pa.array([above], pa.string()), column])
     ).slice(1)
@@ -108,7 +106,15 @@ def _given(column: pa.Array, missing_values: Sequence[str] = ()) -> pa.Array:
     """Trimmed texts, null where they are missing."""
     bare = trimmed(column)
     missing = pa.array(["", *(text.strip() for text in missing_values)], bare.type)
-    return pc.if_else(pc.is_in(bare, missing), None, bare)
+    return _without(pc.is_in(bare, missing), bare)
+
+
+def _without(mask: pa.Array, column: pa.Array) -> pa.Array:
+    """Return the column with null where the mask is true.
+
+    Before Arrow 24, `if_else` with a null scalar reads beyond a sliced column of texts.
+    """
+    return pc.replace_with_mask(column, mask, pa.scalar(None, column.type))
 
 
 def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:

@@ -378,6 +378,10 @@ def _arrow_of(cells: Sequence[object]) -> pa.Array:
     )
 
 
+# DuckDB's names of the method that streams an answer: from 1.5, 1.4 and 1.0 on.
+_ARROW_READERS = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")
+
+
 def _of_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
     """The answer to one SELECT, as DuckDB's own parser reads it."""
     with duckdb_opened(url, read_only=True) as connection:
@@ -394,7 +398,8 @@ def _of_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswer
                 f"{database.name}: a query is a single SELECT; its statements are: {stated}"
             )
         relation = connection.sql(sql)
-        reader = relation.to_arrow_reader(_block_rows(len(relation.columns)))
+        name = next(name for name in _ARROW_READERS if name in dir(relation))
+        reader = getattr(relation, name)(_block_rows(len(relation.columns)))
         return KeptAnswer(database.name, url, sql, list(relation.columns), reader)
 
 
