@@ -41,8 +41,8 @@ class OneVsRest:
     tol: float
 
     @property
-    def name(self) -> Hashable:
-        """Of what is solved."""
+    def solve_key(self) -> Hashable:
+        """Key of what ``solve`` does: equal for equal problems on one Gram matrix."""
         rows = self.codes.tobytes(), self.weights.tobytes()
         return type(self), self.C, self.cost_ratio, self.tol, *rows
 

@@ -10,7 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from screening.kernels.jit import njit
-from screening.kernels.simd import flush_tiny, restore, widest
+from screening.kernels.simd import (
+    flush_subnormals,
+    restore_control_word,
+    use_widest_vectors,
+)
 from screening.solvers.kernel_rows import fetch
 
 # Share of its diagonal that is added to the block, above the rounding of float32 rows. The objective then has
@@ -138,11 +142,11 @@ def spread(free, moved, c, v, rows):
 @njit(nogil=True, cache=True)
 def newton_on_free_set(s, c, upper, alpha, v, rows):
     """Move all free alphas to their optimum, and the levels v of all points with them."""
-    widest()
-    before = flush_tiny()
+    use_widest_vectors()
+    before = flush_subnormals()
     free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     inside, moved = np.empty(free.size, np.bool_), np.zeros(free.size)
     inverse = invert(free, c, inside, rows)
     go(free, inverse, inside, 0.0, s, upper, alpha, v, moved)
     spread(free, moved, c, v, rows)
-    restore(before)
+    restore_control_word(before)

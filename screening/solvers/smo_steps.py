@@ -21,7 +21,12 @@ import math
 import numpy as np
 
 from screening.kernels.jit import njit
-from screening.kernels.simd import flush_tiny, maximum, restore, widest
+from screening.kernels.simd import (
+    flush_subnormals,
+    maximum,
+    restore_control_word,
+    use_widest_vectors,
+)
 from screening.solvers.free_set import newton_on_free_set
 from screening.solvers.kernel_rows import DIRECT, fetch
 
@@ -112,8 +117,8 @@ def _place_of_score(best, score):
 @njit(nogil=True, cache=True)
 def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
     """Up to `limit` pair steps; returns (steps, gap)."""
-    widest()
-    before = flush_tiny()
+    use_widest_vectors()
+    before = flush_subnormals()
     m = s.size
     up, low = np.empty(m), np.empty(m)
     score = np.empty(m, np.float32)
@@ -192,7 +197,7 @@ def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
         _place_pair(j, s, alpha, upper, up, low)
         step_i, step_j = c[i] * step, c[j] * step
         steps += 1
-    restore(before)
+    restore_control_word(before)
     return steps, gap
 
 
@@ -205,8 +210,8 @@ def single_steps(
     The coordinate with the largest decrease of the objective, counting its bound, is taken each time.
     Returns (steps, gap), gap the largest projected gradient.
     """
-    widest()
-    before = flush_tiny()
+    use_widest_vectors()
+    before = flush_subnormals()
     m = c.size
     rise, fall = np.empty(m), np.empty(m)
     score = np.empty(m)
@@ -252,7 +257,7 @@ def single_steps(
         rise[i] = 0.0 if wanted < upper[i] else -INFINITY
         fall[i] = 0.0 if wanted > 0.0 else -INFINITY
         steps += 1
-    restore(before)
+    restore_control_word(before)
     return steps, gap
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from screening.kernels.base import EXACT_ROWS, Kernel
+from screening.kernels.base import MAX_FLOAT64_ROWS, Kernel
 from screening.kernels.kernel_cache import KernelCache
 from screening.solvers import smo
 from screening.solvers.kernel_rows import Gram, KernelRows
@@ -30,7 +30,7 @@ def gram_within(
         n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * n_features) * n_solutions
         and not whole
     )
-    if n > EXACT_ROWS and (seldom or 4 * n**2 > cache.memory):
+    if n > MAX_FLOAT64_ROWS and (seldom or 4 * n**2 > cache.memory):
         cache.start(kernel)
         return KernelRows(cache.rows, kernel)
     return cache.gram(kernel)
