@@ -194,7 +194,7 @@ class CrammerSinger(AllAtOnce):
     ) -> tuple[np.ndarray, np.ndarray, float, int]:
         problem = CrammerSingerProblem(gram, self.codes, self.n_classes, c, upper)
         weights, gap, n_iter = solve_crammer_singer(problem, self.tol)
-        return weights, weights[problem.own], gap, n_iter
+        return weights, weights[problem.is_own_class], gap, n_iter
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
         best_other = np.where(self._own, -np.inf, decisions).max(axis=1)
