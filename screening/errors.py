@@ -7,11 +7,23 @@ from collections.abc import Sequence
 
 
 class ScreenError(Exception):
-    """Base of every error whose message is meant for the user."""
+    """Base of every error whose message is meant for the user.
+
+    Parameters
+    ----------
+    message : str
+        A parameter that the message names stands in backticks, as it is called in Python.
+    parameters : sequence of str
+        Those parameters; the command line writes its options in their place.
+    """
+
+    def __init__(self, message: object = "", *, parameters: Sequence[str] = ()):
+        self.parameters = tuple(parameters)
+        super().__init__(message)
 
 
 class UsageError(ScreenError):
-    """The command, or an argument of it, makes no sense for this cohort (exit code 2)."""
+    """A parameter, or a combination of them, makes no sense here (exit code 2)."""
 
 
 class RecipeError(UsageError):
@@ -29,15 +41,19 @@ class CohortError(ScreenError):
     ----------
     violations : sequence of str
         One line per violation, by row number and column; never a patient's value or id.
+    parameters : sequence of str
+        Parameters that these lines name in backticks, as for `ScreenError`.
     """
 
     broken = "the cohort breaks its contract"
 
-    def __init__(self, violations: Sequence[str] | str):
+    def __init__(
+        self, violations: Sequence[str] | str, *, parameters: Sequence[str] = ()
+    ):
         self.violations = (
             [violations] if isinstance(violations, str) else list(violations)
         )
-        super().__init__("\n".join(self.violations))
+        super().__init__("\n".join(self.violations), parameters=parameters)
 
 
 class VerdictError(CohortError):

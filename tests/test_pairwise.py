@@ -17,10 +17,10 @@ from screening.errors import UsageError
 from screening.kernels import Gaussian, Laplacian, jit
 from screening.kernels.expansions import ExpansionSums
 from screening.kernels.pairwise import (
+    bump_precision,
     distances,
     gram,
     in_double,
-    precise_bumps,
     symmetric_times,
     weighted_sum,
     weighted_sums,
@@ -149,7 +149,7 @@ def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offs
     terms = [(rates, np.ones((200, 1)))]
     exact = weighted_sums(norm, x, centres, terms, dtype=np.float64)[0]
     sums = weighted_sums(
-        norm, x, centres, terms, dtype=precise_bumps(norm, centres, rates)
+        norm, x, centres, terms, dtype=bump_precision(norm, centres, rates)
     )[0]
 
     np.testing.assert_allclose(sums, exact, rtol=2e-5, atol=1e-8)
@@ -234,7 +234,7 @@ def test_where_there_is_no_place_a_loop_is_compiled_and_that_is_said_once(
     monkeypatch, caplog
 ):
     """A read-only installation without a home still works, as numba itself would not."""
-    monkeypatch.setattr(jit, "_said", threading.Event())
+    monkeypatch.setattr(jit, "_warned", threading.Event())
     names: dict = {}
     exec(
         compile(
@@ -266,5 +266,5 @@ def test_fits_side_by_side_share_the_cores_and_give_them_back():
     assert with_share_of_cores(10_000, n_threads) == 1
     assert n_threads() == before
     for jobs in (0, -2):
-        with pytest.raises(UsageError, match=f"--jobs {jobs}"), limit_threads(jobs):
+        with pytest.raises(UsageError, match=f"`jobs` {jobs}"), limit_threads(jobs):
             pass

@@ -12,7 +12,7 @@ from machines_cohort import problem_of, rows_and_labels, three_clouds, two_cloud
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
 from screening.kernels import Gaussian, Laplacian
-from screening.kernels.base import EXACT_ROWS
+from screening.kernels.base import MAX_FLOAT64_ROWS
 from screening.kernels.kernel_cache import Distances, KernelCache
 from screening.kernels.pairwise import gram
 from screening.model_selection.fold_fits import EncodedRows
@@ -143,7 +143,7 @@ def test_degenerate_rows_still_reach_the_optimality_conditions(rows, kind, kerne
 
 
 def test_one_class_machine_of_many_rows_decides_as_with_its_exact_gram():
-    x, _ = rows_and_labels(EXACT_ROWS + 100, 6)
+    x, _ = rows_and_labels(MAX_FLOAT64_ROWS + 100, 6)
     kernel = Gaussian(0.1)
     problem = problem_of(
         "one_class", gram(kernel, x, dtype=np.float64), x, np.ones(len(x))

@@ -177,8 +177,21 @@ def ended_by(error: BaseException) -> int:
             code for kind, code in EXIT_CODES.items() if isinstance(error, kind)
         )
     with suppress(OSError, ValueError):
-        refused(f"screen: {_message(error)}", code)
+        refused(f"screen: {with_options(_message(error), error)}", code)
     return code
+
+
+# Options that are not called as their parameter is.
+OPTION_OF_PARAMETER = {"watched": "--class"}
+
+
+def with_options(message: str, error: BaseException) -> str:
+    """Write the options of the command line in place of the parameters of an error."""
+    parameters = error.parameters if isinstance(error, ScreenError) else ()
+    for name in parameters:
+        default = "--" + name.replace("_", "-")
+        message = message.replace(f"`{name}`", OPTION_OF_PARAMETER.get(name, default))
+    return message
 
 
 def _message(error: BaseException) -> str:

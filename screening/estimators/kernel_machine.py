@@ -27,7 +27,7 @@ from screening.estimators.base import Estimator, as_array
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion
 from screening.estimators.training import inner_folds, mean_recall, n_passes_by_cv
-from screening.factors import Factor, why_not
+from screening.factors import Factor, incompatibility
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.kernels.kernel_cache import KernelCache
 
@@ -181,7 +181,7 @@ class KernelMachine(Estimator):
                 f"gamma {self.gamma!r} belongs to a kernel given by name; {self.kernel} has its own"
             )
         if self.factor is not None:
-            reason = why_not(
+            reason = incompatibility(
                 self.factor, self.name, getattr(self, "scheme", None), self._kernel.name
             )
             if reason:

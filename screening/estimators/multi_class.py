@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from screening.estimators import landmarks
 from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
 from screening.estimators.landmarks import Landmarks
-from screening.estimators.passes import KernelExpansion, fit_passes
+from screening.estimators.passes import KernelExpansion, PassProblem, fit_passes
 from screening.estimators.schemes import SCHEMES, OneVsRest
 from screening.factors.first_pass import Factor
 from screening.kernels.base import Kernel
@@ -108,18 +108,16 @@ class MultiClassSVM(KernelClassifier):
             else cache.gram(fit.kernel)
         )
         scheme = self._scheme(rows.codes, rows.weights)
-        machines = fit_passes(
+        problem = PassProblem(
             cache,
             fit.kernel,
             gram,
             scheme.labels,
             fit.whole.per_class,  # factors see how common each class is among all rows
             partial(scheme.solve, gram, cache=cache),
-            factors,
-            fit.n_passes,
-            self.normalise,
-            name=scheme.name,
+            scheme.solve_key,
         )
+        machines = fit_passes(problem, factors, fit.n_passes, self.normalise)
         return fit.numbered(machines)
 
     def _scheme(self, codes: np.ndarray, weights: np.ndarray) -> OneVsRest:

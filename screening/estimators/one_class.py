@@ -18,7 +18,7 @@ from screening.estimators.kernel_machine import (
     rows_that_count,
 )
 from screening.estimators.landmarks import Landmarks
-from screening.estimators.passes import KernelExpansion, fit_passes
+from screening.estimators.passes import KernelExpansion, PassProblem, fit_passes
 from screening.estimators.training import solved
 from screening.factors.first_pass import DualSolution, Factor
 from screening.kernels.base import Kernel
@@ -124,17 +124,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
         labels = np.ones((n_rows, 1), np.int8)
         counts = np.array([n_rows])
-        machines = fit_passes(
-            fit.cache,
-            fit.kernel,
-            gram,
-            labels,
-            counts,
-            solve,
-            factors,
-            fit.n_passes,
-            normalise=True,
-        )
+        problem = PassProblem(fit.cache, fit.kernel, gram, labels, counts, solve)
+        machines = fit_passes(problem, factors, fit.n_passes, normalise=True)
         # Rows on the boundary are inside, whatever the last digit of their decision says.
         return fit.numbered(
             [

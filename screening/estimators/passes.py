@@ -1,4 +1,4 @@
-"""First pass, factor, second pass: the loop machines train by, what it leaves, and what that decides."""
+"""First pass, factor, second pass: how kernel machines are trained and scored."""
 
 from __future__ import annotations
 
@@ -13,85 +13,106 @@ import numpy as np
 from screening.factors.first_pass import (
     DualSolution,
     Factor,
+    FactorState,
     KernelMachineState,
     Pass,
     Rescaling,
     c_after,
     log_factors,
 )
-from screening.kernels import Scale
+from screening.kernels import LogScale
 from screening.kernels.base import Kernel
-from screening.kernels.expansions import Bumps, ExpansionSums, KernelBlock, Key
+from screening.kernels.expansions import BumpSum, ExpansionSums, KernelBlock, Key
 from screening.kernels.kernel_cache import KernelCache
 from screening.solvers.kernel_rows import Gram
+
+Solve = Callable[[Sequence[np.ndarray]], list[DualSolution]]
+"""Returns the solution of K~ for each c, (n_rows, 1) or (n_rows, n_outputs)."""
+
+# Arrays of the report with more values than this are summarized.
+_MAX_REPORTED_VALUES = 16
 
 
 @dataclass(frozen=True)
 class KernelExpansion:
-    """All passes of a fitted machine, on the union of their support vectors."""
+    """All passes of a fitted machine, on the union of their support vectors.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        gamma a number.
+    rows : ndarray of shape (n_basis, n_features)
+        Rows that are a support vector of some pass.
+    support : int ndarray of shape (n_basis,)
+        Row numbers of ``rows`` in the training table.
+    chain : tuple of Pass
+        From the first to the last.
+    factor : Factor or None
+    class_counts : ndarray of shape (n_classes,)
+        Training rows of each class.
+    """
 
     kernel: Kernel
-    rows: np.ndarray  # (n_basis, n_features)
-    support: np.ndarray  # row numbers of ``rows`` in the training table
+    rows: np.ndarray
+    support: np.ndarray
     chain: tuple[Pass, ...]
     factor: Factor | None
     class_counts: np.ndarray
 
     @property
     def last(self) -> Pass:
+        """The pass that decides."""
         return self.chain[-1]
 
+    @property
+    def n_outputs(self) -> int:
+        """Number of decision functions."""
+        return len(self.last.dual.intercept)
+
     def decisions(self, x: np.ndarray, upto: int | None = None) -> np.ndarray:
-        """f of the last pass (or of pass ``upto``) at the rows of x, (n, n_outputs)."""
+        """Return f of the last pass, or of pass ``upto``, at x: (n, n_outputs)."""
         if upto is not None:
             return replace(self, chain=self.chain[: upto + 1]).decisions(x)
         return self.scorer.decisions(x)[0]
 
     def factors(self, x: np.ndarray) -> np.ndarray:
-        """The product of all factors at the rows of x: c of the last pass, (n, 1) or (n, n_outputs)."""
+        """Return c of the last pass at x, (n, 1) or (n, n_outputs)."""
         return self.scorer.factors(x)[0]
 
     @cached_property
     def scorer(self) -> Scorer:
-        """This machine alone, ready to score."""
-        # Of another than this one: each would hold the other until the garbage collector comes by.
+        """Scorer of this machine alone."""
+        # The scorer gets a copy: with this object the two would refer to each other and
+        # stay in memory until the next garbage collection.
         return Scorer([replace(self)], self.rows, [np.arange(len(self.rows))])
 
     def moved(self, threshold: float) -> KernelExpansion:
-        """The same machine with ``threshold`` subtracted from its decision."""
+        """Return the machine with ``threshold`` subtracted from its decision."""
         dual = replace(self.last.dual, intercept=self.last.dual.intercept - threshold)
-        return self._ending(dual)
+        return self._with_last_dual(dual)
 
     def divided(self, scale: float) -> KernelExpansion:
-        """The same machine with its decision divided by ``scale``, a positive number."""
+        """Return the machine with its decision divided by ``scale``, > 0."""
         dual = self.last.dual
-        return self._ending(
+        return self._with_last_dual(
             replace(
                 dual, weights=dual.weights / scale, intercept=dual.intercept / scale
             )
         )
 
-    def _ending(self, dual: DualSolution) -> KernelExpansion:
+    def _with_last_dual(self, dual: DualSolution) -> KernelExpansion:
         return replace(self, chain=(*self.chain[:-1], replace(self.last, dual=dual)))
 
     def report(self) -> list[dict[str, Any]]:
-        """Per pass, in plain values: support vectors, gap, iterations, the factor made from it."""
-        return [
-            {
-                "n_support": int(np.any(one.dual.weights != 0, axis=1).sum()),
-                "kkt_gap": one.dual.gap,
-                "n_iter": one.dual.n_iter,
-                "factor": [
-                    {key: _summarised(value) for key, value in parameters.items()}
-                    for parameters in one.remembered
-                ],
-                **{key: value.tolist() for key, value in one.dual.noted.items()},
-            }
-            for one in self.chain
-        ]
+        """Return a dict of plain values per pass.
+
+        Its keys are n_support, kkt_gap, n_iter, factor (the fitted parameters of the
+        factor), and whatever a remedy noted.
+        """
+        return [_report_of_pass(trained_pass) for trained_pass in self.chain]
 
     def state(self) -> dict[str, np.ndarray]:
-        """Arrays from which ``from_state`` makes the same machine, bit for bit."""
+        """Return arrays from which ``from_state`` makes the same machine."""
         state = {
             "gamma": np.asarray(self.kernel.gamma, float),
             "n_passes": np.asarray(len(self.chain)),
@@ -99,53 +120,23 @@ class KernelExpansion:
             "support": self.support,
             "class_counts": self.class_counts,
         }
-        for t, one in enumerate(self.chain):
-            state |= {
-                f"pass{t}/weights": one.dual.weights,
-                f"pass{t}/intercept": one.dual.intercept,
-                f"pass{t}/margin": one.dual.margin,
-                f"pass{t}/solved": np.asarray([one.dual.gap, one.dual.n_iter]),
-                f"pass{t}/labels": one.labels,
-                f"pass{t}/c": one.c,
-            }
-            if one.scale is not None:
-                state |= {
-                    f"pass{t}/{key}": value for key, value in one.scale.state().items()
-                }
-            state |= {
-                f"pass{t}/noted/{key}": value for key, value in one.dual.noted.items()
-            }
-            for m, parameters in enumerate(one.remembered):
-                state |= {
-                    f"pass{t}/factor{m}/{key}": np.asarray(value)
-                    for key, value in parameters.items()
-                }
+        for t, trained_pass in enumerate(self.chain):
+            for name, array in _state_of_pass(trained_pass).items():
+                state[f"pass{t}/{name}"] = array
         return state
 
     @classmethod
     def from_state(
         cls, kernel: Kernel, factor: Factor | None, state: Mapping[str, np.ndarray]
     ) -> KernelExpansion:
-        """Inverse of ``state``; kernel and factor are the recipe's."""
-        chain = []
+        """Return the machine that ``state`` described, with its kernel and factor."""
         n_passes = int(state["n_passes"])
+        chain = []
         for t in range(n_passes):
-            get = under(state, f"pass{t}/")
-            gap, n_iter = get["solved"]
-            dual = DualSolution(
-                get["weights"],
-                get["intercept"],
-                get["margin"],
-                float(gap),
-                int(n_iter),
-                under(get, "noted/"),
+            is_last = t + 1 == n_passes
+            chain.append(
+                _pass_from_state(under(state, f"pass{t}/"), factor, is_last=is_last)
             )
-            scale = Scale.from_state(get) if t + 1 < n_passes else None
-            n_factors = 0
-            if scale is not None and factor is not None:
-                n_factors = 1 if factor.scope == "joint" else len(dual.intercept)
-            remembered = (under(get, f"factor{m}/") for m in range(n_factors))
-            chain.append(Pass(dual, get["labels"], get["c"], scale, tuple(remembered)))
         return cls(
             kernel=replace(kernel, gamma=float(state["gamma"])),
             rows=state["rows"],
@@ -156,48 +147,131 @@ class KernelExpansion:
         )
 
 
+def _report_of_pass(trained_pass: Pass) -> dict[str, Any]:
+    dual = trained_pass.dual
+    report: dict[str, Any] = {
+        "n_support": int(np.any(dual.weights != 0, axis=1).sum()),
+        "kkt_gap": dual.gap,
+        "n_iter": dual.n_iter,
+        "factor": [_summarize_state(state) for state in trained_pass.factor_states],
+    }
+    for name, array in dual.noted.items():
+        report[name] = array.tolist()
+    return report
+
+
+def _summarize_state(state: FactorState) -> dict[str, Any]:
+    """Return small arrays as lists, larger ones as minimum, median and maximum."""
+    summary: dict[str, Any] = {}
+    for name, value in state.items():
+        array = np.asarray(value)
+        if array.size <= _MAX_REPORTED_VALUES:
+            summary[name] = array.tolist()
+        else:
+            summary[name] = {
+                "min": float(array.min()),
+                "median": float(np.median(array)),
+                "max": float(array.max()),
+            }
+    return summary
+
+
+def _state_of_pass(trained_pass: Pass) -> dict[str, np.ndarray]:
+    dual = trained_pass.dual
+    state = {
+        "weights": dual.weights,
+        "intercept": dual.intercept,
+        "margin": dual.margin,
+        "solved": np.asarray([dual.gap, dual.n_iter]),
+        "labels": trained_pass.labels,
+        "c": trained_pass.c,
+    }
+    if trained_pass.scale is not None:
+        state |= trained_pass.scale.state()
+    for name, array in dual.noted.items():
+        state[f"noted/{name}"] = array
+    for m, factor_state in enumerate(trained_pass.factor_states):
+        for name, value in factor_state.items():
+            state[f"factor{m}/{name}"] = np.asarray(value)
+    return state
+
+
+def _pass_from_state(
+    state: Mapping[str, np.ndarray], factor: Factor | None, *, is_last: bool
+) -> Pass:
+    """Return the pass that ``_state_of_pass`` described."""
+    gap, n_iter = state["solved"]
+    dual = DualSolution(
+        weights=state["weights"],
+        intercept=state["intercept"],
+        margin=state["margin"],
+        gap=float(gap),
+        n_iter=int(n_iter),
+        noted=under(state, "noted/"),
+    )
+    scale = None if is_last else LogScale.from_state(state)
+    n_states = 0
+    if scale is not None and factor is not None:
+        n_states = 1 if factor.scope == "joint" else len(dual.intercept)
+    factor_states = [under(state, f"factor{m}/") for m in range(n_states)]
+    return Pass(dual, state["labels"], state["c"], scale, tuple(factor_states))
+
+
 def decisions_at(
     cache: KernelCache, machines: Sequence[KernelExpansion], x: np.ndarray
 ) -> list[np.ndarray]:
-    """f of the last pass of the machines fitted last, at the rows the cache was told of, (n, n_outputs) each.
+    """Return f of the last pass at the rows for which the cache was made.
 
-    By one product where the machines were trained together on all the cache's rows.
+    One matrix product serves all machines if they were trained together on all rows of
+    the cache.
+
+    Parameters
+    ----------
+    cache : KernelCache
+    machines : sequence of KernelExpansion
+        Those fitted last.
+    x : ndarray of shape (n, n_features)
+        The cache's rows ``asked``.
+
+    Returns
+    -------
+    list of ndarray of shape (n, n_outputs), one per machine
     """
     across = None
     if len(cache.trained) == len(machines):
         across = cache.across(machines[0].kernel)
     if across is None:
         return [machine.scorer.decisions(x)[0] for machine in machines]
-    n_outputs = len(machines[0].last.dual.intercept)
+    n_outputs = machines[0].n_outputs
     weights = np.zeros((len(machines), n_outputs, len(across)))
-    for own, machine in zip(weights, machines, strict=True):
-        own[:, machine.support] = machine.last.coefficients.T
+    for machine_weights, machine in zip(weights, machines, strict=True):
+        machine_weights[:, machine.support] = machine.last.coefficients.T
     used = np.flatnonzero(weights.any(axis=(0, 1)))
     sums = weights[:, :, used].reshape(-1, len(used)) @ across[used]
     sums = sums.reshape(len(machines), n_outputs, len(x))
     c = [np.ones((len(x), 1))] * len(machines)
     if cache.trained[0] is not None:
         block = KernelBlock(machines[0].kernel, cache.rows, x, across)
-        c = c_after([_at(block, step, cache) for step in cache.trained])
+        c = c_after([_at_block(block, step, cache) for step in cache.trained])
     return [
-        own.T * factor + machine.last.dual.intercept
-        for own, factor, machine in zip(sums, c, machines, strict=True)
+        machine_sums.T * machine_c + machine.last.dual.intercept
+        for machine_sums, machine_c, machine in zip(sums, c, machines, strict=True)
     ]
 
 
-def _at(block: KernelBlock, step: Rescaling, cache: KernelCache) -> Rescaling:
-    """The same at another block of rows; what passes of several factors share is made once."""
-    name = "at", step.state
-    if name not in cache.solutions:
-        before = (
-            None if step.state.before is None else _at(block, step.state.before, cache)
-        )
-        cache.solutions[name] = replace(step.state, block=block, before=before)
-    return replace(step, state=cache.solutions[name])
+def _at_block(block: KernelBlock, step: Rescaling, cache: KernelCache) -> Rescaling:
+    """Return a rescaling at another block of rows; states are shared by the cache."""
+    key = "at", step.state
+    if key not in cache.solutions:
+        previous = step.state.previous
+        if previous is not None:
+            previous = _at_block(block, previous, cache)
+        cache.solutions[key] = replace(step.state, block=block, previous=previous)
+    return replace(step, state=cache.solutions[key])
 
 
 def under(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays whose names begin so, by the rest of their names."""
+    """Return the arrays whose names begin with a prefix, without it."""
     return {
         name.removeprefix(prefix): array
         for name, array in state.items()
@@ -205,197 +279,251 @@ def under(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]
     }
 
 
-def _summarised(value: Any) -> Any:
-    array = np.asarray(value)
-    if array.size <= 16:
-        return array.tolist()
-    return {
-        "min": float(array.min()),
-        "median": float(np.median(array)),
-        "max": float(array.max()),
-    }
-
-
+# Bytes of the kernel between the basis and a block of rows to score.
 _BLOCK_BYTES = 32_000_000
 
 
 class Scorer:
-    """Machines of one kernel over one basis, `rows`, in which each machine's own rows are at its `places`."""
+    """Decisions of several machines of one kernel over one basis.
+
+    Parameters
+    ----------
+    machines : sequence of KernelExpansion
+    rows : ndarray of shape (n_basis, n_features)
+        The basis: all rows of the machines.
+    basis_index : sequence of int ndarray
+        For each machine the indices of its rows in the basis.
+    """
 
     def __init__(
         self,
         machines: Sequence[KernelExpansion],
         rows: np.ndarray,
-        places: Sequence[np.ndarray],
+        basis_index: Sequence[np.ndarray],
     ) -> None:
         self.machines = machines
         self.rows = rows
-        self.places = places
+        self.basis_index = basis_index
         expansions: dict[Key, np.ndarray] = {}
         c: dict[Key, np.ndarray] = {}
-        bumps: dict[Key, Bumps] = {}
-        for last in self._states(KernelBlock(machines[0].kernel, rows, rows[:0])):
+        bumps: dict[Key, BumpSum] = {}
+        no_rows = KernelBlock(machines[0].kernel, rows, rows[:0])
+        for last in self._last_states(no_rows):
             deciding = [last]
-            for step in _steps(last):
-                state = step.state
-                own = {
-                    (state.number, m): Bumps(
-                        norm, self._on_basis(rates, at), self._on_basis(heights, at)
-                    )
-                    for m, at, (rates, heights, norm) in step.bumps()
-                }
-                bumps |= own
-                # Who makes c of bumps alone never asks what the pass decides.
-                if len(own) < len(state.outputs):
-                    deciding.append(state)
-            for state in sorted(deciding, key=lambda state: state.number):
-                expansions[state.key] = self._on_basis(
-                    state.one.coefficients, state.places
-                )
-                c[state.key] = self._on_basis(state.one.c, state.places)
+            for step in _steps_before(last):
+                bumps_of_step = self._bumps_on_basis(step)
+                bumps |= bumps_of_step
+                # A pass whose c is made of bumps alone needs no decisions.
+                if len(bumps_of_step) < len(step.state.outputs):
+                    deciding.append(step.state)
+            for state in sorted(deciding, key=lambda state: state.pass_number):
+                index = state.basis_index
+                current = state.current_pass
+                expansions[state.key] = self._on_basis(current.coefficients, index)
+                c[state.key] = self._on_basis(current.c, index)
         self.sums = ExpansionSums(machines[0].kernel, rows, expansions, bumps, c)
 
-    def _on_basis(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    def _bumps_on_basis(self, step: Rescaling) -> dict[Key, BumpSum]:
+        bumps: dict[Key, BumpSum] = {}
+        for m, index, (rates, heights, norm) in step.bumps():
+            bumps[step.state.pass_number, m] = BumpSum(
+                norm, self._on_basis(rates, index), self._on_basis(heights, index)
+            )
+        return bumps
+
+    def _on_basis(self, values: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Return values of some rows of the basis, with zeros for the others."""
         whole = np.zeros((len(self.rows), *values.shape[1:]))
-        whole[places] = values
+        whole[index] = values
         return whole
 
-    def _states(self, block: KernelBlock) -> list[KernelMachineState]:
-        """Every machine after its last pass, the passes of all numbered through."""
-        last, number = [], 0
-        for machine, places in zip(self.machines, self.places, strict=True):
-            before = None
-            for one in machine.chain:
-                state = KernelMachineState(
-                    one,
-                    block,
-                    before,
-                    machine.rows,
-                    places,
-                    machine.class_counts,
-                    number,
-                )
-                number += 1
-                if one.scale is not None:
-                    assert machine.factor is not None
-                    before = Rescaling(state, machine.factor, one)
-            last.append(state)
-        return last
+    def _last_states(self, block: KernelBlock) -> list[KernelMachineState]:
+        """Return every machine after its last pass, at a block of rows.
 
-    def _by_blocks(self, x: np.ndarray) -> Iterator[list[KernelMachineState]]:
+        The passes of all machines are numbered consecutively.
+        """
+        last_states = []
+        n_passes = 0
+        for machine, index in zip(self.machines, self.basis_index, strict=True):
+            previous = None
+            for trained_pass in machine.chain:
+                state = KernelMachineState(
+                    current_pass=trained_pass,
+                    block=block,
+                    previous=previous,
+                    rows=machine.rows,
+                    basis_index=index,
+                    class_counts=machine.class_counts,
+                    pass_number=n_passes,
+                )
+                n_passes += 1
+                if trained_pass.scale is not None:
+                    assert machine.factor is not None
+                    previous = Rescaling(state, machine.factor, trained_pass)
+            last_states.append(state)
+        return last_states
+
+    def _states_by_block(self, x: np.ndarray) -> Iterator[list[KernelMachineState]]:
         size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
+        kernel = self.machines[0].kernel
         for start in range(0, len(x), size):
-            block = KernelBlock(
-                self.machines[0].kernel,
-                self.rows,
-                x[start : start + size],
-                sums=self.sums,
-            )
-            yield self._states(block)
+            rows = x[start : start + size]
+            block = KernelBlock(kernel, self.rows, rows, sums=self.sums)
+            yield self._last_states(block)
 
     def decisions(self, x: np.ndarray) -> list[np.ndarray]:
-        """f of the last pass at the rows of x, (n, n_outputs) a machine."""
-        blocks = [
-            [state.decisions for state in states] for states in self._by_blocks(x)
-        ]
+        """Return f of the last pass at x, (n, n_outputs) for each machine."""
+        blocks = []
+        for states in self._states_by_block(x):
+            blocks.append([state.decisions for state in states])
         if not blocks:
-            return [
-                np.empty((0, len(machine.last.dual.intercept)))
-                for machine in self.machines
-            ]
+            return [np.empty((0, machine.n_outputs)) for machine in self.machines]
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
     def factors(self, x: np.ndarray) -> list[np.ndarray]:
-        """c of the last pass at the rows of x, (n, 1) or (n, n_outputs) a machine."""
-        blocks = [[state.c for state in states] for states in self._by_blocks(x)]
+        """Return c of the last pass at x, (n, 1) or (n, n_outputs) for each machine."""
+        blocks = []
+        for states in self._states_by_block(x):
+            blocks.append([state.c for state in states])
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
+@dataclass(frozen=True)
+class PassProblem:
+    """What the passes of one kernel machine are trained on.
+
+    Parameters
+    ----------
+    cache : KernelCache
+        Of the training rows.
+    kernel : Kernel
+        gamma a number.
+    gram : ndarray or KernelRows
+        K over the rows of the cache; never changed.
+    labels : ndarray of shape (n_rows, n_outputs)
+        +1, -1, or 0 for a row outside the output's problem.
+    class_counts : ndarray of shape (n_classes,)
+    solve : callable
+        Returns the solutions of K~ for several c.
+    solve_key : hashable, optional
+        Identifies what ``solve`` does: fits with one key on one Gram matrix share their
+        first pass.
+    """
+
+    cache: KernelCache
+    kernel: Kernel
+    gram: Gram
+    labels: np.ndarray
+    class_counts: np.ndarray
+    solve: Solve
+    solve_key: Hashable = None
+
+
 def fit_passes(
-    cache: KernelCache,
-    kernel: Kernel,
-    gram: Gram,
-    labels: np.ndarray,
-    class_counts: np.ndarray,
-    solve: Callable[[Sequence[np.ndarray]], list[DualSolution]],
+    problem: PassProblem,
     factors: Sequence[Factor | None],
     n_passes: int,
     normalise: bool,
-    name: Hashable = None,
 ) -> list[KernelExpansion]:
-    """Train, build c from what was learned, train again: ``n_passes`` times, for each of several factors.
+    """Train, build c from the result, and train again, ``n_passes`` times.
 
-    `gram` is K over the rows of the cache, and never changed; `solve` makes of several c, (n_rows, 1) or
-    (n_rows, n_outputs), the Duals of K~. Several factors share one first pass, and are equal but for fields
-    that they let vary. Each is divided by its root mean square over the training rows where it is to
-    `normalise`. `name` is of what ``solve`` does: fits of one name on one Gram share their first pass too.
+    Parameters
+    ----------
+    problem : PassProblem
+    factors : sequence of Factor or None
+        They share one first pass and differ only in fields that they let vary.
+    n_passes : int
+        Number of passes after the first one; none are trained without a factor.
+    normalise : bool
+        Divide each factor by its root mean square over the training rows.
+
+    Returns
+    -------
+    list of KernelExpansion, one per factor
     """
-    rows = cache.rows
-    first = None if name is None else cache.solutions.get(("first", name))
-    if first is None:
-        ones = np.ones((len(rows), 1))
-        one = Pass(solve([ones])[0], labels, ones)
-        matrix = (
-            gram if isinstance(gram, np.ndarray) else None
-        )  # by rows it is for the solver alone
-        block = KernelBlock(kernel, rows, rows, matrix, symmetric=True)
-        # Not to hold the cache that holds it: its Grams would wait for the garbage collector.
-        first = KernelMachineState(
-            one,
-            block,
-            None,
-            rows,
-            np.arange(len(rows)),
-            class_counts,
-            cache=weakref.proxy(cache),
-        )
-        if name is not None:
-            cache.solutions["first", name] = first
-    states = [first] * len(factors)
-    for _ in range(n_passes if factors[0] is not None else 0):
-        states = _next(states, factors, solve, normalise)
-    cache.trained = [state.before for state in states]
+    states = [_first_pass(problem)] * len(factors)
+    n_rescaled = n_passes if factors[0] is not None else 0
+    for _ in range(n_rescaled):
+        states = _next_pass(states, factors, problem.solve, normalise)
+    problem.cache.trained = [state.previous for state in states]
     return [
-        _joined(state, factor) for state, factor in zip(states, factors, strict=True)
+        _join_passes(state, factor)
+        for state, factor in zip(states, factors, strict=True)
     ]
 
 
-def _next(
+def _first_pass(problem: PassProblem) -> KernelMachineState:
+    """Return the machine after its first pass, from the cache if possible."""
+    cache = problem.cache
+    key = "first", problem.solve_key
+    if problem.solve_key is not None and key in cache.solutions:
+        return cache.solutions[key]
+    ones = np.ones((len(cache.rows), 1))
+    first_pass = Pass(problem.solve([ones])[0], problem.labels, ones)
+    # A matrix that is computed by rows is for the solver alone.
+    matrix = problem.gram if isinstance(problem.gram, np.ndarray) else None
+    state = KernelMachineState(
+        current_pass=first_pass,
+        block=KernelBlock(
+            problem.kernel, cache.rows, cache.rows, matrix, symmetric=True
+        ),
+        previous=None,
+        rows=cache.rows,
+        basis_index=np.arange(len(cache.rows)),
+        class_counts=problem.class_counts,
+        # A weak reference: the cache holds the state, and its Gram matrices would
+        # otherwise stay in memory until the next garbage collection.
+        cache=weakref.proxy(cache),
+    )
+    if problem.solve_key is not None:
+        cache.solutions[key] = state
+    return state
+
+
+def _next_pass(
     states: list[KernelMachineState],
     factors: Sequence[Factor | None],
-    solve: Callable[[Sequence[np.ndarray]], list[DualSolution]],
+    solve: Solve,
     normalise: bool,
 ) -> list[KernelMachineState]:
-    """The pass that follows each of these, by its factor."""
-    steps = [
-        Rescaling(state, factor, state.learn(factor))
-        for state, factor in zip(states, factors, strict=True)
-        if factor is not None
-    ]
-    scaled, c = [], []
-    for step, now in zip(steps, log_factors(steps), strict=True):
-        before = np.log(step.state.c)
-        scale = Scale.over(before, now, normalise)
-        scaled.append(replace(step, one=replace(step.one, scale=scale)))
-        c.append(np.exp(scale.added(before, now)))
-    return [
-        replace(step.state, one=Pass(dual, step.one.labels, own), before=step)
-        for step, dual, own in zip(scaled, solve(c), c, strict=True)
-    ]
+    """Return the machines after one more pass, each rescaled by its factor."""
+    steps = []
+    for state, factor in zip(states, factors, strict=True):
+        if factor is not None:
+            steps.append(Rescaling(state, factor, state.fit_factor(factor)))
+    scaled_steps = []
+    c = []
+    for step, log_factor in zip(steps, log_factors(steps), strict=True):
+        log_c = np.log(step.state.c)
+        scale = LogScale.fit(log_c, log_factor, normalise)
+        fitted_pass = replace(step.fitted_pass, scale=scale)
+        scaled_steps.append(replace(step, fitted_pass=fitted_pass))
+        c.append(np.exp(scale.add(log_c, log_factor)))
+    next_states = []
+    for step, dual, c_of_step in zip(scaled_steps, solve(c), c, strict=True):
+        next_pass = Pass(dual, step.fitted_pass.labels, c_of_step)
+        next_states.append(replace(step.state, current_pass=next_pass, previous=step))
+    return next_states
 
 
-def _steps(last: KernelMachineState) -> list[Rescaling]:
-    """What led to a pass, from the first on."""
-    return [] if last.before is None else [*_steps(last.before.state), last.before]
+def _steps_before(last: KernelMachineState) -> list[Rescaling]:
+    """Return the rescalings that led to a pass, from the first on."""
+    if last.previous is None:
+        return []
+    return [*_steps_before(last.previous.state), last.previous]
 
 
-def _joined(last: KernelMachineState, factor: Factor | None) -> KernelExpansion:
-    """All passes up to the last one, on the union of their support vectors."""
-    chain = [*(step.one for step in _steps(last)), last.one]
-    kept = np.flatnonzero(
-        np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0)
-    )
-    taken = tuple(one.take(kept) for one in chain)
+def _join_passes(last: KernelMachineState, factor: Factor | None) -> KernelExpansion:
+    """Return all passes up to the last one, on the union of their support vectors."""
+    chain = [step.fitted_pass for step in _steps_before(last)]
+    chain.append(last.current_pass)
+    is_support = [np.any(each_pass.dual.weights != 0, axis=1) for each_pass in chain]
+    support = np.flatnonzero(np.any(is_support, axis=0))
     return KernelExpansion(
-        last.kernel, last.rows[kept], kept, taken, factor, last.class_counts
+        kernel=last.kernel,
+        rows=last.rows[support],
+        support=support,
+        chain=tuple([each_pass.take(support) for each_pass in chain]),
+        factor=factor,
+        class_counts=last.class_counts,
     )

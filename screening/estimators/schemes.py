@@ -41,8 +41,8 @@ class OneVsRest:
     tol: float
 
     @property
-    def name(self) -> Hashable:
-        """Of what is solved."""
+    def solve_key(self) -> Hashable:
+        """Key of what ``solve`` does: equal for equal problems on one Gram matrix."""
         rows = self.codes.tobytes(), self.weights.tobytes()
         return type(self), self.C, self.cost_ratio, self.tol, *rows
 
@@ -194,7 +194,7 @@ class CrammerSinger(AllAtOnce):
     ) -> tuple[np.ndarray, np.ndarray, float, int]:
         problem = CrammerSingerProblem(gram, self.codes, self.n_classes, c, upper)
         weights, gap, n_iter = solve_crammer_singer(problem, self.tol)
-        return weights, weights[problem.own], gap, n_iter
+        return weights, weights[problem.is_own_class], gap, n_iter
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
         best_other = np.where(self._own, -np.inf, decisions).max(axis=1)

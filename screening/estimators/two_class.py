@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from screening.estimators import landmarks
 from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
 from screening.estimators.landmarks import Landmarks
-from screening.estimators.passes import KernelExpansion, fit_passes
+from screening.estimators.passes import KernelExpansion, PassProblem, fit_passes
 from screening.estimators.training import Training, solve_two_class
 from screening.factors.first_pass import DualSolution, Factor
 from screening.kernels.base import Kernel
@@ -140,22 +140,17 @@ class TwoClassSVM(KernelClassifier):
         def solve(factors: Sequence[np.ndarray]) -> list[DualSolution]:
             return [solve_pass(replace(training, c=c[:, 0])) for c in factors]
 
-        machines = fit_passes(
-            cache,
-            fit.kernel,
-            gram,
-            labels[:, None],
-            np.bincount(codes, minlength=2)
-            if resampled or rows is not fit.whole
-            else rows.per_class,
-            solve,
-            factors,
-            fit.n_passes,
-            self.normalise,
-            name=None
-            if self.remedies or spanned
-            else (labels.tobytes(), costs.tobytes(), training.tol),
+        if resampled or rows is not fit.whole:
+            class_counts = np.bincount(codes, minlength=2)
+        else:
+            class_counts = rows.per_class
+        solve_key = None
+        if not (self.remedies or spanned):
+            solve_key = labels.tobytes(), costs.tobytes(), training.tol
+        problem = PassProblem(
+            cache, fit.kernel, gram, labels[:, None], class_counts, solve, solve_key
         )
+        machines = fit_passes(problem, factors, fit.n_passes, self.normalise)
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
             rest = clone(self).set_params(

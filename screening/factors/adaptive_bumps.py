@@ -8,34 +8,36 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import (
-    FLAT,
-    SMALLEST,
+    FLAT_SQUARED_WIDTH,
+    MIN_SQUARED_WIDTH,
     BumpTerms,
     Factor,
+    FactorState,
     FirstPass,
-    Remembered,
-    near_mean,
-    right_side,
+    mean_neighbor_distance_from_matrix,
+    on_correct_side,
 )
 from screening.kernels import input_distances, log_sum_exp
 
 
 @dataclass(frozen=True)
 class AdaptiveBumps(Factor):
-    """Conformal factor c(x) = sum_k exp(-dist(x, x_k) / tau_k^2), Wu and Chang (2003) eq. 13-17.
+    """Conformal factor c(x) = sum_k exp(-dist(x, x_k) / tau_k^2).
 
-    Support vectors on the wrong side (y f < 0) are left out. tau_k^2 is the mean squared distance to those of
-    the other class that are closer than M_k, the mean of the nearest and the farthest (no such one: the
-    nearest of the other class). It is multiplied by eta_p = |SV-| / |SV+| on positive support vectors and by
-    its inverse on negative ones.
+    Wu and Chang (2003) eq. 13-17. Support vectors on the wrong side (y f < 0) are left
+    out. tau_k^2 is the mean squared distance to those of the other class that are
+    closer than M_k, the mean of the nearest and the farthest (if there is none: the
+    nearest of the other class). It is multiplied by eta_p = |SV-| / |SV+| on positive
+    support vectors and by its inverse on negative ones.
 
     Parameters
     ----------
     distance : {"feature", "input", "feature_both"}
-        Where tau is measured: the feature space (ACT_F) or the input space (ACT_I). "feature_both" takes
-        the feature-space distance inside the exponential as well, which does not collapse.
+        Space in which tau is measured: feature space (ACT_F) or input space (ACT_I).
+        "feature_both" takes the feature-space distance inside the exponential as well,
+        which does not collapse.
     norm : {2, 1}
-        Of input-space distances: squared Euclidean or city-block.
+        Norm of input-space distances: squared Euclidean or city-block.
     """
 
     distance: str = "feature"
@@ -46,44 +48,46 @@ class AdaptiveBumps(Factor):
     def __post_init__(self) -> None:
         if self.distance not in ("feature", "input", "feature_both"):
             raise ValueError(
-                f"distance must be 'feature', 'input' or 'feature_both', got {self.distance!r}"
+                "distance must be 'feature', 'input' or 'feature_both', "
+                f"got {self.distance!r}"
             )
         if isinstance(self.norm, bool) or self.norm not in (1, 2):
             raise ValueError(f"norm must be 1 or 2, got {self.norm!r}")
 
-    def parameters(self, first_pass: FirstPass) -> Remembered:
-        kept = right_side(first_pass)
+    def parameters(self, first_pass: FirstPass) -> FactorState:
+        """Return the squared widths tau2 and the mask ``kept``, both (n_sv,)."""
+        kept = on_correct_side(first_pass)
         labels = first_pass.support_labels[kept]
         if self.distance == "input":
             vectors = first_pass.support_vectors[kept]
-            among = input_distances(vectors, vectors, self.norm)
+            distances = input_distances(vectors, vectors, self.norm)
         else:
-            among = first_pass.support_distances()[np.ix_(kept, kept)]
-        tau2 = np.full(len(kept), FLAT)
-        others = labels[:, None] != labels
-        if others.any():
-            own = np.eye(len(among), dtype=bool)
-            nearest = np.where(own, np.inf, among).min(axis=1)
-            farthest = np.where(own, -np.inf, among).max(axis=1)
-            width = near_mean(
-                np.where(others, among, np.inf), (nearest + farthest) / 2.0, "nearest"
+            distances = first_pass.support_distances()[np.ix_(kept, kept)]
+        tau2 = np.full(len(kept), FLAT_SQUARED_WIDTH)
+        other_class = labels[:, None] != labels
+        if other_class.any():
+            diagonal = np.eye(len(distances), dtype=bool)
+            nearest = np.where(diagonal, np.inf, distances).min(axis=1)
+            farthest = np.where(diagonal, -np.inf, distances).max(axis=1)
+            width = mean_neighbor_distance_from_matrix(
+                np.where(other_class, distances, np.inf),
+                (nearest + farthest) / 2.0,
+                "nearest",
             )
-            skew = (labels < 0).sum() / (labels > 0).sum()
-            tau2[kept] = np.maximum(
-                width * np.where(labels > 0, skew, 1.0 / skew), SMALLEST
-            )
+            eta_p = (labels < 0).sum() / (labels > 0).sum()
+            scaled = width * np.where(labels > 0, eta_p, 1.0 / eta_p)
+            tau2[kept] = np.maximum(scaled, MIN_SQUARED_WIDTH)
         return {"kept": kept, "tau2": tau2}
 
-    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms | None:
+    def bumps(self, first_pass: FirstPass, state: FactorState) -> BumpTerms | None:
+        """Return the bumps of the input space; None for "feature_both"."""
         if self.distance == "feature_both":
             return None
-        return 1.0 / remembered["tau2"], remembered["kept"].astype(float), self.norm
+        return 1.0 / state["tau2"], state["kept"].astype(float), self.norm
 
-    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
-        """log c at the rows of first_pass.x, shape (n_rows,)."""
+    def log_at(self, first_pass: FirstPass, state: FactorState) -> np.ndarray:
+        """Return log c at the rows of first_pass.x, shape (n,)."""
         if self.distance != "feature_both":
-            return super().log_at(first_pass, remembered)
-        heights = remembered["kept"].astype(float)
-        return log_sum_exp(
-            -first_pass.feature_distances() / remembered["tau2"], heights
-        )
+            return super().log_at(first_pass, state)
+        heights = state["kept"].astype(float)
+        return log_sum_exp(-first_pass.feature_distances() / state["tau2"], heights)

@@ -1,4 +1,4 @@
-"""What factors share: whether they fit a machine, checks of their fields, and means over near neighbours."""
+"""Shared parts of factors: checks of fields, and mean neighbor distances."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from screening.factors.first_pass import (
     KERNEL_MACHINES,
     BumpTerms,
     Factor,
+    FactorState,
     FirstPass,
     KernelMachineState,
-    Remembered,
 )
 from screening.kernels import Gaussian
 from screening.kernels.neighbors import Neighbors
@@ -22,66 +22,88 @@ __all__ = [
     "KERNEL_MACHINES",
     "BumpTerms",
     "Factor",
+    "FactorState",
     "FirstPass",
     "KernelMachineState",
-    "Remembered",
 ]
 
+# Multi-class schemes that solve one problem for all classes, hence with one kernel.
+_SINGLE_KERNEL_SCHEMES = ("crammer_singer", "simplified")
 
-def why_not(
+
+def incompatibility(
     factor: Factor, machine: str, scheme: str | None, kernel: str
 ) -> str | None:
-    """Why this factor cannot be used with that machine and kernel, naming both sides; None where it can."""
+    """Return why a factor cannot be used with a machine and kernel, or None if it can.
+
+    Parameters
+    ----------
+    factor : Factor
+    machine : str
+        Name of the kernel machine, such as "two_class".
+    scheme : str or None
+        Multi-class scheme, such as "one_vs_one"; None for other machines.
+    kernel : str
+        Name of the kernel, such as "gaussian".
+    """
     if machine not in factor.machines:
-        return f"factor {factor.name} needs a machine of {_listed(factor.machines)}, not {machine}"
+        machines = _join_names(factor.machines)
+        return f"factor {factor.name} needs a machine of {machines}, not {machine}"
     if kernel not in factor.kernels:
-        return f"factor {factor.name} needs a kernel of {_listed(factor.kernels)}, not {kernel}"
-    separate = factor.scope == "output" or getattr(factor, "per_class", False)
-    if scheme in ("crammer_singer", "simplified") and separate:
+        kernels = _join_names(factor.kernels)
+        return f"factor {factor.name} needs a kernel of {kernels}, not {kernel}"
+    c_per_output = factor.scope == "output" or getattr(factor, "per_class", False)
+    if scheme in _SINGLE_KERNEL_SCHEMES and c_per_output:
         return (
-            f"scheme {scheme} has one kernel for all classes, and factor {factor.name} makes one c for each "
-            "decision function"
+            f"scheme {scheme} has one kernel for all classes, and factor "
+            f"{factor.name} makes one c for each decision function"
         )
     if scheme == "one_vs_one" and factor.scope == "joint":
-        return f"factor {factor.name} needs one decision a class, and scheme one_vs_one has one a pair"
+        return (
+            f"factor {factor.name} needs one decision a class, and scheme one_vs_one "
+            "has one a pair"
+        )
     return None
 
 
-def _listed(names: frozenset[str]) -> str:
+def _join_names(names: frozenset[str]) -> str:
     return " or ".join(sorted(names))
 
 
 def check_number(name: str, value: float, *, zero: bool = False) -> None:
-    """Refuse what is no finite number > 0, or >= 0 where ``zero`` (ValueError)."""
-    fits = (
-        not isinstance(value, (bool, str))
-        and np.isfinite(value)
-        and (value > 0 or (zero and value == 0))
-    )
-    if not fits:
-        raise ValueError(
-            f"{name} must be a number {'>=' if zero else '>'} 0, got {value!r}"
-        )
+    """Raise ValueError unless a value is a finite number > 0 (>= 0 if ``zero``)."""
+    is_number = not isinstance(value, (bool, str)) and np.isfinite(value)
+    in_range = is_number and (value > 0 or (zero and value == 0))
+    if not in_range:
+        bound = ">= 0" if zero else "> 0"
+        raise ValueError(f"{name} must be a number {bound}, got {value!r}")
 
 
 def check_count(
     name: str, value: int | str, *, least: int = 1, or_else: str = ""
 ) -> None:
-    """Refuse what is no whole number of at least ``least`` (ValueError)."""
+    """Raise ValueError unless a value is an integer of at least ``least``.
+
+    `or_else` ends the message's description of valid values, such as " or 'auto'".
+    """
     if isinstance(value, (bool, str)) or value != int(value) or value < least:
         raise ValueError(
             f"{name} must be a whole number >= {least}{or_else}, got {value!r}"
         )
 
 
-SMALLEST = 1e-12
-# Squared width of a bump that has no neighbour to measure by: flat, and still a finite number to store.
-FLAT = 1e300
+# Smallest squared width of a bump, so that its rate 1 / width stays finite.
+MIN_SQUARED_WIDTH = 1e-12
+# Squared width of a bump that has no neighbor to measure by: flat, yet finite.
+FLAT_SQUARED_WIDTH = 1e300
 
 
 @dataclass(frozen=True)
 class EqualBumps(Factor):
-    """Sums h_i exp(-|x - x_i|^2 / (2 tau^2)) over support vectors, tau = width sigma / sqrt(n)."""
+    """Base of factors sum_i h_i exp(-|x - x_i|^2 / (2 tau^2)) over support vectors.
+
+    All bumps are equally wide: tau = width sigma / sqrt(n), in feature units.
+    """
 
     n: str = "features"
     width: float = 1.0
@@ -94,54 +116,82 @@ class EqualBumps(Factor):
             raise ValueError(f"n must be 'features' or 'rows', got {self.n!r}")
         check_number("width", self.width)
 
-    def parameters(self, first_pass: FirstPass) -> Remembered:
+    def parameters(self, first_pass: FirstPass) -> FactorState:
+        """Return tau, in feature units."""
         kernel = first_pass.kernel
-        assert isinstance(kernel, Gaussian)  # as `kernels` says
+        assert isinstance(kernel, Gaussian)  # checked by `kernels`
         n_rows, n_features = first_pass.x.shape
-        count = n_features if self.n == "features" else n_rows
-        return {"tau": np.asarray(float(self.width * kernel.sigma / np.sqrt(count)))}
+        n = n_features if self.n == "features" else n_rows
+        return {"tau": np.asarray(float(self.width * kernel.sigma / np.sqrt(n)))}
 
     def heights(self, first_pass: FirstPass) -> np.ndarray:
-        """h_i, (n_sv,)."""
+        """Return the heights h_i of the bumps, shape (n_sv,)."""
         raise NotImplementedError
 
-    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms:
-        tau = float(remembered["tau"])
+    def bumps(self, first_pass: FirstPass, state: FactorState) -> BumpTerms:
+        """Return the bumps: one rate, (n_sv,) heights, squared Euclidean distances."""
+        tau = float(state["tau"])
         return np.asarray(1.0 / (2.0 * tau**2)), self.heights(first_pass), 2
 
 
 def check_empty(empty: str) -> None:
-    """Refuse an ``empty`` that ``mean_of_near`` does not know (ValueError)."""
+    """Raise ValueError unless ``mean_neighbor_distance`` knows an ``empty`` rule."""
     if empty not in ("zero", "nearest"):
         raise ValueError(f"empty must be 'zero' or 'nearest', got {empty!r}")
 
 
-def mean_of_near(near: Neighbors, empty: str) -> np.ndarray:
-    """Mean squared distance of what is within each reach, (n_reaches, n); 0 for a row whose side is empty.
+def mean_neighbor_distance(neighbors: Neighbors, empty: str) -> np.ndarray:
+    """Return the mean squared distance to the neighbors within each radius.
 
-    `empty`, "zero" or "nearest", is what a row gets that has none within reach.
+    Parameters
+    ----------
+    neighbors : Neighbors
+        Of n rows, for each of n_radii radii.
+    empty : {"zero", "nearest"}
+        Value for a row with no neighbor within the radius: 0, or the squared distance
+        of the nearest support vector of that label. 0 if there is none at all.
+
+    Returns
+    -------
+    ndarray of shape (n_radii, n)
     """
-    mean = near.total / np.maximum(near.count, 1)
+    mean = neighbors.total / np.maximum(neighbors.count, 1)
     if empty == "zero":
         return mean
-    nearest = np.where(np.isfinite(near.nearest), near.nearest, 0.0)
-    return np.where(near.count > 0, mean, nearest)
+    nearest = np.where(np.isfinite(neighbors.nearest), neighbors.nearest, 0.0)
+    return np.where(neighbors.count > 0, mean, nearest)
 
 
-def near_mean(distances: np.ndarray, reach: np.ndarray, empty: str) -> np.ndarray:
-    """The same of a matrix of distances, (n, m), with infinities for what does not count, shape (n,)."""
-    inside = distances < reach[:, None]
-    total, count = np.where(inside, distances, 0.0).sum(axis=1), inside.sum(axis=1)
+def mean_neighbor_distance_from_matrix(
+    distances: np.ndarray, radii: np.ndarray, empty: str
+) -> np.ndarray:
+    """Return the mean distance below each row's radius, shape (n,).
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n, m)
+        Infinite where a column does not count for a row.
+    radii : ndarray of shape (n,)
+    empty : {"zero", "nearest"}
+        As for ``mean_neighbor_distance``.
+    """
+    inside = distances < radii[:, None]
+    total = np.where(inside, distances, 0.0).sum(axis=1)
+    count = inside.sum(axis=1)
     nearest = distances.min(axis=1, initial=np.inf)
-    return mean_of_near(Neighbors(total[None], count[None], nearest), empty)[0]
+    neighbors = Neighbors(total[None], count[None], nearest)
+    return mean_neighbor_distance(neighbors, empty)[0]
 
 
-def right_side(first_pass: FirstPass) -> np.ndarray:
-    """Mask of the support vectors with y f >= 0; of a label that would lose all of its own, all of them."""
+def on_correct_side(first_pass: FirstPass) -> np.ndarray:
+    """Return the mask of support vectors with y f(x) >= 0, shape (n_sv,).
+
+    A label that would lose all of its support vectors keeps all of them.
+    """
     labels = first_pass.support_labels
-    right = labels * first_pass.support_decision >= 0
+    correct = labels * first_pass.support_decision >= 0
     for sign in (-1, 1):
-        own = labels == sign
-        if not right[own].any():
-            right = right | own
-    return right
+        of_label = labels == sign
+        if not correct[of_label].any():
+            correct = correct | of_label
+    return correct

@@ -1,4 +1,4 @@
-"""Bumps on the support vectors, of one width."""
+"""Bumps of one width on the support vectors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from screening.factors.base import EqualBumps, FirstPass
 
 @dataclass(frozen=True)
 class Bumps(EqualBumps):
-    """Conformal factor c(x) = sum_i h_i exp(-|x - x_i|^2 / (2 tau^2)), Amari and Wu (1999).
+    """Conformal factor c(x) = sum_i h_i exp(-|x - x_i|^2 / (2 tau^2)).
 
-    The sum is over all support vectors; tau = width sigma / sqrt(n).
+    Amari and Wu (1999). The sum is over all support vectors;
+    tau = width sigma / sqrt(n).
 
     Parameters
     ----------
     n : {"features", "rows"}
-        What n counts.
+        Whether n is the number of features or of training rows.
     width : float, > 0
         1 as printed; as it grows c becomes constant and K~ a multiple of K.
     h : {"one", "alpha"}
@@ -36,6 +37,6 @@ class Bumps(EqualBumps):
             raise ValueError(f"h must be 'one' or 'alpha', got {self.h!r}")
 
     def heights(self, first_pass: FirstPass) -> np.ndarray:
-        return (
-            first_pass.alphas if self.h == "alpha" else np.ones(len(first_pass.alphas))
-        )
+        """Return the heights of the bumps, shape (n_sv,)."""
+        alphas = first_pass.alphas
+        return alphas if self.h == "alpha" else np.ones(len(alphas))

@@ -10,31 +10,36 @@ import numpy as np
 
 from screening.factors.base import (
     Factor,
+    FactorState,
     FirstPass,
     KernelMachineState,
-    Remembered,
     check_empty,
     check_number,
-    mean_of_near,
+    mean_neighbor_distance,
 )
 
 
 @dataclass(frozen=True)
 class ClassDecay(Factor):
-    """Conformal factor c(x) = exp(-p_m(x) |D_m(x)|), m the class the first pass predicts, Shao et al. (2021).
+    """Conformal factor c(x) = exp(-p_m(x) |D_m(x)|), Shao et al. (2021).
+
+    m is the class that the first pass predicts, D_m its decision function.
 
     Parameters
     ----------
     form : {"weighted", "local"}
-        "weighted": p_m = w_m mean over the support vectors of machine m of |Phi(x_j) - Phi(x)|^2 with
-        w_m = n_m^-2 / sum_i n_i^-2 (eq. 16, 17, 19). "local": the mean over those of other classes closer
-        (squared) than Q w_m (eq. 21), without the weight.
+        "weighted": p_m = w_m mean over the support vectors of machine m of
+        |Phi(x_j) - Phi(x)|^2 with w_m = n_m^-2 / sum_i n_i^-2 (eq. 16, 17, 19).
+        "local": the mean over those of other classes closer (squared) than Q w_m
+        (eq. 21), without the weight.
     Q : float, > 0
-        Reach of the local form, in units of the largest input distance between training rows; 0.1 to 1.
+        Radius of the local form, in units of the largest input distance between
+        training rows; 0.1 to 1.
     empty : {"zero", "nearest"}
-        p_m where no support vector is that close: 0, or the distance of the nearest one.
+        p_m where no support vector is that close: 0, or the squared distance of the
+        nearest one.
     per_class : bool
-        One c for each machine, from its own D_m, in place of one for all.
+        Make one c for each machine, from its own D_m, instead of one for all.
     """
 
     form: str = "weighted"
@@ -53,53 +58,55 @@ class ClassDecay(Factor):
         check_empty(self.empty)
         check_number("Q", self.Q)
 
-    def parameters(self, first_pass: KernelMachineState) -> Remembered:
+    def parameters(self, first_pass: KernelMachineState) -> FactorState:
+        """Return class weights w_m, or the squared radii ``reach``, (n_classes,)."""
         counts = np.asarray(first_pass.class_counts, float)
-        shares = (counts.min() / counts) ** 2
-        weights = shares / shares.sum()
+        inverse_squares = (counts.min() / counts) ** 2
+        weights = inverse_squares / inverse_squares.sum()
         if self.form == "weighted":
             return {"weights": weights}
         return {"reach": self.Q * first_pass.largest_distance * weights}
 
-    def log_at(
-        self, first_pass: KernelMachineState, remembered: Remembered
-    ) -> np.ndarray:
-        """log c at the rows of first_pass.x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
-        return self.log_each(first_pass, [remembered])[0]
+    def log_at(self, first_pass: KernelMachineState, state: FactorState) -> np.ndarray:
+        """Return log c at the rows of x, (n,), or (n, n_classes) if ``per_class``."""
+        return self.log_each(first_pass, [state])[0]
 
     def log_each(
-        self, first_pass: KernelMachineState, remembered: Sequence[Remembered]
+        self, first_pass: KernelMachineState, states: Sequence[FactorState]
     ) -> list[np.ndarray]:
-        """The same of factors that differ in Q alone, by what each remembers: neighbours are met once."""
+        """Return log c of several factors that differ in Q alone, as ``log_at`` does.
+
+        The neighbors are searched once for all of them.
+        """
         decisions = np.abs(first_pass.decisions)
-        every = np.arange(len(decisions))
+        all_rows = np.arange(len(decisions))
         if self.per_class:
-            of_class = [
-                self._rates(every, m, output, remembered)
+            rates_by_class = [
+                self._rates(all_rows, m, output, states)
                 for m, output in enumerate(first_pass.outputs)
             ]
-            return list(-np.stack(of_class, axis=-1) * decisions)
+            return list(-np.stack(rates_by_class, axis=-1) * decisions)
         predicted = first_pass.predicted
-        rates = np.empty((len(remembered), len(decisions)))
+        rates = np.empty((len(states), len(decisions)))
         for m, output in enumerate(first_pass.outputs):
             rows = np.flatnonzero(predicted == m)
-            rates[:, rows] = self._rates(rows, m, output, remembered)
-        return list(-rates * decisions[every, predicted])
+            rates[:, rows] = self._rates(rows, m, output, states)
+        return list(-rates * decisions[all_rows, predicted])
 
     def _rates(
         self,
         rows: np.ndarray,
         m: int,
         output: FirstPass,
-        remembered: Sequence[Remembered],
+        states: Sequence[FactorState],
     ) -> np.ndarray:
-        """p_m at those rows, (n_remembered, n)."""
+        """Return p_m at some rows, for each state, shape (n_states, n_rows)."""
         if not len(output.support_labels):
-            return np.zeros((len(remembered), len(rows)))
+            return np.zeros((len(states), len(rows)))
         if self.form == "weighted":
-            weights = np.array([parameters["weights"][m] for parameters in remembered])
+            weights = np.array([state["weights"][m] for state in states])
             return weights[:, None] * output.mean_distance(rows)
-        reaches = [float(parameters["reach"][m]) for parameters in remembered]
-        return mean_of_near(
-            output.near(rows, np.full(len(rows), -1), reaches), self.empty
-        )
+        radii = [float(state["reach"][m]) for state in states]
+        other_classes = np.full(len(rows), -1)
+        neighbors = output.neighbors_within(rows, other_classes, radii)
+        return mean_neighbor_distance(neighbors, self.empty)

@@ -9,10 +9,10 @@ import numpy as np
 
 from screening.factors.base import (
     Factor,
+    FactorState,
     FirstPass,
-    Remembered,
     check_empty,
-    mean_of_near,
+    mean_neighbor_distance,
 )
 
 
@@ -20,13 +20,14 @@ from screening.factors.base import (
 class DistanceDecay(Factor):
     """Conformal factor c(x) = exp(-|f(x)| d_M(x)), Liu and He (2021).
 
-    d_M(x) is the mean squared feature-space distance to the support vectors of the label opposite to the sign
-    of f(x) that are closer than M(x), the mean of the nearest and the farthest of all support vectors.
+    d_M(x) is the mean squared feature-space distance to the support vectors of the
+    label opposite to the sign of f(x) that are closer than M(x), the mean of the
+    nearest and the farthest of all support vectors.
 
     Parameters
     ----------
     empty : {"zero", "nearest"}
-        d_M where none is that close: 0, or the distance of the nearest of them.
+        d_M where none is that close: 0, or the squared distance of the nearest one.
     """
 
     empty: str = "zero"
@@ -36,9 +37,10 @@ class DistanceDecay(Factor):
     def __post_init__(self) -> None:
         check_empty(self.empty)
 
-    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
-        """log c at the rows of first_pass.x, shape (n_rows,)."""
+    def log_at(self, first_pass: FirstPass, state: FactorState) -> np.ndarray:
+        """Return log c at the rows of first_pass.x, shape (n,)."""
         decision = first_pass.decision
-        sides = np.where(decision > 0, -1, 1)
-        near = first_pass.near(np.arange(len(decision)), sides, None)
-        return -np.abs(decision) * mean_of_near(near, self.empty)[0]
+        opposite_labels = np.where(decision > 0, -1, 1)
+        all_rows = np.arange(len(decision))
+        neighbors = first_pass.neighbors_within(all_rows, opposite_labels, None)
+        return -np.abs(decision) * mean_neighbor_distance(neighbors, self.empty)[0]

@@ -1,4 +1,8 @@
-"""A kernel machine after one of its passes, as factors see it: decisions, support vectors and distances."""
+"""A kernel machine after one of its passes, as the factors built from it see it.
+
+Decisions, support vectors and feature-space distances, under the kernel as the passes
+before rescaled it.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +13,34 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from screening.kernels import Scale, pairwise, rescaled_distances
+from screening.kernels import LogScale, pairwise, rescaled_distances
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import KernelBlock, Key, expansion_at
 from screening.kernels.kernel_cache import KernelCache
 from screening.kernels.neighbors import Neighbors, neighbors, neighbors_in
 
-# Sums of bumps are told apart down to this share of the highest bump; c ends a long way above.
-TINY_SUM = 1e-25
+# Smallest sum of bumps, as a share of the highest bump; the floor of c is far above.
+_MIN_BUMP_SUM = 1e-25
 
-
-Remembered = dict[str, np.ndarray]
-
+FactorState = dict[str, np.ndarray]
+"""Fitted parameters of a factor, by name: numbers, or arrays over support vectors."""
 
 BumpTerms = tuple[np.ndarray, np.ndarray, int]
 """Rates, heights and norm of bumps on the support vectors, in the input space."""
+
 KERNEL_MACHINES = frozenset({"one_class", "two_class", "multi_class"})
 
 
 class Factor:
-    """A positive function c(x) built from the pass before; base of the frozen values that say which.
+    """Base of conformal factors: positive functions c(x) built from the pass before.
 
-    ``scope`` "output" makes one c for each decision function from its own f and support vectors and is given
-    a ``FirstPass``; "joint" makes them from all outputs at once, given the ``KernelMachineState``.
-    ``machines`` and ``kernels`` are those it makes sense for. A kind may name fields in ``varies``, of which
-    several values are tried on one first pass: their second passes are then trained together. Where it also
-    has ``log_each(first_pass, remembered)``, that gives log c of all of them, from what each remembers.
+    ``scope`` "output" makes one c for each decision function from its own f and support
+    vectors, and gets a ``FirstPass``; "joint" makes them from all outputs at once, and
+    gets the ``KernelMachineState``. ``machines`` and ``kernels`` are those the factor
+    can be used with. ``varies`` names fields of which several values may be tried on
+    one first pass: the second passes are then trained together. A factor with such
+    fields may define ``log_each(first_pass, states)``, which returns log c of all of
+    them at once.
     """
 
     name: ClassVar[str]
@@ -43,23 +49,27 @@ class Factor:
     kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
     varies: ClassVar[frozenset[str]] = frozenset()
 
-    def parameters(self, first_pass: Any) -> Remembered:
-        """What is kept of a pass, asked once on its training rows: numbers, or arrays over support vectors.
+    def parameters(self, first_pass: Any) -> FactorState:
+        """Return what ``log_at`` needs of a pass, called once on its training rows.
 
-        It is stored with the model, and handed back to ``log_at``.
+        It is stored with the model and passed to ``log_at``.
         """
         return {}
 
-    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms | None:
-        """Where c is a sum of bumps in the input space, these; a machine sums them with its decision."""
+    def bumps(self, first_pass: FirstPass, state: FactorState) -> BumpTerms | None:
+        """Return the bumps of the input space whose sum is c, or None if c is no sum.
+
+        A machine computes such sums together with its decision.
+        """
         return None
 
-    def log_at(self, first_pass: Any, remembered: Remembered) -> np.ndarray:
-        """log c at the rows of ``first_pass.x``, (n,); a joint factor may return (n, n_outputs).
+    def log_at(self, first_pass: Any, state: FactorState) -> np.ndarray:
+        """Return log c at the rows of ``first_pass.x``, shape (n,).
 
-        c has no unit of its own: the machine subtracts the maximum over the training rows, and exponentiates.
+        A joint factor may return (n, n_outputs). The scale of c is free: the machine
+        subtracts the maximum of log c over the training rows before exponentiation.
         """
-        bumps = self.bumps(first_pass, remembered)
+        bumps = self.bumps(first_pass, state)
         if bumps is None:
             raise NotImplementedError
         return np.asarray(first_pass.log_bump_sum(*bumps))
@@ -67,109 +77,151 @@ class Factor:
 
 @dataclass(frozen=True)
 class DualSolution:
-    """What solving one pass gives: f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m."""
+    """Solution of one pass.
 
-    weights: (
-        np.ndarray
-    )  # (n_rows, n_outputs): alpha_i with its sign; exactly 0 off the support
-    intercept: np.ndarray  # (n_outputs,)
-    margin: np.ndarray  # bool, as weights: 0 < alpha_i < bound
-    gap: float  # largest over the outputs
-    n_iter: int  # summed over the outputs
-    noted: dict[str, np.ndarray] = field(
-        default_factory=dict
-    )  # what a remedy wants kept, by name
+    It decides f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_rows, n_outputs)
+        alpha_i with the sign of its label; exactly 0 off the support.
+    intercept : ndarray of shape (n_outputs,)
+    margin : bool ndarray of shape (n_rows, n_outputs)
+        True where 0 < alpha_i < bound.
+    gap : float
+        Largest KKT gap over the outputs.
+    n_iter : int
+        Iterations, summed over the outputs.
+    noted : dict of str to ndarray
+        Arrays that a remedy for imbalance stores with the model, by name.
+    """
+
+    weights: np.ndarray
+    intercept: np.ndarray
+    margin: np.ndarray
+    gap: float
+    n_iter: int
+    noted: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One trained pass over the basis rows (the training rows, later the support vectors of any pass)."""
+    """One trained pass over the basis rows.
+
+    The basis is the training rows, later the support vectors of any pass.
+
+    Parameters
+    ----------
+    dual : DualSolution
+    labels : ndarray of shape (n_basis, n_outputs)
+        +1, -1, or 0 for a row outside the output's problem.
+    c : ndarray of shape (n_basis, 1) or (n_basis, n_outputs)
+        Product of the factors of all passes before.
+    scale : LogScale, optional
+        Scale and bounds of log c of the next pass; None in the last pass.
+    factor_states : tuple of FactorState
+        Fitted parameters of the factor: one an output, one in all for a joint factor,
+        none in the last pass.
+    """
 
     dual: DualSolution
-    labels: (
-        np.ndarray
-    )  # (n_basis, n_outputs): +1, -1, or 0 for a row outside the output's problem
-    c: np.ndarray  # (n_basis, 1) or (n_basis, n_outputs): product of the factors of all passes before
-    scale: Scale | None = (
-        None  # how log c of the next pass is scaled and bounded; None in the last
-    )
-    # The factor's parameters, one dict an output (one in all for a joint factor); none in the last pass.
-    remembered: tuple[Remembered, ...] = ()
+    labels: np.ndarray
+    c: np.ndarray
+    scale: LogScale | None = None
+    factor_states: tuple[FactorState, ...] = ()
 
     @property
     def coefficients(self) -> np.ndarray:
-        """weights * c, (n_basis, n_outputs)."""
+        """Weights times c, (n_basis, n_outputs)."""
         return self.dual.weights * self.c
 
-    def take(self, kept: np.ndarray) -> Pass:
+    def take(self, rows: np.ndarray) -> Pass:
+        """Return the pass over a subset of the basis rows."""
         dual = replace(
-            self.dual, weights=self.dual.weights[kept], margin=self.dual.margin[kept]
+            self.dual, weights=self.dual.weights[rows], margin=self.dual.margin[rows]
         )
-        return replace(self, dual=dual, labels=self.labels[kept], c=self.c[kept])
+        return replace(self, dual=dual, labels=self.labels[rows], c=self.c[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class KernelMachineState:
-    """A kernel machine after one of its passes, at a block of rows x: what a joint factor is given.
+    """A kernel machine after one of its passes, at a block of rows x.
 
-    Everything is under the kernel as the passes before rescaled it. What is made for the block is kept here
-    and goes with it; another block has a state of its own.
+    A joint factor gets this. Results that are computed for the block are cached here
+    and freed with it; another block has a state of its own.
+
+    Parameters
+    ----------
+    current_pass : Pass
+    block : KernelBlock
+        K between the basis and the rows x.
+    previous : Rescaling or None
+        The pass before and its factor, from which c of this pass is computed; None for
+        the first pass.
+    rows : ndarray of shape (n_rows, n_features)
+        Rows that the machine's expansion stands on.
+    basis_index : ndarray of shape (n_rows,)
+        Indices of ``rows`` in the block's basis.
+    class_counts : ndarray of shape (n_classes,)
+        Training rows of each class, in class order.
+    pass_number : int
+        Index among the passes of all machines on this basis.
+    cache : KernelCache, optional
+        Cache of the training rows, a weak reference; only in training.
     """
 
-    one: Pass
+    current_pass: Pass
     block: KernelBlock
-    before: Rescaling | None  # what c of this pass comes from; None for the first
-    rows: np.ndarray  # that the machine stands on
-    places: np.ndarray  # theirs in the block's basis
-    class_counts: np.ndarray  # training rows of each class, in class order
-    number: int = 0  # among the passes of all machines on this basis
-    cache: KernelCache | None = (
-        None  # of the training rows, in training; a weak reference
-    )
+    previous: Rescaling | None
+    rows: np.ndarray
+    basis_index: np.ndarray
+    class_counts: np.ndarray
+    pass_number: int = 0
+    cache: KernelCache | None = None
 
     @property
     def x(self) -> np.ndarray:
-        """The rows asked about, (n, n_features); in training those that are learned from."""
+        """Rows of the block, (n, n_features); in training the training rows."""
         return self.block.x
 
     @property
     def key(self) -> Key:
-        """Of its decisions, among foreseen sums."""
-        return self.number, -1
+        """Key of this pass's decisions in the precomputed sums."""
+        return self.pass_number, -1
 
     @property
     def outputs(self) -> list[FirstPass]:
-        """One a decision function, made when asked for: kept, they would hold the state, and it the rows."""
-        return [FirstPass(self, m) for m in range(self.one.dual.weights.shape[1])]
+        """One view per decision function; not cached, as each refers to this state."""
+        n_outputs = self.current_pass.dual.weights.shape[1]
+        return [FirstPass(self, m) for m in range(n_outputs)]
 
     @cached_property
     def c(self) -> np.ndarray:
         """Product of the factors of all passes before, (n, 1) or (n, n_outputs)."""
         if self.block.symmetric:
-            return self.one.c
-        return (
-            np.ones((len(self.x), 1))
-            if self.before is None
-            else c_after([self.before])[0]
-        )
+            return self.current_pass.c
+        if self.previous is None:
+            return np.ones((len(self.x), 1))
+        return c_after([self.previous])[0]
 
     @cached_property
     def decisions(self) -> np.ndarray:
         """f at the rows of x, (n, n_outputs)."""
-        sums = self.block.foreseen.get(self.key)
+        sums = self.block.precomputed.get(self.key)
         if sums is None:
-            sums = self.block.times(self.one.coefficients)
-        return sums * self.c + self.one.dual.intercept
+            sums = self.block.times(self.current_pass.coefficients)
+        return sums * self.c + self.current_pass.dual.intercept
 
     @property
     def predicted(self) -> np.ndarray:
-        """Class number with the largest decision, (n,); of one decision, its sign."""
+        """Index of the class with the largest decision, (n,).
+
+        With a single decision function 1 where it is positive, else 0.
+        """
         decisions = self.decisions
-        return (
-            (decisions[:, 0] > 0).astype(int)
-            if decisions.shape[1] == 1
-            else decisions.argmax(axis=1)
-        )
+        if decisions.shape[1] == 1:
+            return (decisions[:, 0] > 0).astype(int)
+        return decisions.argmax(axis=1)
 
     @property
     def kernel(self) -> Kernel:
@@ -182,24 +234,32 @@ class KernelMachineState:
         assert self.cache is not None
         return self.cache.largest_distance
 
-    def learn(self, factor: Factor) -> Pass:
-        """The pass with what a factor remembers of it, in training."""
-        seen_by: list[KernelMachineState] | list[FirstPass]
-        seen_by = [self] if factor.scope == "joint" else self.outputs
-        remembered = [factor.parameters(first_pass) for first_pass in seen_by]
-        arrays = (
-            {key: np.asarray(value) for key, value in values.items()}
-            for values in remembered
-        )
-        return replace(self.one, remembered=tuple(arrays))
+    def fit_factor(self, factor: Factor) -> Pass:
+        """Return the current pass with the fitted parameters of a factor."""
+        views: list[KernelMachineState] | list[FirstPass]
+        if factor.scope == "joint":
+            views = [self]
+        else:
+            views = self.outputs
+        states = []
+        for view in views:
+            parameters = factor.parameters(view)
+            states.append({key: np.asarray(value) for key, value in parameters.items()})
+        return replace(self.current_pass, factor_states=tuple(states))
 
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """One decision function of a pass at rows x: what a factor is given.
+    """One decision function of a pass, at rows x: the input of a factor.
 
-    Everything is under the kernel as the passes before rescaled it. In training x are the training rows, and
-    the answers come from the Gram.
+    In training x are the training rows and kernel values are read from the Gram matrix.
+    Properties marked "only inside ``parameters``" need the training rows.
+
+    Parameters
+    ----------
+    state : KernelMachineState
+    m : int
+        Index of the decision function among the machine's outputs.
     """
 
     state: KernelMachineState
@@ -207,36 +267,36 @@ class FirstPass:
 
     @property
     def x(self) -> np.ndarray:
-        """The rows asked about, (n, n_features); the training rows inside ``Factor.parameters``."""
+        """Rows of the block, (n, n_features); the training rows in ``parameters``."""
         return self.state.x
 
     @property
     def labels(self) -> np.ndarray:
-        """+1 or -1 a training row (0: not in this machine's problem); only inside ``parameters``."""
-        return self.state.one.labels[:, self.m]
+        """+1 or -1 for each row of the basis, 0 outside this output's problem."""
+        return self.state.current_pass.labels[:, self.m]
 
     @property
     def class_counts(self) -> np.ndarray:
-        """Training rows of each class, negatives first; only inside ``parameters``."""
+        """Training rows of each label, negatives first; only inside ``parameters``."""
         return np.array([(self.labels < 0).sum(), (self.labels > 0).sum()])
 
     @cached_property
     def _support(self) -> np.ndarray:
-        return np.flatnonzero(self.state.one.dual.weights[:, self.m])
+        return np.flatnonzero(self.state.current_pass.dual.weights[:, self.m])
 
     @property
-    def places(self) -> np.ndarray:
-        """Of the support vectors in the basis."""
-        return self.state.places[self._support]
+    def basis_index(self) -> np.ndarray:
+        """Indices of the support vectors in the basis, (n_sv,)."""
+        return self.state.basis_index[self._support]
 
     @property
     def support_vectors(self) -> np.ndarray:
-        """(n_sv, n_features), in row order."""
+        """Support vectors in row order, (n_sv, n_features)."""
         return self.state.rows[self._support]
 
     @property
     def support_labels(self) -> np.ndarray:
-        """+1 or -1, (n_sv,)."""
+        """+1 or -1 for each support vector, (n_sv,)."""
         return self.labels[self._support]
 
     @property
@@ -246,13 +306,13 @@ class FirstPass:
 
     @property
     def alphas(self) -> np.ndarray:
-        """(n_sv,), > 0."""
-        return np.abs(self.state.one.dual.weights[self._support, self.m])
+        """Dual coefficients of the support vectors, (n_sv,), > 0."""
+        return np.abs(self.state.current_pass.dual.weights[self._support, self.m])
 
     @property
     def margin(self) -> np.ndarray:
         """Mask of the support vectors with alpha strictly below its bound, (n_sv,)."""
-        return self.state.one.dual.margin[self._support, self.m]
+        return self.state.current_pass.dual.margin[self._support, self.m]
 
     @property
     def max_decision(self) -> float:
@@ -269,152 +329,195 @@ class FirstPass:
         """f at the rows of x, (n,)."""
         return self.state.decisions[:, self.m]
 
-    def _c(self, c: np.ndarray) -> np.ndarray:
-        return c[:, self.m if c.shape[1] > 1 else 0]
+    def _c_of_output(self, c: np.ndarray) -> np.ndarray:
+        column = self.m if c.shape[1] > 1 else 0
+        return c[:, column]
 
     @property
-    def _own_c(self) -> np.ndarray:
-        return self._c(self.state.one.c)[self._support]
+    def _c_at_x(self) -> np.ndarray:
+        return self._c_of_output(self.state.c)
+
+    @property
+    def _c_at_support(self) -> np.ndarray:
+        return self._c_of_output(self.state.current_pass.c)[self._support]
 
     def feature_distances(self) -> np.ndarray:
-        """Squared feature-space distances of x to the support vectors, (n, n_sv)."""
-        return self._distances(
-            self.state.block.columns(self.places), self._c(self.state.c), self.x
-        )
+        """Return squared feature-space distances of x to the support vectors.
+
+        Shape (n, n_sv).
+        """
+        gram = self.state.block.columns(self.basis_index)
+        return self._distances(gram, self._c_at_x, self.x)
 
     def support_distances(self) -> np.ndarray:
-        """Squared feature-space distances among the support vectors; only inside ``parameters``."""
-        return self._distances(
-            self.state.block.among(self.places), self._own_c, self.support_vectors
-        )
+        """Return squared feature-space distances among the support vectors.
+
+        Shape (n_sv, n_sv); only inside ``parameters``.
+        """
+        gram = self.state.block.among(self.basis_index)
+        return self._distances(gram, self._c_at_support, self.support_vectors)
 
     def _distances(self, gram: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
         diagonal = self.kernel.diagonal
         return rescaled_distances(
-            gram, c, self._own_c, diagonal(x), diagonal(self.support_vectors)
+            gram, c, self._c_at_support, diagonal(x), diagonal(self.support_vectors)
         )
 
-    def near(
-        self, rows: np.ndarray, sides: np.ndarray, reaches: Sequence[float] | None
+    def neighbors_within(
+        self, rows: np.ndarray, labels: np.ndarray, radii: Sequence[float] | None
     ) -> Neighbors:
-        """Of rows x[mine]: squared feature-space distances to support vectors of a label within each reach.
+        """Summarize the support vectors of a label that are near each row.
 
-        ``sides`` holds each row's label, +1 or -1, ``reaches`` how far (squared): None for one, the mean of
-        the row's nearest and farthest support vector.
+        Parameters
+        ----------
+        rows : int ndarray of shape (n,)
+            Indices of rows of x.
+        labels : ndarray of shape (n,)
+            Label, +1 or -1, of the support vectors that count for each row.
+        radii : sequence of float or None
+            Squared feature-space distances. None for a single radius per row, the mean
+            of the distances of its nearest and farthest support vector of any label.
         """
-        labels, matrix = self.support_labels, self.state.block.matrix
-        looked = np.ones(len(labels), bool)
-        if reaches is not None:  # then a side at which no row looks says nothing
-            looked = np.isin(labels, sides)
-        rest = (
-            self._c(self.state.c)[rows],
-            self._own_c[looked],
-            labels[looked],
-            sides,
-            reaches,
+        support_labels = self.support_labels
+        matrix = self.state.block.matrix
+        candidates = np.ones(len(support_labels), bool)
+        if radii is not None:  # then a label that no row looks for adds nothing
+            candidates = np.isin(support_labels, labels)
+        arguments = (
+            self._c_at_x[rows],
+            self._c_at_support[candidates],
+            support_labels[candidates],
+            labels,
+            radii,
         )
         if matrix is not None and matrix.dtype == np.float64:
-            return neighbors_in(matrix, self.places[looked], rows, *rest)
-        return neighbors(self.kernel, self.x[rows], self.support_vectors[looked], *rest)
+            centres = self.basis_index[candidates]
+            return neighbors_in(matrix, centres, rows, *arguments)
+        centres = self.support_vectors[candidates]
+        return neighbors(self.kernel, self.x[rows], centres, *arguments)
 
     def mean_distance(self, rows: np.ndarray) -> np.ndarray:
-        """Of rows x[mine]: mean squared feature-space distance to the support vectors, one at least."""
-        c_x, c, x = self._c(self.state.c)[rows], self._own_c, self.x[rows]
-        weights = np.zeros((len(self.state.block.basis), 1))
-        weights[self.places, 0] = c / len(c)
-        across = (
-            c_x * expansion_at(self.kernel, x, self.state.block.basis, weights)[:, 0]
-        )
-        of_rows = np.square(c_x) * self.kernel.diagonal(x)
-        of_vectors = np.mean(np.square(c) * self.kernel.diagonal(self.support_vectors))
-        return np.maximum(of_rows + of_vectors - 2.0 * across, 0.0)
+        """Return the mean squared feature-space distance to the support vectors.
+
+        Parameters
+        ----------
+        rows : int ndarray of shape (n,)
+            Indices of rows of x. There must be a support vector.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        block = self.state.block
+        c_rows = self._c_at_x[rows]
+        c_support = self._c_at_support
+        x = self.x[rows]
+        weights = np.zeros((len(block.basis), 1))
+        weights[self.basis_index, 0] = c_support / len(c_support)
+        mean_kernel = expansion_at(self.kernel, x, block.basis, weights)[:, 0]
+        cross_term = c_rows * mean_kernel
+        row_term = np.square(c_rows) * self.kernel.diagonal(x)
+        support_diagonal = self.kernel.diagonal(self.support_vectors)
+        support_term = np.mean(np.square(c_support) * support_diagonal)
+        return np.maximum(row_term + support_term - 2.0 * cross_term, 0.0)
 
     def log_bump_sum(
         self, rates: np.ndarray, heights: np.ndarray, norm: int = 2
     ) -> np.ndarray:
-        """log sum_k heights_k exp(-rates_k d(x, x_k)) over the support vectors, d of that norm, (n,).
+        """Return log sum_k heights_k exp(-rates_k d(x, x_k)), shape (n,).
 
-        Right also where every bump is far below the smallest number there is.
+        The sum is over the support vectors, d the distance of that norm. Sums below the
+        smallest float are bounded from below, so the logarithm stays finite.
         """
         heights = np.asarray(heights, float)
-        foreseen = self.state.block.foreseen.get((self.state.number, self.m))
-        total = (
-            self._bump_sum(rates, heights, norm) if foreseen is None else foreseen[:, 0]
-        )
-        # What lies further below the highest bump is below the floor of c, whatever it is exactly.
-        return np.log(
-            np.maximum(
-                total, max(TINY_SUM * heights.max(initial=0.0), np.finfo(float).tiny)
-            )
-        )
+        precomputed = self.state.block.precomputed.get((self.state.pass_number, self.m))
+        if precomputed is None:
+            total = self._bump_sum(rates, heights, norm)
+        else:
+            total = precomputed[:, 0]
+        # The exact value of so small a sum does not matter: the floor of c is above it.
+        smallest = max(_MIN_BUMP_SUM * heights.max(initial=0.0), np.finfo(float).tiny)
+        return np.log(np.maximum(total, smallest))
 
     def _bump_sum(
         self, rates: np.ndarray, heights: np.ndarray, norm: int
     ) -> np.ndarray:
         used = np.flatnonzero(heights)
-        centres, rates = (
-            self.support_vectors[used],
-            np.broadcast_to(rates, heights.shape)[used],
-        )
-        dtype = pairwise.precise_bumps(norm, centres, rates)
+        centres = self.support_vectors[used]
+        rates = np.broadcast_to(rates, heights.shape)[used]
+        dtype = pairwise.bump_precision(norm, centres, rates)
         terms = [(rates, heights[used, None])]
-        return pairwise.weighted_sums(norm, self.x, centres, terms, dtype=dtype)[0][
-            :, 0
-        ]
+        sums = pairwise.weighted_sums(norm, self.x, centres, terms, dtype=dtype)
+        return sums[0][:, 0]
 
 
 @dataclass(frozen=True, eq=False)
 class Rescaling:
-    """What c of the next pass is made of: a pass, the factor on it, and the pass as the factor left it."""
+    """The step from a pass to the next: its state, the factor, and the fitted pass.
+
+    Parameters
+    ----------
+    state : KernelMachineState
+        The pass from which c of the next pass is computed.
+    factor : Factor
+    fitted_pass : Pass
+        The state's pass with the factor's parameters and the scale of c.
+    """
 
     state: KernelMachineState
     factor: Factor
-    one: Pass  # with the factor's parameters and the scale of c
+    fitted_pass: Pass
 
     def log_factor(self) -> np.ndarray:
-        """log of the factor at the state's rows, as the factor has it, (n, 1) or (n, n_outputs)."""
-        factor, remembered = self.factor, self.one.remembered
-        if factor.scope == "joint":
-            return _columns(factor.log_at(self.state, remembered[0]))
-        pairs = zip(self.state.outputs, remembered, strict=True)
-        return np.column_stack([factor.log_at(output, own) for output, own in pairs])
+        """Return log c of the factor alone, (n, 1) or (n, n_outputs), not scaled."""
+        states = self.fitted_pass.factor_states
+        if self.factor.scope == "joint":
+            return _as_columns(self.factor.log_at(self.state, states[0]))
+        outputs = zip(self.state.outputs, states, strict=True)
+        return np.column_stack(
+            [self.factor.log_at(output, state) for output, state in outputs]
+        )
 
     def bumps(self) -> Iterator[tuple[int, np.ndarray, BumpTerms]]:
-        """Of every output whose factor is a sum of bumps: its number, places in the basis, and the bumps."""
+        """Yield (m, basis_index, bumps) per output m whose factor is a sum of bumps."""
         if self.factor.scope == "joint":
             return
-        for m, (output, own) in enumerate(
-            zip(self.state.outputs, self.one.remembered, strict=True)
-        ):
-            bumps = self.factor.bumps(output, own)
+        outputs = zip(self.state.outputs, self.fitted_pass.factor_states, strict=True)
+        for m, (output, state) in enumerate(outputs):
+            bumps = self.factor.bumps(output, state)
             if bumps is not None:
                 rates, heights, norm = bumps
-                yield (
-                    m,
-                    output.places,
-                    (np.broadcast_to(rates, heights.shape), heights, norm),
-                )
+                rates = np.broadcast_to(rates, heights.shape)
+                yield m, output.basis_index, (rates, heights, norm)
 
 
 def log_factors(rescalings: Sequence[Rescaling]) -> list[np.ndarray]:
-    """Each one's ``log_factor``, at once where they are of one state and their factors know how."""
+    """Return the ``log_factor`` of each rescaling.
+
+    They are computed together if they share one state and their factor can do so.
+    """
     first = rescalings[0]
-    at_once = getattr(first.factor, "log_each", None)
-    if at_once is None or len({step.state for step in rescalings}) > 1:
-        return [step.log_factor() for step in rescalings]
-    remembered = [step.one.remembered[0] for step in rescalings]
-    return [_columns(log_c) for log_c in at_once(first.state, remembered)]
+    log_each = getattr(first.factor, "log_each", None)
+    states = {rescaling.state for rescaling in rescalings}
+    if log_each is None or len(states) > 1:
+        return [rescaling.log_factor() for rescaling in rescalings]
+    factor_states = [rescaling.fitted_pass.factor_states[0] for rescaling in rescalings]
+    return [_as_columns(log_c) for log_c in log_each(first.state, factor_states)]
 
 
 def c_after(rescalings: Sequence[Rescaling]) -> list[np.ndarray]:
-    """c of the pass that follows each of them, at the states' rows."""
+    """Return c of the pass after each rescaling, at the rows of its state.
+
+    Shape (n, 1) or (n, n_outputs) each.
+    """
     c = []
-    for step, now in zip(rescalings, log_factors(rescalings), strict=True):
-        assert step.one.scale is not None
-        c.append(np.exp(step.one.scale.added(np.log(step.state.c), now)))
+    for rescaling, log_c in zip(rescalings, log_factors(rescalings), strict=True):
+        scale = rescaling.fitted_pass.scale
+        assert scale is not None
+        c.append(np.exp(scale.add(np.log(rescaling.state.c), log_c)))
     return c
 
 
-def _columns(log_c: np.ndarray) -> np.ndarray:
+def _as_columns(log_c: np.ndarray) -> np.ndarray:
     log_c = np.asarray(log_c)
     return log_c[:, None] if log_c.ndim == 1 else log_c

@@ -1,4 +1,4 @@
-"""Bumps on the support vectors, each as wide as its neighbours are near."""
+"""Bumps on the support vectors, each as wide as its neighbors are near."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import (
-    FLAT,
+    FLAT_SQUARED_WIDTH,
     KERNEL_MACHINES,
-    SMALLEST,
+    MIN_SQUARED_WIDTH,
     BumpTerms,
     Factor,
+    FactorState,
     FirstPass,
-    Remembered,
     check_count,
-    right_side,
+    on_correct_side,
 )
 from screening.kernels import input_distances
 
@@ -25,12 +25,13 @@ from screening.kernels import input_distances
 class LocalBumps(Factor):
     """Conformal factor c(x) = sum_k exp(-|x - x_k|^2 / tau_k^2), Wu and Amari (2002).
 
-    tau_k^2 is the mean squared input distance from x_k to its M nearest other support vectors; a bump that
-    has no other to measure by is flat.
+    tau_k^2 is the mean squared input distance from x_k to its M nearest other support
+    vectors; a bump that has no other to measure by is flat.
 
     Parameters
     ----------
     M : int, >= 1
+        Number of neighbors that set the width of a bump.
     drop_wrong_side : bool
         Leave out support vectors with y f < 0, as Wu and Chang (2003) do in CT_I.
     """
@@ -44,22 +45,22 @@ class LocalBumps(Factor):
     def __post_init__(self) -> None:
         check_count("M", self.M)
 
-    def parameters(self, first_pass: FirstPass) -> Remembered:
+    def parameters(self, first_pass: FirstPass) -> FactorState:
+        """Return the squared widths tau2 and the mask ``kept``, both (n_sv,)."""
         vectors = first_pass.support_vectors
-        kept = (
-            right_side(first_pass)
-            if self.drop_wrong_side
-            else np.ones(len(vectors), bool)
-        )
-        among = input_distances(vectors[kept], vectors[kept])
-        np.fill_diagonal(among, np.inf)
-        n_near = min(int(self.M), len(among) - 1)
-        tau2 = np.full(len(vectors), FLAT)
-        if n_near > 0:
-            tau2[kept] = np.maximum(
-                np.sort(among, axis=1)[:, :n_near].mean(axis=1), SMALLEST
-            )
+        if self.drop_wrong_side:
+            kept = on_correct_side(first_pass)
+        else:
+            kept = np.ones(len(vectors), bool)
+        distances = input_distances(vectors[kept], vectors[kept])
+        np.fill_diagonal(distances, np.inf)
+        n_neighbors = min(int(self.M), len(distances) - 1)
+        tau2 = np.full(len(vectors), FLAT_SQUARED_WIDTH)
+        if n_neighbors > 0:
+            mean = np.sort(distances, axis=1)[:, :n_neighbors].mean(axis=1)
+            tau2[kept] = np.maximum(mean, MIN_SQUARED_WIDTH)
         return {"kept": kept, "tau2": tau2}
 
-    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms:
-        return 1.0 / remembered["tau2"], remembered["kept"].astype(float), 2
+    def bumps(self, first_pass: FirstPass, state: FactorState) -> BumpTerms:
+        """Return the bumps: (n_sv,) rates and heights, squared Euclidean distances."""
+        return 1.0 / state["tau2"], state["kept"].astype(float), 2

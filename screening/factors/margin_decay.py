@@ -1,4 +1,4 @@
-"""Decay away from the boundary, alike on both sides or not."""
+"""Decay away from the boundary, at one rate or at one per side."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import numpy as np
 from screening.factors.base import (
     KERNEL_MACHINES,
     Factor,
+    FactorState,
     FirstPass,
-    Remembered,
     check_number,
 )
 
 
 def _check_rate(name: str, value: float | str) -> None:
+    """Raise ValueError unless a decay rate is "auto" or a number >= 0."""
     if value != "auto":
         check_number(name, value, zero=True)  # type: ignore[arg-type]
 
 
 def _rate(kappa: float | str, k: float, first_pass: FirstPass) -> float:
-    """kappa as given, or k / max f^2 over the training rows."""
+    """Return kappa if it is a number, or k / max f^2 over the training rows."""
     if kappa != "auto":
         return float(kappa)
-    # A one-class machine's decision may be 1e-24 where c is small: only 0 says nothing.
-    largest = first_pass.max_decision
-    return k / largest**2 if largest > 0 else 0.0
+    # A one-class machine's decision may be 1e-24 where c is small: test for 0 only.
+    max_decision = first_pass.max_decision
+    return k / max_decision**2 if max_decision > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ class MarginDecay(Factor):
     Parameters
     ----------
     kappa : float >= 0 or "auto"
-        Rate of decay, in units of 1 / f^2; as kappa -> 0, K~ -> K. "auto" is k / max f^2 over the training
-        rows.
+        Rate of decay, in units of 1 / f^2; as kappa -> 0, K~ -> K. "auto" is
+        k / max f^2 over the training rows.
     k : float, >= 0
-        Of "auto".
+        The k of "auto".
     """
 
     kappa: float | str = "auto"
@@ -55,27 +56,31 @@ class MarginDecay(Factor):
         _check_rate("kappa", self.kappa)
         check_number("k", self.k, zero=True)
 
-    def parameters(self, first_pass: FirstPass) -> Remembered:
+    def parameters(self, first_pass: FirstPass) -> FactorState:
+        """Return the rate kappa as a number."""
         return {"kappa": np.asarray(_rate(self.kappa, self.k, first_pass))}
 
-    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
-        """log c at the rows of first_pass.x, shape (n_rows,)."""
-        return -float(remembered["kappa"]) * np.square(first_pass.decision)
+    def log_at(self, first_pass: FirstPass, state: FactorState) -> np.ndarray:
+        """Return log c at the rows of first_pass.x, shape (n,)."""
+        return -float(state["kappa"]) * np.square(first_pass.decision)
 
 
 @dataclass(frozen=True)
 class OneSidedMarginDecay(Factor):
-    """Conformal factor exp(-kappa_pos f^2) where f >= 0, exp(-kappa_neg f^2) where f < 0, Maratea (2014).
+    """Conformal factor c(x) = exp(-kappa f(x)^2), one kappa per side, Maratea (2014).
+
+    The rate is kappa_pos where f >= 0 and kappa_neg where f < 0.
 
     Parameters
     ----------
     kappa : float >= 0 or "auto"
-        Mean rate, in units of 1 / f^2: kappa_pos = kappa 2 n_pos / n, kappa_neg = kappa 2 n_neg / n, so that
-        space shrinks more slowly on the rarer class's side. "auto" is k / max f^2 over the training rows.
+        Mean rate, in units of 1 / f^2: kappa_pos = kappa 2 n_pos / n and
+        kappa_neg = kappa 2 n_neg / n, so that space shrinks more slowly on the side of
+        the rarer class. "auto" is k / max f^2 over the training rows.
     k : float, >= 0
-        Of "auto".
+        The k of "auto".
     kappa_pos, kappa_neg : float >= 0 or "auto"
-        Given outright in place of what follows from ``kappa``.
+        Rates that replace those derived from ``kappa``.
     """
 
     kappa: float | str = "auto"
@@ -90,21 +95,21 @@ class OneSidedMarginDecay(Factor):
             _check_rate(name, getattr(self, name))
         check_number("k", self.k, zero=True)
 
-    def parameters(self, first_pass: FirstPass) -> Remembered:
-        rate = _rate(self.kappa, self.k, first_pass)
+    def parameters(self, first_pass: FirstPass) -> FactorState:
+        """Return the rates kappa_pos and kappa_neg as numbers."""
+        mean_rate = _rate(self.kappa, self.k, first_pass)
         counts = np.asarray(first_pass.class_counts, float)
         n_neg, n_pos = 2.0 * counts / counts.sum()
-        return {
-            "kappa_pos": np.asarray(
-                rate * n_pos if self.kappa_pos == "auto" else float(self.kappa_pos)
-            ),
-            "kappa_neg": np.asarray(
-                rate * n_neg if self.kappa_neg == "auto" else float(self.kappa_neg)
-            ),
-        }
+        kappa_pos = mean_rate * n_pos
+        kappa_neg = mean_rate * n_neg
+        if self.kappa_pos != "auto":
+            kappa_pos = float(self.kappa_pos)
+        if self.kappa_neg != "auto":
+            kappa_neg = float(self.kappa_neg)
+        return {"kappa_pos": np.asarray(kappa_pos), "kappa_neg": np.asarray(kappa_neg)}
 
-    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
-        """log c at the rows of first_pass.x, shape (n_rows,)."""
+    def log_at(self, first_pass: FirstPass, state: FactorState) -> np.ndarray:
+        """Return log c at the rows of first_pass.x, shape (n,)."""
         decision = first_pass.decision
-        rate = np.where(decision >= 0, remembered["kappa_pos"], remembered["kappa_neg"])
+        rate = np.where(decision >= 0, state["kappa_pos"], state["kappa_neg"])
         return -rate * np.square(decision)

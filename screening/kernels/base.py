@@ -1,4 +1,4 @@
-"""Kernels that depend on one distance between rows: Gaussian and Laplacian."""
+"""Kernels that depend on one distance between rows, and their conformal rescaling."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import numpy as np
 from screening.kernels import pairwise
 from screening.kernels.pairwise import Precision
 
-# A Gram of more rows than this is float32: half the memory, its rounding (1e-7) far below any tolerance.
-EXACT_ROWS = 2000
-_SCALE = re.compile(r"scale(?:\s*\*\s*(?P<times>[0-9.eE+-]+))?")
+# A Gram matrix of more rows than this is float32: half the memory, and its rounding
+# (1e-7) is far below any tolerance.
+MAX_FLOAT64_ROWS = 2000
+_SCALE_PATTERN = re.compile(r"scale(?:\s*\*\s*(?P<times>[0-9.eE+-]+))?")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the kernels share: K is a function of one distance, and gamma is its rate."""
+    """Base of kernels K = exp(-gamma d) of one distance d between rows."""
 
     gamma: float | str = "scale"
 
@@ -29,48 +30,56 @@ class Kernel:
 
     def __post_init__(self) -> None:
         if isinstance(self.gamma, str):
-            self._times()
-        elif isinstance(self.gamma, bool) or not (
-            np.isfinite(self.gamma) and self.gamma > 0
-        ):
+            valid = self._scale_multiple() > 0
+        else:
+            is_number = not isinstance(self.gamma, bool) and np.isfinite(self.gamma)
+            valid = bool(is_number and self.gamma > 0)
+        if not valid:
             raise ValueError(
                 f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}"
             )
 
-    def _times(self) -> float:
-        scaled = _SCALE.fullmatch(str(self.gamma).strip())
+    def _scale_multiple(self) -> float:
+        """Return the F of "scale*F", 1 for "scale"; 0 for any other text."""
+        match = _SCALE_PATTERN.fullmatch(str(self.gamma).strip())
+        if match is None:
+            return 0.0
         try:
-            times = float(scaled["times"] or 1.0) if scaled else 0.0
+            multiple = float(match["times"] or 1.0)
         except ValueError:
-            times = 0.0
-        if not (np.isfinite(times) and times > 0):
-            raise ValueError(
-                f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}"
-            )
-        return times
+            return 0.0
+        return multiple if np.isfinite(multiple) else 0.0
 
     def _spread(self, variance: float) -> float:
         raise NotImplementedError
 
     def resolve(self, x: np.ndarray, weights: np.ndarray | None = None) -> float:
-        """The numeric gamma for training rows x of shape (n, n_features), each counted ``weights`` times.
+        """Return gamma as a number for training rows.
 
-        ``"scale"`` is 1 / (n_features * spread), with the variance of x as spread for the Gaussian and its
-        standard deviation for the Laplacian (so that a change of unit changes nothing); ``"scale*F"`` is
-        F times that. A constant x has spread 1.
+        ``"scale"`` is 1 / (n_features * spread), with the variance of x as spread for
+        the Gaussian and its standard deviation for the Laplacian, so that a change of
+        unit changes nothing; ``"scale*F"`` is F times that. A constant x has spread 1.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n, n_features)
+        weights : ndarray of shape (n,), optional
+            How often each row counts.
         """
         if not isinstance(self.gamma, str):
             return float(self.gamma)
         spread = self._spread(_variance(x, weights))
-        return self._times() / (x.shape[1] * (spread if spread > 0 else 1.0))
+        if not spread > 0:
+            spread = 1.0
+        return self._scale_multiple() / (x.shape[1] * spread)
 
     def resolved(self, x: np.ndarray, weights: np.ndarray | None = None) -> Kernel:
-        """The same kernel with its gamma as a number."""
+        """Return the same kernel with gamma as a number; see ``resolve``."""
         return replace(self, gamma=self.resolve(x, weights))
 
     @property
     def number(self) -> float:
-        """gamma, which must be a number by now."""
+        """Gamma as a number; ValueError if it is still "scale"."""
         if isinstance(self.gamma, str):
             raise ValueError(
                 f"gamma={self.gamma!r} is not a number yet: call resolved(x) first"
@@ -78,13 +87,16 @@ class Kernel:
         return float(self.gamma)
 
     def __call__(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """K(x, z), shape (n, m); float32 for the Gram of more than EXACT_ROWS rows with themselves."""
+        """Return K(x, z), shape (n, m).
+
+        float64, but float32 if z is x and has more than ``MAX_FLOAT64_ROWS`` rows.
+        """
         if x is not z:
             return pairwise.gram(self, x, z, dtype=np.float64)
         return pairwise.gram(self, x, dtype=gram_precision(len(x)))
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
-        """K(x_i, x_i), shape (n,): one for every radial kernel."""
+        """Return K(x_i, x_i), shape (n,): 1 for every kernel of a distance."""
         return np.ones(len(x))
 
 
@@ -95,7 +107,8 @@ class Gaussian(Kernel):
     Parameters
     ----------
     gamma : float > 0, "scale" or "scale*F"
-        1 / (2 sigma^2), in units of 1 / (squared feature unit). ``"scale"`` comes from the training rows.
+        1 / (2 sigma^2), in units of 1 / (squared feature unit). ``"scale"`` is computed
+        from the training rows.
     """
 
     name: ClassVar[str] = "gaussian"
@@ -103,14 +116,14 @@ class Gaussian(Kernel):
 
     @classmethod
     def from_sigma(cls, sigma: float) -> Gaussian:
-        """The kernel exp(-|x - y|^2 / (2 sigma^2))."""
+        """Return the kernel exp(-|x - y|^2 / (2 sigma^2)), sigma in feature units."""
         if isinstance(sigma, (bool, str)) or not (np.isfinite(sigma) and sigma > 0):
             raise ValueError(f"sigma must be a number > 0, got {sigma!r}")
         return cls(gamma=1.0 / (2.0 * sigma**2))
 
     @property
     def sigma(self) -> float:
-        """Width, in feature units; gamma must be a number."""
+        """Width in feature units; gamma must be a number."""
         return float(1.0 / np.sqrt(2.0 * self.number))
 
     def _spread(self, variance: float) -> float:
@@ -124,7 +137,7 @@ class Laplacian(Kernel):
     Parameters
     ----------
     gamma : float > 0, "scale" or "scale*F"
-        In units of 1 / feature unit.
+        In units of 1 / feature unit. ``"scale"`` is computed from the training rows.
     """
 
     name: ClassVar[str] = "laplacian"
@@ -135,12 +148,12 @@ class Laplacian(Kernel):
 
 
 def gram_precision(n_rows: int) -> Precision:
-    """What the Gram of so many rows is made in."""
-    return np.float32 if n_rows > EXACT_ROWS else np.float64
+    """Return the type of the Gram matrix of so many rows."""
+    return np.float32 if n_rows > MAX_FLOAT64_ROWS else np.float64
 
 
 def _variance(x: np.ndarray, weights: np.ndarray | None) -> float:
-    """The variance of all values of x, rows counted as often as their weights say."""
+    """Return the variance of all values of x, each row counted by its weight."""
     if weights is None:
         return float(x.var())
     shares = weights / weights.sum()
@@ -153,53 +166,81 @@ KERNELS: dict[str, type[Kernel]] = {
 }
 
 
-# Far from every bump c is 0, and K~ would lose its rank there: c stays above this share of its largest.
+# Least c, as a share of its largest value over the training rows: far from every bump
+# c would be 0, and K~ would lose its rank there.
 FLOOR = 1e-12
-# The largest log c over the training rows lies within the one, log c of a row to score below the other.
-REACH, MOST = 100.0, 300.0
+# Bound of |log c| at the training row where c is largest.
+_MAX_LOG_C_IN_TRAINING = 100.0
+# Bound of log c at any row.
+_MAX_LOG_C = 300.0
 
 
 @dataclass(frozen=True)
-class Scale:
-    """How log c is scaled and bounded before it becomes c, one number an output."""
+class LogScale:
+    """Scale and bounds of log c before it is exponentiated.
 
-    shift: np.ndarray  # (1,) or (n_outputs,): subtracted from log c
-    floor: np.ndarray  # least log c, ``shift`` subtracted
+    Parameters
+    ----------
+    shift : ndarray of shape (1,) or (n_outputs,)
+        Subtracted from log c.
+    floor : ndarray of shape (1,) or (n_outputs,)
+        Least log c, after ``shift`` is subtracted.
+    """
+
+    shift: np.ndarray
+    floor: np.ndarray
 
     @classmethod
-    def over(cls, before: np.ndarray, now: np.ndarray, normalise: bool) -> Scale:
-        """The scale from log c of the passes before and log of a factor, (n_rows, 1 or n_outputs).
+    def fit(
+        cls, previous: np.ndarray, log_factor: np.ndarray, normalise: bool
+    ) -> LogScale:
+        """Return the scale for the training rows.
 
-        To `normalise` subtracts the log of this factor's root mean square, and not only what keeps c finite.
+        Parameters
+        ----------
+        previous : ndarray of shape (n_rows, 1) or (n_rows, n_outputs)
+            log c of the passes before.
+        log_factor : ndarray of shape (n_rows, 1) or (n_rows, n_outputs)
+            log of the next factor.
+        normalise : bool
+            Divide the factor by its root mean square over the training rows; otherwise
+            c is only kept finite.
+
+        Raises
+        ------
+        ValueError
+            If log c is not finite at some row.
         """
-        every = before + _checked(now)
-        top = every.max(axis=0)
+        log_c = previous + _check_finite(log_factor)
+        top = log_c.max(axis=0)
         if not np.isfinite(top).all():
             raise ValueError(_NOT_FINITE)
-        size = (
-            log_sum_exp(2.0 * now.T, np.full(len(now), 1.0 / len(now))) / 2.0
-            if normalise
-            else np.zeros(1)
+        log_rms = np.zeros(1)
+        if normalise:
+            shares = np.full(len(log_factor), 1.0 / len(log_factor))
+            log_rms = log_sum_exp(2.0 * log_factor.T, shares) / 2.0
+        largest = np.clip(
+            top - log_rms, -_MAX_LOG_C_IN_TRAINING, _MAX_LOG_C_IN_TRAINING
         )
-        largest = np.clip(top - size, -REACH, REACH)
         return cls(top - largest, largest + np.log(FLOOR))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Arrays from which ``from_state`` makes the same scale."""
+        """Return arrays from which ``from_state`` makes the same scale."""
         return {"shift": self.shift, "floor": self.floor}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, np.ndarray]) -> Scale:
-        """Inverse of ``state``."""
+    def from_state(cls, state: Mapping[str, np.ndarray]) -> LogScale:
+        """Return the scale that ``state`` described."""
         return cls(state["shift"], state["floor"])
 
-    def added(self, before: np.ndarray, now: np.ndarray) -> np.ndarray:
-        """log c from the passes before and this factor at any rows, shifted and bounded.
+    def add(self, previous: np.ndarray, log_factor: np.ndarray) -> np.ndarray:
+        """Return log c of the next pass at any rows, shifted and bounded.
 
-        ValueError where a value is not a number: the factor was given a decision or a distance that is not.
+        Parameters and shapes as for ``fit``. Raises ValueError if a value is not a
+        number, because the factor was given such a decision or distance.
         """
-        every = before + _checked(now) - self.shift
-        return np.minimum(np.maximum(every, self.floor), MOST)
+        log_c = previous + _check_finite(log_factor) - self.shift
+        return np.minimum(np.maximum(log_c, self.floor), _MAX_LOG_C)
 
 
 _NOT_FINITE = (
@@ -207,14 +248,21 @@ _NOT_FINITE = (
 )
 
 
-def _checked(log_c: np.ndarray) -> np.ndarray:
+def _check_finite(log_c: np.ndarray) -> np.ndarray:
     if not (log_c < np.inf).all():
         raise ValueError(_NOT_FINITE)
     return log_c
 
 
 def log_sum_exp(exponents: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """log sum_k heights_k exp(exponents_nk), (n,), without underflow; -inf where no height is > 0."""
+    """Return log sum_k heights_k exp(exponents_nk) without underflow, shape (n,).
+
+    Parameters
+    ----------
+    exponents : ndarray of shape (n, m)
+    heights : ndarray of shape (m,)
+        Terms of height 0 are left out; -inf is returned if none is > 0.
+    """
     used = heights > 0
     terms = exponents[:, used] + np.log(heights[used])
     largest = terms.max(axis=1, initial=-np.inf, keepdims=True)
@@ -224,7 +272,10 @@ def log_sum_exp(exponents: np.ndarray, heights: np.ndarray) -> np.ndarray:
 
 
 def rescaled(gram: np.ndarray, c_rows: np.ndarray, c_columns: np.ndarray) -> np.ndarray:
-    """K~ as an array of the shape of ``gram``; solvers that can leave K as it is should not call this."""
+    """Return K~ = c(x) c(z) K(x, z) as an array of the shape of ``gram``.
+
+    Solvers that can leave K as it is should not call this.
+    """
     return c_rows[:, None] * gram * c_columns
 
 
@@ -232,14 +283,23 @@ def rescaled_distances(
     gram: np.ndarray,
     c_rows: np.ndarray,
     c_columns: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
+    row_diagonal: np.ndarray,
+    column_diagonal: np.ndarray,
 ) -> np.ndarray:
-    """Squared feature-space distances under K~: K~(x, x) + K~(z, z) - 2 K~(x, z).
+    """Return squared feature-space distances under K~, shape (n, m).
 
-    `rows` and `columns` are the diagonals K(x, x) and K(z, z).
+    They are K~(x, x) + K~(z, z) - 2 K~(x, z).
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, m)
+        K(x, z).
+    c_rows, c_columns : ndarray of shape (n,), (m,)
+        c at x and z.
+    row_diagonal, column_diagonal : ndarray of shape (n,), (m,)
+        K(x, x) and K(z, z).
     """
     squared = rescaled(gram, -2.0 * c_rows, c_columns)
-    squared += (np.square(c_rows) * rows)[:, None]
-    squared += np.square(c_columns) * columns
+    squared += (np.square(c_rows) * row_diagonal)[:, None]
+    squared += np.square(c_columns) * column_diagonal
     return np.maximum(squared, 0.0, out=squared)

@@ -1,8 +1,9 @@
-"""`njit` as the loops use it: compiled once and kept on disk where numba has a place for it.
+"""`numba.njit` for this package: compiled once, and cached on disk if numba can.
 
-numba keeps what it compiles in ``NUMBA_CACHE_DIR``, else beside the package, else in the user's cache folder.
-Where none of them can be written (a read-only container without a home) it would refuse to define a function
-that is to be kept; such a one is compiled in every process.
+numba writes its cache to ``NUMBA_CACHE_DIR``, else beside the package, else to the
+user's cache folder. If none of them can be written (a read-only container without a
+home folder) it refuses to define a cached function; such a function is then compiled in
+every process.
 """
 
 from __future__ import annotations
@@ -17,49 +18,52 @@ from numba.core import event
 
 logger = logging.getLogger("screening")
 
-_said = threading.Event()
+_warned = threading.Event()
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """`numba.njit`; with ``cache=True`` a function that cannot be kept is compiled in this process.
+    """Compile a function with `numba.njit`, without its cache if it cannot be written.
 
-    A division by 0 is infinite, as numpy has it: looking for it would keep a loop from becoming vector code.
+    Division by 0 gives infinity, as in NumPy: a check for it would prevent LLVM from
+    vectorizing loops.
     """
     options = {"error_model": "numpy"} | options
     if function is not None:
         return numba.njit(**options)(function)
 
-    def compiled(function: Callable[..., Any]) -> Any:
+    def decorate(function: Callable[..., Any]) -> Any:
         try:
             return numba.njit(**options)(function)
         except (RuntimeError, OSError):
             if not options.get("cache"):
                 raise
             _warn_once(
-                "the numerical loops are compiled anew in every process, which takes half a minute: there is "
-                "no folder to keep them in; set NUMBA_CACHE_DIR to one that can be written"
+                "the numerical loops are compiled anew in every process, which takes "
+                "half a minute: there is no folder to keep them in; set "
+                "NUMBA_CACHE_DIR to one that can be written"
             )
             return numba.njit(**options | {"cache": False})(function)
 
-    return compiled
+    return decorate
 
 
 class _CompileNotice(event.Listener):
-    """Says that a loop of ours is compiled; reading one from the disk is no such event."""
+    """Warn when a function of this package is compiled, not when it is loaded."""
 
     def on_start(self, event: event.Event) -> None:
         if str(event.data["dispatcher"].py_func.__module__).startswith("screening."):
             _warn_once(
-                "compiling once: the numerical loops are built on first use and kept on disk"
+                "compiling once: the numerical loops are built on first use and kept "
+                "on disk"
             )
 
     def on_end(self, event: event.Event) -> None: ...
 
 
 def _warn_once(message: str) -> None:
-    """One line for all the loops of this process."""
-    if not _said.is_set():
-        _said.set()
+    """Log a warning unless this process has logged one about compilation."""
+    if not _warned.is_set():
+        _warned.set()
         logger.warning(message)
 
 

@@ -1,7 +1,8 @@
-"""What fits on the same rows share: distances over gammas, a Gram over costs, solutions over factors.
+"""Results shared by fits on the same rows.
 
-A fit makes a cache of its own rows; a caller that is going to fit the same rows several times makes it once
-and hands it to each fit.
+Fits with different gamma share distances, fits with different costs share the Gram
+matrix, and fits with different factors share first passes. A fit makes a cache of its
+own rows; a caller that fits the same rows several times passes one cache to each fit.
 """
 
 from __future__ import annotations
@@ -17,45 +18,70 @@ from screening.kernels import pairwise
 from screening.kernels.base import Kernel, gram_precision
 from screening.kernels.pairwise import Precision, input_distances
 
+# Bytes for kernel matrices where the caller sets no limit: 4 GiB.
 DEFAULT_MEMORY = 4 << 30
 
 
 class Distances:
-    """Distances among all rows of a table, made when first asked for: fits on some rows take their part.
+    """Distances among all rows of a table, of which fits on subsets read a part.
 
-    Where the whole takes more than a quarter of `memory` there are none, and every fit makes its own.
+    They are computed when first needed. If they take more than a quarter of `memory`,
+    ``part`` returns None and every fit computes its own.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, n_features)
+    memory : int, optional
+        Bytes.
     """
 
     def __init__(self, rows: np.ndarray, memory: int | None = None) -> None:
         self.rows = rows
         self.memory = DEFAULT_MEMORY if memory is None else memory
-        self._made: dict[tuple[int, str], np.ndarray] = {}
-        self._making = Lock()
+        self._matrices: dict[tuple[int, str], np.ndarray] = {}
+        self._lock = Lock()
 
     def __reduce__(self) -> tuple[type[Distances], tuple[np.ndarray, int]]:
-        # Who takes the rows elsewhere makes the distances there.
+        # Another process computes the distances itself: they are larger than the rows.
         return Distances, (self.rows, self.memory)
 
-    def part(self, at: np.ndarray, norm: int, dtype: Precision) -> np.ndarray | None:
-        """Distances among the rows ``at``; None where memory does not hold those of all."""
-        name = np.dtype(dtype).str
-        if 4 * np.dtype(dtype).itemsize * len(self.rows) ** 2 > self.memory:
+    def part(self, index: np.ndarray, norm: int, dtype: Precision) -> np.ndarray | None:
+        """Return the distances among some rows, (m, m); None for lack of memory."""
+        dtype_name = np.dtype(dtype).str
+        n_bytes = np.dtype(dtype).itemsize * len(self.rows) ** 2
+        if 4 * n_bytes > self.memory:
             return None
-        with self._making:
-            if (norm, name) not in self._made:
-                self._made[norm, name] = pairwise.distances(
+        key = norm, dtype_name
+        with self._lock:
+            if key not in self._matrices:
+                self._matrices[key] = pairwise.distances(
                     norm, self.rows, self.rows, dtype=dtype
                 )
-        # Twice as fast as np.ix_; 'clip' writes without a copy on the way.
-        return self._made[norm, name][at].take(at, axis=1, mode="clip")
+        # Twice as fast as np.ix_; mode "clip" writes without a temporary copy.
+        return self._matrices[key][index].take(index, axis=1, mode="clip")
 
 
 class KernelCache:
-    """Distances, the last Gram and the solutions on it, for one array of rows.
+    """Distances, the last Gram matrix and solutions on it, for one array of rows.
 
-    Distances are kept only where they fit beside the Grams in `memory`. `part` makes of norm and type the
-    rows' distances as part of a larger matrix, or None. `asked` are rows that all the machines will be asked
-    about: the kernel to them is made once.
+    Parameters
+    ----------
+    rows : ndarray of shape (n, n_features)
+    memory : int, optional
+        Bytes. Distances are kept only if they fit in it beside the Gram matrices.
+    part : callable, optional
+        Returns the rows' distances for (norm, dtype) from those of a larger table, or
+        None.
+    asked : ndarray of shape (m, n_features), optional
+        Rows at which all machines will be evaluated: the kernel to them is computed
+        once.
+
+    Attributes
+    ----------
+    solutions : dict
+        Solutions on the last Gram matrix, by keys that their solvers choose.
+    trained : list
+        For each machine fitted last, in order, the rescaling before its last pass.
     """
 
     def __init__(
@@ -69,76 +95,79 @@ class KernelCache:
         self.asked = asked
         self.memory = DEFAULT_MEMORY if memory is None else memory
         self.solutions: dict[Any, Any] = {}
-        # What the last passes of the machines fitted last follow, in their order.
         self.trained: list[Any] = []
         self._part = part
         self._distances: dict[int, np.ndarray] = {}
         self._kernel: Kernel | None = None
         self._gram: np.ndarray | None = None
-        self._grams_made = 0
+        self._n_grams = 0
         self._across: tuple[Kernel, np.ndarray] | None = None
 
     def gram(self, kernel: Kernel) -> np.ndarray:
-        """K over the rows: the one made last, or from distances once a second gamma is asked for."""
+        """Return K over the rows, (n, n), computed only if the kernel has changed."""
         if self._gram is not None and kernel == self._kernel:
             return self._gram
         self.start(kernel)
         dtype = gram_precision(len(self.rows))
-        n_bytes = np.dtype(dtype).itemsize * len(self.rows) ** 2
-        kept = self._distances.get(kernel.norm)
-        if kept is None and self._part is not None:
-            kept = self._part(kernel.norm, dtype)
-            if kept is not None:
-                self._distances[kernel.norm] = kept
-        if (
-            kept is None
-            and self._grams_made
-            and n_bytes * (2 + len(self._distances)) <= self.memory
-        ):
-            kept = self._distances[kernel.norm] = pairwise.distances(
-                kernel.norm, self.rows, self.rows, dtype=dtype
-            )
-        self._gram = (
-            pairwise.gram(kernel, self.rows, dtype=dtype)
-            if kept is None
-            else pairwise.gram_from(kernel, kept)
-        )
-        self._grams_made += 1
+        distances = self._distances_for_gram(kernel.norm, dtype)
+        if distances is None:
+            self._gram = pairwise.gram(kernel, self.rows, dtype=dtype)
+        else:
+            self._gram = pairwise.gram_from_distances(kernel, distances)
+        self._n_grams += 1
         return self._gram
 
+    def _distances_for_gram(self, norm: int, dtype: Precision) -> np.ndarray | None:
+        """Return stored distances; compute them if a second gamma is asked for."""
+        if norm in self._distances:
+            return self._distances[norm]
+        distances = None if self._part is None else self._part(norm, dtype)
+        if distances is None:
+            n_bytes = np.dtype(dtype).itemsize * len(self.rows) ** 2
+            fits = n_bytes * (2 + len(self._distances)) <= self.memory
+            if self._n_grams and fits:
+                distances = pairwise.distances(norm, self.rows, self.rows, dtype=dtype)
+        if distances is not None:
+            self._distances[norm] = distances
+        return distances
+
     def start(self, kernel: Kernel) -> None:
-        """Forget the last Gram, and solutions on it: K of this kernel comes next, or is read by rows."""
-        self._kernel, self._gram, self.solutions = kernel, None, {}
+        """Forget the last Gram matrix and the solutions on it, for another kernel."""
+        self._kernel = kernel
+        self._gram = None
+        self.solutions = {}
 
     def across(self, kernel: Kernel) -> np.ndarray | None:
-        """K between the rows and those asked about; None where it takes much of the memory or none are."""
-        n = len(self.rows)
-        if (
-            self.asked is None
-            or gram_precision(n) is np.float32
-            or 32 * n * len(self.asked) > self.memory
-        ):
+        """Return K between the rows and those of `asked`, shape (n, m).
+
+        None without such rows, if the Gram matrix is float32, or if the matrix would
+        take more than a quarter of the memory.
+        """
+        if self.asked is None or gram_precision(len(self.rows)) is np.float32:
+            return None
+        n_bytes = 8 * len(self.rows) * len(self.asked)
+        if 4 * n_bytes > self.memory:
             return None
         if self._across is None or self._across[0] != kernel:
-            self._across = (
-                kernel,
-                pairwise.gram(kernel, self.rows, self.asked, dtype=np.float64),
-            )
+            matrix = pairwise.gram(kernel, self.rows, self.asked, dtype=np.float64)
+            self._across = kernel, matrix
         return self._across[1]
 
     @cached_property
     def largest_distance(self) -> float:
-        """Between two of the rows."""
-        rows = self.rows
-        blocks = (
-            input_distances(rows[i : i + 512], rows).max()
-            for i in range(0, len(rows), 512)
-        )
-        return float(np.sqrt(max(blocks)))
+        """Largest Euclidean distance between two of the rows."""
+        block = 512
+        largest = [
+            input_distances(self.rows[start : start + block], self.rows).max()
+            for start in range(0, len(self.rows), block)
+        ]
+        return float(np.sqrt(max(largest)))
 
 
-def side_by_side(n_rows: int, memory: int | None) -> int:
-    """How many fits of so many rows the memory holds at a time, a Gram and its copy each; one at least."""
-    return max(
-        1, (DEFAULT_MEMORY if memory is None else memory) // (8 * max(n_rows, 1) ** 2)
-    )
+def n_concurrent_fits(n_rows: int, memory: int | None) -> int:
+    """Return how many fits of so many rows fit into `memory` bytes, at least 1.
+
+    Each needs a float32 Gram matrix and a copy of it.
+    """
+    limit = DEFAULT_MEMORY if memory is None else memory
+    return max(1, limit // (8 * max(n_rows, 1) ** 2))

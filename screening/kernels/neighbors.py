@@ -1,4 +1,7 @@
-"""Support vectors near a row by feature-space distance: their sum and number, without a matrix of them."""
+"""Support vectors near a row by feature-space distance, without a distance matrix.
+
+Of the distances within a radius only sum, number and smallest are computed.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +12,56 @@ import numpy as np
 
 from screening.kernels.jit import njit
 from screening.kernels.pairwise import (
-    ABSOLUTE,
-    SQUARED,
     RadialKernel,
-    distances_of_four,
+    distance_code,
     exp2_of_product,
-    laid_out,
+    fill_panels,
     padded,
     rate_of,
+    tile_distances,
 )
-from screening.kernels.simd import CENTRES, PANEL, flush_tiny, maximum, restore, widest
+from screening.kernels.simd import (
+    CENTRES,
+    PANEL,
+    flush_subnormals,
+    maximum,
+    restore_control_word,
+    use_widest_vectors,
+)
 from screening.kernels.threads import run_in_threads
 
+# Rows that a loop takes at a time.
 _BLOCK = 128
-# Lanes that are worked on at once: a rest taken one by one would take longer than they do.
+# Rows are padded to a multiple of this: a remainder of single rows would take longer.
 _LANES = 32
-_TASK = 4096  # rows a thread takes at a time
+# Rows that a thread takes at a time.
+_TASK = 4096
+# Rows of the workspace of `_summarize`, (7, block).
+_N_BUFFERS = 7
 
 
 @dataclass(frozen=True)
 class Neighbors:
-    """Of each row: what is closer than each reach on the side it looks at."""
+    """Summary of the centres of one label that are near each of n rows.
 
-    total: np.ndarray  # (n_reaches, n): sum of their squared distances under K~
-    count: np.ndarray  # (n_reaches, n)
-    # (n,): smallest squared distance to that side, within reach or not; infinite where it is empty
+    Parameters
+    ----------
+    total : ndarray of shape (n_radii, n)
+        Sum of their squared distances under K~.
+    count : ndarray of shape (n_radii, n)
+    nearest : ndarray of shape (n,)
+        Smallest squared distance to a centre of the label, within the radius or not;
+        infinite if there is none.
+    """
+
+    total: np.ndarray
+    count: np.ndarray
     nearest: np.ndarray
 
     @classmethod
-    def empty(cls, n_reaches: int, n: int) -> Neighbors:
-        """Room for so many reaches and rows, to be filled."""
-        total, count = np.empty((2, n_reaches, n))
+    def empty(cls, n_radii: int, n: int) -> Neighbors:
+        """Return uninitialized arrays for so many radii and rows."""
+        total, count = np.empty((2, n_radii, n))
         return cls(total, count, np.empty(n))
 
 
@@ -48,29 +70,43 @@ def neighbors(
     x: np.ndarray,
     centres: np.ndarray,
     c_x: np.ndarray,
-    c: np.ndarray,
-    sides: np.ndarray,
-    wanted: np.ndarray,
-    reaches: Sequence[float] | None,
+    c_centres: np.ndarray,
+    centre_labels: np.ndarray,
+    labels: np.ndarray,
+    radii: Sequence[float] | None,
 ) -> Neighbors:
-    """The centres of the side `wanted` by each row, +1 or -1, that are near it under K~.
+    """Summarize the centres of one label that are near each row of x under K~.
 
-    `reaches` are squared; None is the one mean of each row's nearest and farthest centre of either side.
+    Parameters
+    ----------
+    kernel : RadialKernel
+    x : ndarray of shape (n, n_features)
+    centres : ndarray of shape (m, n_features)
+    c_x, c_centres : ndarray of shape (n,), (m,)
+        c of K~ = c(x) c(z) K(x, z).
+    centre_labels : ndarray of shape (m,)
+        +1 or -1.
+    labels : ndarray of shape (n,)
+        Label of the centres that count for each row, +1 or -1.
+    radii : sequence of float or None
+        Squared. None for one radius per row: the mean of the squared distances of its
+        nearest and farthest centre of any label.
     """
-    rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
-    kind = SQUARED if kernel.norm == 2 else ABSOLUTE
-    numbers = _floats(c_x, c, sides, wanted, _numbers(reaches))
-    neighbors = Neighbors.empty(len(numbers[-1]), len(rows))
+    rows = np.ascontiguousarray(x, float)
+    padded_centres = padded(centres, np.float64)
+    kind = distance_code(kernel.norm)
+    arguments = _contiguous(c_x, c_centres, centre_labels, labels, _as_array(radii))
+    neighbors = Neighbors.empty(len(arguments[-1]), len(rows))
 
     def task(first: int) -> None:
-        near_block(
+        neighbors_of_rows(
             rows,
             first,
             min(first + _TASK, len(rows)),
-            moved,
+            padded_centres,
             kind,
             rate_of(kernel),
-            *numbers,
+            *arguments,
             neighbors.total,
             neighbors.count,
             neighbors.nearest,
@@ -81,23 +117,33 @@ def neighbors(
 
 
 def neighbors_in(
-    across: np.ndarray,
-    places: np.ndarray,
-    at: np.ndarray,
+    matrix: np.ndarray,
+    centres: np.ndarray,
+    rows: np.ndarray,
     c_x: np.ndarray,
-    c: np.ndarray,
-    sides: np.ndarray,
-    wanted: np.ndarray,
-    reaches: Sequence[float] | None,
+    c_centres: np.ndarray,
+    centre_labels: np.ndarray,
+    labels: np.ndarray,
+    radii: Sequence[float] | None,
 ) -> Neighbors:
-    """The same from a kernel that is held: centres are its rows `places`, what looks its columns `at`."""
-    numbers = _floats(c_x, c, sides, wanted, _numbers(reaches))
-    neighbors = Neighbors.empty(len(numbers[-1]), len(at))
-    near_within(
-        across,
-        places.view(np.uint64),
-        at.view(np.uint64),
-        *numbers,
+    """Summarize near centres as ``neighbors`` does, from a kernel matrix.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_basis, n_x)
+        Kernel values K.
+    centres, rows : int ndarray of shape (m,), (n,)
+        Indices of the centres among its rows, and of the rows among its columns.
+    c_x, c_centres, centre_labels, labels, radii
+        As for ``neighbors``.
+    """
+    arguments = _contiguous(c_x, c_centres, centre_labels, labels, _as_array(radii))
+    neighbors = Neighbors.empty(len(arguments[-1]), len(rows))
+    neighbors_from_matrix(
+        matrix,
+        centres.view(np.uint64),
+        rows.view(np.uint64),
+        *arguments,
         neighbors.total,
         neighbors.count,
         neighbors.nearest,
@@ -105,42 +151,43 @@ def neighbors_in(
     return neighbors
 
 
-def _numbers(reaches: Sequence[float] | None) -> np.ndarray:
-    """As the loops know them."""
-    return np.array([np.nan] if reaches is None else reaches, float)
+def _as_array(radii: Sequence[float] | None) -> np.ndarray:
+    """Return the radii for the loops, where NaN stands for a radius per row."""
+    return np.array([np.nan] if radii is None else radii, float)
 
 
-def _floats(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+def _contiguous(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(np.ascontiguousarray(values, float) for values in arrays)
 
 
 @njit(inline="always")
-def _apart(row, weight, here):
-    """Kernels to a centre become squared distances."""
-    square, twice = weight * weight, 2.0 * weight
-    for t in range(here.size):
-        row[t] = maximum(here[t] * here[t] + square - twice * here[t] * row[t], 0.0)
+def _to_squared_distances(row, c_centre, c_x):
+    """Replace the kernels of rows to one centre by squared distances under K~."""
+    square = c_centre * c_centre
+    twice = 2.0 * c_centre
+    for t in range(c_x.size):
+        row[t] = maximum(c_x[t] * c_x[t] + square - twice * c_x[t] * row[t], 0.0)
 
 
 @njit(inline="always")
-def _spanned(row, lowest, highest):
+def _update_range(row, lowest, highest):
     for t in range(row.size):
         lowest[t] = -maximum(-lowest[t], -row[t])
         highest[t] = maximum(highest[t], row[t])
 
 
 @njit(inline="always")
-def _of_side(row, side_of_centre, side, lowest, highest):
-    """What is not of the wanted side goes out of any reach."""
+def _select_label(row, centre_label, label, lowest, highest):
+    """Set the distance of a centre of the other label to infinity; update the range."""
     for t in range(row.size):
-        wanted = side_of_centre * side[t] > 0.0
+        wanted = centre_label * label[t] > 0.0
         highest[t] = maximum(highest[t], row[t] if wanted else -np.inf)
         row[t] = row[t] if wanted else np.inf
         lowest[t] = -maximum(-lowest[t], -row[t])
 
 
 @njit(inline="always")
-def _added(row, limit, total, count):
+def _add_within(row, limit, total, count):
     for t in range(row.size):
         inside = row[t] < limit[t]
         total[t] += row[t] if inside else 0.0
@@ -148,47 +195,59 @@ def _added(row, limit, total, count):
 
 
 @njit(inline="always")
-def _counted(apart, sides, wanted, reaches, room, total, count, nearest):
-    """Sum and number, for each reach, and smallest of the distances of a block of rows, in whole lanes.
+def _summarize(
+    distances, centre_labels, labels, radii, workspace, total, count, nearest
+):
+    """Store sum and number for each radius, and the smallest distance, of a block.
 
-    Where a row does not look `apart` gets infinities.
+    ``distances`` (centres, rows padded to whole lanes) gets infinities where a centre
+    is not of the row's label; ``workspace`` is (7, at least as many rows).
     """
-    wide, width = apart.shape[1], wanted.size
-    side, limit, middle, lowest, highest = (
-        room[0, :wide],
-        room[1, :wide],
-        room[2, :wide],
-        room[3, :wide],
-        room[4, :wide],
-    )
-    sums, counts = room[5, :wide], room[6, :wide]
-    room[:], lowest[:], highest[:] = 0.0, np.inf, -np.inf
-    side[:width] = wanted
-    if np.isnan(reaches).any():
-        for i in range(sides.size):
-            _spanned(apart[i], lowest, highest)
+    n_lanes = distances.shape[1]
+    width = labels.size
+    label = workspace[0, :n_lanes]
+    limit = workspace[1, :n_lanes]
+    middle = workspace[2, :n_lanes]
+    lowest = workspace[3, :n_lanes]
+    highest = workspace[4, :n_lanes]
+    sums = workspace[5, :n_lanes]
+    counts = workspace[6, :n_lanes]
+    workspace[:] = 0.0
+    lowest[:] = np.inf
+    highest[:] = -np.inf
+    label[:width] = labels
+    if np.isnan(radii).any():
+        for i in range(centre_labels.size):
+            _update_range(distances[i], lowest, highest)
         middle[:] = (lowest + highest) / 2.0
-        lowest[:], highest[:] = np.inf, -np.inf
-    for i in range(sides.size):
-        _of_side(apart[i], sides[i], side, lowest, highest)
+        lowest[:] = np.inf
+        highest[:] = -np.inf
+    for i in range(centre_labels.size):
+        _select_label(distances[i], centre_labels[i], label, lowest, highest)
     nearest[:] = lowest[:width]
-    closest, farthest = lowest.min(), highest.max()
-    for q in range(reaches.size):
-        reach, last = reaches[q], reaches[max(q - 1, 0)]
-        # Reaches before or beyond all distances find the same.
-        if q == 0 or not (max(reach, last) <= closest or min(reach, last) > farthest):
-            sums[:], counts[:] = 0.0, 0.0
-            if np.isnan(reach):
+    closest = lowest.min()
+    farthest = highest.max()
+    for q in range(radii.size):
+        radius = radii[q]
+        previous = radii[max(q - 1, 0)]
+        # Two radii that are both below or both above all distances find the same.
+        below_all = max(radius, previous) <= closest
+        above_all = min(radius, previous) > farthest
+        if q == 0 or not (below_all or above_all):
+            sums[:] = 0.0
+            counts[:] = 0.0
+            if np.isnan(radius):
                 limit[:] = middle
             else:
-                limit[:] = reach
-            for i in range(sides.size):
-                _added(apart[i], limit, sums, counts)
-        total[q], count[q] = sums[:width], counts[:width]
+                limit[:] = radius
+            for i in range(centre_labels.size):
+                _add_within(distances[i], limit, sums, counts)
+        total[q] = sums[:width]
+        count[q] = counts[:width]
 
 
 @njit(nogil=True, cache=True)
-def near_block(
+def neighbors_of_rows(
     x,
     start,
     stop,
@@ -196,72 +255,86 @@ def near_block(
     kind,
     rate,
     c_x,
-    c,
-    sides,
-    wanted,
-    reaches,
+    c_centres,
+    centre_labels,
+    labels,
+    radii,
     total,
     count,
     nearest,
 ):
-    """Sum and number of the squared distances below each of `reaches` to the centres of the wanted side.
+    """Store the summary of the near centres of rows start .. stop - 1 of x.
 
-    A reach that is NaN is the mean of the row's nearest and farthest centre, of either side. `nearest` gets
-    the smallest. One lane is one row, so that a row's result does not depend on its batch.
+    A radius that is NaN is the mean of the row's nearest and farthest centre, of any
+    label. One lane is one row, so a row's result does not depend on its batch.
     """
-    widest()
-    before = flush_tiny()
+    use_widest_vectors()
+    control_word = flush_subnormals()
     panels = np.zeros((_BLOCK // PANEL, centres.shape[1], PANEL))
-    apart, room = np.zeros((len(centres), _BLOCK)), np.empty((7, _BLOCK))
+    distances = np.zeros((len(centres), _BLOCK))
+    workspace = np.empty((_N_BUFFERS, _BLOCK))
     for first in range(start, stop, _BLOCK):
         last = min(first + _BLOCK, stop)
-        laid_out(x, first, last - first, panels)
-        for i in range(0, c.size, CENTRES):
-            distances_of_four(panels, centres, i, kind, apart[i : i + CENTRES])
-        for i in range(c.size):
-            row = apart[i, : last - first]
+        fill_panels(x, first, last - first, panels)
+        for i in range(0, c_centres.size, CENTRES):
+            tile_distances(panels, centres, i, kind, distances[i : i + CENTRES])
+        for i in range(c_centres.size):
+            row = distances[i, : last - first]
             for t in range(row.size):
                 row[t] = exp2_of_product(row[t], rate)
-            _apart(row, c[i], c_x[first:last])
-        lanes = apart[:, : -(-(last - first) // _LANES) * _LANES]
-        _counted(
-            lanes,
-            sides,
-            wanted[first:last],
-            reaches,
-            room,
+            _to_squared_distances(row, c_centres[i], c_x[first:last])
+        n_lanes = -(-(last - first) // _LANES) * _LANES
+        _summarize(
+            distances[:, :n_lanes],
+            centre_labels,
+            labels[first:last],
+            radii,
+            workspace,
             total[:, first:last],
             count[:, first:last],
             nearest[first:last],
         )
-    restore(before)
+    restore_control_word(control_word)
 
 
 @njit(nogil=True, cache=True)
-def near_within(
-    across, places, at, c_x, c, sides, wanted, reaches, total, count, nearest
+def neighbors_from_matrix(
+    matrix,
+    centres,
+    rows,
+    c_x,
+    c_centres,
+    centre_labels,
+    labels,
+    radii,
+    total,
+    count,
+    nearest,
 ):
-    """The same from a kernel that is held: centres are its rows `places`, rows its columns `at`."""
-    widest()
-    before = flush_tiny()
-    apart = np.zeros((c.size, -(-at.size // _LANES) * _LANES))
-    for i in range(c.size):
-        row, held = apart[i, : at.size], across[places[i]]
-        for t in range(at.size):
-            row[t] = held[at[t]]
-        _apart(row, c[i], c_x)
-    room = np.empty((7, _BLOCK))
-    for first in range(0, wanted.size, _BLOCK):
-        last = min(first + _BLOCK, wanted.size)
-        lanes = apart[:, first : min(first + _BLOCK, apart.shape[1])]
-        _counted(
-            lanes,
-            sides,
-            wanted[first:last],
-            reaches,
-            room,
+    """Store the summary of near centres, from a kernel matrix.
+
+    `centres` are indices of its rows, `rows` of its columns.
+    """
+    use_widest_vectors()
+    control_word = flush_subnormals()
+    distances = np.zeros((c_centres.size, -(-rows.size // _LANES) * _LANES))
+    for i in range(c_centres.size):
+        row = distances[i, : rows.size]
+        kernels = matrix[centres[i]]
+        for t in range(rows.size):
+            row[t] = kernels[rows[t]]
+        _to_squared_distances(row, c_centres[i], c_x)
+    workspace = np.empty((_N_BUFFERS, _BLOCK))
+    for first in range(0, labels.size, _BLOCK):
+        last = min(first + _BLOCK, labels.size)
+        _summarize(
+            distances[:, first : min(first + _BLOCK, distances.shape[1])],
+            centre_labels,
+            labels[first:last],
+            radii,
+            workspace,
             total[:, first:last],
             count[:, first:last],
             nearest[first:last],
         )
-    restore(before)
+    restore_control_word(control_word)

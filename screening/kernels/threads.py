@@ -1,4 +1,4 @@
-"""How many threads the compiled loops take, and running a task over them."""
+"""Number of threads of the compiled loops, and running a task in them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,37 @@ from typing import TypeVar, TypeVarTuple
 
 from screening.errors import UsageError
 
-Given = TypeVarTuple("Given")
+Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
 def available_cores() -> int:
-    """Cores this process may use."""
-    return (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def n_threads() -> int:
-    """Threads that a loop takes here."""
+    """Return the number of threads that a loop called here may use."""
     return _limit.get() or available_cores()
 
 
 @contextmanager
 def limit_threads(jobs: int = -1) -> Iterator[None]:
-    """Loops inside take so many threads, -1 for one a core (UsageError for 0 or less)."""
+    """Limit the threads of loops inside a ``with`` block.
+
+    Parameters
+    ----------
+    jobs : int
+        Number of threads, -1 for one per core. UsageError for 0 and below -1.
+    """
     if jobs != -1 and jobs < 1:
         raise UsageError(
-            f"--jobs {jobs}: give a number of threads, or -1 for all cores"
+            f"`jobs` {jobs}: give a number of threads, or -1 for all cores",
+            parameters=["jobs"],
         )
     token = _limit.set(None if jobs == -1 else jobs)
     try:
@@ -46,15 +51,18 @@ def limit_threads(jobs: int = -1) -> Iterator[None]:
 
 
 def with_share_of_cores(
-    jobs: int, function: Callable[[*Given], Result], *given: *Given
+    jobs: int, function: Callable[[*Arguments], Result], *arguments: *Arguments
 ) -> Result:
-    """function(*given) as one of so many jobs at a time: its loops take its share of the cores."""
+    """Call function(*arguments) as one of ``jobs`` concurrent calls.
+
+    Its loops use its share of the cores, at least one.
+    """
     with limit_threads(max(1, available_cores() // max(jobs, 1))):
-        return function(*given)
+        return function(*arguments)
 
 
 def run_in_threads(task: Callable[[int], object], items: Sequence[int]) -> None:
-    """task(item) for every item, by ``n_threads()`` threads."""
+    """Call task(item) for every item, in ``n_threads()`` threads."""
     threads = min(n_threads(), len(items))
     if threads <= 1:
         for item in items:

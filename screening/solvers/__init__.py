@@ -1,12 +1,13 @@
-"""The dual problem and how it is solved; knows no method's name."""
+"""Dual problems of the kernel machines and their solvers; no recipe is named here."""
 
 from __future__ import annotations
 
-from screening.solvers.kernel_rows import KernelRows
+from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import Problem, Solution, Solutions
 from screening.solvers.warm_start import gram_within, solve, solve_each
 
 __all__ = [
+    "Gram",
     "KernelRows",
     "Problem",
     "Solution",

@@ -1,31 +1,50 @@
-"""Duals of several classes at once, without equality over the rows: a coupling of labels, and Crammer-Singer.
+"""Duals of several classes at once, without an equality over the rows.
 
-Both are solved exactly, the row that violates its conditions most first. c enters beside K, as everywhere.
+A coupling of labels (``CoupledProblem``) and Crammer-Singer. Both are solved exactly,
+the row with the largest violation first. c enters beside K, as everywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from screening.kernels.jit import njit
-from screening.solvers.kernel_rows import Active
+from screening.solvers.kernel_rows import ActiveSet
 from screening.solvers.problem import AT_BOUND
-from screening.solvers.smo_steps import SMALLEST, single_steps
+from screening.solvers.smo_steps import MIN_CURVATURE, single_steps
 
-MAX_STEPS = 10_000_000
-TINY = 1e-200
-# Steps before a jump, in units of the number of variables, and bounds a jump may run into on its way.
-SWEEPS, MOVES = 4, 60
-# Free variables beyond which a jump's linear system would cost more than it saves.
-LARGEST_JUMP = 3000
+_MAX_STEPS = 10_000_000
+# Smallest divisor.
+_TINY = 1e-200
+# Steps before a Newton jump, in units of the number of variables.
+_SWEEPS = 4
+# Bounds that a jump may meet on its way.
+_MAX_BOUNDS = 60
+# Free variables beyond which the linear system of a jump would cost more than it saves.
+_MAX_FREE = 3000
 
 
 @dataclass(frozen=True)
 class CoupledProblem:
-    """min 1/2 a'Ga - 1'a with G_ij = coupling[y_i, y_j] c_i c_j K_ij, 0 <= a <= upper."""
+    """The dual min 1/2 a'Ga - 1'a with 0 <= a <= upper.
+
+    G_ij = coupling[y_i, y_j] c_i c_j K_ij.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The base kernel K.
+    codes : int ndarray of shape (n,)
+        Class numbers y.
+    coupling : ndarray of shape (n_classes, n_classes)
+    c : ndarray of shape (n,)
+    upper : ndarray of shape (n,)
+        Bound of each alpha.
+    """
 
     gram: np.ndarray
     codes: np.ndarray
@@ -35,20 +54,24 @@ class CoupledProblem:
 
     @property
     def scale(self) -> float:
-        """Unit of violations: the change one row at its bound makes at itself, at most the margin 1."""
+        """Unit of violations.
+
+        The change that one row at its bound makes at itself, at most the margin 1.
+        """
         return _scale(self.gram, self.c, self.upper)
 
     def gradient(self, alphas: np.ndarray) -> np.ndarray:
-        """Ga - 1, shape (n,)."""
-        own = self.codes[:, None] == np.arange(len(self.coupling))
-        sums = self.gram @ (own * (self.c * alphas)[:, None])
+        """Return Ga - 1, shape (n,)."""
+        of_class = self.codes[:, None] == np.arange(len(self.coupling))
+        sums = self.gram @ (of_class * (self.c * alphas)[:, None])
         return self.c * np.einsum("im,im->i", sums, self.coupling[self.codes]) - 1.0
 
     def objective(self, alphas: np.ndarray) -> float:
+        """Return 1/2 a'Ga - 1'a."""
         return float(0.5 * alphas @ (self.gradient(alphas) - 1.0))
 
     def gap(self, alphas: np.ndarray) -> float:
-        """Largest violation of the optimality conditions, in units of ``scale``."""
+        """Return the largest violation, in units of ``scale``."""
         gradient = self.gradient(alphas)
         down = np.where(alphas > AT_BOUND * self.upper, gradient, 0.0)
         up = np.where(alphas < (1.0 - AT_BOUND) * self.upper, -gradient, 0.0)
@@ -57,7 +80,20 @@ class CoupledProblem:
 
 @dataclass(frozen=True)
 class CrammerSingerProblem:
-    """min 1/2 sum_m A_m' K~ A_m + sum_im A_im (1 - [y_i = m]), A_im <= [y_i = m] upper_i, rows sum to 0."""
+    """The dual min 1/2 sum_m A_m' K~ A_m + sum_im A_im (1 - [y_i = m]).
+
+    A_im <= [y_i = m] upper_i, and each row of A sums to 0.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The base kernel K.
+    codes : int ndarray of shape (n,)
+        Class numbers y.
+    n_classes : int
+    c : ndarray of shape (n,)
+    upper : ndarray of shape (n,)
+    """
 
     gram: np.ndarray
     codes: np.ndarray
@@ -67,26 +103,28 @@ class CrammerSingerProblem:
 
     @property
     def scale(self) -> float:
-        """As ``CoupledProblem.scale``."""
+        """Unit of violations, as ``CoupledProblem.scale``."""
         return _scale(self.gram, self.c, self.upper)
 
     @property
-    def own(self) -> np.ndarray:
+    def is_own_class(self) -> np.ndarray:
         """[y_i = m], shape (n, n_classes)."""
         return self.codes[:, None] == np.arange(self.n_classes)
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
-        """K~ A + 1 - [y_i = m], shape (n, n_classes)."""
+        """Return K~ A + 1 - [y_i = m], shape (n, n_classes)."""
         c = self.c[:, None]
-        return c * (self.gram @ (c * weights)) + ~self.own
+        return c * (self.gram @ (c * weights)) + ~self.is_own_class
 
     def objective(self, weights: np.ndarray) -> float:
-        return float(0.5 * np.sum(weights * (self.gradient(weights) + ~self.own)))
+        """Return the objective at A, shape (n, n_classes)."""
+        linear = ~self.is_own_class
+        return float(0.5 * np.sum(weights * (self.gradient(weights) + linear)))
 
     def gap(self, weights: np.ndarray) -> float:
-        """Largest violation of the optimality conditions, in units of ``scale``."""
+        """Return the largest violation, in units of ``scale``."""
         gradient = self.gradient(weights)
-        bound = np.where(self.own, self.upper[:, None], 0.0)
+        bound = np.where(self.is_own_class, self.upper[:, None], 0.0)
         free = weights < bound - AT_BOUND * self.upper[:, None]
         lowest = np.where(free, gradient, np.inf).min(axis=1)
         return float(np.max(gradient.max(axis=1) - lowest, initial=0.0) / self.scale)
@@ -100,138 +138,194 @@ def _scale(gram: np.ndarray, c: np.ndarray, upper: np.ndarray) -> float:
 def solve_coupled(
     problem: CoupledProblem, tol: float = 1e-3
 ) -> tuple[np.ndarray, float, int]:
-    """Alphas (n,), gap and number of steps; ``tol`` is in units of ``problem.scale``."""
-    codes, c, upper = (
-        problem.codes.astype(np.int64),
-        problem.c.astype(float),
-        problem.upper.astype(float),
-    )
-    coupling, diagonal = (
-        np.asarray(problem.coupling, float),
-        problem.gram.diagonal().astype(float),
-    )
-    rows = Active(problem.gram).rows()
+    """Solve a coupled problem; return alphas (n,), gap and number of steps.
 
-    def steps(alphas: np.ndarray, gradient: np.ndarray, limit: int) -> int:
-        given = (codes, coupling, c, diagonal, upper, alphas, gradient, rows)
-        return int(single_steps(limit, tol * problem.scale, *given)[0])
-
-    def jump(alphas: np.ndarray, gradient: np.ndarray) -> None:
-        free = np.flatnonzero((alphas > 0) & (alphas < upper))
-        if not 0 < len(free) <= LARGEST_JUMP:
-            return
-        curve = coupling[np.ix_(codes[free], codes[free])] * rescaled_part(
-            problem, free
-        )
-        point, bound = alphas[free], upper[free]
-
-        def room(move: np.ndarray) -> np.ndarray:
-            return np.where(move > 0, bound - point, point) / np.maximum(
-                np.abs(move), TINY
-            )
-
-        for move in _newton(curve, gradient[free], room):
-            point = np.clip(point + move, 0, bound)
-        alphas[free] = point
-        gradient[:] = problem.gradient(alphas)
-
-    alphas = np.zeros(len(c))
-    n_iter = _alternate(steps, jump, alphas, problem.gradient(alphas))
+    `tol` is in units of ``problem.scale``.
+    """
+    solver = _CoupledSolver(problem, tol)
+    alphas = np.zeros(len(problem.c))
+    n_iter = _alternate(solver, alphas, problem.gradient(alphas))
     return alphas, problem.gap(alphas), n_iter
 
 
 def solve_crammer_singer(
     problem: CrammerSingerProblem, tol: float = 1e-3
 ) -> tuple[np.ndarray, float, int]:
-    """Weights A (n, n_classes), gap and number of steps; ``tol`` is in units of ``problem.scale``."""
-    codes, c, upper = (
-        problem.codes.astype(np.int64),
-        problem.c.astype(float),
-        problem.upper.astype(float),
-    )
-    gram = np.ascontiguousarray(problem.gram)
-    bound = np.where(problem.own, upper[:, None], 0.0).T
+    """Solve a Crammer-Singer problem; return A (n, n_classes), gap and number of steps.
 
-    def steps(weights: np.ndarray, gradient: np.ndarray, limit: int) -> int:
-        return int(
-            crammer_singer_steps(
-                gram, codes, c, upper, weights, gradient, tol * problem.scale, limit
-            )
-        )
-
-    def jump(weights: np.ndarray, gradient: np.ndarray) -> None:
-        # Of a row's classes off their bounds the first gives what the others take, so that it sums to 0.
-        free = weights < bound
-        giver = free.argmax(axis=0)
-        taker, row = np.nonzero(free & (np.arange(len(free))[:, None] != giver))
-        if not 0 < len(row) <= LARGEST_JUMP:
-            return
-        gives = giver[row]
-        alike = (taker[:, None] == taker).astype(float) + (gives[:, None] == gives)
-        alike -= (taker[:, None] == gives) + (gives[:, None] == taker).astype(float)
-        curve = alike * rescaled_part(problem, row)
-
-        def spread(move: np.ndarray) -> np.ndarray:
-            whole = np.zeros_like(weights)
-            whole[taker, row] = move
-            np.subtract.at(whole, (gives, row), move)
-            return whole
-
-        def room(move: np.ndarray) -> np.ndarray:
-            whole = spread(move)
-            rooms = np.where(whole > 0, bound - weights, np.inf) / np.maximum(
-                np.abs(whole), TINY
-            )
-            return np.minimum(rooms[taker, row], rooms[gives, row])
-
-        for move in _newton(curve, gradient[taker, row] - gradient[gives, row], room):
-            weights += np.minimum(spread(move), bound - weights)
-        gradient[:] = problem.gradient(np.ascontiguousarray(weights.T)).T
-
-    weights = np.zeros((problem.n_classes, len(c)))
-    n_iter = _alternate(
-        steps, jump, weights, np.ascontiguousarray((~problem.own).T.astype(float))
-    )
+    `tol` is in units of ``problem.scale``.
+    """
+    solver = _CrammerSingerSolver(problem, tol)
+    weights = np.zeros((problem.n_classes, len(problem.c)))
+    gradient = np.ascontiguousarray((~problem.is_own_class).T.astype(float))
+    n_iter = _alternate(solver, weights, gradient)
     weights = np.ascontiguousarray(weights.T)
     return weights, problem.gap(weights), n_iter
 
 
-def rescaled_part(
+class _AlternatingSolver(Protocol):
+    """Single steps and Newton jumps; both change point and gradient in place."""
+
+    def steps(self, point: np.ndarray, gradient: np.ndarray, limit: int) -> int:
+        """Take up to `limit` steps; return their number, fewer if it converged."""
+
+    def jump(self, point: np.ndarray, gradient: np.ndarray) -> None:
+        """Move the free variables to their common optimum."""
+
+
+def _alternate(
+    solver: _AlternatingSolver, point: np.ndarray, gradient: np.ndarray
+) -> int:
+    """Solve from a point, in place; return the number of steps.
+
+    Single steps find the face of the optimum; along it they are slow, so Newton jumps
+    follow.
+    """
+    n_iter = 0
+    chunk = _SWEEPS * point.size
+    while n_iter < _MAX_STEPS:
+        done = solver.steps(point, gradient, chunk)
+        n_iter += done
+        if done < chunk:
+            break
+        solver.jump(point, gradient)
+    return n_iter
+
+
+class _CoupledSolver:
+    """Steps and jumps over alphas (n,)."""
+
+    def __init__(self, problem: CoupledProblem, tol: float) -> None:
+        self.problem = problem
+        self.tol = tol * problem.scale
+        self.codes = problem.codes.astype(np.int64)
+        self.c = problem.c.astype(float)
+        self.upper = problem.upper.astype(float)
+        self.coupling = np.asarray(problem.coupling, float)
+        self.diagonal = problem.gram.diagonal().astype(float)
+        self.rows = ActiveSet(problem.gram).rows()
+
+    def steps(self, point: np.ndarray, gradient: np.ndarray, limit: int) -> int:
+        steps, _ = single_steps(
+            limit,
+            self.tol,
+            self.codes,
+            self.coupling,
+            self.c,
+            self.diagonal,
+            self.upper,
+            point,
+            gradient,
+            self.rows,
+        )
+        return int(steps)
+
+    def jump(self, point: np.ndarray, gradient: np.ndarray) -> None:
+        free = np.flatnonzero((point > 0) & (point < self.upper))
+        if not 0 < len(free) <= _MAX_FREE:
+            return
+        free_codes = self.codes[free]
+        coupling = self.coupling[np.ix_(free_codes, free_codes)]
+        curvature = coupling * _rescaled_part(self.problem, free)
+        alphas = point[free]
+        bound = self.upper[free]
+
+        def room(move: np.ndarray) -> np.ndarray:
+            distance = np.where(move > 0, bound - alphas, alphas)
+            return distance / np.maximum(np.abs(move), _TINY)
+
+        for move in _newton_moves(curvature, gradient[free], room):
+            alphas = np.clip(alphas + move, 0, bound)
+        point[free] = alphas
+        gradient[:] = self.problem.gradient(point)
+
+
+class _CrammerSingerSolver:
+    """Steps and jumps over weights A, transposed to (n_classes, n)."""
+
+    def __init__(self, problem: CrammerSingerProblem, tol: float) -> None:
+        self.problem = problem
+        self.tol = tol * problem.scale
+        self.codes = problem.codes.astype(np.int64)
+        self.c = problem.c.astype(float)
+        self.upper = problem.upper.astype(float)
+        self.gram = np.ascontiguousarray(problem.gram)
+        self.bound = np.where(problem.is_own_class, self.upper[:, None], 0.0).T
+
+    def steps(self, point: np.ndarray, gradient: np.ndarray, limit: int) -> int:
+        return int(
+            crammer_singer_steps(
+                self.gram,
+                self.codes,
+                self.c,
+                self.upper,
+                point,
+                gradient,
+                self.tol,
+                limit,
+            )
+        )
+
+    def jump(self, point: np.ndarray, gradient: np.ndarray) -> None:
+        # Variables are differences within a row, which keep its sum 0: the first class
+        # of a row that is off its bound gives what another such class takes.
+        bound = self.bound
+        free = point < bound
+        first_free = free.argmax(axis=0)
+        is_taker = free & (np.arange(len(free))[:, None] != first_free)
+        taker, row = np.nonzero(is_taker)
+        if not 0 < len(row) <= _MAX_FREE:
+            return
+        giver = first_free[row]
+        overlap = (taker[:, None] == taker).astype(float) + (giver[:, None] == giver)
+        overlap -= (taker[:, None] == giver) + (giver[:, None] == taker).astype(float)
+        curvature = overlap * _rescaled_part(self.problem, row)
+        slope = gradient[taker, row] - gradient[giver, row]
+
+        def to_weights(move: np.ndarray) -> np.ndarray:
+            change = np.zeros_like(point)
+            change[taker, row] = move
+            np.subtract.at(change, (giver, row), move)
+            return change
+
+        def room(move: np.ndarray) -> np.ndarray:
+            change = to_weights(move)
+            distance = np.where(change > 0, bound - point, np.inf)
+            rooms = distance / np.maximum(np.abs(change), _TINY)
+            return np.minimum(rooms[taker, row], rooms[giver, row])
+
+        for move in _newton_moves(curvature, slope, room):
+            point += np.minimum(to_weights(move), bound - point)
+        gradient[:] = self.problem.gradient(np.ascontiguousarray(point.T)).T
+
+
+def _rescaled_part(
     problem: CoupledProblem | CrammerSingerProblem, rows: np.ndarray
 ) -> np.ndarray:
-    """K~ among some rows."""
+    """Return K~ among some rows."""
     c = problem.c[rows]
     return c[:, None] * problem.gram[np.ix_(rows, rows)] * c
 
 
-def _alternate(
-    steps: Callable[[np.ndarray, np.ndarray, int], int],
-    jump: Callable[[np.ndarray, np.ndarray], None],
-    point: np.ndarray,
-    gradient: np.ndarray,
-) -> int:
-    """Single steps, which find the face of the optimum, and Newton jumps along it where they are slow."""
-    n_iter, chunk = 0, SWEEPS * point.size
-    while n_iter < MAX_STEPS:
-        done = steps(point, gradient, chunk)
-        n_iter += done
-        if done < chunk:
-            break
-        jump(point, gradient)
-    return n_iter
-
-
-def _newton(
-    curve: np.ndarray, slope: np.ndarray, room: Callable[[np.ndarray], np.ndarray]
+def _newton_moves(
+    curvature: np.ndarray, slope: np.ndarray, room: Callable[[np.ndarray], np.ndarray]
 ) -> Iterator[np.ndarray]:
-    """Moves towards the minimum of a quadratic, each to the first bound on its way, which is then kept.
+    """Yield moves towards the minimum of a quadratic, each to the first bound it meets.
 
-    ``room`` tells how far each variable can go along a move, in units of the move.
+    That variable then stays at its bound.
+
+    Parameters
+    ----------
+    curvature : ndarray of shape (m, m)
+    slope : ndarray of shape (m,)
+        Gradient at the start.
+    room : callable
+        Returns how far each variable can go along a move, in units of the move.
     """
-    ridge = 1e-10 * max(float(curve.diagonal().max()), TINY)
+    ridge = 1e-10 * max(float(curvature.diagonal().max()), _TINY)
     left = np.arange(len(slope))
-    for _ in range(MOVES):
-        part = curve[np.ix_(left, left)]
+    for _ in range(_MAX_BOUNDS):
+        part = curvature[np.ix_(left, left)]
         move = np.zeros(len(slope))
         move[left] = -np.linalg.solve(part + ridge * np.eye(len(left)), slope[left])
         if slope @ move >= 0:
@@ -239,63 +333,79 @@ def _newton(
         along = room(move)
         length = min(1.0, float(along[left].min()))
         yield length * move
-        slope = slope + length * (curve @ move)
+        slope = slope + length * (curvature @ move)
         left = left[along[left] > length * (1.0 + 1e-9)]
         if length == 1.0 or not len(left):
             return
 
 
 @njit(nogil=True, cache=True)
-def _row_solution(linear, own, bound, bend, out):
-    """min 1/2 bend |a|^2 + linear'a, a_m <= bound [m = own], sum a = 0.
+def _solve_row(linear, own_class, bound, curvature, out):
+    """Store the row a that minimizes 1/2 curvature |a|^2 + linear'a.
 
-    a_m = min(bound_m, (level - linear_m) / bend); the level comes of adding classes in the order in
-    which they leave their bound.
+    a_m <= bound [m = own_class] and sum a = 0. The solution is
+    a_m = min(bound_m, (level - linear_m) / curvature); the level is found by adding
+    classes in the order in which they leave their bound.
     """
     k = linear.size
-    leaves = linear.copy()
-    leaves[own] += bend * bound
-    order = np.argsort(-leaves)
-    level = leaves[order[0]] - bend * bound
+    leaves_at = linear.copy()
+    leaves_at[own_class] += curvature * bound
+    order = np.argsort(-leaves_at)
+    level = leaves_at[order[0]] - curvature * bound
     r = 1
-    while r < k and level < r * leaves[order[r]]:
-        level += leaves[order[r]]
+    while r < k and level < r * leaves_at[order[r]]:
+        level += leaves_at[order[r]]
         r += 1
     level /= r
     for m in range(k):
-        out[m] = min(bound if m == own else 0.0, (level - linear[m]) / bend)
+        out[m] = min(bound if m == own_class else 0.0, (level - linear[m]) / curvature)
+
+
+@njit(nogil=True)
+def _largest_violation(codes, upper, weights, gradient, tol):
+    """Return the row that violates its conditions most, -1 if none does by `tol`."""
+    k, n = weights.shape
+    worst = tol
+    i = -1
+    for t in range(n):
+        highest = -np.inf
+        lowest = np.inf
+        for m in range(k):
+            slope = gradient[m, t]
+            highest = max(highest, slope)
+            if weights[m, t] < (upper[t] if m == codes[t] else 0.0):
+                lowest = min(lowest, slope)
+        if highest - lowest > worst:
+            worst = highest - lowest
+            i = t
+    return i
 
 
 @njit(nogil=True, cache=True)
 def crammer_singer_steps(gram, codes, c, upper, weights, gradient, tol, limit):
-    """Up to `limit` row steps, in place, (n_classes, n), until no row violates its conditions by `tol`."""
+    """Take up to `limit` row steps on weights (n_classes, n), in place.
+
+    Returns their number, fewer if no row violates its conditions by `tol`.
+    """
     k, n = weights.shape
-    linear, out = np.empty(k), np.empty(k)
+    linear = np.empty(k)
+    out = np.empty(k)
     steps = 0
     while steps < limit:
-        worst, i = tol, -1
-        for t in range(n):
-            highest, lowest = -np.inf, np.inf
-            for m in range(k):
-                now = gradient[m, t]
-                highest = max(highest, now)
-                if weights[m, t] < (upper[t] if m == codes[t] else 0.0):
-                    lowest = min(lowest, now)
-            if highest - lowest > worst:
-                worst, i = highest - lowest, t
+        i = _largest_violation(codes, upper, weights, gradient, tol)
         if i < 0:
             break
-        bend = max(c[i] * c[i] * gram[i, i], SMALLEST)
+        curvature = max(c[i] * c[i] * gram[i, i], MIN_CURVATURE)
         for m in range(k):
-            linear[m] = gradient[m, i] - bend * weights[m, i]
-        _row_solution(linear, codes[i], upper[i], bend, out)
+            linear[m] = gradient[m, i] - curvature * weights[m, i]
+        _solve_row(linear, codes[i], upper[i], curvature, out)
         row = gram[i]
         for m in range(k):
             change = (out[m] - weights[m, i]) * c[i]
             weights[m, i] = out[m]
             if change != 0.0:
-                own = gradient[m]
+                class_gradient = gradient[m]
                 for t in range(n):
-                    own[t] += change * c[t] * row[t]
+                    class_gradient[t] += change * c[t] * row[t]
         steps += 1
     return steps

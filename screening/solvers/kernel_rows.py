@@ -1,8 +1,9 @@
-"""Rows of a kernel matrix as solvers ask for them: held, made one by one, or kept in a bounded cache.
+"""Rows of a kernel matrix for solvers: stored, computed one by one, or cached.
 
-A cache is one flat buffer (the Gram's type, or float32 where rows are computed) of rows as long as the active
-set, a new row taking the place of the oldest. When the active set shrinks the rows are compacted in place, so
-the buffer never grows and later holds more rows.
+A cache is one flat buffer (of the Gram matrix's type, or float32 if rows are computed)
+of rows as long as the active set; a new row replaces the oldest. When the active set
+shrinks the rows are compacted in place, so the buffer never grows and later holds more
+rows.
 """
 
 from __future__ import annotations
@@ -15,75 +16,120 @@ import numpy as np
 from screening.kernels.base import Kernel
 from screening.kernels.jit import njit
 from screening.kernels.pairwise import (
-    ABSOLUTE,
     SQUARED,
+    distance_code,
     kernel_row,
     padded_transposed,
     rate_of,
     weighted_sum,
 )
 
-DIRECT, GATHERED, COMPUTED = 0, 1, 2
-NEXT, LAST = 0, 1
+# Modes of `fetch`: a row of the Gram matrix as it is, a cached row of some of its
+# columns, or a cached row that is computed.
+DIRECT = 0
+GATHERED = 1
+COMPUTED = 2
+# Positions in ``ActiveRows.turn``: the slot to be filled next, and the slot read last.
+NEXT = 0
+LAST = 1
 
 
 @dataclass(frozen=True)
 class KernelRows:
-    """A kernel matrix that is computed by rows when asked for, in place of ``Problem.gram``."""
+    """A kernel matrix that is computed by rows, for use as ``Problem.gram``.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, n_features)
+    kernel : Kernel
+        gamma a number.
+    """
 
     x: np.ndarray
     kernel: Kernel
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(n, n)."""
         return (len(self.x), len(self.x))
 
     def __len__(self) -> int:
         return len(self.x)
 
     def diagonal(self) -> np.ndarray:
-        """K(x_i, x_i), shape (n,)."""
+        """Return K(x_i, x_i), shape (n,)."""
         return self.kernel.diagonal(self.x)
 
     def part(self, rows: np.ndarray) -> KernelRows:
-        """The matrix over some of the rows."""
+        """Return the matrix over some of the rows, by index."""
         return KernelRows(self.x[rows], self.kernel)
 
     def __getitem__(self, key: tuple[np.ndarray | slice, ...]) -> np.ndarray:
-        """Blocks ``[np.ix_(rows, columns)]`` and ``[:, columns]``, computed."""
-        rows, columns = (np.arange(len(self.x))[index].ravel() for index in key)
+        """Compute a block ``[np.ix_(rows, columns)]`` or ``[:, columns]``."""
+        rows, columns = [np.arange(len(self.x))[index].ravel() for index in key]
         return self.kernel(self.x[rows], self.x[columns])
 
     def __matmul__(self, weights: np.ndarray) -> np.ndarray:
-        """K weights, shape (n,)."""
+        """Return K weights, shape (n,)."""
         used = np.flatnonzero(weights)
         return weighted_sum(self.kernel, self.x, self.x[used], weights[used])
 
 
 Gram = np.ndarray | KernelRows
-"""A kernel matrix, held or made by rows."""
+"""A kernel matrix, stored or computed by rows."""
 
 
 class ActiveRows(NamedTuple):
-    """Rows of the kernel over the active points, for `fetch`: the matrix or what makes it, and the cache."""
+    """Rows of the kernel over the active points, for `fetch`.
 
-    mode: int  # DIRECT, GATHERED or COMPUTED
+    Parameters
+    ----------
+    mode : int
+        DIRECT, GATHERED or COMPUTED.
+    active : int ndarray of shape (m,)
+        The active points.
+    gram : ndarray of shape (n, n)
+    xt : ndarray of shape (n_features, m) or None
+        The active points' features, if rows are computed.
+    kind, rate
+        Distance code and rate of the kernel, if rows are computed.
+    buffer : ndarray
+        The cached rows.
+    slot_of : int ndarray of shape (m,)
+        Slot of each active point's row in the buffer, -1 if it is not cached.
+    owner : int ndarray of shape (n_slots,)
+        Active point of each slot, -1 if it is free.
+    turn : int ndarray of shape (2,)
+        The slots NEXT and LAST.
+    """
+
+    mode: int
     active: np.ndarray
     gram: np.ndarray
     xt: np.ndarray | None
     kind: int
     rate: np.float32
     buffer: np.ndarray
-    slot_of: (
-        np.ndarray
-    )  # of each active point's row in the buffer, -1 where there is none
-    owner: np.ndarray  # the point of each slot, -1 where it is free
-    turn: np.ndarray  # slots: which is filled NEXT, which was asked for LAST
+    slot_of: np.ndarray
+    owner: np.ndarray
+    turn: np.ndarray
 
 
 @dataclass
-class Active:
-    """The problem over the active points, compact, as the compiled loops want it."""
+class ActiveSet:
+    """The kernel over the active points, compact, with its cache of rows.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n) or KernelRows
+    memory : int
+        Bytes of the cache; at least two rows are cached.
+
+    Attributes
+    ----------
+    points : int ndarray of shape (m,)
+        The active points; at first all.
+    """
 
     gram: Gram
     memory: int = 0
@@ -91,54 +137,69 @@ class Active:
     mode: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._all: Any = None
-        self.kind, self.rate = SQUARED, np.float32(0)
+        self._xt_of_all: Any = None
+        self.kind = SQUARED
+        self.rate = np.float32(0)
+        self.computed = isinstance(self.gram, KernelRows)
         if isinstance(self.gram, KernelRows):
             self.dense = np.zeros((1, 1), np.float32)
-            self._all = padded_transposed(self.gram.x)
-            self.kind = SQUARED if self.gram.kernel.norm == 2 else ABSOLUTE
+            self._xt_of_all = padded_transposed(self.gram.x)
+            self.kind = distance_code(self.gram.kernel.norm)
             self.rate = np.float32(rate_of(self.gram.kernel))
+        elif np.asarray(self.gram).dtype == np.float32:
+            self.dense = np.ascontiguousarray(self.gram, np.float32)
+            # A placeholder: stored and computed float32 rows then share the compiled
+            # loops of one signature.
+            self._xt_of_all = np.zeros((4, 1), np.float32)
         else:
-            exact = np.asarray(self.gram).dtype != np.float32
-            self.dense = np.ascontiguousarray(
-                self.gram, np.float64 if exact else np.float32
-            )
-            self._all = (
-                None if exact else np.zeros((4, 1), np.float32)
-            )  # float32 shares one specialisation
-        self.computed = isinstance(self.gram, KernelRows)
+            self.dense = np.ascontiguousarray(self.gram, np.float64)
         self.buffer = np.empty(0, self.dense.dtype)
-        self.slot_of = self.owner = self.turn = np.empty(0, np.int64)
+        self._clear_cache()
         self.take(np.arange(len(self.gram)))
 
+    def _clear_cache(self) -> None:
+        self.slot_of = np.empty(0, np.int64)
+        self.owner = np.empty(0, np.int64)
+        self.turn = np.empty(0, np.int64)
+
     def take(self, points: np.ndarray, keep: np.ndarray | None = None) -> None:
-        """Make `points` the active set; `keep`, their places in the one before, saves the cached rows."""
-        before = len(self.points) if keep is not None else 0
-        m = len(points)
-        direct = not self.computed and m == len(self.dense)
+        """Make some points the active set.
+
+        Parameters
+        ----------
+        points : int ndarray of shape (m,)
+        keep : int ndarray of shape (m,), optional
+            Positions of the points in the active set before; cached rows are then kept.
+        """
+        n_before = len(self.points) if keep is not None else 0
         was_cached = keep is not None and self.mode != DIRECT
+        m = len(points)
         self.points = points
-        self.mode = DIRECT if direct else COMPUTED if self.computed else GATHERED
-        self.xt = (
-            np.ascontiguousarray(self._all[:, points]) if self.computed else self._all
-        )
-        if direct:  # nothing is cached
-            self.slot_of = self.owner = self.turn = np.empty(0, np.int64)
+        self.xt = self._xt_of_all
+        if self.computed:
+            self.mode = COMPUTED
+            self.xt = np.ascontiguousarray(self._xt_of_all[:, points])
+        elif m == len(self.dense):
+            self.mode = DIRECT
+            self._clear_cache()
             return
-        wanted = min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
-        if len(self.buffer) < wanted and not was_cached:
-            self.buffer = np.empty(wanted, self.dense.dtype)
-        capacity = min(len(self.buffer) // m, m)
-        slot_of, owner = np.full(m, -1, np.int64), np.full(capacity, -1, np.int64)
-        used = (
-            compact(keep, before, self.buffer, self.owner, slot_of, owner)
-            if was_cached
-            else 0
-        )
-        self.slot_of, self.owner = slot_of, owner
-        self.turn = np.array([used % max(capacity, 1), -1], np.int64)
+        else:
+            self.mode = GATHERED
+        n_numbers = min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
+        if len(self.buffer) < n_numbers and not was_cached:
+            self.buffer = np.empty(n_numbers, self.dense.dtype)
+        n_slots = min(len(self.buffer) // m, m)
+        slot_of = np.full(m, -1, np.int64)
+        owner = np.full(n_slots, -1, np.int64)
+        n_cached = 0
+        if was_cached:
+            n_cached = compact(keep, n_before, self.buffer, self.owner, slot_of, owner)
+        self.slot_of = slot_of
+        self.owner = owner
+        self.turn = np.array([n_cached % max(n_slots, 1), -1], np.int64)
 
     def rows(self) -> ActiveRows:
+        """Return the rows for the compiled loops."""
         return ActiveRows(
             self.mode,
             self.points,
@@ -170,11 +231,16 @@ def _fill(row, i, mode, active, gram, xt, kind, rate):
 
 @njit
 def fetch(i, rows):
-    """Row of the active point i, a view of the Gram or of the cache; the last two fetched stay valid."""
+    """Return the kernel row of active point i, a view of the Gram matrix or cache.
+
+    The last two rows that were fetched stay valid.
+    """
     m = rows.active.size
     if rows.mode == DIRECT:
         return rows.gram[i]
-    buffer, owner, turn = rows.buffer, rows.owner, rows.turn
+    buffer = rows.buffer
+    owner = rows.owner
+    turn = rows.turn
     slot = rows.slot_of[i]
     if slot >= 0:
         turn[LAST] = slot
@@ -184,8 +250,10 @@ def fetch(i, rows):
         slot = (slot + 1) % owner.size
     if owner[slot] >= 0:
         rows.slot_of[owner[slot]] = -1
-    owner[slot], rows.slot_of[i] = i, slot
-    turn[NEXT], turn[LAST] = (slot + 1) % owner.size, slot
+    owner[slot] = i
+    rows.slot_of[i] = slot
+    turn[NEXT] = (slot + 1) % owner.size
+    turn[LAST] = slot
     row = buffer[slot * m : slot * m + m]
     _fill(row, i, rows.mode, rows.active, rows.gram, rows.xt, rows.kind, rows.rate)
     return row
@@ -193,21 +261,25 @@ def fetch(i, rows):
 
 @njit(nogil=True, cache=True)
 def compact(keep, m, buffer, owner, new_slot_of, new_owner):
-    """Keep only columns and rows of the active positions `keep`, in place; returns how many rows."""
+    """Drop columns and rows of inactive points from the buffer, in place.
+
+    `keep` holds the positions that stay active, of m before. Returns the number of
+    cached rows.
+    """
     position = np.full(m, -1, np.int64)
     for k in range(keep.size):
         position[keep[k]] = k
-    width, used = keep.size, 0
-    # Rows move towards the front of the buffer, slot by slot, so nothing is overwritten before it is read.
+    width = keep.size
+    used = 0
+    # Rows move towards the front in order: nothing is overwritten before it is read.
     for slot in range(owner.size):
         point = position[owner[slot]] if owner[slot] >= 0 else -1
         if point >= 0:
-            row, moved = (
-                buffer[slot * m : slot * m + m],
-                buffer[used * width : used * width + width],
-            )
+            row = buffer[slot * m : slot * m + m]
+            moved = buffer[used * width : used * width + width]
             for t in range(width):
                 moved[t] = row[keep[t]]
-            new_owner[used], new_slot_of[point] = point, used
+            new_owner[used] = point
+            new_slot_of[point] = used
             used += 1
     return used

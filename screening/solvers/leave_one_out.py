@@ -1,6 +1,7 @@
-"""The same problem again without one row, for many rows in turn, each from the solution with all of them.
+"""Solutions of a problem without one row, for many rows in turn.
 
-A row's alpha is given up, the free ones make up for it, and the pair steps go on from there.
+Each starts from the solution with all rows: the row's alpha is set to 0, the free
+alphas make up for it, and pair steps go on from there.
 """
 
 from __future__ import annotations
@@ -9,63 +10,79 @@ import numpy as np
 
 from screening.kernels.jit import njit
 from screening.kernels.threads import n_threads, run_in_threads
-from screening.solvers.free_set import go, invert, leave, spread
-from screening.solvers.kernel_rows import Active
+from screening.solvers.free_set import (
+    invert,
+    move_to_optimum,
+    remove_point,
+    update_levels,
+)
+from screening.solvers.kernel_rows import ActiveSet
 from screening.solvers.problem import Problem, Solutions, certificate
-from screening.solvers.smo import DEFAULT_MEMORY, _Engine
+from screening.solvers.smo import DEFAULT_MEMORY, SmoSolver
 from screening.solvers.smo_steps import pair_steps
 
-_MOST_STEPS = 10_000_000
+# Pair steps for one row at most.
+_MAX_STEPS = 10_000_000
 
 
 def leave_one_out(
     problem: Problem, tol: float, alphas: np.ndarray, left_out: np.ndarray
 ) -> Solutions:
-    """Solve a problem with an equality, its matrix an array, without each of the rows `left_out` in turn.
+    """Solve a problem without each of some rows in turn.
 
-    From the solution with all rows: the free alphas make up for the row, whose own is then 0, and the steps
-    of the SMO go on.
+    Parameters
+    ----------
+    problem : Problem
+        With an equality; its matrix is an array.
+    tol : float
+        Largest violation, in units of ``Problem.unit``.
+    alphas : ndarray of shape (n,)
+        The solution with all rows.
+    left_out : int ndarray of shape (m,)
+        Rows to leave out; their alpha is 0 in their solution.
     """
-    engine = _Engine(problem, tol, Active(problem.gram, DEFAULT_MEMORY))
-    engine.alpha = np.minimum(alphas, problem.upper) * engine.unit
-    engine.v = engine._levels()
+    solver = SmoSolver(problem, tol, ActiveSet(problem.gram, DEFAULT_MEMORY))
+    solver.alpha = np.minimum(alphas, problem.upper) * solver.unit
+    solver.v = solver.levels()
     solutions = np.empty((len(left_out), len(alphas)))
     certificates = np.empty((len(left_out), 3))
     rows = np.asarray(left_out, np.int64)
-    unit = problem.unit(engine.alpha, engine.s, engine.v)
-    start, matrix = engine._gathered(engine.active.points), engine.active.rows()
+    unit = problem.unit(solver.alpha, solver.s, solver.v)
+    start = solver.gather(solver.active.points)
+    matrix = solver.active.rows()
     threads = n_threads()
 
     def task(first: int) -> None:
-        own = slice(first, None, threads)
+        share = slice(first, None, threads)
         solve_without(
-            rows[own],
-            _MOST_STEPS,
+            rows[share],
+            _MAX_STEPS,
             tol * unit,
             *start,
-            solutions[own],
-            certificates[own],
+            solutions[share],
+            certificates[share],
             matrix,
         )
 
     run_in_threads(task, range(min(threads, len(rows))))
     intercepts, gaps, steps = certificates.T
-    alphas = np.minimum(solutions / engine.unit, problem.upper)
+    alphas = np.minimum(solutions / solver.unit, problem.upper)
     return Solutions(alphas, intercepts, gaps / unit, steps.astype(int))
 
 
 @njit
-def _make_up(owed, s, c, upper, alpha, v, gram):
-    """Bring the signed sum up by `owed`: the point that gains most takes it, then the next."""
+def _pay(owed, s, c, upper, alpha, v, gram):
+    """Increase the signed sum of alphas by `owed`, best points first, in place."""
     while owed != 0.0:
         sign = 1.0 if owed > 0.0 else -1.0
-        best, worth = -1, -np.inf
+        best = -1
+        best_gain = -np.inf
         for k in range(s.size):
             rises = s[k] == sign
-            if (alpha[k] < upper[k] if rises else alpha[k] > 0.0) and sign * v[
-                k
-            ] > worth:
-                best, worth = k, sign * v[k]
+            can_move = alpha[k] < upper[k] if rises else alpha[k] > 0.0
+            if can_move and sign * v[k] > best_gain:
+                best = k
+                best_gain = sign * v[k]
         if best < 0:
             break
         rises = s[best] == sign
@@ -84,28 +101,48 @@ def _make_up(owed, s, c, upper, alpha, v, gram):
 def solve_without(
     left_out, limit, tol, s, c, diagonal, upper, alpha, v, solutions, certificates, rows
 ):
-    """For each row left out: its alphas into `solutions`; intercept, gap and steps into `certificates`."""
+    """Solve without each row of `left_out`, at most `limit` pair steps each.
+
+    Alphas are stored in `solutions` (m, n); intercept, gap and number of steps in
+    `certificates` (m, 3).
+    """
     free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     taken = np.empty(free.size, np.bool_)
     inverse = invert(free, c, taken, rows)
     for which in range(left_out.size):
         j = left_out[which]
-        bounds, now, levels = upper.copy(), alpha.copy(), v.copy()
-        own, weight = rows.gram[j], c[j] * s[j] * alpha[j]
+        bounds = upper.copy()
+        alphas = alpha.copy()
+        levels = v.copy()
+        row = rows.gram[j]
+        weight = c[j] * s[j] * alpha[j]
         for t in range(s.size):
-            levels[t] += c[t] * weight * own[t]
-        bounds[j] = now[j] = 0.0
-        own_inverse, inside = inverse.copy(), taken.copy()
+            levels[t] += c[t] * weight * row[t]
+        bounds[j] = 0.0
+        alphas[j] = 0.0
+        inverse_without = inverse.copy()
+        inside = taken.copy()
         for a in range(free.size):
             if free[a] == j and inside[a]:
-                leave(own_inverse, a, inside)
+                remove_point(inverse_without, a, inside)
         moved = np.zeros(free.size)
-        owed = go(
-            free, own_inverse, inside, s[j] * alpha[j], s, bounds, now, levels, moved
+        owed = move_to_optimum(
+            free,
+            inverse_without,
+            inside,
+            s[j] * alpha[j],
+            s,
+            bounds,
+            alphas,
+            levels,
+            moved,
         )
-        spread(free, moved, c, levels, rows)
-        _make_up(owed, s, c, bounds, now, levels, rows.gram)
-        steps, gap = pair_steps(limit, tol, s, c, diagonal, bounds, now, levels, rows)
-        certificates[which, 0], _ = certificate(s, bounds, now, levels)
-        certificates[which, 1], certificates[which, 2] = max(gap, 0.0), steps
-        solutions[which] = now
+        update_levels(free, moved, c, levels, rows)
+        _pay(owed, s, c, bounds, alphas, levels, rows.gram)
+        steps, gap = pair_steps(
+            limit, tol, s, c, diagonal, bounds, alphas, levels, rows
+        )
+        certificates[which, 0], _ = certificate(s, bounds, alphas, levels)
+        certificates[which, 1] = max(gap, 0.0)
+        certificates[which, 2] = steps
+        solutions[which] = alphas

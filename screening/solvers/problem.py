@@ -1,9 +1,10 @@
-"""The dual problem every machine poses, what it is measured by, and what a solution of it must satisfy."""
+"""The dual problem that every machine solves, and the optimality of its solutions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,68 +15,99 @@ from screening.solvers.kernel_rows import Gram, KernelRows
 
 # An alpha this close to a bound, relative to it, is at the bound.
 AT_BOUND = 1e-8
-# Differences of f below this share of its level are not resolved: rounding, of float32 where rows are made
-# as they are asked for.
-RESOLVED, RESOLVED_BY_ROWS = 1e-6, 1e-3
+# Differences of f below this share of its level are rounding, of float64 rows.
+_RESOLUTION = 1e-6
+# The same of float32 rows that are computed one by one.
+_RESOLUTION_BY_ROWS = 1e-3
+
+
+class _Sizes(NamedTuple):
+    """Sizes by which a problem is scaled."""
+
+    largest: float  # largest K~_ii
+    reach: float  # largest change of f that a row at its bound makes at itself
+    margin: float  # largest |p|
 
 
 @dataclass(frozen=True)
 class Problem:
-    """min 1/2 a'Qa + p'a with Q_ij = s_i s_j c_i c_j K_ij, 0 <= a <= upper, sum s_i a_i = total.
+    """The dual min 1/2 a'Qa + p'a with 0 <= a <= upper and sum s_i a_i = total.
 
-    K~ is never formed here: the Gram stays as it is and c enters beside it.
+    Q_ij = s_i s_j c_i c_j K_ij. K~ is never formed: the Gram matrix stays as it is and
+    c enters beside it.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n) or KernelRows
+        The base kernel K.
+    signs : ndarray of shape (n,)
+        s, +1 or -1.
+    c : ndarray of shape (n,)
+        Factor at the rows, > 0; ones for the plain kernel.
+    linear : ndarray of shape (n,)
+        p.
+    upper : ndarray of shape (n,)
+        Bound of each alpha (the row's cost), > 0.
+    total : float or None
+        Right-hand side of the equality; None if there is none, and then no intercept.
     """
 
-    gram: Gram  # base kernel K, (n, n)
-    signs: np.ndarray  # +1 or -1
-    c: np.ndarray  # > 0, factor at the rows; ones for the plain kernel
-    linear: np.ndarray  # p
-    upper: np.ndarray  # > 0, bound of each alpha (the row's cost)
-    # right-hand side of the equality; None where there is none (then there is no intercept)
+    gram: Gram
+    signs: np.ndarray
+    c: np.ndarray
+    linear: np.ndarray
+    upper: np.ndarray
     total: float | None
 
     @cached_property
     def diagonal(self) -> np.ndarray:
-        """Of K, in one piece: that of an array is a number in each of its rows, a line of the cache apart."""
+        """Diagonal of K, copied to contiguous memory."""
         return np.ascontiguousarray(self.gram.diagonal(), float)
 
     @cached_property
-    def _sizes(self) -> tuple[float, float, float]:
-        """Largest K~_ii, largest change of f that a row at its bound makes at itself, largest |p|."""
-        given = (
-            np.ascontiguousarray(values, float)
-            for values in (self.c, self.diagonal, self.upper, self.linear)
+    def _sizes(self) -> _Sizes:
+        arrays = (self.c, self.diagonal, self.upper, self.linear)
+        return _Sizes(
+            *sizes(*[np.ascontiguousarray(values, float) for values in arrays])
         )
-        largest, reach, margin = sizes(*given)
-        return largest, reach, margin
 
     @property
     def largest(self) -> float:
         """Largest K~_ii."""
-        return self._sizes[0]
+        return self._sizes.largest
 
     @property
     def has_margin(self) -> bool:
-        """Whether p says how large f is."""
-        return self._sizes[2] > 0
+        """True if p is not 0, so that it determines how large f is."""
+        return self._sizes.margin > 0
 
     @cached_property
     def scale(self) -> float:
         """Largest unit in which a violation of the optimality conditions is measured.
 
-        The change of f that one row at its bound makes at itself, but at most |p| (the margin): multiplying c
-        by a number and every bound by its inverse square then leaves the stopping rule as it was.
+        It is the change of f that one row at its bound makes at itself, but at most |p|
+        (the margin). Multiplying c by a number and every bound by its inverse square
+        then leaves the stopping rule unchanged.
         """
-        _, reach, margin = self._sizes
-        return max(min(reach, margin) if margin > 0 else reach, np.finfo(float).tiny)
+        scale = self._sizes.reach
+        if self.has_margin:
+            scale = min(scale, self._sizes.margin)
+        return max(scale, np.finfo(float).tiny)
 
     def unit(self, alphas: np.ndarray, signs: np.ndarray, levels: np.ndarray) -> float:
-        """Unit in which a violation is measured at these alphas: ``scale``, or less where p = 0.
+        """Return the unit of violations at some alphas: ``scale``, or less if p = 0.
 
-        Without a margin nothing but the solution says how large f is: where c spans twelve decades its level
-        is 1e-24 of what a row of the largest c could do. Then the unit is at most that level sum alpha_i g_i
-        / sum alpha_i (g the gradient) and the spread of g, which a wide kernel makes small. `levels` are -s
-        g, of all points or of some; alphas may have any unit.
+        Without a margin only the solution determines how large f is: if c spans twelve
+        decades, its level is 1e-24 of what a row of the largest c could add. The unit
+        is then at most that level, sum alpha_i g_i / sum alpha_i for the gradient g,
+        and at most the spread of g, which a wide kernel makes small.
+
+        Parameters
+        ----------
+        alphas, signs : ndarray of shape (m,)
+            Of all points or of some; alphas may have any unit.
+        levels : ndarray of shape (m,)
+            -s g.
         """
         if self.total is None or self.has_margin:
             return self.scale
@@ -83,61 +115,80 @@ class Problem:
         if not total > 0.0:
             return self.scale
         level = -float((signs * alphas) @ levels) / total
-        resolved = RESOLVED_BY_ROWS if isinstance(self.gram, KernelRows) else RESOLVED
-        least = max(min(level, float(np.ptp(levels))), resolved * level)
+        by_rows = isinstance(self.gram, KernelRows)
+        resolution = _RESOLUTION_BY_ROWS if by_rows else _RESOLUTION
+        least = max(min(level, float(np.ptp(levels))), resolution * level)
         return max(min(self.scale, least), np.finfo(float).tiny)
 
     def gradient(self, alphas: np.ndarray) -> np.ndarray:
-        """Qa + p, shape (n,)."""
+        """Return Qa + p, shape (n,)."""
         used = np.flatnonzero(alphas)
         signed = (self.signs * self.c * alphas)[used]
         columns = self.gram if len(used) == len(alphas) else self.gram[:, used]
         return self.signs * self.c * (columns @ signed) + self.linear
 
     def objective(self, alphas: np.ndarray) -> float:
-        """1/2 a'Qa + p'a."""
+        """Return 1/2 a'Qa + p'a."""
         return float(0.5 * alphas @ (self.gradient(alphas) + self.linear))
 
     def free(self, alphas: np.ndarray) -> np.ndarray:
-        """Mask of the alphas strictly between their bounds."""
-        return (alphas > AT_BOUND * self.upper) & (
-            alphas < (1.0 - AT_BOUND) * self.upper
-        )
+        """Return the mask of alphas strictly between their bounds."""
+        above_zero = alphas > AT_BOUND * self.upper
+        below_bound = alphas < (1.0 - AT_BOUND) * self.upper
+        return above_zero & below_bound
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Decision f(x) = sum_i s_i alphas_i c_i c(x) K(x_i, x) + intercept."""
+    """Decision f(x) = sum_i s_i alphas_i c_i c(x) K(x_i, x) + intercept.
+
+    Parameters
+    ----------
+    alphas : ndarray of shape (n,)
+    intercept : float
+        0 if the problem has no equality constraint.
+    gap : float
+        Largest violation, in units of ``Problem.unit``; at most the tolerance if the
+        solver converged.
+    n_iter : int
+    """
 
     alphas: np.ndarray
-    intercept: float  # 0 where the problem has no equality constraint
-    # largest violation, in units of ``Problem.unit``; at most the tolerance where the solver converged
+    intercept: float
     gap: float
     n_iter: int
 
 
 @dataclass(frozen=True)
 class Solutions:
-    """Solutions of problems over the same rows, alphas (m, n), as ``Solution`` has them."""
+    """Solutions of m problems over the same rows, each as ``Solution``.
+
+    Parameters
+    ----------
+    alphas : ndarray of shape (m, n)
+    intercepts, gaps, n_iters : ndarray of shape (m,)
+    """
 
     alphas: np.ndarray
     intercepts: np.ndarray
     gaps: np.ndarray
     n_iters: np.ndarray
 
-    def __getitem__(self, at: int) -> Solution:
+    def __getitem__(self, index: int) -> Solution:
         return Solution(
-            self.alphas[at],
-            float(self.intercepts[at]),
-            float(self.gaps[at]),
-            int(self.n_iters[at]),
+            self.alphas[index],
+            float(self.intercepts[index]),
+            float(self.gaps[index]),
+            int(self.n_iters[index]),
         )
 
 
 @njit(nogil=True, cache=True)
 def sizes(c, diagonal, upper, linear):
-    """Largest K~_ii, largest change of f that a row at its bound makes at itself, largest |p|."""
-    largest, reach, margin = 0.0, 0.0, 0.0
+    """Return largest K~_ii, reach and margin, as the fields of ``_Sizes``."""
+    largest = 0.0
+    reach = 0.0
+    margin = 0.0
     for t in range(c.size):
         square = c[t] * c[t]
         largest = maximum(largest, square * diagonal[t])
@@ -147,13 +198,14 @@ def sizes(c, diagonal, upper, linear):
 
 
 @njit(nogil=True, cache=True)
-def within(alphas, signs, upper):
-    """Whether alphas are within their bounds, the sum of the bounds and the signed one of the alphas."""
-    inside, reach, total = True, 0.0, 0.0
+def check_alphas(alphas, signs, upper):
+    """Return whether alphas are within bounds, sum of bounds, signed sum of alphas."""
+    inside = True
+    reach = 0.0
+    total = 0.0
     for t in range(alphas.size):
-        inside = (
-            inside and alphas[t] >= 0.0 and alphas[t] <= upper[t] * (1.0 + AT_BOUND)
-        )
+        below_bound = alphas[t] <= upper[t] * (1.0 + AT_BOUND)
+        inside = inside and alphas[t] >= 0.0 and below_bound
         reach += upper[t]
         total += signs[t] * alphas[t]
     return inside, reach, total
@@ -161,9 +213,10 @@ def within(alphas, signs, upper):
 
 @njit(nogil=True, cache=True)
 def levels(equality, signs, c, linear, alphas, gram):
-    """v = -s * gradient (with the equality), the gradient itself without."""
+    """Return v = -s * gradient with an equality, the gradient itself without, (n,)."""
     n = alphas.size
-    weights, v = np.empty(n), np.zeros(n)
+    weights = np.empty(n)
+    v = np.zeros(n)
     for t in range(n):
         weights[t] = signs[t] * c[t] * alphas[t]
     (used,) = weights.nonzero()
@@ -174,18 +227,35 @@ def levels(equality, signs, c, linear, alphas, gram):
     return v
 
 
+@njit
+def _middle(top, bottom):
+    """Return the middle of an interval, or its only finite end, or 0."""
+    if np.isfinite(top) and np.isfinite(bottom):
+        return (top + bottom) / 2.0
+    if np.isfinite(top):
+        return top
+    if np.isfinite(bottom):
+        return bottom
+    return 0.0
+
+
 @njit(nogil=True, cache=True)
 def certificate(signs, upper, alphas, v):
-    """Intercept and largest violation under an equality, from the levels of all points.
+    """Return intercept and largest violation under an equality.
 
-    The mean level of the free alphas; where there is none the middle of the interval that is allowed. An
-    alpha that rounding keeps off its bound must not count, or it would move the intercept to an end.
+    They follow from the levels v of all points. The intercept is the mean level of the
+    free alphas, or the middle of the allowed interval if none is free. An alpha that
+    rounding keeps off its bound must not count as free: it would move the intercept to
+    an end of the interval.
     """
-    total, count = 0.0, 0
-    top, bottom = -np.inf, np.inf
+    total = 0.0
+    count = 0
+    top = -np.inf
+    bottom = np.inf
     for t in range(v.size):
         margin = AT_BOUND * upper[t]
-        rises, falls = alphas[t] < upper[t] - margin, alphas[t] > margin
+        rises = alphas[t] < upper[t] - margin
+        falls = alphas[t] > margin
         if rises and falls:
             total += v[t]
             count += 1
@@ -193,10 +263,5 @@ def certificate(signs, upper, alphas, v):
             top = max(top, v[t])
         if falls if signs[t] > 0 else rises:
             bottom = min(bottom, v[t])
-    if count:
-        intercept = total / count
-    elif np.isfinite(top) and np.isfinite(bottom):
-        intercept = (top + bottom) / 2.0
-    else:
-        intercept = top if np.isfinite(top) else bottom if np.isfinite(bottom) else 0.0
+    intercept = total / count if count else _middle(top, bottom)
     return intercept, max(0.0, top - bottom)

@@ -1,28 +1,43 @@
-"""Sequential minimal optimisation for every dual of the project, on one compiled loop.
+"""Sequential minimal optimization for every dual, on one compiled loop.
 
-The kernel matrix is never rescaled: c enters beside it. Points that sit at a bound and will stay there leave
-the active set by compaction, and what was left out is checked in full before a solution is returned. Pairs
-find out which alphas are free; now and then all of these go to their common optimum (``free_set``).
+The kernel matrix is never rescaled: c enters beside it. Points that sit at a bound and
+will stay there leave the active set by compaction, and what was left out is checked in
+full before a solution is returned. Pair steps find out which alphas are free; now and
+then all of these move to their common optimum (``free_set``).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from screening.solvers import smo_steps
-from screening.solvers.kernel_rows import Active
-from screening.solvers.problem import Problem, Solution, certificate, levels, within
-from screening.solvers.smo_steps import LAST_DIGITS, STOP, WORTH
+from screening.solvers.kernel_rows import ActiveSet
+from screening.solvers.problem import (
+    Problem,
+    Solution,
+    certificate,
+    check_alphas,
+    levels,
+)
+from screening.solvers.smo_steps import LEVEL_ROUNDING, SHRINK_BELOW, STOP
 
+# Bytes for cached kernel rows: 1 GiB.
 DEFAULT_MEMORY = 1 << 30
-_SMALL = 512  # below this many active points shrinking costs more than it saves
-_STEPS = (200, 1000)  # between two looks, at least and at most
-_VISITS = 1e5  # points visited between two looks, where the steps allow: about 0.1 ms
-_UNSEEN = 1e8  # points visited between two looks of Python, which has signals to obey
-_FULL_CHECKS = 6
+# Below this many active points shrinking costs more than it saves.
+_MIN_POINTS_TO_SHRINK = 512
+# Steps between two checks of the active set.
+_MIN_CHUNK = 200
+_MAX_CHUNK = 1000
+# Points visited between two checks, if the steps allow: about 0.1 ms.
+_VISITS_PER_CHUNK = 1e5
+# Points visited between two returns to Python, which has to react to signals.
+_VISITS_PER_CALL = 1e8
+# Checks of all points after which the active set no longer shrinks.
+_MAX_FULL_CHECKS = 6
 
 
 def solve(
@@ -33,11 +48,26 @@ def solve(
     memory: int = DEFAULT_MEMORY,
     max_iter: int = 10_000_000,
 ) -> Solution:
-    """Solve a dual with or without its equality, from feasible alphas `start` where they are given.
+    """Solve a dual with or without its equality.
 
-    `tol` is the largest violation of the optimality conditions, in units of ``problem.unit`` at the solution;
-    `memory` are bytes for cached kernel rows (two rows at least). ValueError where ``start`` breaks a
-    constraint, or ``total`` cannot be reached within the bounds.
+    Parameters
+    ----------
+    problem : Problem
+    tol : float
+        Largest violation of the optimality conditions, in units of ``problem.unit`` at
+        the solution.
+    start : ndarray of shape (n,), optional
+        Feasible alphas to start from.
+    memory : int
+        Bytes for cached kernel rows; two rows are always cached.
+    max_iter : int
+        Steps after which the solution so far is returned.
+
+    Raises
+    ------
+    ValueError
+        If ``start`` breaks a constraint, or ``total`` cannot be reached within the
+        bounds.
     """
     return solve_each([problem], tol, start=start, memory=memory, max_iter=max_iter)[0]
 
@@ -50,44 +80,32 @@ def solve_each(
     memory: int = DEFAULT_MEMORY,
     max_iter: int = 10_000_000,
 ) -> list[Solution]:
-    """Solve duals that differ in c alone, from the second on from the solution before."""
-    solutions, active = [], Active(problems[0].gram, memory)
+    """Solve duals that differ in c alone, each from the solution before it.
+
+    Parameters and errors as for ``solve``; ``start`` is for the first one.
+    """
+    solutions = []
+    active = ActiveSet(problems[0].gram, memory)
     for problem in problems:
-        solutions.append(
-            _Engine(problem, tol, active).run(_feasible(problem, start), max_iter)
-        )
+        solver = SmoSolver(problem, tol, active)
+        solutions.append(solver.run(_feasible_alphas(problem, start), max_iter))
         start = solutions[-1].alphas
     return solutions
 
 
-def _looks(n_points: int) -> tuple[int, int]:
-    """How many times in a row so many steps are taken before Python looks."""
-    chunk = int(min(max(_VISITS / n_points, _STEPS[0]), _STEPS[1]))
-    return max(1, int(_UNSEEN / (chunk * n_points))), chunk
-
-
-def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
-    upper, signs = problem.upper, problem.signs
+def _feasible_alphas(problem: Problem, start: np.ndarray | None) -> np.ndarray:
+    """Return alphas that meet all constraints; ValueError if there are none."""
+    upper = problem.upper
     if start is not None:
-        alphas = np.ascontiguousarray(start, float)
-        inside, reach, sum_now = within(
-            alphas, np.ascontiguousarray(signs, float), upper
-        )
-        total = problem.total
-        if not inside or (
-            total is not None and abs(sum_now - total) > 1e-9 * max(reach, abs(total))
-        ):
-            raise ValueError(
-                "start breaks a constraint: give alphas within their bounds that meet the total"
-            )
-        return np.minimum(alphas, upper)
+        _check_start(problem, start)
+        return np.minimum(np.ascontiguousarray(start, float), upper)
     alphas = np.zeros(len(upper))
     if problem.total:
-        side = np.flatnonzero(signs == np.sign(problem.total))
-        # From the rows of the least c: the objective is then near its end's, however many decades c spans.
-        side = side[
-            np.argsort(problem.c[side] ** 2 * problem.diagonal[side], kind="stable")
-        ]
+        side = np.flatnonzero(problem.signs == np.sign(problem.total))
+        # From the rows of the least c: the objective is then near its optimum, however
+        # many decades c spans.
+        curvature = problem.c[side] ** 2 * problem.diagonal[side]
+        side = side[np.argsort(curvature, kind="stable")]
         filled = np.minimum(np.cumsum(upper[side]), abs(problem.total))
         if not len(side) or filled[-1] < abs(problem.total) * (1 - 1e-9):
             raise ValueError(
@@ -97,152 +115,207 @@ def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
     return alphas
 
 
-class _Engine:
-    """One solve: the state over all points, and the loop over chunks of compiled steps."""
+def _check_start(problem: Problem, start: np.ndarray) -> None:
+    """Raise ValueError unless alphas are within their bounds and meet the total."""
+    signs = np.ascontiguousarray(problem.signs, float)
+    alphas = np.ascontiguousarray(start, float)
+    feasible, reach, signed_sum = check_alphas(alphas, signs, problem.upper)
+    if problem.total is not None:
+        tolerance = 1e-9 * max(reach, abs(problem.total))
+        feasible = feasible and abs(signed_sum - problem.total) <= tolerance
+    if not feasible:
+        raise ValueError(
+            "start breaks a constraint: give alphas within their bounds that meet the "
+            "total"
+        )
 
-    def __init__(self, problem: Problem, tol: float, active: Active) -> None:
+
+class ActivePoints(NamedTuple):
+    """Arrays over the active points, as the compiled steps take them.
+
+    ``first`` holds signs if there is an equality, class numbers otherwise.
+    """
+
+    first: np.ndarray
+    c: np.ndarray
+    diagonal: np.ndarray
+    upper: np.ndarray
+    alpha: np.ndarray
+    v: np.ndarray
+
+
+class SmoSolver:
+    """One solve: the state over all points, and the loop over chunks of steps.
+
+    Parameters
+    ----------
+    problem : Problem
+    tol : float
+        As for ``solve``.
+    active : ActiveSet
+        The kernel matrix; its active set becomes all points.
+
+    Attributes
+    ----------
+    unit : float
+        Factor from the problem's alphas to ``alpha``.
+    alpha, v : ndarray of shape (n,)
+        Alphas and levels of all points, once they are set.
+    """
+
+    def __init__(self, problem: Problem, tol: float, active: ActiveSet) -> None:
         self.problem = problem
         self.active = active
-        if len(active.points) < len(problem.upper):
-            active.take(np.arange(len(problem.upper)))
+        n = len(problem.upper)
+        if len(active.points) < n:
+            active.take(np.arange(n))
         c = np.asarray(problem.c, float)
-        # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
-        unit = math.sqrt(problem.largest) or 1.0
-        self.unit = unit * unit
+        # In units in which the largest K~_ii is 1, float32 curvatures cannot overflow,
+        # whatever the scale of c.
+        root = math.sqrt(problem.largest) or 1.0
+        self.unit = root * root
         self.tol = tol
         self.stop = tol * problem.scale
         self.s = np.asarray(problem.signs, float)
-        self.c = c / unit
+        self.c = c / root
         self.diagonal = problem.diagonal
         self.upper = np.asarray(problem.upper, float) * self.unit
         self.p = np.asarray(problem.linear, float)
         self.equality = problem.total is not None
-        self.kept = np.array([self.stop, 1.0, 0.0])
-        # Without an equality the loops take class numbers, and how these couple.
-        self.first = self.s if self.equality else (self.s > 0).astype(np.int64)
-        self.coupling = None if self.equality else np.array([[1.0, -1.0], [-1.0, 1.0]])
+        # State of the compiled loop: the indices STOP, PATIENCE and VISITS.
+        self._loop_state = np.array([self.stop, 1.0, 0.0])
+        # Without an equality the steps take class numbers and their coupling.
+        self._first = self.s
+        self._coupling = None
+        if not self.equality:
+            self._first = (self.s > 0).astype(np.int64)
+            self._coupling = np.array([[1.0, -1.0], [-1.0, 1.0]])
 
     def run(self, alphas: np.ndarray, max_iter: int) -> Solution:
-        n = len(alphas)
+        """Solve from feasible alphas, in at most `max_iter` steps."""
         self.alpha = alphas * self.unit
-        self.v = self._levels()
-        n_iter, checks = 0, 0
+        self.v = self.levels()
+        n_iter = 0
+        n_checks = 0
         active = self.active
-        now = self._gathered(active.points)
+        state = self.gather(active.points)
         while True:
             m = len(active.points)
-            may_leave = m > _SMALL and checks < _FULL_CHECKS
-            steps, gap, stuck = self._climb(max_iter - n_iter, may_leave, now)
+            may_shrink = m > _MIN_POINTS_TO_SHRINK and n_checks < _MAX_FULL_CHECKS
+            steps, gap, stuck = self._take_steps(max_iter - n_iter, may_shrink, state)
             n_iter += steps
-            tighter = self._tightened(now[0], now[4], now[5])
-            if n_iter >= max_iter or gap <= self.stop or (stuck and not tighter):
-                self.alpha[active.points], self.v[active.points] = now[4], now[5]
-                whole = m == n or n_iter >= max_iter
-                if not whole:
-                    checks += 1
-                    self.v = self._levels()
-                    self._tightened(self.s, self.alpha, self.v)
+            tightened = self._tighten(state.first, state.alpha, state.v)
+            at_limit = n_iter >= max_iter
+            converged = gap <= self.stop or (stuck and not tightened)
+            if at_limit or converged:
+                self._scatter(state)
+                is_final = m == len(alphas) or at_limit
+                if not is_final:
+                    n_checks += 1
+                    self.v = self.levels()
+                    self._tighten(self.s, self.alpha, self.v)
                 intercept, gap = self._certificate()
-                if whole or gap <= self.stop:
+                if is_final or gap <= self.stop:
                     break
-                keep = self._undecided(self._gathered(np.arange(n)))
-                active.take(keep if checks < _FULL_CHECKS else np.arange(n))
-                now = self._gathered(active.points)
-            elif may_leave:
-                keep = self._undecided(now)
-                if len(keep) < WORTH * m:
-                    self.alpha[active.points], self.v[active.points] = now[4], now[5]
+                active.take(self._points_after_check(n_checks))
+                state = self.gather(active.points)
+            elif may_shrink:
+                keep = self._undecided(state)
+                if len(keep) < SHRINK_BELOW * m:
+                    self._scatter(state)
                     active.take(active.points[keep], keep)
-                    now = self._gathered(active.points)
-        alphas = np.minimum(self.alpha / self.unit, self.problem.upper)
-        return Solution(
-            alphas,
-            intercept,
-            gap / self.problem.unit(self.alpha, self.s, self.v),
-            n_iter,
-        )
+                    state = self.gather(active.points)
+        unit = self.problem.unit(self.alpha, self.s, self.v)
+        solution = np.minimum(self.alpha / self.unit, self.problem.upper)
+        return Solution(solution, intercept, gap / unit, n_iter)
 
-    def _tightened(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
-        """Whether the solution so far asks for a smaller violation than the one that was to be left."""
-        before, wanted = (
-            self.stop,
-            min(self.stop, self.tol * self.problem.unit(alpha, s, v)),
-        )
-        # Levels are known to their last digits alone: under a wide kernel few rows would be asked for more.
-        self.stop = max(wanted, LAST_DIGITS * float(np.abs(v).max()))
+    def _points_after_check(self, n_checks: int) -> np.ndarray:
+        """Return the points to go on with when a check of all found violations."""
+        all_points = np.arange(len(self.s))
+        if n_checks >= _MAX_FULL_CHECKS:
+            return all_points
+        return self._undecided(self.gather(all_points))
+
+    def _tighten(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
+        """Reduce the violation to stop at if these alphas require it; True if so."""
+        before = self.stop
+        wanted = min(self.stop, self.tol * self.problem.unit(alpha, s, v))
+        # Levels have rounding errors: with a wide kernel and few rows less would be
+        # asked for than they can resolve.
+        self.stop = max(wanted, LEVEL_ROUNDING * float(np.abs(v).max()))
         return self.stop < before
 
-    def _levels(self) -> np.ndarray:
-        """v = -s * gradient (with the equality), the gradient itself without."""
+    def levels(self) -> np.ndarray:
+        """Return v = -s * gradient with an equality, the gradient without, (n,)."""
         if not self.active.computed:
+            gram = self.active.dense
             return np.asarray(
-                levels(
-                    self.equality, self.s, self.c, self.p, self.alpha, self.active.dense
-                )
+                levels(self.equality, self.s, self.c, self.p, self.alpha, gram)
             )
         signed = self.s * self.c
         gradient = signed * (self.problem.gram @ (signed * self.alpha)) + self.p
         return -self.s * gradient if self.equality else gradient
 
-    def _gathered(self, points: np.ndarray) -> list[np.ndarray]:
+    def gather(self, points: np.ndarray) -> ActivePoints:
+        """Return the arrays over some points; alpha and v are copies."""
+        state = ActivePoints(
+            self._first, self.c, self.diagonal, self.upper, self.alpha, self.v
+        )
         if len(points) == len(self.s):
-            return [
-                self.first,
-                self.c,
-                self.diagonal,
-                self.upper,
-                self.alpha.copy(),
-                self.v.copy(),
-            ]
-        return [
-            values[points]
-            for values in (
-                self.first,
-                self.c,
-                self.diagonal,
-                self.upper,
-                self.alpha,
-                self.v,
-            )
-        ]
+            return state._replace(alpha=self.alpha.copy(), v=self.v.copy())
+        return ActivePoints(*[values[points] for values in state])
 
-    def _climb(
-        self, limit: int, may_leave: bool, now: list[np.ndarray]
+    def _scatter(self, state: ActivePoints) -> None:
+        """Take over alphas and levels of the active points."""
+        self.alpha[self.active.points] = state.alpha
+        self.v[self.active.points] = state.v
+
+    def _take_steps(
+        self, limit: int, may_shrink: bool, state: ActivePoints
     ) -> tuple[int, float, bool]:
-        """Steps until there is something to decide: their number, the gap, and whether none was left."""
-        chunks, chunk = _looks(len(now[0]))
-        if (
-            not self.problem.has_margin
-        ):  # then every look may ask for a smaller violation
-            chunks = 1
+        """Take steps, in place, until convergence, the limit or a smaller active set.
+
+        Returns the number of steps, the gap, and True if no further step was found.
+        """
+        n_points = len(state.first)
+        chunk = int(min(max(_VISITS_PER_CHUNK / n_points, _MIN_CHUNK), _MAX_CHUNK))
+        n_chunks = max(1, int(_VISITS_PER_CALL / (chunk * n_points)))
+        if not self.problem.has_margin:
+            # Every check may then require a smaller violation.
+            n_chunks = 1
         least_stop = self.tol * self.problem.scale
-        self.kept[STOP] = self.stop
-        steps, gap, stuck = smo_steps.climb(
-            chunks,
+        self._loop_state[STOP] = self.stop
+        steps, gap, stuck = smo_steps.take_steps(
+            n_chunks,
             chunk,
             limit,
             least_stop,
-            may_leave,
-            self.kept,
-            self.coupling,
-            *now,
+            may_shrink,
+            self._loop_state,
+            self._coupling,
+            *state,
             self.active.rows(),
         )
-        self.stop = float(self.kept[STOP])
+        self.stop = float(self._loop_state[STOP])
         return steps, gap, stuck
 
-    def _undecided(self, now: list[np.ndarray]) -> np.ndarray:
-        """Positions of the active points that are not yet sure to stay where they are."""
-        first, _, _, upper, alpha, v = now
-        return np.asarray(smo_steps.undecided(self.equality, first, upper, alpha, v))
+    def _undecided(self, state: ActivePoints) -> np.ndarray:
+        """Return positions of active points that are not sure to stay at a bound."""
+        return np.asarray(
+            smo_steps.undecided(
+                self.equality, state.first, state.upper, state.alpha, state.v
+            )
+        )
 
     def _certificate(self) -> tuple[float, float]:
-        """Intercept and largest violation over all points."""
+        """Return intercept and largest violation over all points."""
         v = self.v
         if not self.equality:
-            up, low = self.alpha < self.upper, self.alpha > 0
-            return 0.0, float(
-                max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0))
+            can_rise = self.alpha < self.upper
+            can_fall = self.alpha > 0
+            gap = max(
+                np.max(-v[can_rise], initial=0.0), np.max(v[can_fall], initial=0.0)
             )
+            return 0.0, float(gap)
         intercept, gap = certificate(self.s, self.upper, self.alpha, v)
         return float(intercept), float(gap)

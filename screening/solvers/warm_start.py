@@ -1,36 +1,52 @@
-"""Solving beside other fits on the same rows: the same is not solved again, what is like it is a start."""
+"""Solving beside other fits on the same rows.
+
+A problem that was solved before is not solved again, and a similar one gives the start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from screening.kernels.base import EXACT_ROWS, Kernel
+from screening.kernels.base import MAX_FLOAT64_ROWS, Kernel
 from screening.kernels.kernel_cache import KernelCache
 from screening.solvers import smo
 from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import AT_BOUND, Problem, Solution
 
-# Up to so many rows a solution looks at enough of the matrix that making all of it pays: more where there are
-# many features, as a row that is made alone reads all of them again.
-_ROWS_A_SOLUTION, _ROWS_A_FEATURE = 1500, 60
+# Up to this many rows per solution, computing the whole matrix pays: a solution reads
+# enough of it. The number grows with the features, since a row that is computed alone
+# reads all of them again.
+_ROWS_PER_SOLUTION = 1500
+_ROWS_PER_FEATURE = 60
 
 
 def gram_within(
     kernel: Kernel, cache: KernelCache, n_solutions: int = 1, whole: bool = False
 ) -> Gram:
-    """K over the cache's rows, or of many rows those that a solver asks for.
+    """Return K over the cache's rows, stored or computed by rows.
 
-    A solution looks at a tenth to a fifth of the rows, so making them all pays where there are several.
-    Unless the `whole` is wanted by what reads it in other ways, and fits the memory.
+    A solution reads a tenth to a fifth of the rows, so computing all pays if there are
+    several. Of many rows K is computed by rows if it does not pay or exceeds the
+    memory.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    cache : KernelCache
+    n_solutions : int
+        Number of problems that will be solved on K.
+    whole : bool
+        K is also read in other ways: store it if the memory allows.
     """
     n, n_features = cache.rows.shape
-    seldom = (
-        n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * n_features) * n_solutions
-        and not whole
-    )
-    if n > EXACT_ROWS and (seldom or 4 * n**2 > cache.memory):
+    rows_per_solution = _ROWS_PER_SOLUTION + _ROWS_PER_FEATURE * n_features
+    is_rarely_read = n > rows_per_solution * n_solutions and not whole
+    exceeds_memory = 4 * n**2 > cache.memory
+    if n > MAX_FLOAT64_ROWS and (is_rarely_read or exceeds_memory):
         cache.start(kernel)
         return KernelRows(cache.rows, kernel)
     return cache.gram(kernel)
@@ -46,80 +62,139 @@ def solve(
 def solve_each(
     problems: Sequence[Problem], tol: float = 1e-3, cache: KernelCache | None = None
 ) -> list[Solution]:
-    """Solve dual problems that differ in c alone: the one door through which every machine goes.
+    """Solve dual problems that differ in c alone; every machine calls this.
 
-    With the `cache` that their kernel matrix is of, a two-class problem is solved once (the plain one for all
-    factors that are built on it), and another c starts from the last solution with the same bounds: the pass
-    before, or the factor before; a larger C from that of the smaller one. A solution that meets no bound is
-    one under all wider bounds. The order of the fits decides, never the clock.
+    With the `cache` of their kernel matrix a two-class problem is solved once, for all
+    factors that are built on it. Another c starts from the last solution with the same
+    bounds (the pass or the factor before), a larger C from that of a smaller one. A
+    solution that meets no bound is valid for all wider bounds. The result depends on
+    the order of the fits, never on the clock.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+    tol : float
+        Largest violation of the optimality conditions, in units of ``Problem.unit``.
+    cache : KernelCache, optional
+
+    Returns
+    -------
+    list of Solution
     """
     first = problems[0]
     memory = smo.DEFAULT_MEMORY if cache is None else cache.memory
     if not isinstance(first.gram, KernelRows):
         memory = min(memory, smo.DEFAULT_MEMORY)
-    # A one-class problem starts cold: from a solution near by it takes more steps.
+    # A one-class problem starts cold: a warm start costs it more steps.
     if cache is None or first.total != 0.0:
         return smo.solve_each(problems, tol, memory=memory)
-    solved = cache.solutions
-    rows, upper = (tol, _bits(first.signs), _bits(first.linear)), first.upper
-    bounds, factors = _bits(upper), [_bits(problem.c) for problem in problems]
-    missing: dict[bytes, Problem] = {}
+    return _CachedSolver(first, tol, memory, cache.solutions).solve(problems)
 
-    def keep(factor: bytes, solution: Solution) -> None:
-        solved[rows, bounds, factor] = solution
-        solved["last", rows, bounds] = solution.alphas
-        solved["path", rows, factor] = solution.alphas, upper
 
-    def solve_missing() -> None:
-        if not missing:
-            return
-        start, path = (
-            solved.get(("last", rows, bounds)),
-            ("path", rows, next(iter(missing))),
+@dataclass
+class _CachedSolver:
+    """Solves problems that differ in c alone with the help of stored solutions.
+
+    Parameters
+    ----------
+    problem : Problem
+        One of them.
+    tol : float
+    memory : int
+        Bytes for kernel rows.
+    solutions : dict
+        Stored solutions, of this solver and of earlier ones.
+    """
+
+    problem: Problem
+    tol: float
+    memory: int
+    solutions: dict[Any, Any]
+    _pending: dict[bytes, Problem] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.upper = self.problem.upper
+        self._rows_key = (
+            self.tol,
+            _bits(self.problem.signs),
+            _bits(self.problem.linear),
         )
-        if start is None and path in solved:
-            alphas, narrower = solved[path]
-            start = _widened(alphas, narrower, upper)
-        solutions = smo.solve_each([*missing.values()], tol, start=start, memory=memory)
-        for (factor, problem), solution in zip(missing.items(), solutions, strict=True):
-            if (solution.alphas < (1.0 - AT_BOUND) * upper).all():
-                solved["within", rows, factor] = solution, problem.scale
-            keep(factor, solution)
-        missing.clear()
+        self._bounds_key = _bits(self.upper)
 
-    for factor, problem in zip(factors, problems, strict=True):
-        if (rows, bounds, factor) in solved or factor in missing:
-            continue
-        within, unit = solved.get(("within", rows, factor), (None, 0.0))
-        if (
-            within is not None
-            and unit <= problem.scale
-            and (within.alphas <= upper).all()
+    def solve(self, problems: Sequence[Problem]) -> list[Solution]:
+        """Return a solution for each problem."""
+        c_keys = [_bits(problem.c) for problem in problems]
+        for c_key, problem in zip(c_keys, problems, strict=True):
+            if self._key(c_key) in self.solutions or c_key in self._pending:
+                continue
+            solution = self._unbounded_solution(c_key, problem)
+            if solution is None:
+                self._pending[c_key] = problem
+            else:
+                # Problems before it come first: each starts from the one before.
+                self._solve_pending()
+                self._store(c_key, solution)
+        self._solve_pending()
+        return [self.solutions[self._key(c_key)] for c_key in c_keys]
+
+    def _key(self, c_key: bytes) -> tuple[Any, ...]:
+        return self._rows_key, self._bounds_key, c_key
+
+    def _unbounded_solution(self, c_key: bytes, problem: Problem) -> Solution | None:
+        """Return a stored solution for narrower bounds that meets none of them."""
+        key = "within", self._rows_key, c_key
+        if key not in self.solutions:
+            return None
+        solution, scale = self.solutions[key]
+        if scale > problem.scale or not (solution.alphas <= self.upper).all():
+            return None
+        return solution
+
+    def _store(self, c_key: bytes, solution: Solution) -> None:
+        self.solutions[self._key(c_key)] = solution
+        self.solutions["last", self._rows_key, self._bounds_key] = solution.alphas
+        self.solutions["path", self._rows_key, c_key] = solution.alphas, self.upper
+
+    def _solve_pending(self) -> None:
+        if not self._pending:
+            return
+        solutions = smo.solve_each(
+            [*self._pending.values()], self.tol, start=self._start(), memory=self.memory
+        )
+        for (c_key, problem), solution in zip(
+            self._pending.items(), solutions, strict=True
         ):
-            solve_missing()  # in the order of the problems, each from the one before
-            keep(factor, within)
-        else:
-            missing[factor] = problem
-    solve_missing()
-    return [solved[rows, bounds, factor] for factor in factors]
+            if (solution.alphas < (1.0 - AT_BOUND) * self.upper).all():
+                key = "within", self._rows_key, c_key
+                self.solutions[key] = solution, problem.scale
+            self._store(c_key, solution)
+        self._pending.clear()
+
+    def _start(self) -> np.ndarray | None:
+        """Return alphas to start from, or None if no stored solution is similar."""
+        last = self.solutions.get(("last", self._rows_key, self._bounds_key))
+        path_key = "path", self._rows_key, next(iter(self._pending))
+        if last is not None or path_key not in self.solutions:
+            return last
+        alphas, narrower = self.solutions[path_key]
+        return _widen(alphas, narrower, self.upper)
 
 
-def _widened(
+def _widen(
     alphas: np.ndarray, bounds: np.ndarray, wider: np.ndarray
 ) -> np.ndarray | None:
-    """A start from the solution under other bounds, None where these are not so many times as wide.
+    """Return a start for wider bounds, or None unless all bounds grow by one factor.
 
-    Where more alphas are at their bounds than free they stay there, and all grow alike; else all stay.
+    If more alphas are at their bounds than free, all alphas grow by that factor;
+    otherwise they stay.
     """
-    times = wider / bounds
-    if times[0] < 1.0 or np.ptp(times) > 1e-12 * times[0]:
+    growth = wider / bounds
+    if growth[0] < 1.0 or np.ptp(growth) > 1e-12 * growth[0]:
         return None
     at_bound = alphas >= (1.0 - AT_BOUND) * bounds
-    return (
-        np.minimum(alphas * times, wider)
-        if 2 * at_bound.sum() > (alphas > 0).sum()
-        else alphas
-    )
+    if 2 * at_bound.sum() > (alphas > 0).sum():
+        return np.minimum(alphas * growth, wider)
+    return alphas
 
 
 def _bits(array: np.ndarray) -> bytes:
