@@ -24,7 +24,7 @@ from strangers import tables
 
 from screening.contract.contract import Contract
 from screening.data.dependence import Sign, dependence
-from screening.io.readers import source_of
+from screening.io.frames import open_table
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "uci"
 MOST_ROWS = 5_000
@@ -258,7 +258,7 @@ def seen(table: pd.DataFrame) -> list[Sign]:
     )
     arrow = pa.Table.from_pandas(read, preserve_index=False)
     label = next((name for name in ("ill", "label") if name in table), None)
-    return dependence(source_of(arrow), Contract(label=label))
+    return dependence(open_table(arrow), Contract(label=label))
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ from screening.data.cohort import labels_of
 from screening.data.reading import read_cohort
 from screening.errors import CohortError, UsageError
 from screening.io.database import Database
+from screening.io.frames import is_table, to_arrow
 from screening.io.opening import Readable
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
@@ -214,29 +215,37 @@ class Screen(ClassifierMixin, BaseEstimator):
         return self
 
     def _past(self, X: Any, y: Any) -> tuple[Any, str, np.ndarray | None]:
-        """The past as one table, its label column, and the labels as they are where they are at hand."""
-        if not isinstance(y, str):
-            column, labels = (
-                str(getattr(y, "name", None) or "label"),
-                column_or_1d(y, warn=True),
-            )
-            labels = check_array(labels, ensure_2d=False, dtype=None, input_name="y")
-            check_classification_targets(labels)
-            if len(np.unique(labels)) < 2:
-                raise ValueError(
-                    "the labels hold 1 class; there must be at least 2 classes"
+        """Return the past as a table, its label column, and the labels as given.
+
+        The labels are None for a file or database, which is not read here.
+        """
+        if isinstance(X, str | Path | Database):
+            if not isinstance(y, str):
+                raise UsageError(
+                    "the labels of a file or database are one of its columns: y is "
+                    "that column's name"
                 )
-        elif isinstance(X, pd.DataFrame):
-            if y not in X:
-                raise CohortError(
-                    f"table: missing column '{y}'{did_you_mean(y, map(str, X))}"
-                )
-            column, labels, X = y, X[y].to_numpy(), X.drop(columns=y)
-        else:
             return X, y, None
-        table = self._table(X, learns=True)
+        if isinstance(y, str):
+            table = self._table(X, learns=True, label=y)
+            if y not in table.column_names:
+                hint = did_you_mean(y, table.column_names)
+                raise CohortError(f"table: missing column '{y}'{hint}")
+            return table, y, table[y].to_numpy()
+        labels = column_or_1d(y, warn=True)
+        labels = check_array(labels, ensure_2d=False, dtype=None, input_name="y")
+        check_classification_targets(labels)
+        if len(np.unique(labels)) < 2:
+            raise ValueError(
+                "the labels hold 1 class; there must be at least 2 classes"
+            )
+        column = str(getattr(y, "name", None) or "label")
+        table = self._table(X, learns=True, label=column)
         check_consistent_length(table, labels)
-        return table.assign(**{column: labels}), column, labels
+        if column in table.column_names:
+            table = table.drop_columns(column)
+        cells = pa.array(labels, from_pandas=True)
+        return table.append_column(column, cells), column, labels
 
     def _take(self, model: Model, values: Mapping[str, Any]) -> None:
         """Hold a model, whose label texts stand for these values."""
@@ -252,21 +261,28 @@ class Screen(ClassifierMixin, BaseEstimator):
         watched = [values.get(text, text) for text in model.watched]
         self.positive_ = watched[0] if task.kind == "binary" else watched
 
-    def _table(self, X: Table, learns: bool = False) -> Any:
-        """What is read: a table as it is, of an array one whose columns have names."""
-        if isinstance(X, pd.DataFrame) and all(isinstance(name, str) for name in X):
-            if learns:
-                validate_data(self, X, skip_check_array=True)
+    def _table(self, X: Any, learns: bool = False, label: str | None = None) -> Any:
+        """Return what is read of X: a path as it is, else an Arrow table.
+
+        An array's columns are named as those that `fit` saw. `learns`: these names
+        are set, without the label's.
+        """
+        if isinstance(X, str | Path | Database):
             return X
-        if isinstance(X, str | Path | Database | pa.Table | pa.RecordBatch) or hasattr(
-            X, "to_arrow"
-        ):
-            return X
-        numbers = validate_data(self, X, reset=learns, ensure_all_finite="allow-nan")
-        names = getattr(
-            self, "feature_names_in_", [f"x{at}" for at in range(numbers.shape[1])]
+        named = not isinstance(X, pd.DataFrame) or all(
+            isinstance(name, str) for name in X
         )
-        return pd.DataFrame(numbers, columns=names)
+        if is_table(X) and named:
+            table = to_arrow(X)
+            if learns:
+                names = [name for name in table.column_names if name != label]
+                self.feature_names_in_ = np.array(names, dtype=object)
+                self.n_features_in_ = len(names)
+            return table
+        numbers = validate_data(self, X, reset=learns, ensure_all_finite="allow-nan")
+        numbered = [f"x{position}" for position in range(numbers.shape[1])]
+        names = getattr(self, "feature_names_in_", numbered)
+        return to_arrow(pd.DataFrame(numbers, columns=names))
 
     def score_frame(self, X: Table) -> pd.DataFrame:
         """A frame of `id`, `score` (higher is worse), `p_value`, `flagged`, `chance` where it was earned.
@@ -281,7 +297,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         table = self._table(X)
         rows = self.model_.score_frame(table)
-        if isinstance(table, pd.DataFrame) and len(rows) < len(table):
+        if isinstance(table, pa.Table) and len(rows) < len(table):
             raise UsageError(
                 f"{len(table) - len(rows)} of {len(table)} rows break the contract and have no score; "
                 "score_frame leaves them out"

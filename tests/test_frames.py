@@ -1,24 +1,31 @@
 """A table in memory, an Arrow file or a sheet of Excel is a cohort like one in CSV."""
 
 import datetime
+import decimal
 import sys
+import uuid
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from flow_cohorts import patients, written
-from pyarrow import feather
+from pyarrow import dataset, feather
 
-from screening import read_cohort
+from screening import Screen, compare, read_cohort, score, train, validate
+from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
-from screening.io.readers import source_of
+from screening.io.arrow_types import to_plain_type, to_texts
+from screening.io.frames import open_table
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
+QUICK = {"search": 1, "beside": (), "folds": 2}
 
 
-class Streamed:
-    """What a polars table offers: Arrow's stream."""
+class OtherLibrary:
+    """A table of a library that nobody here knows, with Arrow's stream alone."""
 
     def __init__(self, table: pa.Table):
         self.table = table
@@ -27,64 +34,349 @@ class Streamed:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-def viewed(table: pd.DataFrame) -> pa.Table:
-    coded = pa.array(table["ward"]).dictionary_encode()
-    views = pa.DictionaryArray.from_arrays(
-        coded.indices, coded.dictionary.cast(pa.string_view())
-    )
-    whole = pa.Table.from_pandas(table, preserve_index=False)
-    return whole.set_column(whole.column_names.index("ward"), "ward", views)
+def arrow(table: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(table, preserve_index=False)
 
 
-FORMS = {
+def with_cells(table: pd.DataFrame, column: str, cells: pa.Array) -> pa.Table:
+    whole = arrow(table)
+    return whole.set_column(whole.column_names.index(column), column, cells)
+
+
+def texts(table: pd.DataFrame, column: str, kind: pa.DataType) -> pa.Array:
+    return pa.array(table[column].tolist(), kind)
+
+
+def polars(table: pd.DataFrame):
+    return pytest.importorskip("polars").DataFrame(arrow(table))
+
+
+def polars_enums(table: pd.DataFrame):
+    library = pytest.importorskip("polars")
+    ward = library.Enum(sorted(set(table["ward"])))
+    return polars(table).cast({"ward": ward, "ill": library.Categorical})
+
+
+def duckdb(table: pd.DataFrame):
+    return pytest.importorskip("duckdb").connect().from_arrow(arrow(table))
+
+
+# By name, what makes of a pandas table the same table in another form.
+FRAMES = {
     "pandas": lambda table: table,
-    "Arrow": lambda table: pa.Table.from_pandas(table, preserve_index=False),
-    "streamed": lambda table: Streamed(
-        pa.Table.from_pandas(table, preserve_index=False)
+    "pandas, Arrow dtypes": lambda table: table.convert_dtypes(dtype_backend="pyarrow"),
+    "pandas, nullable dtypes": lambda table: table.convert_dtypes(),
+    "pandas, objects": lambda table: table.astype(object),
+    "pandas, categories": lambda table: table.astype({"ward": "category"}),
+    "pandas, ids in the index": lambda table: table.set_index("patient"),
+    "pandas, odd index": lambda table: table.set_axis(np.arange(len(table)) * 7),
+    "polars": polars,
+    "polars, categories": polars_enums,
+    "DuckDB relation": duckdb,
+    "other library": lambda table: OtherLibrary(arrow(table)),
+    "Arrow table": arrow,
+    "Arrow record batch": lambda table: arrow(table).to_batches()[0],
+    "Arrow reader": lambda table: arrow(table).to_reader(max_chunksize=50),
+    "Arrow dataset": lambda table: dataset.dataset(arrow(table)),
+    "Arrow, long offsets": lambda table: with_cells(
+        table, "ward", texts(table, "ward", pa.large_string())
     ),
-    "categories": lambda table: table.astype({"ward": "category"}),
-    "ids in the index": lambda table: table.set_index("patient"),
-    "categories of string views, as in polars": lambda table: Streamed(viewed(table)),
-    "pandas of an odd index": lambda table: table.set_axis(
-        np.arange(len(table)) * 7, axis=0
+    "Arrow, views": lambda table: with_cells(
+        table, "patient", texts(table, "patient", pa.string_view())
     ),
+    "Arrow, dictionary": lambda table: with_cells(
+        table, "ward", texts(table, "ward", pa.large_string()).dictionary_encode()
+    ),
+    "Arrow, runs": lambda table: with_cells(
+        table, "ill", pc.run_end_encode(texts(table, "ill", pa.string()))
+    ),
+    "Arrow, decimals": lambda table: with_cells(
+        table, "fever", pa.array([decimal.Decimal(str(x)) for x in table["fever"]])
+    ),
+}
+every_frame = pytest.mark.parametrize("form", FRAMES.values(), ids=FRAMES)
+
+
+@pytest.fixture(scope="module")
+def past_file(tmp_path_factory):
+    return written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
+
+
+@pytest.fixture(scope="module")
+def night_file(tmp_path_factory):
+    night = patients(n_rows=60, seed=1)
+    return written(night, tmp_path_factory.mktemp("night") / "night.csv")
+
+
+@pytest.fixture(scope="module")
+def screen_of_file(past_file):
+    return Screen("logistic", **QUICK).fit(past_file, "ill", id="patient")
+
+
+@pytest.fixture(scope="module")
+def flow_of_file(past_file, night_file, tmp_path_factory):
+    """Operating points, scored rows and figures of another table, from files."""
+    model = train(past_file, "logistic", **QUICK, **ROLES)
+    run = score(model, night_file, tmp_path_factory.mktemp("run") / "run")
+    validation = validate(model, night_file, label="ill")
+    rows = (run.directory / "scores.parquet").read_bytes()
+    return model.operating_points, rows, validation.figures
+
+
+@pytest.fixture(scope="module")
+def compared_file(past_file):
+    return compare({"ward": past_file}, ["logistic"], **COMPARED, **ROLES)
+
+
+COMPARED = {"control": "logistic", "search": 1, "folds": 2, "repeats": 1}
+
+
+@every_frame
+def test_read_cohort_any_frame(form, past_file):
+    """A table in memory is the cohort that its file is."""
+    of_file = read_cohort(past_file, **ROLES)
+
+    cohort = read_cohort(form(patients()), **ROLES)
+
+    pd.testing.assert_frame_equal(cohort.features, of_file.features)
+    np.testing.assert_array_equal(cohort.id, of_file.id)
+    np.testing.assert_array_equal(cohort.label, of_file.label)
+
+
+@every_frame
+def test_screen_any_frame(form, screen_of_file, night_file):
+    """Fitted on a table in memory and asked about one, it answers as of files."""
+    night = patients(n_rows=60, seed=1)
+
+    screen = Screen("logistic", **QUICK).fit(form(patients()), "ill", id="patient")
+
+    assert screen.classes_.tolist() == ["no", "yes"]
+    pd.testing.assert_frame_equal(
+        screen.score_frame(form(night)), screen_of_file.score_frame(night_file)
+    )
+    for method in ("predict", "predict_proba", "decision_function"):
+        np.testing.assert_array_equal(
+            getattr(screen, method)(form(night)),
+            getattr(screen_of_file, method)(night_file),
+        )
+
+
+@every_frame
+def test_screen_labels_apart(form, screen_of_file, night_file):
+    """Labels in an array of their own, as whole numbers, give the same scores."""
+    table = patients()
+    labels = table["ill"].eq("yes").astype(int).to_numpy()
+
+    screen = Screen("logistic", **QUICK)
+    screen.fit(form(table), labels, id="patient", drop="ill")
+
+    assert screen.classes_.tolist() == [0, 1]
+    pd.testing.assert_frame_equal(
+        screen.score_frame(night_file), screen_of_file.score_frame(night_file)
+    )
+
+
+@every_frame
+def test_flow_any_frame(form, flow_of_file, tmp_path):
+    """`train`, `score` and `validate` take a table in memory as they take its file."""
+    points, rows, figures = flow_of_file
+    night = patients(n_rows=60, seed=1)
+
+    model = train(form(patients()), "logistic", **QUICK, **ROLES)
+    run = score(model, form(night), tmp_path / "run")
+    validation = validate(model, form(night), label="ill")
+
+    assert model.operating_points == points
+    assert (run.directory / "scores.parquet").read_bytes() == rows
+    assert validation.figures == figures
+
+
+@every_frame
+def test_compare_any_frame(form, compared_file):
+    """`compare` takes a table in memory as it takes its file."""
+    compared = compare({"ward": form(patients())}, ["logistic"], **COMPARED, **ROLES)
+
+    pd.testing.assert_frame_equal(compared.scores, compared_file.scores)
+
+
+def test_compare_roles_of_read_cohort(past_file):
+    """Roles come too late for a cohort that was read already."""
+    cohort = read_cohort(past_file, **ROLES)
+
+    with pytest.raises(UsageError, match="give id to read_cohort"):
+        compare({"ward": cohort}, ["logistic"], id="patient")
+
+
+def test_screen_file_labels_apart(past_file):
+    """The labels of a file are one of its columns."""
+    with pytest.raises(UsageError, match="y is that column's name"):
+        Screen("logistic").fit(past_file, [0, 1])
+
+
+def test_lazy_frame_refused():
+    """A query of polars that was not run has no rows; the message says what to do."""
+    lazy = polars(patients()).lazy()
+
+    for take in (read_cohort, partial(Screen("logistic").fit, y="ill")):
+        with pytest.raises(
+            UsageError, match=r"LazyFrame has no rows yet; .* collect\("
+        ):
+            take(lazy)
+
+
+@pytest.mark.parametrize("value", [7, [[1, 2]], {"a": [1]}])
+def test_no_table_refused(value):
+    """What is no table is refused by the name of its type."""
+    with pytest.raises(UsageError, match=f"not builtins.{type(value).__name__}"):
+        read_cohort(value)
+
+
+def test_frame_failing_stream_keeps_values():
+    """An error of another library's is told by its kind: its words may hold a value."""
+    relation = pytest.importorskip("duckdb").sql("SELECT CAST('4.9 Meier' AS INT) AS x")
+
+    with pytest.raises(CohortError, match="cannot be read as Arrow") as refusal:
+        read_cohort(relation)
+
+    assert "Meier" not in str(refusal.value)
+
+
+def test_polars_type_without_arrow_refused():
+    """Int128 is a type of polars alone."""
+    library = pytest.importorskip("polars")
+    frame = polars(patients()).with_columns(fever=library.lit(1, library.Int128))
+
+    with pytest.raises(CohortError, match="give each column a type that Arrow has"):
+        read_cohort(frame, **ROLES)
+
+
+def test_folder_of_every_kind(tmp_path):
+    """A folder's files are one table, of whatever kind and type of text each is."""
+    pytest.importorskip("python_calamine")
+    pytest.importorskip("openpyxl")
+    table = patients()
+    written(table[:50], tmp_path / "a.csv")
+    written(table[50:100], tmp_path / "b.parquet")
+    table[100:150].to_excel(tmp_path / "c.xlsx", index=False)
+    long = with_cells(
+        table[150:], "ward", texts(table[150:], "ward", pa.large_string())
+    )
+    feather.write_feather(long, tmp_path / "d.arrow")
+
+    cohort = read_cohort(tmp_path, **ROLES)
+
+    whole = read_cohort(table, **ROLES)
+    pd.testing.assert_frame_equal(cohort.features, whole.features)
+    np.testing.assert_array_equal(cohort.id, whole.id)
+
+
+def test_digest_pieces():
+    """The digest is of the values, and not of the pieces that they came in."""
+    table = arrow(patients())
+    pieces = pa.concat_tables([table.slice(0, 100), table.slice(100)])
+    other = table.set_column(0, "patient", pa.array(["x"] * len(table)))
+
+    digest = open_table(table).files[0].sha256
+
+    assert open_table(pieces).files[0].sha256 == digest
+    assert open_table(other).files[0].sha256 != digest
+
+
+MOMENT = datetime.datetime(2024, 1, 31, 9, 30)
+# Arrow arrays of one value and a missing one, and the value's text in a CSV file.
+TEXTS = {
+    "text": (pa.array(["a", None]), "a"),
+    "long text": (pa.array(["a", None], pa.large_string()), "a"),
+    "view": (pa.array(["a", None], pa.string_view()), "a"),
+    "dictionary": (pa.array(["a", None]).dictionary_encode(), "a"),
+    "runs": (pc.run_end_encode(pa.array(["a", None])), "a"),
+    "whole number": (pa.array([3, None], pa.uint8()), "3"),
+    "whole float": (pa.array([3.0, None]), "3"),
+    "half": (pa.array([1.5, None], pa.float16()), "1.5"),
+    "NaN": (pa.array([0.1, np.nan]), "0.1"),
+    "decimal": (pa.array([decimal.Decimal("1.50"), None]), "1.50"),
+    "truth": (pa.array([True, None]), "true"),
+    "date": (pa.array([MOMENT.date(), None]), "2024-01-31"),
+    "moment": (pa.array([MOMENT, None]), "2024-01-31 09:30:00"),
+    "nanoseconds": (
+        pa.array([1_000_000_010, None], pa.timestamp("ns")),
+        "1970-01-01 00:00:01.000000010",
+    ),
+    "moment of a zone": (
+        pa.array([MOMENT, None], pa.timestamp("us", "Europe/Berlin")),
+        "2024-01-31 10:30:00+0100",
+    ),
+    "time of day": (pa.array([MOMENT.time(), None]), "09:30:00"),
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_table_in_memory_reads_as_the_file_does(form, tmp_path):
-    table = patients()
-    from_file = read_cohort(written(table, tmp_path / "past.csv"), **ROLES)
-    cohort = read_cohort(FORMS[form](table), **ROLES)
-    pd.testing.assert_frame_equal(
-        cohort.features, from_file.features, check_dtype=False
-    )
-    np.testing.assert_array_equal(
-        [cohort.id, cohort.label], [from_file.id, from_file.label]
-    )
+@pytest.mark.parametrize(("cells", "text"), TEXTS.values(), ids=TEXTS)
+def test_to_texts_as_in_csv(cells, text):
+    """A value of any type has the text that it has in a CSV file."""
+    assert to_texts(to_plain_type(cells)).to_pylist() == [text, None]
 
 
-def test_the_digest_is_of_the_values_and_not_of_the_pieces():
-    table = pa.Table.from_pandas(patients(), preserve_index=False)
-    pieces = pa.concat_tables([table.slice(0, 100), table.slice(100)])
-    other = table.set_column(0, "patient", pa.array(["x"] * len(table)))
-    first, again, changed = (
-        source_of(each).files[0].sha256 for each in (table, pieces, other)
-    )
-    assert first == again != changed
+def test_null_column_is_missing():
+    """A column of which Arrow knows no value is one of missing texts."""
+    assert to_texts(to_plain_type(pa.nulls(2))).to_pylist() == [None, None]
+
+
+UNREADABLE = {
+    "list": pa.array([[1], None]),
+    "struct": pa.array([{"a": 1}, None]),
+    "bytes": pa.array([b"x", None]),
+    "view of bytes": pa.array([b"x", None], pa.binary_view()),
+    "view of lists": pa.array([[1], None], pa.list_view(pa.int64())),
+    "map": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())),
+    "categories of lists": pa.DictionaryArray.from_arrays([0, None], pa.array([[1]])),
+    "duration": pa.array([datetime.timedelta(hours=1), None]),
+    "interval": pa.array([(1, 2, 3), None], pa.month_day_nano_interval()),
+    "extension": pa.array([uuid.uuid4().bytes, None], pa.uuid()),
+    "period": pa.array(pd.Series(pd.period_range("2024-01", periods=2, freq="M"))),
+}
+
+
+@pytest.mark.parametrize("role", ["number", "category", "group"])
+@pytest.mark.parametrize("cells", UNREADABLE.values(), ids=UNREADABLE)
+def test_unreadable_column_refused(cells, role):
+    """A column without one text or number a cell is refused by its name."""
+    table = pa.table({"value": cells, "age": [61, 62]})
+    features = {"age": {"type": "number"}}
+    if role == "group":
+        cohort = {"group": "value"}
+    else:
+        cohort = {}
+        features["value"] = {"type": role}
+    contract = Contract.from_dict({"cohort": cohort, "features": features})
+
+    with pytest.raises(
+        CohortError, match=r"column 'value'.* nested, binary, a duration"
+    ):
+        read_cohort(table, contract)
+
+
+@pytest.mark.parametrize("cells", UNREADABLE.values(), ids=UNREADABLE)
+def test_unreadable_column_dropped(cells):
+    """Without a contract such a column is left out, and a note names it."""
+    cohort = read_cohort(pa.table({"value": cells, "age": [61, 62]}))
+
+    assert [*cohort.values] == ["age"]
+    assert any(note.endswith(": value") for note in cohort.notes)
 
 
 WRONG = {
     "name": pd.DataFrame({1: [1, 2]}),
     "kinds": pd.DataFrame({"a": [1, "x"]}),
     "Arrow has not": pd.DataFrame({"a": [1 + 2j, 3]}),
-    "not UTF-8": pd.DataFrame({"a": ["\ud800", "b"]}),
+    # Of objects: pandas 3 refuses to make its own text of it.
+    "not UTF-8": pd.DataFrame({"a": pd.Series(["\ud800", "b"], dtype=object)}),
     "occurs 2 times": pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),
 }
 
 
 @pytest.mark.parametrize(("reason", "wrong"), WRONG.items(), ids=WRONG)
-def test_a_table_that_is_none_is_refused_with_the_reason(reason, wrong):
+def test_pandas_frame_refused(reason, wrong):
+    """A frame that Arrow cannot hold is refused with the reason."""
     with pytest.raises(CohortError, match=f"table: .*{reason}"):
         read_cohort(wrong, label="a")
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.contract.contract import Feature
-from screening.io.columns import absent, floats, is_numeric, is_text, plain, texts
+from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
+from screening.io.columns import absent
 from screening.io.number_formats import (
     FALSE,
     TRUE,
@@ -34,7 +35,6 @@ class Typed:
 
 
 def read_feature(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
-    cells = plain(cells)
     typed = (
         _numbers(cells, feature, decimal)
         if feature.type == "number"
@@ -48,7 +48,7 @@ def read_feature(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
 
 def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
     """Type a role column, such as the id; blank cells are missing, and at fault of kind `absent` if given."""
-    column = texts(plain(cells))
+    column = to_texts(cells)
     if column is None:
         return _unreadable(cells, "unreadable", None)
     bare = trimmed(column)
@@ -61,16 +61,16 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
 
 def given_texts(cells: pa.Array) -> pa.Array:
     """Trimmed texts, null where they are blank, or where the column has no text."""
-    column = texts(plain(cells))
+    column = to_texts(cells)
     return pa.nulls(len(cells), pa.string()) if column is None else _given(column)
 
 
 def filled_down(cells: pa.Array, above: str | None) -> pa.Array:
     """Texts in which a blank has the text above it, the first one `above`."""
-    column = texts(plain(cells))
+    column = to_texts(cells)
     if column is None:
         return cells
-    column = _without(pc.equal(trimmed(column), ""), column).cast(pa.string())
+    column = _without(pc.equal(trimmed(column), ""), column)
     return pc.fill_null_forward(
         pa.concat_arrays([pa.array([above], pa.string()), column])
     ).slice(1)
@@ -78,8 +78,7 @@ def filled_down(cells: pa.Array, above: str | None) -> pa.Array:
 
 def read_time(cells: pa.Array, order: str | None) -> Typed:
     """Type a time column: dates to datetime64[us], zones to UTC; `order` is that of day and month."""
-    cells = plain(cells)
-    column = texts(cells)
+    column = to_texts(cells)
     if column is None or is_numeric(cells):
         return _unreadable(cells, "not_time", np.datetime64("NaT", "us"))
     typed = Typed(
@@ -91,7 +90,7 @@ def read_time(cells: pa.Array, order: str | None) -> Typed:
 
 def read_coordinate(cells: pa.Array, decimal: str) -> Typed:
     """Type a coordinate column: finite numbers, none missing."""
-    typed = Typed(_numbers(plain(cells), Feature(type="number"), decimal).values)
+    typed = Typed(_numbers(cells, Feature(type="number"), decimal).values)
     typed.fault("no_coordinate", np.isnan(typed.values))
     return typed
 
@@ -129,7 +128,9 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
             typed = Typed(values)
     elif is_numeric(cells) or pa.types.is_boolean(cells.type):
         typed = Typed(
-            floats(cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells)
+            to_floats(
+                cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells
+            )
         )
     else:
         typed = Typed(np.full(len(cells), np.nan))
@@ -153,7 +154,7 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
 
 def _words(cells: pa.Array, feature: Feature) -> Typed:
     """Truths as 0 and 1, texts that have an order as their places in it, categories as text."""
-    column = texts(cells)
+    column = to_texts(cells)
     if column is None:
         return _unreadable(
             cells, "unreadable", None if feature.type == "category" else np.nan

@@ -60,7 +60,7 @@ FAULTS = {
         "fill the cells, or set `missing` to impute",
     ),
     "unreadable": (
-        "nested, binary or a date where none is read",
+        "nested, binary, a duration, or a date where none is read",
         "write the column as text or numbers",
     ),
     "nul": ("a text with a NUL character", "export the column again as plain text"),

@@ -26,7 +26,7 @@ from screening.data.summary import (
     is_called,
 )
 from screening.errors import CohortError, UsageError
-from screening.io.columns import plain, texts
+from screening.io.arrow_types import to_texts
 from screening.io.number_formats import truths
 from screening.io.readers import Block, Part, Source
 from screening.spelling import first_of
@@ -122,7 +122,7 @@ def summarise(source: Source, given: Contract) -> TableSummary:
             for name, summary in columns.items():
                 summary.add(block.columns[name], file.decimal(name))
             for name, parts in keys.items():
-                cells = texts(plain(block.columns[name]))
+                cells = to_texts(block.columns[name])
                 parts.append(
                     pa.array([], pa.string())
                     if cells is None

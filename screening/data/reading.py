@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, joined
 from screening.data.inference import Ask, completed, proposed
 from screening.data.stream import BATCH_ROWS, CohortStream, contract_of, opened
-from screening.errors import CohortError
+from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
 from screening.monitoring.drift import Gates
 
@@ -112,6 +112,21 @@ def read_cohort(
             CohortStream(files, complete, batch_rows, complete.label, need_label, notes)
         )
     )
+
+
+def labelled_cohort(cohort: Cohort | Readable, **reading: Unpack[Reading]) -> Cohort:
+    """Return a cohort as it is, or read a table in which every row has a label.
+
+    UsageError if there is something to say about the reading of a cohort that was
+    read already.
+    """
+    if not isinstance(cohort, Cohort):
+        return read_cohort(cohort, need_label=True, **reading)
+    if reading:
+        raise UsageError(
+            f"the cohort was read already; give {', '.join(reading)} to read_cohort"
+        )
+    return cohort
 
 
 def check_cohort(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.io.columns import floats, is_numeric, is_text, plain, texts
+from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
 from screening.io.number_formats import (
     DATE,
     LED_BY_ZERO,
@@ -231,17 +231,16 @@ class ColumnSummary:
             self.whole or 2 * np.unique(values).size <= values.size
         )
 
-    def add(self, cells: pa.Array | pa.ChunkedArray, decimal: str) -> None:
-        cells = plain(cells)
+    def add(self, cells: pa.Array, decimal: str) -> None:
         self.rows += len(cells)
         dated = pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)
         # Texts of numbers take their time, and of many more than are kept none is needed.
         column = (
-            None if self.n_texts > MOST_TEXTS and is_numeric(cells) else texts(cells)
+            None if self.n_texts > MOST_TEXTS and is_numeric(cells) else to_texts(cells)
         )
         if is_numeric(cells):
             self.native = True
-            numbers = floats(cells)
+            numbers = to_floats(cells)
             self.present += int(np.count_nonzero(~np.isnan(numbers)))
             self._add_numbers(numbers)
             if column is not None:

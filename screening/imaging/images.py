@@ -20,7 +20,14 @@ import pyarrow as pa
 from screening.contract.contract import AXES
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
-from screening.io.readers import Batches, Part, Source, all_of, refuse_header, stamp_of
+from screening.io.readers import (
+    Batches,
+    Part,
+    Source,
+    open_each,
+    refuse_header,
+    stamp_of,
+)
 from screening.schemas.run import Geometry
 
 SUFFIXES = (".nii", ".nii.gz")
@@ -149,7 +156,9 @@ class PatientImages(Part):
         ]
         self.stamps = {path: stamp_of(path) for _, path in files}
         refuse_header(self)
-        volumes = all_of(lambda file: read_header(file[1], f"{name}, {file[0]}"), files)
+        volumes = open_each(
+            lambda file: read_header(file[1], f"{name}, {file[0]}"), files
+        )
         self.volumes = {
             column: volume for (column, _), volume in zip(files, volumes, strict=True)
         }
@@ -248,7 +257,7 @@ def opened(folder: Path) -> Source:
         (name, f"image {i}", files)
         for i, (name, files) in enumerate(patients.items(), start=1)
     ]
-    parts = all_of(lambda patient: PatientImages(*patient), numbered)
+    parts = open_each(lambda patient: PatientImages(*patient), numbered)
     geometries = [geometry for part in parts if (geometry := part.geometry)]
     notes = [f"images of {len(parts)} patients, numbered in the order of their names"]
     masked = sum(MASK in part.volumes for part in parts)

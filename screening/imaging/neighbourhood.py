@@ -12,7 +12,8 @@ from scipy.ndimage import uniform_filter
 
 from screening.contract.contract import AXES, Contract, Feature
 from screening.errors import CohortError, UsageError
-from screening.io.columns import floats, is_numeric, plain, stretches
+from screening.io.arrow_types import is_numeric, to_floats
+from screening.io.columns import stretches
 from screening.io.readers import Batches, Part, Source
 
 STATISTICS = ("mean", "sd", "gradient")
@@ -216,23 +217,23 @@ class _Neighbours(Part):
             yield pa.record_batch([cells[name] for name in wanted], wanted)
 
     def _floats(self, cells: Mapping[str, pa.Array], column: str) -> np.ndarray:
-        typed = plain(cells[column])
-        if not is_numeric(typed):
+        numbers = cells[column]
+        if not is_numeric(numbers):
             raise CohortError(
                 f"{self.name}: column '{column}' is text; a neighbourhood is of numbers as Parquet or images "
                 "hold them (name other columns with --drop)"
             )
-        return floats(typed)
+        return to_floats(numbers)
 
     def _patients(
         self, needed: Sequence[str], batch_rows: int
     ) -> Iterator[dict[str, pa.Array]]:
         """The columns of one patient after the other."""
         parts = (
-            (name, {key: plain(cells)[rows] for key, cells in block.columns.items()})
+            (name, {key: cells[rows] for key, cells in block.columns.items()})
             for block in self.part.blocks(needed, batch_rows)
             for name, rows in stretches(
-                plain(block.columns[self.group]).to_numpy(zero_copy_only=False)
+                block.columns[self.group].to_numpy(zero_copy_only=False)
             )
         )
         seen: set[object] = set()

@@ -17,7 +17,8 @@ from screening.io.arrow_files import ArrowFile, ParquetFile
 from screening.io.csv_files import CsvFile
 from screening.io.database import Database, open_database
 from screening.io.excel import ExcelFile
-from screening.io.readers import Source, Table, TableFile, all_of, source_of
+from screening.io.frames import Table, open_table
+from screening.io.readers import Source, TableFile, open_each
 from screening.registry import OPTIONAL, optional
 from screening.spelling import first_of
 
@@ -41,7 +42,7 @@ def source_at(place: Readable) -> Source:
             if images
             else source_over(*local_files(place))
         )
-    return open_database(place) if isinstance(place, Database) else source_of(place)
+    return open_database(place) if isinstance(place, Database) else open_table(place)
 
 
 def digests(source: str) -> list[str]:
@@ -62,7 +63,7 @@ def _holds_images(place: str | Path) -> bool:
 
 def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
     """The source that some files are, digested, with what their heads say."""
-    files = all_of(_opened, paths)
+    files = open_each(_opened, paths)
     names: dict[str, list[str]] = {}
     for file in files:
         names.setdefault(file.note, []).append(file.name)

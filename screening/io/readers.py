@@ -1,4 +1,7 @@
-"""What a cohort is made of: tables of any origin, read in blocks of columns: files, or tables in memory."""
+"""The parts of a cohort, each a table that is read in blocks of columns.
+
+A part is a file, an answer of a database, a folder of images, or a table in memory.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
-from screening.errors import CohortError, UsageError, of_system
+from screening.errors import CohortError, of_system
 from screening.files import digest_of
+from screening.io.arrow_types import to_plain_types
 from screening.schemas.run import Geometry
 
-T = TypeVar("T")
-P = TypeVar("P")
-# Values in memory at a time, however wide the table, and rows whose values are put into a digest.
-MOST_CELLS, BLOCK_ROWS = 1 << 23, 1 << 16
+Item = TypeVar("Item")
+Opened = TypeVar("Opened")
+# Cells of a block, however wide the table is.
+MAX_BLOCK_CELLS = 1 << 23
+# Size and time of a file that is not there.
+NO_FILE = (-1, -1)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of one part: `columns` maps names to Arrow arrays; `first_row` counts from 1 in the part."""
+    """Consecutive rows of one part, in the columns asked for.
+
+    Parameters
+    ----------
+    columns : mapping from str to pa.Array
+        The cells by the column's name, in the types that `to_plain_types` leaves.
+    first_row : int
+        Number of the first row, counted from 1 in the part.
+    ragged : ndarray of bool, shape (n_rows,)
+        Rows with more or fewer cells than the header has names.
+    repeated_header : ndarray of bool, shape (n_rows,)
+        Rows that are the header once more.
+    """
 
     columns: Mapping[str, pa.Array]
     first_row: int
@@ -42,28 +59,49 @@ class Block:
 Batches = Iterator[pa.RecordBatch]
 """Rows in order, in the columns asked for.
 
-Where rows may be broken two masks stand behind them: rows of more or fewer cells than the header, and rows
-that are the header once more.
+Two columns of bool may follow these: the masks `ragged` and `repeated_header` of a
+block.
 """
 
 
 class Part:
-    """One table of a cohort."""
+    """One table of a cohort, which a subclass reads in `batches`.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file or table, as messages and documents show it.
+    sha256 : str
+        Digest of the file, or of the values of what is no file.
+    bytes : int
+        Size of the file, or of the values in memory.
+    header : list of str
+        Names of the columns, "" for a column without a name.
+    note : str
+        How the table is written, for a person.
+    decimal_mark, other_marks
+        Decimal mark of numbers kept as text, and of columns with another mark.
+    rows : int or None
+        Number of rows; for most parts known once `blocks` was read to its end.
+    origin : mapping
+        Facts that documents show beside the digest.
+    stamps : mapping
+        Size and time of each file that must not change while it is read.
+    """
 
     name: str
     sha256: str
     bytes: int
-    header: list[str]  # names of the columns, "" of one without
-    note = ""  # how it is written, in words
-    decimal_mark = "."  # of numbers kept as text
-    other_marks: Mapping[str, str] = {}  # those of columns with another one
-    rows: int | None = None  # known perhaps only once it was read
-    origin: Mapping[str, str] = {}  # stands beside its digest
-    stamps: Mapping[
-        Path, tuple[int, int]
-    ] = {}  # of the files that must stay as they are
+    header: list[str]
+    note = ""
+    decimal_mark = "."
+    other_marks: Mapping[str, str] = {}
+    rows: int | None = None
+    origin: Mapping[str, str] = {}
+    stamps: Mapping[Path, tuple[int, int]] = {}
 
     def decimal(self, column: str) -> str:
+        """Return the decimal mark of a column's numbers."""
         return self.other_marks.get(column, self.decimal_mark)
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
@@ -71,107 +109,138 @@ class Part:
         raise NotImplementedError
 
     def refuse_changed(self) -> None:
-        """CohortError where the part is no longer what it was when it was opened."""
+        """Raise CohortError if a file is not as it was when the part was opened."""
         if any(stamp_of(path) != stamp for path, stamp in self.stamps.items()):
             raise CohortError(
-                f"{self.name}: changed while it was being read; run again when it is complete"
+                f"{self.name}: changed while it was being read; run again when it is "
+                "complete"
             )
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
-        """Yield the rows in order, `columns` or all that have a name, at most `batch_rows` at a time."""
+        """Yield the rows in order, at most `batch_rows` at a time.
+
+        Parameters
+        ----------
+        columns : sequence of str or None
+            Names of the columns to read; None for all that have a name.
+        batch_rows : int
+            Fewer rows are read at a time where the table is wide.
+
+        Raises
+        ------
+        CohortError
+            The table is damaged, or its file changed while it was being read.
+        """
         self.refuse_changed()
-        wanted = list(
-            dict.fromkeys(filter(None, self.header) if columns is None else columns)
-        )
-        # By powers of two: what is cut at a multiple of the rows asked for is then read in the same batches.
-        batch_rows = min(
-            batch_rows, 1 << (MOST_CELLS // max(len(wanted), 1)).bit_length() - 1
-        )
-        first = 1
-        for batch in _of_rows(self.batches(wanted, batch_rows), batch_rows):
-            none = np.zeros(batch.num_rows, dtype=bool)
-            masks = [
-                mask.to_numpy(zero_copy_only=False)
-                for mask in batch.columns[len(wanted) :]
-            ]
-            yield Block(
-                dict(zip(wanted, batch.columns, strict=False)),
-                first,
-                *(masks or (none, none)),
-            )
-            first += batch.num_rows
+        if columns is None:
+            columns = [name for name in self.header if name]
+        wanted = list(dict.fromkeys(columns))
+        # A power of two: cuts at a multiple of it leave the blocks the same.
+        largest = MAX_BLOCK_CELLS // max(len(wanted), 1)
+        batch_rows = min(batch_rows, 1 << (largest.bit_length() - 1))
+        batches = map(to_plain_types, self.batches(wanted, batch_rows))
+        first_row = 1
+        for batch in rebatch(batches, batch_rows):
+            yield _block_of(batch, wanted, first_row)
+            first_row += batch.num_rows
         self.refuse_changed()
-        self.rows = first - 1
+        self.rows = first_row - 1
 
 
-def _of_rows(batches: Batches, n_rows: int) -> Batches:
-    """The same rows so many at a time; fewer at the end, and where a column's type changes."""
+def _block_of(batch: pa.RecordBatch, wanted: list[str], first_row: int) -> Block:
+    columns = dict(zip(wanted, batch.columns, strict=False))
+    masks = [
+        mask.to_numpy(zero_copy_only=False) for mask in batch.columns[len(wanted) :]
+    ]
+    if not masks:
+        masks = [np.zeros(batch.num_rows, dtype=bool)] * 2
+    return Block(columns, first_row, *masks)
+
+
+def rebatch(batches: Batches, n_rows: int) -> Batches:
+    """Yield the same rows, `n_rows` a batch.
+
+    A batch is shorter at the end, before a change of a column's type, and before an
+    error of the reader, which is raised once all rows read before it were yielded.
+    """
     waiting: list[pa.RecordBatch] = []
-
-    def joined() -> list[pa.RecordBatch]:
-        return (
-            pa.Table.from_batches(waiting).combine_chunks().to_batches(n_rows)
-            if waiting
-            else []
-        )
-
     try:
         for batch in batches:
             if waiting and waiting[0].schema != batch.schema:
-                yield from joined()
+                yield from _joined(waiting, n_rows)
                 waiting = []
             waiting.append(batch)
             if sum(part.num_rows for part in waiting) >= n_rows:
-                *whole, last = joined()
+                *whole, last = _joined(waiting, n_rows)
                 yield from whole
                 waiting = [last]
     except CohortError:
-        yield from joined()
+        yield from _joined(waiting, n_rows)
         raise
-    yield from joined()
+    yield from _joined(waiting, n_rows)
+
+
+def _joined(batches: list[pa.RecordBatch], n_rows: int) -> list[pa.RecordBatch]:
+    if not batches:
+        return []
+    return pa.Table.from_batches(batches).combine_chunks().to_batches(n_rows)
 
 
 class TableFile(Part):
-    """One file of a cohort; a kind of file is a subclass in a module of its own, and its line in `READERS`.
+    """One file of a cohort.
 
-    Files of a directory are tables by their `suffixes`; of which kind one is says its content.
+    A kind of file is a subclass in a module of its own, and an entry of `READERS`.
+    A folder's files are tables by their `suffixes`; the content says of which kind a
+    file is.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the kind in messages, such as "Parquet".
+    suffixes : tuple of str
+        Ends of file names, in small letters.
+    magic : bytes
+        First bytes of every file of the kind.
     """
 
     kind: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
-    magic: ClassVar[bytes]  # what it begins with
+    magic: ClassVar[bytes]
 
     def __init__(self, path: Path, name: str):
-        self.path, self.name = path, name
+        self.path = path
+        self.name = name
         self.stamps = {path: stamp_of(path)}
-        self.bytes, self.sha256 = self.stamps[path][0], digest_of(path)
-        with self._damage_named():
+        self.bytes, _ = self.stamps[path]
+        self.sha256 = digest_of(path)
+        with self._errors_named():
             self.read_header()
         refuse_header(self)
 
     @classmethod
     def knows(cls, path: Path, head: bytes) -> bool:
-        """Whether a file is of this kind, by its path and first bytes."""
+        """Return True if a file is of this kind, by its path and first bytes."""
         return head.startswith(cls.magic)
 
     def read_header(self) -> None:
-        """Set `header`, and `note`, `decimal_mark` and `other_marks` where there is something to say."""
+        """Set `header`, and `note`, `decimal_mark`, `other_marks` where they differ."""
         raise NotImplementedError
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order, in batches of any size, errors as they come."""
         raise NotImplementedError
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows in order; CohortError where the file is damaged."""
-        with self._damage_named():
+        with self._errors_named():
             yield from self.read(wanted, batch_rows)
 
     @contextmanager
-    def _damage_named(self) -> Iterator[None]:
-        """Say what is raised while the file is read; that memory has ended is no fault of it."""
+    def _errors_named(self) -> Iterator[None]:
+        """Raise what goes wrong in reading as an error that names the file."""
         try:
             yield
         except MemoryError:
+            # No fault of the file, though Arrow's is also an ArrowException.
             raise
         except (
             pa.ArrowException,
@@ -182,13 +251,26 @@ class TableFile(Part):
         ) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise of_system(error, self.path) from error
-            damage = f"the {self.kind} file is damaged or cut short; export it again"
-            raise CohortError(f"{self.name}: {damage}") from None
+            raise CohortError(
+                f"{self.name}: the {self.kind} file is damaged or cut short; export "
+                "it again"
+            ) from None
 
 
 @dataclass
 class Source:
-    """The parts of a cohort, in reading order; of images also the patient's column and where voxels lie."""
+    """The parts of a cohort in reading order.
+
+    Parameters
+    ----------
+    files : sequence of Part
+    notes : list of str
+        How the parts are written and what was left out, for a person.
+    group : str, optional
+        Column of the patient, where the kind of source has one: a folder of images.
+    geometries : sequence of Geometry
+        Where the voxels of each image lie.
+    """
 
     files: Sequence[Part]
     notes: list[str] = field(default_factory=list)
@@ -197,148 +279,85 @@ class Source:
 
     @property
     def n_rows(self) -> int | None:
-        """Data rows of all files, None before all were read."""
-        counts = [file.rows for file in self.files if file.rows is not None]
-        return sum(counts) if len(counts) == len(self.files) else None
+        """Rows of all parts; None before each was read."""
+        total = 0
+        for file in self.files:
+            if file.rows is None:
+                return None
+            total += file.rows
+        return total
 
     def to_dict(self) -> dict[str, object]:
-        stated = ("name", "sha256", "bytes", "rows")
-        files = [
-            {key: getattr(file, key) for key in stated} | dict(file.origin)
-            for file in self.files
-        ]
-        facts: dict[str, object] = {"files": files, "rows": self.n_rows}
-        for key in (
-            "delimiter",
-            "encoding",
-        ):  # of the CSV files; several are joined by spaces
-            own = dict.fromkeys(
-                getattr(file, key) for file in self.files if hasattr(file, key)
-            )
-            facts[key] = " ".join(own) or None
-        return facts
+        """Return the facts of the source that model and run documents hold."""
+        files = []
+        for file in self.files:
+            facts = {
+                "name": file.name,
+                "sha256": file.sha256,
+                "bytes": file.bytes,
+                "rows": file.rows,
+            }
+            files.append(facts | dict(file.origin))
+        return {
+            "files": files,
+            "rows": self.n_rows,
+            "delimiter": self._joined_attribute("delimiter"),
+            "encoding": self._joined_attribute("encoding"),
+        }
+
+    def _joined_attribute(self, name: str) -> str | None:
+        """Return an attribute of CSV files, joined by spaces where the files differ."""
+        values = [getattr(file, name) for file in self.files if hasattr(file, name)]
+        return " ".join(dict.fromkeys(values)) or None
 
 
-class ArrowStream(Protocol):
-    """A table of any library that streams as Arrow does, such as polars."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-
-
-Table: TypeAlias = pd.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
-
-
-class TableInMemory(Part):
-    """One table, read like a file; `sha256` is that of its Arrow stream."""
-
-    name = "table"
-
-    def __init__(self, table: pa.Table):
-        self.table = table
-        self.header = list(table.column_names)
-        self.rows: int | None = table.num_rows
-        self.bytes = table.nbytes
-        # Over names and values, whatever the pieces the table came in.
-        digest = hashlib.sha256(
-            repr(table.column_names).encode("utf-8", "surrogatepass")
-        )
-        for block in table.to_batches(BLOCK_ROWS):
-            update_digest(digest, block)
-        self.sha256 = digest.hexdigest()
-
-    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
-        yield from self.table.select(wanted).to_batches(max_chunksize=batch_rows)
-
-
-def source_of(frame: Table) -> Source:
-    """A source over a table in memory; UsageError where the object is none."""
-    try:
-        if isinstance(frame, pd.DataFrame):
-            table = _of_pandas(frame)
-        elif hasattr(frame, "__arrow_c_stream__"):
-            table = pa.RecordBatchReader.from_stream(frame).read_all()
-        else:
-            kind = f"{type(frame).__module__}.{type(frame).__name__}"
-            raise UsageError(
-                f"a cohort is a path, or a pandas, polars or Arrow table, not {kind}"
-            )
-    except MemoryError:
-        raise
-    except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
-        raise CohortError(
-            f"table: it cannot be read as Arrow ({type(error).__name__})"
-        ) from None
-    part = TableInMemory(table.combine_chunks())
-    refuse_header(part)
-    return Source([part], ["a table in memory"])
-
-
-def _of_pandas(frame: pd.DataFrame) -> pa.Table:
-    # A named index is a column, as it is in the Parquet file that pandas writes of the frame.
-    named = [
-        name
-        for name in frame.index.names
-        if name is not None and name not in frame.columns
-    ]
-    frame = frame.reset_index(named) if named else frame
-    # Frames may give two columns one name, which the header's faults then tell.
-    columns = []
-    for position, name in enumerate(frame.columns):
-        if not isinstance(name, str):
-            raise CohortError("table: a column's name is no text; rename the columns")
-        try:
-            columns.append(pa.Array.from_pandas(frame.iloc[:, position]))
-        except (pa.ArrowException, UnicodeEncodeError):
-            # UTF-8 has no half of a surrogate pair, which Python's texts may hold.
-            fault = "holds values of several kinds, of one that Arrow has not, or text that is not UTF-8"
-            raise CohortError(
-                f"table: column '{name}' {fault}; give it one plain type"
-            ) from None
-    return pa.table(columns, names=list(frame.columns))
-
-
-def all_of(make: Callable[[T], P], items: Iterable[T]) -> list[P]:
-    """What is made of every item; CohortError with the faults of all where some cannot be read."""
-    parts: list[P] = []
+def open_each(
+    open_item: Callable[[Item], Opened], items: Iterable[Item]
+) -> list[Opened]:
+    """Open every item; raise one CohortError with the faults of all."""
+    opened: list[Opened] = []
     faults: list[str] = []
     for item in items:
         try:
-            parts.append(make(item))
+            opened.append(open_item(item))
         except CohortError as error:
             faults += error.violations
     if faults:
         raise CohortError(faults)
-    return parts
+    return opened
 
 
 def refuse_header(part: Part) -> None:
-    """CohortError where the names of a part's columns cannot be meant: all that is wrong with them."""
+    """Raise CohortError if no column has a name, or two columns have the same one."""
     counts = Counter(name for name in part.header if name)
     if not counts:
         raise CohortError(f"{part.name}: no column has a name; add a header row")
     faults = []
     for name, count in counts.items():
         if count > 1:
-            places = ", ".join(
-                str(place)
-                for place, other in enumerate(part.header, 1)
+            positions = ", ".join(
+                str(position)
+                for position, other in enumerate(part.header, 1)
                 if other == name
             )
-            occurs = f"column name '{name}' occurs {count} times (columns {places})"
-            faults.append(f"{part.name}: {occurs}; rename or remove all but one")
+            faults.append(
+                f"{part.name}: column name '{name}' occurs {count} times (columns "
+                f"{positions}); rename or remove all but one"
+            )
     if faults:
         raise CohortError(faults)
 
 
 def update_digest(digest: hashlib._Hash, batch: pa.RecordBatch) -> None:
-    """Add a batch's values to a digest: what lies in memory where a value is missing must not count."""
+    """Add the values of a batch to a digest, column by column.
+
+    Memory behind a missing value or behind the last bit of a column does not count.
+    """
     for cells in batch.columns:
         digest.update(cells.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False))
         present = cells.drop_null()
-        # The bits behind the last one of a boolean column are nobody's.
-        present = (
-            present.cast(pa.uint8()) if pa.types.is_boolean(cells.type) else present
-        )
+        if pa.types.is_boolean(cells.type):
+            present = present.cast(pa.uint8())
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, pa.schema([("", present.type)])) as stream:
             stream.write_batch(pa.record_batch([present], [""]))
@@ -346,7 +365,8 @@ def update_digest(digest: hashlib._Hash, batch: pa.RecordBatch) -> None:
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
-    """Size and time of a file, by which a change is seen; of one that is gone, those of none."""
+    """Return size and time (ns) of a file, which a change alters; `NO_FILE` if gone."""
     if not path.exists():
-        return -1, -1
-    return path.stat().st_size, path.stat().st_mtime_ns
+        return NO_FILE
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

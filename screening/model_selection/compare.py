@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort, labels_of
+from screening.data.reading import Reading, labelled_cohort
 from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.database import Database
+from screening.io.opening import Readable
 from screening.metrics.intervals import percentiles
 from screening.metrics.paired import (
     DRAWS,
@@ -144,7 +146,7 @@ FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
 
 
 def compare(
-    cohorts: Mapping[str, Cohort],
+    cohorts: Mapping[str, Cohort | Readable],
     recipes: Sequence[Recipe | str],
     *,
     rule: Rule = DEFAULT_RULE,
@@ -160,13 +162,15 @@ def compare(
     cluster: str | None = None,
     progress: Progress | None = None,
     command: str | None = None,
+    **reading: Unpack[Reading],
 ) -> Comparison:
     """Judge methods on the same folds, each with setting and threshold chosen from its held-out scores.
 
     Parameters
     ----------
-    cohorts : mapping from str to Cohort
-        Cohorts with labels, by the names that the tables give them.
+    cohorts : mapping from str to Cohort, path, Database, or table
+        Cohorts with labels, by the names that the page gives them. What is no Cohort
+        yet is read as `reading` says.
     recipes : sequence of Recipe or str
         The control is added where it is missing.
     rule : Rule
@@ -197,6 +201,8 @@ def compare(
         Called with (work done, work in all).
     command : str, optional
         The command line, to be stated on the page.
+    **reading
+        `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
 
     Returns
     -------
@@ -223,8 +229,11 @@ def compare(
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
+    read = {
+        name: labelled_cohort(cohort, **reading) for name, cohort in cohorts.items()
+    }
     control = control or (
-        "one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm"
+        "one_vs_rest" if any(map(several_asked, read.values())) else "svm"
     )
     recipes = _methods(recipes, control)
     given: dict[str, Any] = {"rule": rule, "folds": folds, "repeats": repeats}
@@ -241,11 +250,11 @@ def compare(
             ),
             recipes,
         )
-        for name, cohort in cohorts.items()
+        for name, cohort in read.items()
     }
     settings = Settings(
         **given,
-        cohorts={name: _digest(cohort) for name, cohort in cohorts.items()},
+        cohorts={name: _digest(cohort) for name, cohort in read.items()},
         versions=versions(),
         control=control,
         command=command,

@@ -15,7 +15,7 @@ from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import reasons
 from screening.data.encoding import Encoder
 from screening.data.ids import row_number_ids
-from screening.data.reading import Reading, read_cohort
+from screening.data.reading import Reading, labelled_cohort
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
@@ -146,12 +146,7 @@ def train(
     progress = progress or silent
     if not isinstance(rule, Rule):
         raise UsageError(f"rule is a rule, such as MinSensitivity(0.9), not {rule!r}")
-    if not isinstance(cohort, Cohort):
-        cohort = read_cohort(cohort, need_label=True, **reading)
-    elif reading:
-        raise UsageError(
-            f"the cohort was read already; give {', '.join(reading)} to read_cohort"
-        )
+    cohort = labelled_cohort(cohort, **reading)
     progress(round(READING * PARTS), PARTS)
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()

@@ -20,6 +20,7 @@ from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
+from screening.io.opening import Readable
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact
@@ -104,7 +105,7 @@ class Run(InBrief):
 
 def score(
     model: Model,
-    source: Any,
+    source: Readable,
     out: str | Path,
     *,
     label: str | None = None,
