@@ -378,7 +378,7 @@ def _arrow_of(cells: Sequence[object]) -> pa.Array:
     )
 
 
-# DuckDB's names of the method that streams an answer: from 1.5, 1.4 and 1.0 on.
+# DuckDB's names of the method that streams an answer: from 1.5, 1.4 and 1.3 on.
 _ARROW_READERS = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")
 
 
