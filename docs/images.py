@@ -6,7 +6,6 @@ Run `python docs/images.py [NAME.png ...]` after changing a page. Everything in 
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import shutil
 import subprocess
@@ -77,7 +76,6 @@ SHOTS = {
         (1000, 480),
         unfold="details:has(#evaluation) > summary",
     ),
-    "teaching.png": Shot("teaching.html", "body"),
 }
 
 
@@ -104,16 +102,6 @@ def pages(folder: Path) -> None:
     screen("explain", run, first, "--out", folder / "case.html")
     labelled = [cohorts / "nosocomial_night_labelled.csv", "--label", "infected"]
     screen("score", model, *labelled, "--out", folder / "labelled_run", "--date", NIGHT)
-    (folder / "site.key").write_text(hashlib.sha256(b"pictures").hexdigest())
-    (folder / "site.key").chmod(0o600)
-    screen(
-        "report",
-        run,
-        "--de-identify",
-        folder / "site.key",
-        "--out",
-        folder / "teaching.html",
-    )
     past = [cohorts / "nosocomial_past.csv", "--contract", cohorts / "nosocomial.toml"]
     screen(
         "compare",

@@ -33,7 +33,6 @@ ROOMS = (
     "monitoring",
     "contract",
     "io",
-    "teaching",
     "schemas",
     "registry",
     "files",

@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import secrets
 import tomllib
 from pathlib import Path
 
@@ -222,13 +221,11 @@ def test_the_tutorial_ends_with_a_second_night_that_knows_the_first(desk):
 
 def test_every_how_to_works_from_where_the_tutorial_ends(desk, monkeypatch):
     monkeypatch.chdir(desk)
-    Path("site.key").write_text(secrets.token_hex(32))
-    Path("site.key").chmod(0o600)
     lines = commands_of(TEXTS[DOCS / "howto.md"])
     for line in lines:
         typed(line)
-    assert len(lines) >= 12
-    for name in ("list.csv", "list.xlsx", "compared/report.html", "teaching.html"):
+    assert len(lines) >= 11
+    for name in ("list.csv", "list.xlsx", "compared/report.html"):
         assert Path(name).exists()
 
 

@@ -136,7 +136,6 @@ def check(
     if model is not None and contract is None:
         document = read_document(model, "model")
         expected = Contract.from_dict(document["contract"])
-        # A de-identified model has no profile.
         past = ModelDocument.from_dict(document).training.profile
         gates = Gates(past, expected) if past else None
     elif contract is not None and model is None:

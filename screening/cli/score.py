@@ -179,7 +179,6 @@ def _hand_out(
     *places: Path,
     content: bytes | None = None,
     patient: str | None = None,
-    keyed: str | None = None,
 ) -> None:
     """Say in the ledger that a run was scored with what shows it, before that appears.
 
@@ -201,7 +200,7 @@ def _hand_out(
         digest = (
             digest_at(what, place) if content is None else sha256(content).hexdigest()
         )
-        about = {"key": entry["key"], "patient": patient, "keyed": keyed}
+        about = {"key": entry["key"], "patient": patient}
         artefacts.append(Artefact(what=what, place=place, sha256=digest, **about))
     with open_ledger(ledger) as book:
         hand_out(book, *artefacts)
@@ -460,23 +459,14 @@ def report(
             help="Page to write; DIR/report.html if absent.",
         ),
     ] = None,
-    de_identify: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="KEYFILE",
-            help="With --out: a de-identified copy of a run's page (k = 5); pseudonyms by this secret.",
-        ),
-    ] = None,
     ledger: options.LedgerMaybe = None,
     templates: options.Templates = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Draw the report of a model, run or other directory again."""
     from screening.report.page import PAGES
-    from screening.schemas.run import RunDocument
     from screening.store.publishing import write_whole
     from screening.store.serialization import read_document
-    from screening.teaching import deidentified, site_key
 
     kind = next(
         (kind for kind in PAGES if (directory / f"{kind}.json").exists()), "model"
@@ -492,24 +482,8 @@ def report(
     answer = {"report": str(target)} | {
         name: document[name] for name in ("attention",) if name in document
     }
-    keyed: str | None = None
-    if de_identify is not None:
-        if kind != "run":
-            raise UsageError(
-                f"--de-identify is for the page of a run; that of a {kind} names no patient"
-            )
-        if target.resolve() == (directory / "report.html").resolve():
-            raise UsageError(
-                "--de-identify makes a copy; give --out, another file than the run's own page"
-            )
-        key = site_key(de_identify)
-        copy = deidentified(RunDocument.from_dict(document), key)
-        document, keyed = copy.run.to_dict(), key.fingerprint
-        answer |= {name: value for name, value in vars(copy).items() if name != "run"}
-        answer["attention"] = document["attention"]
     page = PAGES[kind][1](document, templates).encode()
     if kind == "run" and out is not None:
-        what = "page" if keyed is None else "copy"
-        _hand_out(ledger, entry, what, target, content=page, keyed=keyed)
+        _hand_out(ledger, entry, "page", target, content=page)
     write_whole(target, page)
     print_answer(answer, as_json)

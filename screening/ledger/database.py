@@ -138,9 +138,8 @@ ARTEFACTS = sa.Table(
     # Of several entries on a place the last holds.
     _number("entry", key=True),
     *_texts("what", "place"),
-    # `sha256`: null where nothing lies there any more; `patient`: of a page of one case; `keyed`: of a
-    # de-identified copy, by which site's key its pseudonyms were made.
-    *_texts("sha256", "key", "series", "night", "patient", "keyed", nullable=True),
+    # `sha256`: null where nothing lies there any more; `patient`: of a page of one case.
+    *_texts("sha256", "key", "series", "night", "patient", nullable=True),
     sa.Index("artefacts_by_place", "place"),
 )
 

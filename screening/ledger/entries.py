@@ -230,7 +230,6 @@ class Artefact(Facts, kind="artefact", table=ARTEFACTS):
     patient: str | None = Field(
         default=None, exclude=True
     )  # Of a page of one case, whose it is.
-    keyed: str | None = None  # Of a de-identified copy, which key made its pseudonyms.
     entry: int = Field(default=0, exclude=True)
 
 

@@ -350,8 +350,8 @@ WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}
 
 
 def form(run: RunDocument) -> dict[str, object] | None:
-    """Return what the review needs; None where verdicts on pseudonyms could not be read back."""
-    if run.pseudonymised or not (run.to_review or run.sample):
+    """Return what the review needs; None where nothing waits for one."""
+    if not (run.to_review or run.sample):
         return None
     return {
         "run_id": run.run_id,

@@ -423,7 +423,6 @@ class RunDocument(Document):
     ledger: LedgerFacts | None = None
     since: Since | None = None
     stopping: Stopping | None = None
-    pseudonymised: bool | None = None
     times: Times
     outputs: Mapping[str, str] | None = None
     erased: int = 0

@@ -172,7 +172,6 @@ class Model(InBrief):
         gated: bool = True,
     ) -> CohortStream:
         """Rows to score, a patient's together where lesions are sought; `gated` holds them to training's."""
-        # A de-identified model has no profile.
         past = self.facts.training.profile if gated else None
         return open_cohort(
             source,

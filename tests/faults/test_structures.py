@@ -122,11 +122,6 @@ KINDS = {
     "recipe": ("recipe.toml", toml_at, "recipes {0}/recipe.toml"),
     "verdicts": ("verdicts.json", json_at, REVIEW),
     "run.json, its page": ("run/run.json", run_at, "report {0}/run"),
-    "run.json, its copy": (
-        "run/run.json",
-        run_at,
-        "report {0}/run --de-identify {0}/key --out {0}/x.html",
-    ),
     "run.json, its verdicts": ("run/run.json", run_at, REVIEW),
     "model.json, its page": ("model/model.json", model_at, "report {0}/model"),
     "model.json, its threshold": (
