@@ -5,9 +5,17 @@ Names are imported when they are first used, so that `screen --help` does not wa
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+# Locks, modes and signals that a night relies on are POSIX's.
+if sys.platform == "win32":
+    raise ImportError(
+        "screening runs on Linux and macOS; on Windows, install and run it in WSL, "
+        "the Windows Subsystem for Linux"
+    )
 
 if TYPE_CHECKING:
     from screening.data.reading import read_cohort

@@ -55,7 +55,7 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
     Raises UsageError: the system cannot read it: a permission, a disk.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
@@ -111,7 +111,7 @@ def read_secret(path: Path, most: int) -> bytes:
     Raises UsageError: it cannot be read, is too large, or is open to others.
     """
     content = read_bounded(path, most, UsageError)
-    if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UsageError(
             f"others can read the key {path}; make it private: chmod 600 {path}"
         )

@@ -257,7 +257,6 @@ def test_a_table_without_a_contract_is_trained_on_as_init_reads_it_and_says_the_
     assert contract == Contract.load(tmp_path / "c.toml").to_dict()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
     """Outcome, case, patient, row id, date and reviews a night; a wrong answer is asked again."""
     mine, theirs = os.openpty()

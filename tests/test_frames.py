@@ -292,7 +292,7 @@ TEXTS = {
     "runs": (pc.run_end_encode(pa.array(["a", None])), "a"),
     "whole number": (pa.array([3, None], pa.uint8()), "3"),
     "whole float": (pa.array([3.0, None]), "3"),
-    "half": (pa.array(np.array([1.5, np.nan], np.float16), from_pandas=True), "1.5"),
+    "half": (pa.array([np.float16(1.5), None], pa.float16()), "1.5"),
     "NaN": (pa.array([0.1, np.nan]), "0.1"),
     "decimal": (pa.array([decimal.Decimal("1.50"), None]), "1.50"),
     "truth": (pa.array([True, None]), "true"),

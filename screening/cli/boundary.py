@@ -6,6 +6,7 @@ import gc
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 import types
@@ -125,12 +126,7 @@ ROOM_FOR_THREADS = 4 << 30
 ABORTED = (-signal.SIGABRT, -signal.SIGSEGV, 127)
 # Objects made since the last look for garbage before the next: more than a night of a ward makes.
 GARBAGE = 200_000
-# SIGHUP is not known on Windows.
-SIGNALS = [
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    if hasattr(signal, name)
-]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 _heard: list[int] = []
 
 
@@ -221,11 +217,12 @@ def _message(error: BaseException) -> str:
 
 
 def _most() -> int | None:
-    """Bytes of address space that the process may use, None without a cap."""
-    if sys.platform == "win32":
-        return None
-    import resource
+    """Return the bytes of address space that the process may use, None without a cap.
 
+    macOS takes the limit for one on resident memory, and enforces neither.
+    """
+    if sys.platform == "darwin":
+        return None
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
     return None if most == resource.RLIM_INFINITY else most
 

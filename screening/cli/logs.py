@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import resource
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -60,10 +61,8 @@ def about(**known: str | int | None) -> None:
     )
 
 
-def peak_mb() -> int | None:
-    """The most memory that this process has used so far, in MiB; None where the system does not tell."""
-    if sys.platform == "win32":
-        return None
+def peak_mb() -> int:
+    """Return the most memory that this process has used so far, in MiB."""
     if sys.platform == "linux":
         # What `getrusage` tells may be of the process that started this one; some hosts hide these lines.
         with suppress(OSError, IndexError):
@@ -71,10 +70,10 @@ def peak_mb() -> int | None:
                 int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
                 >> 10
             )
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most >> (20 if sys.platform == "darwin" else 10)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if sys.platform == "darwin":
+        return peak >> 20  # bytes there, KiB elsewhere
+    return peak >> 10
 
 
 def done(event: str) -> None:

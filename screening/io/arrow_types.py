@@ -41,7 +41,10 @@ def to_plain_type(cells: pa.Array) -> pa.Array:
         return cells
     if is_date_or_time(cells):
         return cells
-    return pc.if_else(cells.is_valid(), b"", pa.scalar(None, pa.binary()))
+    empty = pa.scalar(b"", pa.binary())
+    return pc.replace_with_mask(
+        pa.nulls(len(cells), pa.binary()), cells.is_valid(), empty
+    )
 
 
 def is_text(cells: pa.Array) -> bool:

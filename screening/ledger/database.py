@@ -10,7 +10,9 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import sqlite3
 import stat
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -337,7 +339,15 @@ def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
     place = f"file:{quote(str(path.absolute()))}?mode={'ro' if only else 'rw'}"
     # By itself the driver begins late, and a second writer then fails at once instead of waiting its turn.
     by_hand = {"timeout": WAIT_SECONDS, "isolation_level": None}
-    return sa.create_engine(f"sqlite:///{place}&uri=true", connect_args=by_hand)
+    engine = sa.create_engine(f"sqlite:///{place}&uri=true", connect_args=by_hand)
+    if sys.platform == "darwin":
+        sa.event.listen(engine, "connect", _flush_fully)
+    return engine
+
+
+def _flush_fully(connection: sqlite3.Connection, record: object) -> None:
+    """Let SQLite write through the drive's cache, which fsync on macOS does not."""
+    connection.execute("PRAGMA fullfsync = ON")
 
 
 def _check_tables(ledger: Ledger, make: bool) -> None:

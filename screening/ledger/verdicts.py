@@ -8,10 +8,10 @@ is "disputed", and counts as if they were unsure, until one of them says otherwi
 from __future__ import annotations
 
 import datetime
-import getpass
 import hashlib
 import json
 import os
+import pwd
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -279,13 +279,9 @@ def review(
 
 
 def _user() -> str:
+    # Not by the environment, which anybody may set.
     try:
-        import pwd
-
-        # Not by the environment, which anybody may set.
         return pwd.getpwuid(os.getuid()).pw_name
-    except ImportError:
-        return getpass.getuser()
     except KeyError:
         return str(os.getuid())
 

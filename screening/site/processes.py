@@ -51,11 +51,6 @@ INHERITED = (
     "LC_CTYPE",
     "TZ",
     "TMPDIR",
-    "TEMP",
-    "TMP",
-    "SYSTEMROOT",
-    "COMSPEC",
-    "PATHEXT",
 )
 TOLD = "was told"
 # What the server that nights are forked from has imported. No thread may run there.
@@ -136,9 +131,7 @@ class Processes:
             tempfile.gettempdir()
         except FileNotFoundError:  # a read-only root
             tempfile.tempdir = None if runs is None else str(runs)
-        self._context: Any = multiprocessing.get_context(
-            "spawn" if sys.platform == "win32" else "forkserver"
-        )
+        self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(PRELOADED)
         self._working: set[BaseProcess] = set()
         # Also around exit codes: a process that starts collects those of the others.
@@ -310,9 +303,7 @@ def tell_hooks(
 
 def _told(words: Sequence[str], overview: bytes, seconds: float) -> str:
     # Nothing else is inherited: a URL or a setting may hold a password.
-    environment = {
-        key: value for key, value in os.environ.items() if key.upper() in INHERITED
-    }
+    environment = {key: value for key, value in os.environ.items() if key in INHERITED}
     try:
         process = subprocess.Popen(
             words,
@@ -331,8 +322,6 @@ def _told(words: Sequence[str], overview: bytes, seconds: float) -> str:
     finally:
         if process.returncode is None:
             with suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL) if hasattr(
-                    os, "killpg"
-                ) else process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     return TOLD if process.returncode == 0 else f"ended with {process.returncode}"

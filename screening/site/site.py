@@ -247,14 +247,19 @@ def _conflicts(network: Network) -> Iterator[str]:
     if not network.series:
         yield "no series; give each its table, [series.NAME]"
     series_at: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, plan in network.series.items():
+        # On macOS, and on shares of Windows servers, these are one folder.
+        if names.setdefault(name.casefold(), name) != name:
+            yield f"series.{name}: is series.{names[name.casefold()]} but for large and small letters"
         for key in ("jobs", "memory_mb"):
             claim, shared = getattr(plan, key), getattr(network.site, key)
             if claim > shared:
                 yield f"series.{name}.{key}: {claim} is more than the {shared} that all share"
         place = os.path.normpath(network.out(name, "{date}"))
-        if series_at.setdefault(place, name) != name:
-            yield f"series.{name}.out: the same place as series.{series_at[place]}; put {{series}} in it"
+        first = series_at.setdefault(place.casefold(), name)
+        if first != name and names[name.casefold()] == name:
+            yield f"series.{name}.out: the same place as series.{first}; put {{series}} in it"
         if len({path.name for path in plan.shadow}) != len(plan.shadow):
             yield f"series.{name}.shadow: directories of the same name; their runs would lie in one place"
         table = os.path.normpath(network.folder / filled(plan.cohort, name, "{date}"))

@@ -6,6 +6,8 @@ to the process that holds it: one that can be had is a dead process's, and what 
 
 from __future__ import annotations
 
+import fcntl
+import grp
 import os
 import re
 import shutil
@@ -206,7 +208,7 @@ def write_whole(
         ) as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            flush_to_disk(file.fileno())
         if group is not None:
             os.chown(partial, -1, group)
         partial.chmod(mode)
@@ -263,14 +265,21 @@ def _make_parents(hold_of: _Hold) -> None:
 
 
 def _sync(path: Path, flags: int) -> None:
-    """Make what was written durable."""
-    if sys.platform == "win32" and path.is_dir():
-        return
     handle = os.open(path, flags)
     try:
-        os.fsync(handle)
+        flush_to_disk(handle)
     finally:
         os.close(handle)
+
+
+def flush_to_disk(handle: int) -> None:
+    """Make what was written to an open file durable."""
+    if sys.platform == "darwin":
+        # Here fsync leaves it in the drive's cache. Some network shares know no more.
+        with suppress(OSError):
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(handle)
 
 
 LATEST = "latest.html"
@@ -393,12 +402,6 @@ def readers(mode: str | None, group: str | None) -> Readers:
 
 def _group(name: str) -> int:
     try:
-        from grp import getgrnam
-
-        return getgrnam(name).gr_gid
-    except ImportError:
-        raise UsageError(
-            "groups of files are not known on this system; leave the group out"
-        ) from None
+        return grp.getgrnam(name).gr_gid
     except KeyError:
         raise UsageError(f"there is no group '{name}' on this host") from None

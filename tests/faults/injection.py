@@ -7,6 +7,7 @@ SQLite executes. Only calls that touch a watched folder count.
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import sqlite3
@@ -108,6 +109,9 @@ def _strike(name: str, connection: Any) -> None:
 
 
 def _path(handle: int) -> str:
+    if sys.platform == "darwin":
+        path = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(1024))
+        return os.fsdecode(path.rstrip(b"\0"))
     return os.readlink(f"/proc/self/fd/{handle}")
 
 
