@@ -150,7 +150,9 @@ def hold_out(
     n_rows, n_outputs = study.sample.n_rows, study.task.n_outputs
     bundles = whole.bundles if n_rows > MANY_ROWS else None
     encoded = whole if bundles is None else whole.of_rows(bundles.of(whole.x))
-    most = kernel_cache.n_concurrent_fits(rows_held(candidates, n_rows), resources.memory)
+    most = kernel_cache.n_concurrent_fits(
+        rows_held(candidates, n_rows), resources.memory
+    )
     jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
     part, fold = encoded, study.fold[0]
     if n_rows > MANY_ROWS and len(candidates) > 1:
