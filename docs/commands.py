@@ -15,6 +15,23 @@ HEAD = """# Commands
 What `--help` prints; what several commands take is explained [at the end](#options-of-several-commands).
 `screen --log json COMMAND` writes log lines as JSON, `screen --install-completion` lets your shell complete
 commands, recipes, models and series. Written by `python docs/commands.py`.
+
+## Exit codes
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a bug, with a traceback |
+| 2 | the command makes no sense: an option, a recipe, a place that cannot be written |
+| 3 | the data broke the contract; nothing was written |
+| 4 | a model, run or ledger was refused: damaged, of a newer format, older than its runs |
+| 5 | `status`: the last night is missing; `forget`, `purge`: something still names patients; |
+| | with `--strict`: done, but a page says ATTENTION |
+| 75 | another run is writing there |
+| 129, 130, 143 | stopped by SIGHUP, Ctrl-C or SIGTERM; what was begun is removed |
+
+Answers go to stdout; logs, warnings and progress to stderr. The same input, `--seed` and paths
+give the same bytes.
 """
 
 

@@ -41,14 +41,14 @@ def read() -> dict[str, Any]:
 
 
 def parts_of(recipe: Recipe, words: dict[str, Any]) -> list[dict[str, str]]:
-    """Kernel, machine, factor and remedies of a recipe, each with title, formula and words."""
-    machine = recipe.scheme or recipe.machine
-    return [
-        *([words["kernel"][recipe.kernel["type"]]] if recipe.kernel else []),
-        *([words["machine"][machine]] if machine in words["machine"] else []),
-        *([words["factor"][recipe.factor["type"]]] if recipe.factor else []),
-        *(words["remedy"][name] for name in recipe.remedy),
+    """Return title, formula and words of the components that `docs/methods.toml` describes."""
+    names = [
+        ("kernel", recipe.kernel.get("type")),
+        ("machine", recipe.scheme or recipe.machine),
+        ("factor", recipe.factor.get("type")),
+        *(("remedy", name) for name in recipe.remedy),
     ]
+    return [words[kind][name] for kind, name in names if name in words[kind]]
 
 
 def page(recipe: Recipe, words: dict[str, Any]) -> str:
@@ -61,7 +61,7 @@ def page(recipe: Recipe, words: dict[str, Any]) -> str:
         f"After: {recipe.paper}.",
         "",
     ]
-    lines += [words["recipe"][recipe.name].strip(), ""]
+    lines += [words["recipe"].get(recipe.name, "").strip(), ""]
     if pictured(recipe):
         lines += [
             f"![What {recipe.name} does to a plane of made rows]({recipe.name}.png)",
@@ -119,7 +119,7 @@ def table(recipe: Recipe, meanings: dict[str, str]) -> list[str]:
             for grid in (recipe.search.grid, recipe.search.paper)
         )
         lines.append(
-            f"| `{name}` | {default} | {tried} | {printed} | {meanings[name]} |"
+            f"| `{name}` | {default} | {tried} | {printed} | {meanings.get(name, '')} |"
         )
     return [
         *lines,

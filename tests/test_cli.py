@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from commands import LOGISTIC, WHO, as_json, commands_of, screen, typed
+from commands import LOGISTIC, WHO, as_json, screen
 from flow_cohorts import patients, written
 
 from screening.cli import EXAMPLES, demo, options
@@ -22,7 +22,6 @@ from screening.store.publishing import hold
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = Path(str(files("screening.sample_cohorts")))
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 QUICK = [
     "--recipe",
     "svm",
@@ -97,27 +96,6 @@ def run(desk, model):
         "2026-03-01",
     )
     return desk / "run"
-
-
-@pytest.fixture
-def in_copy_of_desk(desk, tmp_path, monkeypatch):
-    """The current folder holds just the two tables, small ones."""
-    for name in ("past.csv", "tonight.csv"):
-        head(desk / name, tmp_path / name, 150)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
-    results = [typed(line) for line in commands_of(README)]
-
-    assert len(results) == 8
-    assert (in_copy_of_desk / "runs" / "2026-03-01" / "report.html").exists()
-    (python,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    names: dict = {}
-    exec(python, names)
-    assert names["screen"].model_.recipe.name == "svm"
-    assert names["run"].document["counts"]["scored"] == 60
 
 
 def test_the_same_training_and_the_same_night_give_the_same_bytes(

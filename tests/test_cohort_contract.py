@@ -130,6 +130,20 @@ def test_a_faulty_contract_is_refused_naming_key_and_remedy(
     assert place in str(refused.value) and remedy in str(refused.value)
 
 
+def test_contract_keys_of_cohort_pasted_at_the_end(tmp_path):
+    """Keys of [cohort] below a feature are one fault, which tells where they belong."""
+    path = tmp_path / "contract.toml"
+    features = "[features.age]\ntype = 'number'\n[features.sex]\ntype = 'boolean'\n"
+    path.write_text(features + "series = 'ward-7'\ndisplay = ['bed']\ncapacity = 40\n")
+
+    with pytest.raises(CohortError) as refused:
+        Contract.load(path)
+
+    (line,) = str(refused.value).splitlines()[1:] or [str(refused.value)]
+    assert "under [features.sex] stand `series`, `display`, `capacity`" in line
+    assert "above the first [features...] table" in line
+
+
 @pytest.mark.parametrize(
     ("feature", "value", "text"),
     [

@@ -11,20 +11,22 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tomllib
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pandas as pd
 import pytest
 from commands import LOGISTIC, WHO, screen
+from docs_pages import read_blocks
 from flow_cohorts import patients, written
 
 from screening import MaxFlagRate, save_model
+from screening.site.site import read_network
 from screening.store.loading import load_model
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "docs" / "nightly.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```\w+\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)
+BLOCKS = [block.text for block in read_blocks(ROOT / "docs" / "nightly.md")]
 ALONE = os.geteuid() == 0 and all(
     map(shutil.which, ("unshare", "setpriv", "useradd", "mount"))
 )
@@ -177,6 +179,59 @@ def test_the_unit_leaves_little_to_attack(tmp_path):
     said = analysed("verify", "--man=no", "--recursive-errors=no").stderr
     # Restarts of a one-shot unit are refused but for some of their keys.
     assert "isn't allowed" not in said and "Unknown" not in said
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="needs systemd-analyze"
+)
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "# /etc/systemd/system/screening-failed.service",
+        "# /etc/systemd/system/screening.timer",
+    ],
+)
+def test_other_units_verified(tmp_path, heading):
+    """systemd knows every key of the timer and of the unit that reports a failure."""
+    for name in ("# /etc/systemd/system/screening.service", heading):
+        text = block(name)
+        # What a unit starts need not be installed where it is verified.
+        text = text.replace("/opt/screening/bin/screening", "/bin/true")
+        (tmp_path / Path(name).name).write_text(text)
+    unit = tmp_path / Path(heading).name
+    command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "Unknown" not in ended.stderr
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_installation_names_what_is_shipped():
+    """The commands of an installation name the lock, and the wheel of this version."""
+    lines = block("python3 -m venv /opt/screening").splitlines()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wheel = f"{project['name']}-{project['version']}-py3-none-any.whl"
+
+    assert lines[1].endswith("install --require-hashes -r requirements.lock")
+    assert lines[2].endswith(f"install --no-deps {wheel}")
+    assert (ROOT / "requirements.lock").exists()
+    assert f"{wheel} /tmp/" in block("# Containerfile")
+
+
+def test_hooks_of_the_site_are_read(tmp_path):
+    """The lines on hooks belong under [site] of the site's file."""
+    file = tmp_path / "NIGHT.toml"
+    # This host has no group of that name.
+    text = block("# /etc/screening/NIGHT.toml").replace('group = "ward"\n', "")
+    hooks = block("hooks = [")
+    file.write_text(text.replace("[site]\n", f"[site]\n{hooks}"))
+
+    site = read_network(file).site
+
+    assert [hook[1] for hook in site.hooks] == [
+        "/etc/screening/mail_hook.py",
+        "/etc/screening/web_hook.py",
+    ]
 
 
 SERIES = {"series": "ward-7.sepsis", "status": "published", "flagged": 7}

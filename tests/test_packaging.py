@@ -227,28 +227,30 @@ def test_published_readme_has_no_relative_link(url):
     assert ("![The page of a night" in published) == bool(url)
 
 
-def package_in(folder: Path, own: str = "") -> Path:
-    """A copy of the package with its data, one of which is one's own to change."""
+def package_in(folder: Path) -> Path:
+    """A copy of the package with its data."""
     site = folder / "site"
     site.mkdir()
     copy_of(("screening",), site)
     for name in DATA:
         (site / "screening" / name).symlink_to(ROOT / name)
-    for name in filter(None, [own]):
-        (site / "screening" / name).unlink()
-        shutil.copytree(ROOT / name, site / "screening" / name)
     return site
 
 
-def test_the_factor_in_contributing_is_found_trained_and_stored_by_its_two_files(
-    tmp_path,
-):
+@pytest.fixture
+def tree(tmp_path):
+    """A copy of the repository, to be changed as a contributor would."""
+    ignored = shutil.ignore_patterns(".*", "build", "dist", "wheelhouse", "*.egg-info")
+    return Path(shutil.copytree(ROOT, tmp_path / "tree", ignore=ignored, symlinks=True))
+
+
+def test_factor_of_contributing(tree):
+    """With its two files as printed it is listed, trained and stored, and tests pass."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (factor,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     (recipe,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
-    site = package_in(tmp_path, own="models")
-    (site / "screening" / "factors" / "slab.py").write_text(factor, encoding="utf-8")
-    (site / "screening" / "models" / "slab.toml").write_text(recipe, encoding="utf-8")
+    (tree / "screening" / "factors" / "slab.py").write_text(factor, encoding="utf-8")
+    (tree / "models" / "slab.toml").write_text(recipe, encoding="utf-8")
     own = (
         "--recipe",
         "slab",
@@ -258,12 +260,18 @@ def test_the_factor_in_contributing_is_found_trained_and_stored_by_its_two_files
         "--out",
         "model",
     )
-    listed = json.loads(python(site, *SCREEN, "recipes", "slab", "--json"))["recipes"]
-    python(site, *TRAIN, *own)
-    python(site, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
+    lists = [
+        tree / "tests" / name
+        for name in ("test_factors.py", "test_recipes.py", "test_site.py")
+    ]
+    listed = json.loads(python(tree, *SCREEN, "recipes", "slab", "--json"))["recipes"]
+    python(tree, *TRAIN, *own)
+    python(tree, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
+    tested = python(tree, "-m", "pytest", "-k", "slab or methods", "-vv", *lists)
 
     assert [entry["name"] for entry in listed] == ["slab"]
-    assert (tmp_path / "away" / "run" / "report.html").exists()
+    assert (tree.parent / "away" / "run" / "report.html").exists()
+    assert len(re.findall(r"slab.* PASSED", tested)) >= 10
 
 
 def test_a_room_of_the_registry_can_be_taken_out(tmp_path):

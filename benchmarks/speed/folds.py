@@ -130,7 +130,7 @@ def night(model: Path, rows: Path, out: Path) -> Night:
         raise SystemExit(
             f"screen score of {rows} ended with {os.waitstatus_to_exitcode(status)}"
         )
-    # `used.ru_maxrss` is at least that of this process, which trained the models.
+    # The peak that wait4 reports is at least that of this process, which trained the models.
     peak = json.loads(log.read_text().splitlines()[-1])["peak_mb"]
     return Night(used.ru_utime + used.ru_stime, time.perf_counter() - clock, peak)
 

@@ -344,9 +344,7 @@ class Contract(BaseModel):
             features = {name: nested.features[name] for name in names}
             return cls.model_validate({**nested.cohort, "features": features})
         except ValidationError as error:
-            raise CohortError(
-                [_fault(place, error.title, item) for item in error.errors()]
-            ) from error
+            raise CohortError(_faults(place, error)) from error
 
     def to_dict(self) -> dict[str, Any]:
         """The nested form, ready for JSON; `feature_order` keeps the order where keys are sorted."""
@@ -428,6 +426,31 @@ class _Nested(BaseModel):
     cohort: dict[str, Any] = {}
     features: dict[str, Any] = {}
     feature_order: list[str] = []
+
+
+def _faults(place: str, error: ValidationError) -> list[str]:
+    """Describe what a contract breaks; misplaced keys of one table are one fault."""
+    faults = []
+    misplaced: dict[str, list[str]] = {}
+    for item in error.errors():
+        if _is_misplaced(item):
+            feature = str(item["loc"][1])
+            misplaced.setdefault(feature, []).append(f"`{item['loc'][2]}`")
+        else:
+            faults.append(_fault(place, error.title, item))
+    for feature, keys in misplaced.items():
+        faults.append(
+            f"{place}: under [features.{feature}] stand {', '.join(keys)}, which belong "
+            "under [cohort]; move these lines above the first [features...] table"
+        )
+    return faults
+
+
+def _is_misplaced(item: ErrorDetails) -> bool:
+    """Return True for a key of [cohort] that stands in the table of a feature."""
+    in_feature = len(item["loc"]) == 3 and item["loc"][0] == "features"
+    unknown = item["type"] == "extra_forbidden"
+    return in_feature and unknown and item["loc"][2] in Contract.model_fields
 
 
 def _fault(place: str, title: str, item: ErrorDetails) -> str:

@@ -30,7 +30,7 @@ class Estimator(BaseEstimator):
     composed: tuple[str, ...] = ()
     # Whether a fitted one can be kept as plain arrays.
     storable = True
-    # Whether the columns of a category serve it as well as one (`cohort.encoding.Bundles`).
+    # True if it learns from the columns of a category as from one (`data.encoding.Bundles`).
     bundled = False
 
     @property

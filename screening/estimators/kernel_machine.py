@@ -51,8 +51,8 @@ OF_ALL = """kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, op
         is none, of the change that one row at its bound makes (``solvers.Problem.unit``).
     approximation : {"none", "landmarks", "nystroem"}
         "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
-        for (see ``machines.landmarks``); "nystroem", of two classes without a factor, on all rows in the span
-        of so many of them (see ``machines.landmarks``); exact where there are no more rows than that.
+        for (see ``estimators.landmarks``); "nystroem", of two classes without a factor, on all rows in the span
+        of so many of them (see ``estimators.landmarks``); exact where there are no more rows than that.
     n_landmarks : int, >= 2
         Rows that stand for all, or span.
     random_state : int, RandomState or None

@@ -78,7 +78,7 @@ class Database:
     url : str
         Any SQLAlchemy URL, or `duckdb:///file.db`. A password in it is told nowhere.
     table : str, optional
-        Table or view, `schema.name` where it lies in a schema.
+        Table or view; SCHEMA.NAME for one in a schema.
     query : str or Path, optional
         File with a single SELECT. Either this or `table` is given.
 
@@ -338,7 +338,7 @@ def _whole(
     has: Callable[[str, str | None], bool],
     quoted: Callable[[str], str],
 ) -> str:
-    """The query for a whole table; it is of a schema where no table has `schema.name` as its name."""
+    """Return the query for a whole table; what is before a dot is its schema unless a table has that name."""
     schema, _, name = str(table).rpartition(".")
     for within, called in ((None, str(table)), (schema, name)):
         if within != "" and has(called, within):

@@ -103,7 +103,7 @@ def choose(
     Beta(m - r + 1, r), whatever the scores' distribution: its mean is at least s. Where rows come in groups,
     d = design effect of the share below, rows count as m / d and the condition "below + 1 <= (1 - s)(m + 1)"
     becomes "below + d <= (1 - s)(m + d)"; intervals take d from `shared_design` and are widened for the few
-    groups that tell it. For the other rules r = misses + 1. Intervals: `statistics.predictive_intervals`.
+    groups that tell it. For the other rules r = misses + 1. Intervals: `metrics.predictive_intervals`.
     """
     return ThresholdSelector.of(scores, y, groups, seed, fold, repeats, alike).point(
         rule

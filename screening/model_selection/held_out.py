@@ -41,7 +41,7 @@ from screening.schemas.validation import Platt, SearchFacts
 Progress = Callable[[int, int], None]
 
 # With more rows than this settings compete on a sub-sample, and what is chosen learns from all of them; of
-# a blend two-class machines learn in the span of some rows (`machines.landmarks`), forests have fewer and
+# a blend two-class machines learn in the span of some rows (`estimators.landmarks`), forests have fewer and
 # smaller trees a fold (better ones in sum, where the trees of all folds draw from so many), light members go.
 MANY_ROWS = 5_000
 SPANNING = 300

@@ -98,9 +98,9 @@ class RecipeComponents:
         return {name for name in self.factor_names if self.owners(name)[0][1] in varies}
 
     def owners(self, name: str) -> list[tuple[str, str]]:
-        """RecipeComponents a parameter goes to, each with the parameter's name there.
+        """Return the (component, parameter) pairs that a name sets.
 
-        A dotted name (``factor.k``) says which; it is needed where several parts have the name.
+        A dotted name, COMPONENT.PARAMETER, is needed where several components have the parameter.
         """
         part, _, own = name.rpartition(".")
         if part:
@@ -391,7 +391,7 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
 
 
 def may_span(recipe: Recipe) -> bool:
-    """Whether a recipe's machine can be solved in the span of some rows (`machines.landmarks`)."""
+    """Return True if a recipe's machine can be solved in the span of some rows (`estimators.landmarks`)."""
     return recipe.machine == "two_class" and not recipe.factor and build(recipe).by_rows
 
 
