@@ -204,7 +204,7 @@ def test_howto_pasted(desk, home):
     paste_document(shell, "docs/howto.md")
     shell.close()
 
-    for name in ("list.csv", "list.xlsx", "compared/report.html", "teaching.html"):
+    for name in ("list.csv", "list.xlsx", "compared/report.html"):
         assert (desk / name).exists()
 
 
