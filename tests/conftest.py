@@ -8,6 +8,7 @@ import ledger_places
 import pytest
 from browser_pages import browser, opened  # noqa: F401  (fixtures)
 from commands import LOGISTIC, WHO, screen
+from extras import missing_packages
 from faults.amounts import LONG
 from flow_cohorts import patients, voxels, written
 from hypothesis import settings
@@ -34,6 +35,14 @@ settings.register_profile(
 settings.load_profile("shared")
 
 _numbers = count()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the packages without which tests were skipped."""
+    if missing := missing_packages():
+        terminalreporter.write_line(
+            f"not installed, so that tests were skipped: {', '.join(missing)}"
+        )
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
-import nibabel
 import numpy as np
 import pandas as pd
+import pytest
+
+nibabel = pytest.importorskip("nibabel")
 
 SHAPE = (9, 8, 7)
 # Voxels of 2 x 2 x 3 mm, left first: x runs against RAS, as scanners often write it.

@@ -3,19 +3,17 @@
 import json
 from pathlib import Path
 
-import highdicom
-import nibabel
 import numpy as np
 import pandas as pd
-import pydicom
 import pytest
 from commands import screen
-from image_folders import AFFINE, brains, folder_of, table_of
-from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.uid import ExplicitVRLittleEndian, MRImageStorage, generate_uid
+from image_folders import AFFINE, brains, folder_of, nibabel, table_of
 
 from screening import read_cohort, score, train
 from screening.imaging.dicom_seg import LPS
+
+highdicom = pytest.importorskip("highdicom")
+pydicom = pytest.importorskip("pydicom")
 
 PAST, NIGHT = brains(6, classes=2), brains(2, seed=1, classes=2)
 WATCHED = ["1", "2"]
@@ -42,16 +40,16 @@ def series_of(
     volume = volume.flip_spatial(1) if turned else volume
     volume = volume.ensure_handedness("RIGHT_HANDED", flip_axis=0)
     uids = {
-        name: generate_uid()
+        name: pydicom.uid.generate_uid()
         for name in ("StudyInstanceUID", "SeriesInstanceUID", "FrameOfReferenceUID")
     }
     for number, plane in enumerate(volume.array):
-        one = Dataset()
-        one.file_meta = FileMetaDataset()
-        one.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        one = pydicom.dataset.Dataset()
+        one.file_meta = pydicom.dataset.FileMetaDataset()
+        one.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
         one.SOPClassUID, one.SOPInstanceUID, one.Modality = (
-            MRImageStorage,
-            generate_uid(),
+            pydicom.uid.MRImageStorage,
+            pydicom.uid.generate_uid(),
             "MR",
         )
         for name, uid in uids.items():

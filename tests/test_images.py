@@ -7,7 +7,6 @@ import gzip
 import struct
 import sys
 
-import nibabel
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +14,16 @@ from commands import screen
 from flow_cohorts import columns_of
 from hypothesis import given
 from hypothesis import strategies as st
-from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table_of
+from image_folders import (
+    AFFINE,
+    bids_of,
+    brain,
+    brains,
+    folder_of,
+    nibabel,
+    save,
+    table_of,
+)
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract

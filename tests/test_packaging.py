@@ -10,9 +10,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import version
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from unittest.mock import MagicMock
 
+import conftest
+import extras
 import pytest
 from packaging.requirements import Requirement
 
@@ -395,3 +399,28 @@ def test_mistakes_apply(imported):
     assert [
         name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()
     ] == []
+
+
+def test_missing_packages_named(monkeypatch):
+    """The last line of a test run names the packages of extras that are missing."""
+
+    def version(name):
+        if name in ("highdicom", "polars"):
+            raise PackageNotFoundError
+        return "1.0"
+
+    monkeypatch.setattr(extras, "version", version)
+
+    assert extras.missing_packages() == ["highdicom", "polars"]
+
+
+def test_missing_packages_summary(monkeypatch):
+    """The summary of a run says it, and nothing where all are there."""
+    reporter = MagicMock()
+    for missing in ([], ["highdicom"]):
+        monkeypatch.setattr(conftest, "missing_packages", partial(list, missing))
+        conftest.pytest_terminal_summary(reporter)
+
+    reporter.write_line.assert_called_once_with(
+        "not installed, so that tests were skipped: highdicom"
+    )

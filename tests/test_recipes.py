@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from extras import recipe_params
 from machines_cohort import three_clouds, two_clouds
 from sklearn.model_selection import RandomizedSearchCV
 from sklearn.utils.estimator_checks import check_estimator
@@ -21,13 +22,9 @@ from screening.recipes.recipe import Recipe
 
 RECIPES = list_recipes()
 FOLDER = Path(__file__).parents[1] / "models"
-every_recipe = pytest.mark.parametrize(
-    "recipe", RECIPES, ids=lambda recipe: recipe.name
-)
+every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: r.name)
 every_single_recipe = pytest.mark.parametrize(
-    "recipe",
-    [one for one in RECIPES if one.machine != "blend"],
-    ids=lambda recipe: recipe.name,
+    "recipe", recipe_params([r for r in RECIPES if r.machine != "blend"])
 )
 
 # Settings under which the suite's many fits are quick; what is tested does not depend on them.

@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 from commands import screen
-from cryptography.hazmat.primitives import serialization as forms
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from faults.desk import train
 from flow_cohorts import patients, written
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +13,10 @@ from hypothesis import strategies as st
 from screening import load_model
 from screening.errors import ModelError
 from screening.store.serialization import SIGNATURE, private_key, public_key
+
+forms = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
+ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
 
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")
 
@@ -43,7 +44,7 @@ def desk(tmp_path_factory):
     written(patients(120), folder / "past.csv").chmod(0o600)
     written(patients(40, seed=7), folder / "tonight.csv")
     for name in ("ours", "theirs"):
-        key = Ed25519PrivateKey.generate()
+        key = ed25519.Ed25519PrivateKey.generate()
         pem(folder / f"{name}.pem", key)
         public_pem(folder / f"{name}.pub", key).chmod(0o600)
     screen(*train(folder, "--out", folder / "signed", "--sign", folder / "ours.pem"))
@@ -122,7 +123,10 @@ def test_what_is_no_signing_key_is_refused_before_anything_is_trained(
 
 
 def test_keys_of_another_kind_with_a_password_or_open_to_others_are_refused(tmp_path):
-    ours, other = Ed25519PrivateKey.generate(), generate_private_key(SECP256R1())
+    ours, other = (
+        ed25519.Ed25519PrivateKey.generate(),
+        ec.generate_private_key(ec.SECP256R1()),
+    )
     bare = pem(tmp_path / "bare", ours)
     bare.chmod(0o640)
     wrong = {

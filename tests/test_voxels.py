@@ -10,13 +10,7 @@ from flow_cohorts import written
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from image_folders import folder_of
-from nibabel.orientations import (
-    apply_orientation,
-    axcodes2ornt,
-    inv_ornt_aff,
-    ornt_transform,
-)
+from image_folders import folder_of, nibabel
 from PIL import Image
 from report_fixture import voxel_run
 
@@ -232,17 +226,24 @@ def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stor
     body[1:-1, 1:-1, 1:-1] = 1.0
     wanted = body.copy()
     wanted[9:11, 7:9, 5:7] = 50.0
-    turn = ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(codes))
+    turn = nibabel.orientations.ornt_transform(
+        nibabel.orientations.axcodes2ornt("RAS"),
+        nibabel.orientations.axcodes2ornt(codes),
+    )
     patients = {}
     for number in range(4):
         noise = np.random.default_rng(number).normal(0, 0.1, body.shape)
         volumes = {"t1": wanted * body + noise, "mask": body, "lesion": wanted > 1}
         turned = {
-            name: apply_orientation(v.astype(np.float32), turn)
+            name: nibabel.orientations.apply_orientation(v.astype(np.float32), turn)
             for name, v in volumes.items()
         }
         patients[f"P{number}"] = turned
-    affine = inv_ornt_aff(turn, body.shape) if codes != "RAS" else np.eye(4)
+    affine = (
+        nibabel.orientations.inv_ornt_aff(turn, body.shape)
+        if codes != "RAS"
+        else np.eye(4)
+    )
     folder = folder_of(patients, tmp_path / "images", np.diag([2.0, 2, 3, 1]) @ affine)
     model = train(
         read_cohort(folder, label="lesion"),
