@@ -275,7 +275,7 @@ def test_factor_of_contributing(tree):
 
     assert [entry["name"] for entry in listed] == ["slab"]
     assert (tree.parent / "away" / "run" / "report.html").exists()
-    assert len(re.findall(r"slab.* PASSED", tested)) >= 10
+    assert len(re.findall(r"slab.* PASSED", tested)) >= 8
 
 
 def test_a_room_of_the_registry_can_be_taken_out(tmp_path):
