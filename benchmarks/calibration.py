@@ -28,7 +28,7 @@ from sklearn.linear_model import LogisticRegression
 
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.metrics.calibration import calibrate, chances
+from screening.metrics.calibration import calibrate, probability_intervals
 from screening.schemas.validation import Calibration
 
 RECIPES = ("logistic", "svm", "random_forest")
@@ -148,7 +148,7 @@ def split(
     if not calibration.earned:
         yield row | {"why": calibration.reason}
         return
-    printed = chances(calibration, scores)
+    printed = probability_intervals(calibration, scores)
     spread = held.std() or 1.0
     plain = LogisticRegression(C=np.inf, tol=1e-8).fit(held[:, None] / spread, positive)
     alone = plain.predict_proba(scores[:, None] / spread)[:, 1]

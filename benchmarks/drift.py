@@ -25,9 +25,9 @@ from screening.ledger.nights import entering
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.control import (
     RECENT_NIGHTS,
-    cells_of,
     drift_over,
     inner_edges,
+    score_cells,
     shift,
 )
 from screening.report.rules import drift_alarms
@@ -87,10 +87,10 @@ def nights_alone(times: int) -> None:
             for _ in range(draws):
                 past = scores_of(rng, trained)
                 edges = inner_edges(past)
-                known = np.bincount(cells_of(past, edges), minlength=len(edges) + 1)
+                known = np.bincount(score_cells(past, edges), minlength=len(edges) + 1)
                 alarmed += drift_alarms(
                     counted(
-                        known, cells_of(scores_of(rng, tonight) + by * SPREAD, edges)
+                        known, score_cells(scores_of(rng, tonight) + by * SPREAD, edges)
                     )
                 )
             row.append(f"{100 * alarmed / draws:.1f}")
@@ -130,10 +130,10 @@ def nights_together(times: int) -> None:
             for _ in range(draws):
                 past = scores_of(rng, 683)
                 edges = inner_edges(past)
-                known = np.bincount(cells_of(past, edges), minlength=len(edges) + 1)
+                known = np.bincount(score_cells(past, edges), minlength=len(edges) + 1)
                 nights, every = [], np.zeros(len(known), int)
                 for who, scores in stays(rng, beds, stay, by):
-                    cell = cells_of(scores, edges)
+                    cell = score_cells(scores, edges)
                     every += np.bincount(cell, minlength=len(known))
                     nights.append(
                         ScoreCounts(
@@ -197,7 +197,7 @@ class Ward:
             scores[self.machine == k] = self.model.ensemble.decision_of(
                 k, x[self.machine == k]
             )[:, 0]
-        return cells_of(scores, self.edges)
+        return score_cells(scores, self.edges)
 
     def alarmed(self, cell: np.ndarray, nights: int) -> str:
         """Percentage of nights of 300 patients with an alarm."""

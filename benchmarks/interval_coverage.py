@@ -27,10 +27,10 @@ from scipy.stats import norm
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fold_machines import drawn, folded
 
-from screening.metrics.intervals import wilson
+from screening.metrics.intervals import rate_interval
 from screening.metrics.operating_point import choose
 from screening.metrics.predictive_intervals import predictive
-from screening.metrics.tally import Tally, rate_bands
+from screening.metrics.tally import ThresholdCounts, rate_bands
 from screening.schemas.figures import (
     GMean,
     MaxFlagRate,
@@ -77,7 +77,7 @@ def at_fixed_threshold(n: int, sensitivity: float, *setting) -> list[float]:
     """Shares of cohorts whose interval by patient, and by row, covers the sensitivity; mean width of both."""
     threshold, found = norm.isf(sensitivity), []
     for seed, scores, patient in cohorts(n, *setting):
-        tally = Tally(
+        tally = ThresholdCounts(
             scores,
             np.ones(len(scores), bool),
             patient,
@@ -86,7 +86,7 @@ def at_fixed_threshold(n: int, sensitivity: float, *setting) -> list[float]:
         )
         low, high = (float(end[1]) for end in rate_bands(tally, True))
         row_low, row_high = (
-            float(end) for end in wilson(tally.counts[0][1], len(scores))
+            float(end) for end in rate_interval(tally.counts[0][1], len(scores))
         )
         found.append(
             [

@@ -36,7 +36,7 @@ from screening.metrics.calibration import group_maxima, p_values
 from screening.metrics.operating_point import overall
 from screening.metrics.paired import auroc_difference, share_difference
 from screening.metrics.predictive_intervals import predictive, variance_inflation
-from screening.metrics.ranking import auroc, delong, placements, spread
+from screening.metrics.ranking import auroc, delong, half_width, placements
 from screening.metrics.tally import group_codes
 from screening.model_selection.scores import HeldOutScores
 
@@ -158,7 +158,7 @@ def printed(
         variance_inflation=variance_inflation(validation.n_settings),
     )
     true, pull = placements(scores, ill)
-    yield of("auroc", auroc(held, y), low, high, true, spread(pull, ill, codes) / 1.96)
+    yield of("auroc", auroc(held, y), low, high, true, half_width(pull, ill, codes) / 1.96)
     thresholds = np.array([point.threshold])
     clear, new_scores = ~ill, overall(scores[:, None], thresholds)
     tested = (
@@ -201,7 +201,7 @@ def differences(
     (area, pull), (area2, pull2) = (placements(each, ill) for each in scores)
     most = max(each.n_settings for each, _ in (one, other))
     found = auroc_difference(held, beside, y, groups, n_settings=most)
-    se = spread(pull - pull2, ill, codes) / 1.96
+    se = half_width(pull - pull2, ill, codes) / 1.96
     yield of("auroc difference", found.value, found.low, found.high, area - area2, se)
     clear, clear2 = held < points[0], beside < points[1]
     mine = None if groups is None else groups[~y]

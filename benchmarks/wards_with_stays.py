@@ -30,9 +30,9 @@ from screening.ledger.entries import Night
 from screening.ledger.history import history
 from screening.ledger.nights import entering
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.metrics.intervals import level_of_every_look, ratio_interval
+from screening.metrics.intervals import anytime_level, ratio_interval
 from screening.metrics.operating_point import choose
-from screening.metrics.reviews import WIDER, Sample, pooled
+from screening.metrics.reviews import ANYTIME_WIDENING, Sample, pooled
 from screening.schemas.figures import MinSensitivity, OperatingPoint
 from screening.schemas.history import HistoryDocument, SensitivityAndPpv
 
@@ -109,11 +109,11 @@ def patients_needed(past: int, fall: float) -> int | None:
     """Independent patients by which half of all histories say that the PPV fell; None where none do."""
     points = [promise(np.random.default_rng(seed), past) for seed in range(20)]
     ppv = float(np.mean([truth(point.threshold)["ppv"] for point in points])) - fall
-    reach = WIDER * float(
+    reach = ANYTIME_WIDENING * float(
         np.mean([point.ppv.ends[0] - point.ppv.ends[1] for point in points])
     )
     for size in np.geomspace(10, 1e5, 500):
-        quantile = ndtri(0.5 + level_of_every_look(size) / 2)
+        quantile = ndtri(0.5 + anytime_level(size) / 2)
         if np.hypot(reach, quantile * (ppv * (1 - ppv) / size) ** 0.5) < fall:
             return round(size)
     return None
@@ -303,12 +303,12 @@ def looked_at_after_each(paths: int = 4000, most: int = 5000) -> None:
     steps = rng.normal(size=(paths, len(sizes))) * np.diff(sizes, prepend=0) ** 0.5
     seen, stated = np.cumsum(steps, axis=1) / sizes, rng.normal(size=(paths, 1))
     reach = (
-        np.array([ndtri(0.5 + level_of_every_look(size) / 2) for size in sizes])
+        np.array([ndtri(0.5 + anytime_level(size) / 2) for size in sizes])
         / sizes**0.5
     )
     for error in (0, 0.02, 0.05, 0.1, 0.2):
         ever = (
-            stated * error + seen > np.hypot(WIDER * norm.ppf(0.975) * error, reach)
+            stated * error + seen > np.hypot(ANYTIME_WIDENING * norm.ppf(0.975) * error, reach)
         ).any(axis=1)
         print(
             f"An estimate known to {error} of a patient's deviation: {100 * ever.mean():.1f} %"

@@ -12,7 +12,7 @@ from screening import MinSensitivity
 from screening.imaging.voxels import as_base64, palette_png, ramp
 from screening.metrics.calibration import calibrate
 from screening.metrics.operating_point import RULES, choose
-from screening.metrics.performance import curve, summary
+from screening.metrics.performance import curve, ranking_summary
 from screening.report.rules import of_run
 from screening.schemas.run import RunDocument
 
@@ -49,7 +49,7 @@ def validated(seed: int, n: int, cases: int, shift: float) -> dict[str, Any]:
     return {
         "point": choose(scores, y, MinSensitivity(0.9)).to_dict(),
         "curve": curve(scores, y).to_dict(),
-        "summary": summary(scores, y).to_dict(),
+        "summary": ranking_summary(scores, y).to_dict(),
         "points": [choose(scores, y, rule).to_dict() for rule in RULES],
     }
 

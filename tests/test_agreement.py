@@ -125,7 +125,7 @@ def test_oversampling_recipe_is_the_machine_on_interpolated_images(seed):
     z = unseen(x)
     kernel = duals.gaussian(x, x, GAMMA)
     ones = np.ones(len(x))
-    drawn = ESmote(k=5, seed=seed).drawn(
+    drawn = ESmote(k=5, seed=seed).draw(
         Training(kernel, 2 * y - 1, ones, C * ones, 1e-9)
     )
     given = {
@@ -145,7 +145,7 @@ def test_oversampling_recipe_is_the_machine_on_interpolated_images(seed):
 def test_oversampling_balances_with_every_minority_row_in_turn_and_its_five_nearest():
     x, y = two_clouds(n_rows=70)
     ones = np.ones(len(x))
-    drawn = ESmote(k=5, seed=3).drawn(
+    drawn = ESmote(k=5, seed=3).draw(
         Training(duals.gaussian(x, x, GAMMA), 2 * y - 1, ones, ones, 1e-3)
     )
     positive = np.flatnonzero(y == 1)

@@ -14,7 +14,12 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from screening import MinSensitivity
-from screening.metrics.calibration import calibrate, chances, decision_curve, fit_platt
+from screening.metrics.calibration import (
+    calibrate,
+    decision_curve,
+    fit_platt,
+    probability_intervals,
+)
 from screening.metrics.operating_point import FLAG_EVERYTHING, choose
 from screening.metrics.performance import (
     at_local_prevalence,
@@ -23,7 +28,7 @@ from screening.metrics.performance import (
 )
 from screening.metrics.subgroups import (
     SubgroupCounts,
-    banded,
+    band_edges,
     levels_of,
     performance_by_subgroup,
 )
@@ -140,7 +145,7 @@ def texts(*values) -> np.ndarray:
 def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
     """A value at an edge lies in the band above it."""
     ages = texts(*map(str, range(20, 100)))
-    edges = banded(ages)
+    edges = band_edges(ages)
 
     assert edges == [39.75, 59.5, 79.25]
     assert set(levels_of(ages, edges)) == {
@@ -153,7 +158,7 @@ def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
         "40 and over",
         "under 40",
     ]
-    assert banded(texts("m", None, "f")) is None
+    assert band_edges(texts("m", None, "f")) is None
     births = [str(10_000_001 + i) for i in range(400)]  # edges that lie close
     rows = rows_of(births, np.arange(400.0), np.arange(400) % 3 == 0, 300.0)
     assert [row.n for row in rows] == [100, 100, 100, 100] and len(
@@ -168,7 +173,7 @@ def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
 
 @pytest.mark.parametrize("odd", ["nan", "inf", "-Infinity", "1e999"])
 def test_texts_that_only_look_like_numbers_are_no_place_to_cut_at(odd):
-    assert banded(texts(*map(str, range(20, 100)), *[odd] * 30)) is None
+    assert band_edges(texts(*map(str, range(20, 100)), *[odd] * 30)) is None
     assert levels_of(texts(odd, "30"), [40.0]).tolist() == ["other", "under 40"]
 
 
@@ -263,7 +268,7 @@ def test_a_probability_that_is_not_earned_is_not_given(rows, more, reason):
         for n in (19, 20)
     ]
     assert fitted.earned is False and reason in fitted.reason
-    assert np.isnan(chances(fitted, scores)).all()
+    assert np.isnan(probability_intervals(fitted, scores)).all()
     assert earned == [False, True]
 
 
@@ -298,7 +303,9 @@ def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(preval
     odds = np.exp(1.5 * at - 1.5**2 / 2) * prevalence / (1 - prevalence)
 
     assert found.earned
-    assert chances(found, at)[0] == pytest.approx(odds / (1 + odds), abs=0.06)
+    assert probability_intervals(found, at)[0] == pytest.approx(
+        odds / (1 + odds), abs=0.06
+    )
     assert found.slope.value == pytest.approx(1, abs=0.15)
     assert found.brier_skill == pytest.approx(
         1 - found.brier / prevalence / (1 - prevalence)

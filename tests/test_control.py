@@ -21,11 +21,11 @@ from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.metrics import control
 from screening.metrics.control import (
-    cells_of,
     control_charts,
     drift_over,
     inner_edges,
     limits,
+    score_cells,
     shift,
 )
 from screening.report.history import render_history, sentences
@@ -256,7 +256,7 @@ counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)
 def drift_of(past: np.ndarray, tonight: np.ndarray, unit: str = "row") -> ScoreCounts:
     edges = inner_edges(past)
     known, seen = (
-        np.bincount(cells_of(one, edges), minlength=len(edges) + 1)
+        np.bincount(score_cells(one, edges), minlength=len(edges) + 1)
         for one in (past, tonight)
     )
     difference = shift(known, seen)
@@ -317,7 +317,7 @@ def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
     assert "Too few patients were scored (9)" in drift_words(few)
     # An edge belongs to the cell below it, and above the last one lies the highest score.
     assert inner_edges(np.repeat([1.0, 2.0, 3.0], 50)).tolist() == [1.0, 2.0]
-    assert cells_of(np.array([0.9, 1.0, 1.1]), np.array([1.0])).tolist() == [0, 0, 1]
+    assert score_cells(np.array([0.9, 1.0, 1.1]), np.array([1.0])).tolist() == [0, 0, 1]
 
 
 def counts_of(cells: np.ndarray, known: tuple[int, ...], first: int = 0) -> ScoreCounts:
@@ -334,11 +334,11 @@ def stays(
     """Nights of a ward in which everybody stays so many nights with about the same score."""
     past = rng.normal(size=400)
     edges = inner_edges(past)
-    known = tuple(np.bincount(cells_of(past, edges), minlength=len(edges) + 1).tolist())
+    known = tuple(np.bincount(score_cells(past, edges), minlength=len(edges) + 1).tolist())
     own = rng.normal(size=(nights, beds)) + by
     return [
         counts_of(
-            cells_of(own[turn] + 0.1 * rng.normal(size=beds), edges), known, turn * beds
+            score_cells(own[turn] + 0.1 * rng.normal(size=beds), edges), known, turn * beds
         )
         for turn in (night // stay for night in range(nights))
     ]

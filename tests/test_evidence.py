@@ -17,10 +17,10 @@ from screening import (
     load_recipe,
     read_cohort,
 )
-from screening.metrics.intervals import students_share
+from screening.metrics.intervals import student_size_factor
 from screening.metrics.operating_point import ThresholdSelector, choose
 from screening.metrics.paired import auroc_difference, share_difference
-from screening.metrics.performance import summary
+from screening.metrics.performance import ranking_summary
 from screening.metrics.predictive_intervals import (
     Evidence,
     between_folds,
@@ -230,7 +230,7 @@ def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
     rule = Threshold(1.0)
     for n_groups in (3, 10):
         choice = held_out(n_groups)
-        share, rows = students_share(n_groups), n_groups * 10
+        share, rows = student_size_factor(n_groups), n_groups * 10
         evidence, known = choice.evidence(1.0, rule), choice.prevalence(rule)
 
         assert evidence.hits + evidence.misses <= share * rows * 1.0001
@@ -274,7 +274,7 @@ def test_a_promised_sensitivity_is_kept_on_average(cohorts, monkeypatch):
         "screening.metrics.tally.DRAWS", 20
     )  # of average precision, not looked at here
     areas = [
-        (summary(model.scores[0], model.y).auroc, model.auroc) for model in cohorts
+        (ranking_summary(model.scores[0], model.y).auroc, model.auroc) for model in cohorts
     ]
     points = [choose(model.scores[0], model.y, RULES[0]) for model in cohorts]
     true = [

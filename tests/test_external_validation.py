@@ -11,7 +11,7 @@ from flow_cohorts import patients, voxels, written
 from screening import load_model, read_cohort, train, validate
 from screening.errors import CohortError, UsageError
 from screening.metrics.calibration import calibrate, calibration_elsewhere
-from screening.metrics.intervals import wilson
+from screening.metrics.intervals import rate_interval
 from screening.metrics.ranking import delong
 from screening.schemas.comparison import ExternalValidation
 
@@ -43,7 +43,7 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(
     assert point.sensitivity.value == pytest.approx(flagged[ill].mean())
     assert point.ppv.value == pytest.approx(ill[flagged].mean())
     assert point.specificity.ends[1:] == pytest.approx(
-        [float(end) for end in wilson((~flagged[~ill]).sum(), (~ill).sum())]
+        [float(end) for end in rate_interval((~flagged[~ill]).sum(), (~ill).sum())]
     )
     ends = found.figures.summary["yes"].auroc.ends[1:]
     assert ends == pytest.approx(

@@ -185,10 +185,10 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
     machine = MACHINES[kind](factor=FACTORS[name](), passes=PASSES).fit(x, y)
 
     for passes in range(PASSES + 1):
-        decisions = machine._passes.decisions(x, upto=passes)
+        decisions = machine._expansion.decisions(x, upto=passes)
         assert np.isfinite(decisions).all()
         # Where every row of a large c is of one class, f is rightly 1 there and all but 1 elsewhere.
-        constant = {True: 0.0, False: machine._passes.chain[passes].dual.intercept}[
+        constant = {True: 0.0, False: machine._expansion.chain[passes].dual.intercept}[
             kind == "one_class"
         ]
         moved = decisions - constant
@@ -203,8 +203,8 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
 def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
     x = np.random.default_rng(0).normal(size=(300, n_features))
     machine = OneClassSVM(nu=nu, factor=FACTORS[name](), passes=PASSES).fit(x)
-    for passes, one in enumerate(machine._passes.chain):
-        outside = (machine._passes.decisions(x, upto=passes) < 0).mean()
+    for passes, one in enumerate(machine._expansion.chain):
+        outside = (machine._expansion.decisions(x, upto=passes) < 0).mean()
         # Free support vectors are on the boundary, to the tolerance: they may lie on either side of it.
         assert abs(outside - nu) <= 0.03 + one.dual.margin.mean()
 

@@ -11,8 +11,8 @@ from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.metrics.control import cells_of, inner_edges
-from screening.metrics.intervals import level_of_every_look, wilson
+from screening.metrics.control import inner_edges, score_cells
+from screening.metrics.intervals import anytime_level, rate_interval
 from screening.report.history import render_histories, render_history, sentences
 from screening.schemas.history import HistoryDocument
 from screening.schemas.run import ScoreCounts
@@ -32,7 +32,7 @@ def simulate(
     rng = np.random.default_rng(seed)
     past = np.random.default_rng(1).normal(size=400) + 2.0 * (np.arange(400) % 20 < 3)
     edges = inner_edges(past)
-    known = tuple(np.bincount(cells_of(past, edges)).tolist())
+    known = tuple(np.bincount(score_cells(past, edges)).tolist())
     truth: dict[str, set[str]] = {"found": set(), "judged": set(), "missed": set()}
     for number in range(first, first + nights):
         names = [f"P{number // STAY * PATIENTS + i:05d}" for i in range(PATIENTS)]
@@ -48,7 +48,7 @@ def simulate(
         ]
         rest = sorted(set(names) - set(flagged))
         sampled = [rest[i] for i in rng.choice(len(rest), 5, replace=False)]
-        cell = cells_of(scores, edges)
+        cell = score_cells(scores, edges)
         counted = np.bincount(cell, minlength=len(known))
         who, place = tuple(int(name[1:]) for name in names), tuple(cell.tolist())
         counts = {"known": known, "counted": counted, "who": who, "cell": place}
@@ -110,7 +110,7 @@ def test_a_case_flagged_on_many_nights_counts_once_in_the_predictive_value(story
     ppv, misses = told["ppv"], told["misses"]
     assert (ppv["found"], ppv["judged"]) == (len(truth["found"]), len(truth["judged"]))
     assert [ppv["low"], ppv["high"]] == [
-        float(end) for end in wilson(ppv["found"], ppv["judged"])
+        float(end) for end in rate_interval(ppv["found"], ppv["judged"])
     ]
     assert told["ppv_to_date"][-1]["value"] == ppv["value"]
     assert misses["judged"] == 5 * NIGHTS
@@ -209,8 +209,8 @@ def test_an_interval_for_every_look_holds_at_all_looks_where_one_for_a_single_lo
 
     def missed(level) -> float:
         """How often an upper end lay below the truth at any look."""
-        ends = [wilson(counts[:, i], n, level(n))[1] for i, n in enumerate(looks)]
+        ends = [rate_interval(counts[:, i], n, level(n))[1] for i, n in enumerate(looks)]
         return (np.array(ends) < 0.4).any(axis=0).mean()
 
     assert missed(lambda n: 0.95) > 0.1
-    assert missed(level_of_every_look) < 0.0125
+    assert missed(anytime_level) < 0.0125

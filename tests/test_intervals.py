@@ -11,23 +11,23 @@ from screening import MinSensitivity
 from screening.metrics.intervals import (
     beta_quantile,
     design_effect,
-    grouped_wilson,
+    grouped_rate_interval,
     percentiles,
     predictive_interval,
+    rate_interval,
     shared_design,
-    students_share,
-    wilson,
+    student_size_factor,
 )
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import (
     auroc,
     average_precision,
     delong,
+    half_width,
     placements,
     ranking,
-    spread,
 )
-from screening.metrics.tally import Tally, rate_bands
+from screening.metrics.tally import ThresholdCounts, rate_bands
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 rows = st.lists(
@@ -37,29 +37,29 @@ rows = st.lists(
 
 @given(counts, st.sampled_from([0.8, 0.95, 0.99]))
 def test_wilson_agrees_with_scipy(count, level):
-    reference = binomtest(*count).proportion_ci(level, method="wilson")
-    assert wilson(*count, level) == pytest.approx(tuple(reference), abs=1e-9)
+    reference = binomtest(*count).proportion_ci(level, method="rate_interval")
+    assert rate_interval(*count, level) == pytest.approx(tuple(reference), abs=1e-9)
 
 
 def test_intervals_at_their_edges():
     """No trials and one group tell nothing; few groups widen, many do not; certain areas are not promised."""
     few, many, plain = (
-        wilson(8, 10, freedom=4),
-        wilson(8, 10, freedom=10**9),
-        wilson(8, 10),
+        rate_interval(8, 10, freedom=4),
+        rate_interval(8, 10, freedom=10**9),
+        rate_interval(8, 10),
     )
     y = np.arange(50) < 10
     low, high = delong(y.astype(float), y)
-    alone = grouped_wilson([[30]], [40], [20])
+    alone = grouped_rate_interval([[30]], [40], [20])
 
-    rows = Tally(
+    rows = ThresholdCounts(
         np.arange(8.0), np.ones(8, bool), np.zeros(8, int), np.array([-np.inf, 4.0])
     )
 
-    assert np.ravel(wilson([0], [0])).tolist() == [0.0, 1.0]
+    assert np.ravel(rate_interval([0], [0])).tolist() == [0.0, 1.0]
     # Rows of one patient are one.
     assert np.array(rate_bands(rows, True)) == pytest.approx(
-        np.array(wilson([1, 0.5], [1, 1]))
+        np.array(rate_interval([1, 0.5], [1, 1]))
     )
     assert beta_quantile(0.5, [0, 3], [3, 0]).tolist() == [0.0, 1.0]
     assert few[0] < plain[0] < plain[1] < few[1]
@@ -129,11 +129,11 @@ def test_few_groups_widen_the_area_by_their_number_and_by_student():
     positive, codes = np.arange(60) % 3 == 0, np.repeat(np.arange(5), 12)
     _, pull = placements(rng.normal(size=60) + positive, positive)
     sums = np.bincount(codes, weights=pull)
-    assert spread(pull, positive, codes) == pytest.approx(
+    assert half_width(pull, positive, codes) == pytest.approx(
         2.776445 * np.sqrt((sums**2).sum() * 5 / 4)
     )
     for groups, quantile in ((2, 12.7062), (5, 2.776445), (31, 2.042272)):
-        assert students_share(groups) == pytest.approx(
+        assert student_size_factor(groups) == pytest.approx(
             (1.959964 / quantile) ** 2, rel=1e-5
         )
 
@@ -185,7 +185,7 @@ def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
     codes = np.repeat(np.arange(200), 6)
     positive = np.ones(1200, bool)
     scores = (rng.normal(size=200)[codes] + rng.normal(size=1200) > 0).astype(float)
-    tally = Tally(scores, positive, codes, np.array([0.0, 1.0]))
+    tally = ThresholdCounts(scores, positive, codes, np.array([0.0, 1.0]))
     hits = tally.resampled[0]
     p = scores.mean()
 
@@ -216,7 +216,7 @@ def test_intervals_by_patient_hold_where_intervals_by_row_do_not(
     for seed in range(500):
         scores, patient = of_patients(seed, patients, 30, correlation)
         for codes in (patient, None):
-            tally = Tally(
+            tally = ThresholdCounts(
                 scores,
                 np.ones(len(scores), bool),
                 codes,
@@ -311,7 +311,7 @@ def test_many_groups_are_pooled_by_lot_and_not_in_the_order_of_their_names():
     # Every second thousand of names is alike: pooled in their order, two groups would tell no more than one.
     event = np.repeat(np.arange(4000) % 2000 < 1000, 2)
     codes = np.repeat(np.arange(4000), 2)
-    tally = Tally(
+    tally = ThresholdCounts(
         event.astype(float), np.ones(8000, bool), codes, np.array([-np.inf, 0.5])
     )
     low, high = rate_bands(tally, True)

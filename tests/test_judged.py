@@ -16,8 +16,8 @@ from screening import history, open_ledger
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.status import Due, exposition, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.metrics.intervals import ratio_interval, weighted_share, wilson
-from screening.metrics.reviews import tally
+from screening.metrics.intervals import rate_interval, ratio_interval, weighted_share
+from screening.metrics.reviews import count_verdicts
 from screening.report.history import sentences
 from screening.schemas.history import HistoryDocument
 
@@ -259,7 +259,7 @@ def test_a_patient_of_many_nights_tells_as_much_as_one():
     balanced = weighted_share(
         np.tile([True, False], 20), np.ones(40), np.repeat(np.arange(20), 2)
     )
-    words = tally(["confirmed", "known", "ruled out", "unsure", "unsure"])
+    words = count_verdicts(["confirmed", "known", "ruled out", "unsure", "unsure"])
 
     # Few large groups tell less than their number, groups that balance no more than it.
     assert uneven[2] - uneven[1] > 1.5 * (once[2] - once[1])
@@ -377,7 +377,7 @@ def test_intervals_of_a_ratio_of_shares_cover_it_nineteen_times_of_twenty():
     held = 0
     for counts in rng.binomial(sizes, shares, (600, 2)):
         pair = [
-            (count / n, *map(float, wilson(count, n)))
+            (count / n, *map(float, rate_interval(count, n)))
             for count, n in zip(counts, sizes, strict=True)
         ]
         low, high = ratio_interval(*pair)

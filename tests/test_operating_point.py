@@ -24,7 +24,7 @@ from screening import (
     train,
 )
 from screening.errors import UsageError
-from screening.metrics.intervals import wilson
+from screening.metrics.intervals import rate_interval
 from screening.metrics.operating_point import (
     FLAG_EVERYTHING,
     RULES,
@@ -33,8 +33,8 @@ from screening.metrics.operating_point import (
     overall,
     pick,
 )
-from screening.metrics.performance import curve, performance, rates, summary
-from screening.metrics.ties import alike, as_new
+from screening.metrics.performance import curve, performance, ranking_summary, rates
+from screening.metrics.ties import as_new, number_ties
 from screening.schemas.figures import Observed, OperatingPoint, rule_named
 
 
@@ -323,10 +323,10 @@ def test_observed_predictive_values_have_the_intervals_of_observed_shares():
     )
 
     assert [seen.ppv.low, seen.ppv.high] == pytest.approx(
-        np.array(wilson(seen.true_positive, flagged))
+        np.array(rate_interval(seen.true_positive, flagged))
     )
     assert [seen.npv.low, seen.npv.high] == pytest.approx(
-        np.array(wilson(seen.true_negative, left))
+        np.array(rate_interval(seen.true_negative, left))
     )
     assert seen.ppv.value == pytest.approx(known["ppv"].value)
     assert width(seen, "ppv") > known["ppv"].high - known["ppv"].low
@@ -367,7 +367,7 @@ def test_groups_widen_every_interval():
         choose(scores, y, Threshold(0.5), group, fold=fold)
         for fold in (group % 5, None)
     )
-    one, best = (summary(*labelled(), n_settings=n) for n in (1, 24))
+    one, best = (ranking_summary(*labelled(), n_settings=n) for n in (1, 24))
 
     assert patients.sensitivity.value == rows.sensitivity.value
     for name in ("sensitivity", "specificity", "auroc"):
@@ -384,7 +384,7 @@ def test_every_figure_survives_a_file_without_losing_a_bit(group):
     made = [
         choose(scores, y, rule, group, fold=np.arange(len(y)) % 5) for rule in RULES
     ]
-    made += [curve(scores, y, group), summary(scores, y, group)]
+    made += [curve(scores, y, group), ranking_summary(scores, y, group)]
     for figures in made:
         text = json.dumps(figures.to_dict(), allow_nan=False)
         assert (
@@ -518,7 +518,7 @@ def test_a_chosen_threshold_has_the_rates_of_new_rows_like_those_held_out(
     y[:2] = True, False
     scores = numbers + rng.normal(0, 0.2, len(numbers))
 
-    point = choose(scores, y, rule, alike=numbers)
+    point = choose(scores, y, rule, ties=numbers)
 
     new, held = as_new(scores, numbers) >= point.threshold, scores >= point.threshold
     for rows in (y, ~y):
@@ -531,7 +531,7 @@ def test_no_threshold_is_chosen_where_chance_says_which_of_two_kinds_is_flagged(
     scores = np.array([0.0, 1.0, 1.002, 2.0, 3.0])[numbers] + np.tile(
         np.linspace(-0.3, 0.3, 200), 5
     )
-    point = choose(scores, np.arange(1000) % 4 == 0, MaxFlagRate(0.65), alike=numbers)
+    point = choose(scores, np.arange(1000) % 4 == 0, MaxFlagRate(0.65), ties=numbers)
     assert 0.4 <= point.flag_rate.value < 0.45
 
 
@@ -540,7 +540,7 @@ def test_where_the_rule_would_flag_nearly_everybody_the_nearest_threshold_stands
     y = np.concatenate([np.arange(400) < 20, np.arange(200) < 120])
     scores = numbers + np.random.default_rng(0).normal(0, 0.01, 600)
     cut, point = (
-        choose(scores, y, MinSensitivity(0.9), alike=given) for given in (None, numbers)
+        choose(scores, y, MinSensitivity(0.9), ties=given) for given in (None, numbers)
     )
     assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
     assert point.specificity.value == pytest.approx(380 / 460, abs=0.03)
@@ -564,12 +564,14 @@ def test_rows_are_numbered_only_where_one_stands_for_many():
     """With rows of their own nothing changes."""
     rng = np.random.default_rng(0)
     scores, y = rng.normal(size=300), rng.random(300) < 0.3
-    assert alike(rng.normal(size=(300, 3))) is None
-    assert alike(np.repeat(rng.normal(size=(100, 3)), 3, axis=0)) is None
+    assert number_ties(rng.normal(size=(300, 3))) is None
+    assert number_ties(np.repeat(rng.normal(size=(100, 3)), 3, axis=0)) is None
     assert (
-        len(np.unique(alike(np.array([[0.0, 1.0], [-0.0, 1.0]] * 20 + [[2.0, 1.0]]))))
+        len(
+            np.unique(
+                number_ties(np.array([[0.0, 1.0], [-0.0, 1.0]] * 20 + [[2.0, 1.0]]))
+            )
+        )
         == 2
     )
-    assert choose(scores, y, GMean()) == choose(
-        scores, y, GMean(), alike=np.arange(300)
-    )
+    assert choose(scores, y, GMean()) == choose(scores, y, GMean(), ties=np.arange(300))

@@ -25,7 +25,7 @@ from report_fixture import (
 from test_comparison import outcome
 
 from screening import MinSensitivity
-from screening.metrics.calibration import chances
+from screening.metrics.calibration import probability_intervals
 from screening.model_selection.judge import differences
 from screening.report import format as fmt
 from screening.report import render_model, render_run
@@ -623,7 +623,7 @@ def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():
 def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
     model = appraised(nosocomial_model())
     known = ModelDocument.from_dict(model)
-    at = chances(
+    at = probability_intervals(
         known.validation.calibration["yes"], np.array([known.points[0].threshold])
     )[0][0]
     text = Outline(render_model(model)).text

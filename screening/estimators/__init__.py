@@ -1,1 +1,1 @@
-"""What is fitted to rows: kernel machines and baselines, to lie in this folder is enough."""
+"""Estimators: kernel machines and baselines; each file of this folder may add some."""

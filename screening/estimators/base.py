@@ -1,4 +1,4 @@
-"""What the estimators share: scikit-learn's surface, checks of rows, and their fitted state as arrays."""
+"""Bases of the estimators: scikit-learn's interface, and fitted state as arrays."""
 
 from __future__ import annotations
 
@@ -18,70 +18,84 @@ from sklearn.utils.validation import validate_data
 from screening.kernels import Precision
 
 ByClass = str | dict[Hashable, float]
+"""Class weights: a rule's name, or a weight per class."""
 
 
 class Estimator(BaseEstimator):
-    """An estimator whose fitted state is plain arrays; rows are checked as scikit-learn asks."""
+    """Base of estimators whose fitted state is plain arrays.
+
+    Attributes
+    ----------
+    reads : type
+        Type of the rows.
+    composed : tuple of str
+        Constructor parameters that a recipe names outside its [parameters] table.
+    storable : bool
+        A fitted estimator can be stored as plain arrays.
+    bundled : bool
+        It learns as well from one column per categorical variable
+        (``data.encoding.Bundles``) as from one column per category.
+    """
 
     classes_: np.ndarray
     n_features_in_: int
     reads: Precision = np.float64
-    # Parameters of the constructor that a recipe names elsewhere than in its [parameters].
     composed: tuple[str, ...] = ()
-    # Whether a fitted one can be kept as plain arrays.
     storable = True
-    # True if it learns from the columns of a category as from one (`data.encoding.Bundles`).
     bundled = False
 
     @property
     def most_rows(self) -> int:
-        """Rows that it learns from: a stratified sample where there are more, another in every fold."""
+        """Largest number of rows that it learns from.
+
+        Of larger tables it learns from a stratified sample, another one in each fold.
+        """
         return sys.maxsize
 
     @staticmethod
     def lacks() -> str | None:
-        """What must be installed before it can be fitted; None where nothing is missing."""
+        """Return what must be installed before it can be fitted, None if nothing."""
         return None
 
     @property
     def linear(self) -> bool:
-        """Whether scores are the decisions themselves, so that machines may be averaged before the rows."""
+        """True if scores are decisions, so that machines can be averaged first."""
         return True
 
     def check_parameters(self) -> None:
-        """Refuse parameters out of range (ValueError)."""
+        """Raise ValueError for invalid parameters."""
         raise NotImplementedError
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """f(x), (n_rows,), or one score a class."""
+        """Return f(x), shape (n_rows,), or one score per class (n_rows, n_classes)."""
         raise NotImplementedError
 
     def state(self) -> dict[str, np.ndarray]:
-        """The fitted state as arrays, none of dtype object."""
+        """Return the fitted state as arrays, none of dtype object."""
         raise NotImplementedError
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        """Take over the fitted state of a machine of the same parameters."""
+        """Set the fitted state of an estimator with the same parameters."""
         raise NotImplementedError
 
     def _rows(self, X: ArrayLike) -> np.ndarray:
-        """Rows to decide on, checked as scikit-learn asks."""
+        """Return rows to decide on, checked as scikit-learn does."""
         return validate_data(self, X, reset=False, dtype=self.reads, order="C")
 
 
 class Classifier(ClassifierMixin, Estimator):
-    """A classifier that learns from codes of two classes or more."""
+    """Base of classifiers that learn from class numbers of two or more classes."""
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
-        """Learn from rows and the numbers of their classes."""
+        """Learn from rows (n_rows, n_features) and class numbers (n_rows,)."""
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
-        x, answers = validate_data(self, X, y, dtype=self.reads, order="C")
-        check_classification_targets(answers)
+        x, labels = validate_data(self, X, y, dtype=self.reads, order="C")
+        check_classification_targets(labels)
         self.check_parameters()
-        self.classes_, codes = np.unique(answers, return_inverse=True)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 "the labels hold 1 class; there must be at least 2 classes"
@@ -90,23 +104,33 @@ class Classifier(ClassifierMixin, Estimator):
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Labels out of ``classes_``, (n_rows,)."""
+        """Return labels out of ``classes_``, shape (n_rows,)."""
         scores = self.decision_function(X)
-        return self.classes_[
-            (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        ]
+        if scores.ndim == 1:
+            codes = (scores > 0).astype(int)
+        else:
+            codes = scores.argmax(axis=1)
+        return self.classes_[codes]
 
 
 def as_array(classes: np.ndarray) -> np.ndarray:
-    """Class names as an array that needs no pickle."""
+    """Return class names as an array that can be stored without pickle."""
     return classes.astype(str) if classes.dtype == object else classes
 
 
 def class_log_odds(logs: np.ndarray) -> np.ndarray:
-    """Log odds of each class against all others, (n_rows, n_classes), of two those of the second, (n_rows,).
+    """Return log odds of each class against all others.
 
-    `logs`, (n_rows, n_classes): log probabilities of the classes, or what differs from them by a number a
-    row. Log odds rank as probabilities do, and are spread alike near 0 and near 1.
+    They rank as probabilities do, and are spread equally near 0 and near 1.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n_rows, n_classes)
+        Log probabilities of the classes, up to a constant per row.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes), or (n_rows,) of the second of two classes
     """
     others = [
         logsumexp(np.delete(logs, m, axis=1), axis=1) for m in range(logs.shape[1])
@@ -116,7 +140,7 @@ def class_log_odds(logs: np.ndarray) -> np.ndarray:
 
 
 def check_whole(machine: Estimator, *names: str) -> None:
-    """Refuse parameters that are no whole numbers > 0 (ValueError naming the first)."""
+    """Raise ValueError unless these parameters are integers > 0."""
     for name in names:
         value = getattr(machine, name)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
@@ -124,7 +148,7 @@ def check_whole(machine: Estimator, *names: str) -> None:
 
 
 def check_class_weight(weight: ByClass, *names: str) -> None:
-    """Refuse what is none of these names nor a dict (ValueError)."""
+    """Raise ValueError unless class weights are a dict or one of these names."""
     if not isinstance(weight, dict) and weight not in names:
         raise ValueError(
             f"class_weight must be one of {', '.join(names)}, got {weight!r}"
@@ -134,12 +158,14 @@ def check_class_weight(weight: ByClass, *names: str) -> None:
 def weight_by_class(
     weight: ByClass, classes: np.ndarray, codes: np.ndarray
 ) -> np.ndarray:
-    """What a row of each class weighs, (n_classes,); balanced, the rows of every class weigh alike."""
+    """Return the weight of a row of each class, shape (n_classes,).
+
+    With "balanced" the rows of every class have the same total weight; with any other
+    name all weights are 1.
+    """
     if isinstance(weight, dict):
         return compute_class_weight(weight, classes=classes, y=classes)
     counts = np.bincount(codes)
-    return (
-        len(codes) / (len(counts) * counts)
-        if weight == "balanced"
-        else np.ones(len(counts))
-    )
+    if weight == "balanced":
+        return len(codes) / (len(counts) * counts)
+    return np.ones(len(counts))

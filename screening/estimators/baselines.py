@@ -1,4 +1,4 @@
-"""What a user would pick instead of a kernel machine, with the same surface for training and persistence."""
+"""Baselines that a user would try instead of a kernel machine."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Logistic(Classifier):
     C : float, > 0
         Inverse of the penalty.
     class_weight : {"none", "balanced"} or dict from class to weight
-        "balanced" weighs classes by the inverse of their numbers.
-    max_iter : int
+        "balanced" weights classes by the inverse of their numbers.
+    max_iter : int, > 0
     """
 
     C: float = 1.0
@@ -45,30 +45,28 @@ class Logistic(Classifier):
     most_rows = 100_000
 
     def check_parameters(self) -> None:
-        """Refuse parameters out of range (ValueError)."""
+        """Raise ValueError for invalid parameters."""
         if not (np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be > 0, got {self.C!r}")
         check_whole(self, "max_iter")
         check_class_weight(self.class_weight, "none", "balanced")
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
-        weight = weight_by_class(self.class_weight, self.classes_, codes)[codes]
-        model = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(
-            x, codes, weight
-        )
-        self.coef_, self.intercept_, self.n_iter_ = (
-            model.coef_,
-            model.intercept_,
-            int(model.n_iter_.max()),
-        )
+        weights = weight_by_class(self.class_weight, self.classes_, codes)[codes]
+        model = LogisticRegression(C=self.C, max_iter=self.max_iter)
+        model.fit(x, codes, weights)
+        self.coef_ = model.coef_
+        self.intercept_ = model.intercept_
+        self.n_iter_ = int(model.n_iter_.max())
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
+        """Return log odds, as ``class_log_odds`` does."""
         check_is_fitted(self)
         scores = self._rows(X) @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else class_log_odds(scores)
 
     def state(self) -> dict[str, np.ndarray]:
+        """Return the fitted state as arrays, for ``restore``."""
         check_is_fitted(self)
         return {
             "coef": self.coef_,
@@ -78,16 +76,17 @@ class Logistic(Classifier):
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        self.coef_, self.intercept_, self.classes_ = (
-            state["coef"],
-            state["intercept"],
-            state["classes"],
-        )
-        self.n_iter_, self.n_features_in_ = int(state["n_iter"]), self.coef_.shape[1]
+        """Set the fitted state that ``state`` returned."""
+        self.coef_ = state["coef"]
+        self.intercept_ = state["intercept"]
+        self.classes_ = state["classes"]
+        self.n_iter_ = int(state["n_iter"])
+        self.n_features_in_ = self.coef_.shape[1]
         return self
 
 
-_SMALLEST = 1e-9
+# Probabilities below this are raised to it, so that their logarithm is finite.
+_MIN_PROBABILITY = 1e-9
 
 
 @dataclass(eq=False, repr=False)
@@ -97,7 +96,7 @@ class EasyEnsemble(Classifier):
     Parameters
     ----------
     n_estimators : int, > 0
-        Under-samples.
+        Number of under-samples.
     n_rounds : int, > 0
         Boosting rounds in each.
     seed : int
@@ -112,10 +111,12 @@ class EasyEnsemble(Classifier):
     linear = False
 
     def check_parameters(self) -> None:
+        """Raise ValueError for invalid parameters."""
         check_whole(self, "n_estimators", "n_rounds")
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
-        # A fifth of the time that all imports take, for one baseline that is compared with only.
+        # Imported here: it takes a fifth of the time of all imports, for a baseline
+        # that is never used alone.
         from imblearn.ensemble import EasyEnsembleClassifier
 
         boosted = AdaBoostClassifier(
@@ -127,7 +128,7 @@ class EasyEnsemble(Classifier):
         self.model_ = ensemble.fit(x, codes)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
+        """Return log odds, as ``class_log_odds`` does."""
         check_is_fitted(self)
-        logs = np.log(np.clip(self.model_.predict_proba(self._rows(X)), _SMALLEST, 1.0))
-        return class_log_odds(logs)
+        probabilities = self.model_.predict_proba(self._rows(X))
+        return class_log_odds(np.log(np.clip(probabilities, _MIN_PROBABILITY, 1.0)))

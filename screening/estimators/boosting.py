@@ -1,11 +1,11 @@
-"""Gradient boosting of trees on histograms: scikit-learn's, stored as arrays, and LightGBM's, as its text."""
+"""Gradient boosting of trees on histograms, by scikit-learn and by LightGBM."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,23 +26,23 @@ from screening.estimators.base import (
 from screening.estimators.forests import Trees, TreesClassifier, rounded_down
 from screening.kernels.threads import n_threads
 
-NEEDED = 'LightGBM: pip install "screening[boosting]"'
-_LOOKED_AT = (
-    1000  # rows on which the trees as read are held to the library's own decisions
-)
-# Of a leaf, which is stored as float32; trees that were misread would be off by whole leaves.
-_ROUNDING = 1e-6
+_LIGHTGBM = 'LightGBM: pip install "screening[boosting]"'
+# Rows on which the trees that were read are compared with scikit-learn's decisions.
+_N_CHECKED_ROWS = 1000
+# Tolerance of that comparison, as a share of a leaf: leaves are stored as float32, and
+# trees that were read wrongly would differ by whole leaves.
+_LEAF_ROUNDING = 1e-6
 
 
 @dataclass(eq=False, repr=False)
 class _Boosted(Classifier):
-    """What both share: parameters, and scores from the sums of trees.
+    """Base of both: parameters, and scores from sums over trees.
 
     Parameters
     ----------
     learning_rate : float, > 0
     n_rounds : int, > 0
-        Trees, of each class where there are more than two.
+        Number of trees; with more than two classes of each class.
     max_leaf_nodes : int, > 1
     min_samples_leaf : int, > 0
     class_weight : {"none", "balanced"} or dict from class to weight
@@ -56,13 +56,14 @@ class _Boosted(Classifier):
     class_weight: ByClass = "none"
     seed: int = 0
 
-    # Both libraries split at float32 values here: what a table holds, and what forests see.
+    # Splits are at float32 values: those of a table, and those that forests see.
     reads = np.float32
     bundled = True
     most_rows = 1_000_000
     linear = False
 
     def check_parameters(self) -> None:
+        """Raise ValueError for invalid parameters."""
         check_whole(self, "n_rounds", "max_leaf_nodes", "min_samples_leaf")
         if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ValueError(f"learning_rate must be > 0, got {self.learning_rate!r}")
@@ -74,25 +75,29 @@ class _Boosted(Classifier):
         return weight_by_class(self.class_weight, self.classes_, codes)[codes]
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
+        """Return log odds, as ``class_log_odds`` does."""
         check_is_fitted(self)
         rows = self._rows(X)
         n_classes = len(self.classes_)
-        sums = np.reshape(
-            self._sums(rows), len(rows) if n_classes == 2 else (len(rows), n_classes)
-        )
-        return sums if n_classes == 2 else class_log_odds(sums)
+        sums = self._sums(rows)
+        if n_classes == 2:
+            return np.reshape(sums, len(rows))
+        return class_log_odds(np.reshape(sums, (len(rows), n_classes)))
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:
+        """Return the raw sums over trees, one per row and output."""
         raise NotImplementedError
 
 
 class HistogramBoosting(_Boosted, TreesClassifier):
-    """Gradient boosting of trees on histograms, by scikit-learn, kept and scored as arrays of its trees.
+    """Gradient boosting by scikit-learn, stored and scored as arrays of its trees.
+
+    Parameters as for ``Boosting``.
 
     References
     ----------
-    Friedman 2001, Greedy function approximation: a gradient boosting machine, Annals of Statistics 29.
+    Friedman 2001, Greedy function approximation: a gradient boosting machine, Annals of
+    Statistics 29.
     """
 
     name = "histogram_boosting"
@@ -106,52 +111,58 @@ class HistogramBoosting(_Boosted, TreesClassifier):
             early_stopping=False,
             random_state=self.seed,
         )
-        weight = self._weights(codes)
-        # The same training gives the same bytes on any number of cores; folds are fitted side by side.
+        weights = self._weights(codes)
+        # Equal weights give the same bins as none, in a fifth of the time.
+        sample_weight = None if (weights == 1).all() else weights
+        # One thread, so that a training gives the same bytes on any number of cores;
+        # folds are fitted concurrently.
         with threadpool_limits(1, user_api="openmp"):
-            # Equal weights give the same bins as none, in a fifth of the time.
-            model.fit(x, codes, sample_weight=None if (weight == 1).all() else weight)
+            model.fit(x, codes, sample_weight=sample_weight)
         self.trees_ = boosted_trees(model)
-        # What boosting starts from is the same for every row, or the trees were not read as they are.
-        rows = x[:: max(1, len(x) // _LOOKED_AT)]
-        start = model.decision_function(rows).reshape(len(rows), -1) - self.trees_.sums(
-            rows
-        )
+        # Boosting starts from one value for all rows, unless trees were read wrongly.
+        rows = x[:: max(1, len(x) // _N_CHECKED_ROWS)]
+        decisions = model.decision_function(rows).reshape(len(rows), -1)
+        start = decisions - self.trees_.sums(rows)
         self.start_ = start.mean(axis=0)
-        if (
-            np.ptp(start, axis=0).max()
-            > _ROUNDING * len(self.trees_.value) * np.abs(self.trees_.value).max()
-        ):
+        leaves = self.trees_.value
+        tolerance = _LEAF_ROUNDING * len(leaves) * np.abs(leaves).max()
+        if np.ptp(start, axis=0).max() > tolerance:
             raise RecipeError(
-                "this version of scikit-learn keeps boosted trees in another way; take 1.7"
+                "this version of scikit-learn keeps boosted trees in another way; "
+                "take 1.7"
             )
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:
         return self.trees_.sums(rows) + self.start_
 
     def state(self) -> dict[str, np.ndarray]:
+        """Return the fitted state as arrays, for ``restore``."""
         return super().state() | {"start": self.start_}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
+        """Set the fitted state that ``state`` returned."""
         self.start_ = state["start"]
         return super().restore(state)
 
 
 def boosted_trees(model: HistGradientBoostingClassifier) -> Trees:
-    """The trees of a fitted model; a leaf adds to the output that its tree was grown for.
+    """Return the trees of a fitted model; a leaf adds to the output of its tree.
 
-    scikit-learn has no public name for the nodes of these trees (a record each, in preorder). That this reads
-    them rightly is seen at every fit, by what the model itself decides.
+    scikit-learn has no public name for the nodes of these trees (one record each, in
+    preorder). Every fit checks against the model's own decisions that they were read
+    correctly.
     """
-    feature, threshold, value = [], [], []
-    for of_round in model._predictors:
-        for output, nodes in enumerate(tree.nodes for tree in of_round):
+    feature = []
+    threshold = []
+    value = []
+    for trees_of_round in model._predictors:
+        outputs = np.arange(len(trees_of_round))
+        for output, tree in enumerate(trees_of_round):
+            nodes = tree.nodes
             leaf = nodes["is_leaf"] == 1
             feature.append(np.where(leaf, -1, nodes["feature_idx"]))
             threshold.append(np.where(leaf, 0.0, nodes["num_threshold"]))
-            value.append(
-                np.outer(nodes["value"][leaf], np.arange(len(of_round)) == output)
-            )
+            value.append(np.outer(nodes["value"][leaf], outputs == output))
     return Trees(
         np.concatenate(feature).astype(np.int32),
         rounded_down(np.concatenate(threshold)),
@@ -160,70 +171,92 @@ def boosted_trees(model: HistGradientBoostingClassifier) -> Trees:
 
 
 class Boosting(_Boosted):
-    """Gradient boosting of trees on histograms, by LightGBM: its own text is what is stored.
+    """Gradient boosting by LightGBM, stored as LightGBM's own text.
+
+    Parameters
+    ----------
+    learning_rate : float, > 0
+    n_rounds : int, > 0
+        Number of trees; with more than two classes of each class.
+    max_leaf_nodes : int, > 1
+    min_samples_leaf : int, > 0
+    class_weight : {"none", "balanced"} or dict from class to weight
+    seed : int
 
     References
     ----------
-    Ke et al. 2017, LightGBM: a highly efficient gradient boosting decision tree, NIPS 30.
+    Ke et al. 2017, LightGBM: a highly efficient gradient boosting decision tree, NIPS
+    30.
     """
 
     name = "boosting"
 
     @staticmethod
     def lacks() -> str | None:
-        return None if lightgbm() else NEEDED
+        """Return how to install LightGBM, None if it is installed."""
+        return None if lightgbm() else _LIGHTGBM
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
-        library = _needed(RecipeError)
-        n_classes = len(self.classes_)
-        several = {"objective": "multiclass", "num_class": n_classes}
-        settings = {
+        library = _require_lightgbm(RecipeError)
+        settings = self._settings()
+        rows = library.Dataset(x, codes, weight=self._weights(codes), params=settings)
+        booster = library.train(settings, rows, num_boost_round=self.n_rounds)
+        self.text_ = booster.model_to_string()
+        self.model_ = library.Booster(model_str=self.text_)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return LightGBM's parameters."""
+        settings: dict[str, Any] = {
             "learning_rate": self.learning_rate,
             "num_leaves": self.max_leaf_nodes,
             "min_data_in_leaf": self.min_samples_leaf,
             "seed": self.seed,
-            # The same training gives the same bytes; folds are fitted side by side already.
+            # The same training gives the same bytes; folds are fitted concurrently.
             "deterministic": True,
             "force_row_wise": True,
             "num_threads": 1,
-            # The encoder leaves nothing missing, so that no split needs a side for it.
+            # The encoder leaves no missing values, so no split needs a side for them.
             "use_missing": False,
             "feature_pre_filter": False,
             "verbosity": -1,
-        } | ({"objective": "binary"} if n_classes == 2 else several)
-        rows = library.Dataset(x, codes, weight=self._weights(codes), params=settings)
-        self.text_ = library.train(
-            settings, rows, num_boost_round=self.n_rounds
-        ).model_to_string()
-        self.model_ = library.Booster(model_str=self.text_)
+        }
+        n_classes = len(self.classes_)
+        if n_classes == 2:
+            settings["objective"] = "binary"
+        else:
+            settings["objective"] = "multiclass"
+            settings["num_class"] = n_classes
+        return settings
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:
         return self.model_.predict(rows, raw_score=True, num_threads=n_threads())
 
     def state(self) -> dict[str, np.ndarray]:
-        """LightGBM's text as bytes, and what it does not hold."""
+        """Return LightGBM's text as bytes, and the classes, which it lacks."""
         check_is_fitted(self)
         text = np.frombuffer(self.text_.encode(), np.uint8)
         return {"classes": as_array(self.classes_), "text": text}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        self.classes_, self.text_ = state["classes"], state["text"].tobytes().decode()
-        self.model_ = _needed(ModelError).Booster(model_str=self.text_)
+        """Set the fitted state that ``state`` returned."""
+        self.classes_ = state["classes"]
+        self.text_ = state["text"].tobytes().decode()
+        self.model_ = _require_lightgbm(ModelError).Booster(model_str=self.text_)
         self.n_features_in_ = self.model_.num_feature()
         return self
 
 
 def lightgbm() -> ModuleType | None:
-    """The library; None where it is not installed, or its own libraries (libgomp) are not."""
+    """Return LightGBM; None if it or a library that it needs is not installed."""
     try:
         import lightgbm as library
-    except (ImportError, OSError):
+    except (ImportError, OSError):  # OSError without libgomp
         return None
     return library
 
 
-def _needed(error: type[Exception]) -> ModuleType:
+def _require_lightgbm(error: type[Exception]) -> ModuleType:
     library = lightgbm()
     if library is None:
-        raise error(f"a model of recipe boosting needs {NEEDED}")
+        raise error(f"a model of recipe boosting needs {_LIGHTGBM}")
     return library

@@ -1,4 +1,4 @@
-"""Random forests for rare classes, grown by scikit-learn, kept and scored as plain arrays of their trees."""
+"""Random forests for rare classes, grown by scikit-learn and stored as arrays."""
 
 from __future__ import annotations
 
@@ -23,124 +23,161 @@ from screening.estimators.base import (
 from screening.kernels.jit import njit
 from screening.kernels.threads import run_in_threads
 
-_TASK = 2048  # rows a thread takes at a time
-# Rows that a tree draws at most: of 10^5 rows a forest learns what its trees learn together.
-MOST_DRAWN = 5_000
+# Rows that a thread takes at a time.
+_TASK = 2048
+# Rows that a tree draws at most: of 10^5 rows a forest learns what its trees learn
+# together.
+_MAX_DRAWN_ROWS = 5_000
 
 
 class Trees:
     """Trees one after another, each in preorder: a left child follows its parent.
 
-    In that order the leaves alone tell where right children and next trees begin, so there are no links to
-    store. Columns of inner nodes, -1 for a leaf; rows with values up to the threshold go left; and what each
-    leaf adds for each class, (n_leaves, n_outputs), of two classes only for the second one.
+    In that order the leaves alone determine where right children and next trees begin,
+    so no links are stored.
+
+    Parameters
+    ----------
+    feature : int32 ndarray of shape (n_nodes,)
+        Column that an inner node compares, -1 for a leaf.
+    threshold : float32 ndarray of shape (n_nodes,)
+        Rows with values up to the threshold go left.
+    value : float32 ndarray of shape (n_leaves, n_outputs)
+        What each leaf adds for each class; for two classes only for the second one.
     """
 
     def __init__(
         self, feature: np.ndarray, threshold: np.ndarray, value: np.ndarray
     ) -> None:
-        self.feature, self.threshold, self.value = feature, threshold, value
-        n_trees = 2 * np.count_nonzero(feature < 0) - len(
-            feature
-        )  # one leaf more than inner nodes in each
-        self._onward, self._starts = (
-            np.empty(len(feature), np.uint32),
-            np.empty(n_trees, np.uint32),
-        )
-        _link(feature, self._onward, self._starts)
+        self.feature = feature
+        self.threshold = threshold
+        self.value = value
+        # A tree has one leaf more than inner nodes.
+        n_leaves = np.count_nonzero(feature < 0)
+        n_trees = 2 * n_leaves - len(feature)
+        self._next_node = np.empty(len(feature), np.uint32)
+        self._roots = np.empty(n_trees, np.uint32)
+        _link(feature, self._next_node, self._roots)
 
     @property
     def n_trees(self) -> int:
-        """How many trees."""
-        return len(self._starts)
+        """Number of trees."""
+        return len(self._roots)
 
     @classmethod
     def of(cls, fitted: Sequence[DecisionTreeClassifier]) -> Trees:
-        """Fitted decision trees of scikit-learn, through their public ``tree_``; values are shares."""
-        feature, threshold, value = [], [], []
-        for tree in (estimator.tree_ for estimator in fitted):
+        """Return fitted trees of scikit-learn; values are shares of the classes."""
+        feature = []
+        threshold = []
+        value = []
+        for estimator in fitted:
+            tree = estimator.tree_
             order = _preorder(tree.children_left, tree.children_right)
             leaf = tree.children_left[order] < 0
             feature.append(np.where(leaf, -1, tree.feature[order]))
             threshold.append(np.where(leaf, 0.0, tree.threshold[order]))
-            shares = tree.value[order[leaf], 0]
-            value.append(shares / shares.sum(axis=1, keepdims=True))
+            leaf_value = tree.value[order[leaf], 0]
+            value.append(leaf_value / leaf_value.sum(axis=1, keepdims=True))
         shares = np.concatenate(value)
+        if shares.shape[1] == 2:
+            shares = shares[:, 1:]
         return cls(
             np.concatenate(feature).astype(np.int32),
             rounded_down(np.concatenate(threshold)),
-            (shares[:, 1:] if shares.shape[1] == 2 else shares).astype(np.float32),
+            shares.astype(np.float32),
         )
 
     def sums(self, x: np.ndarray) -> np.ndarray:
-        """Sum over the trees of the values of the leaf where a row arrives, (n_rows, n_outputs).
+        """Return the sum over trees of the values of the leaves that rows reach.
 
-        A row's result depends neither on the rows beside it nor on the number of threads.
+        A row's result depends neither on other rows nor on the number of threads.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_outputs)
         """
         rows = np.ascontiguousarray(x, np.float32)
-        walk = (self.feature, self.threshold, self._onward, self._starts, self.value)
         out = np.zeros((len(rows), self.value.shape[1]))
 
         def task(first: int) -> None:
-            _add_leaves(rows, first, min(first + _TASK, len(rows)), *walk, out)
+            _add_leaves(
+                rows,
+                first,
+                min(first + _TASK, len(rows)),
+                self.feature,
+                self.threshold,
+                self._next_node,
+                self._roots,
+                self.value,
+                out,
+            )
 
         run_in_threads(task, range(0, len(rows), _TASK))
         return out
 
     def shares(self, x: np.ndarray) -> np.ndarray:
-        """Mean over the trees, (n_rows, n_classes), where values are shares of classes."""
+        """Return the mean over trees of shares of classes, (n_rows, n_classes)."""
         mean = self.sums(x) / self.n_trees
         return np.hstack([1 - mean, mean]) if mean.shape[1] == 1 else mean
 
 
 def rounded_down(threshold: np.ndarray) -> np.ndarray:
-    """The largest float32 not above each threshold: no float32 value lies between the two.
+    """Return the largest float32 not above each threshold.
 
-    So float32 rows, which scikit-learn's trees cast to, go the same way at either.
+    No float32 value lies between the two, so float32 rows, to which scikit-learn's
+    trees cast, go the same way at either.
     """
     nearest = threshold.astype(np.float32)
-    return np.where(
-        nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest
-    )
+    below = np.nextafter(nearest, np.float32(-np.inf))
+    return np.where(nearest > threshold, below, nearest)
 
 
 @njit(nogil=True, cache=True)
 def _preorder(left, right):
-    """Nodes of one tree from the root, every left child right after its parent; a leaf has children -1."""
-    order, waiting = np.empty(left.size, np.int64), np.empty(left.size, np.int64)
-    waiting[0], height = 0, 1
+    """Return the nodes of one tree in preorder; a leaf has the children -1."""
+    order = np.empty(left.size, np.int64)
+    waiting = np.empty(left.size, np.int64)
+    waiting[0] = 0
+    height = 1
     for position in range(order.size):
         height -= 1
         node = waiting[height]
         order[position] = node
         if left[node] >= 0:
-            waiting[height], waiting[height + 1] = right[node], left[node]
+            waiting[height] = right[node]
+            waiting[height + 1] = left[node]
             height += 2
     return order
 
 
 @njit(nogil=True, cache=True)
-def _link(feature, onward, starts):
-    """Find where nodes in preorder lead and where trees start.
+def _link(feature, next_node, roots):
+    """Store where nodes in preorder lead and where trees begin.
 
-    Which nodes are leaves (feature < 0) is all there is to know: a left child follows its parent, and a right
-    child follows the last leaf on its left. `onward` is the right child of an inner node, and of a leaf its
-    number among the leaves.
+    Only the leaves (feature < 0) matter: a left child follows its parent, and a right
+    child follows the last leaf on its left. `next_node` is the right child of an inner
+    node, and the number of a leaf among the leaves.
     """
-    waiting = np.empty(
-        feature.size, np.int64
-    )  # inner nodes whose right child has not come yet
-    height, n_trees, n_leaves, after_leaf = 0, 0, 0, True
+    # Inner nodes whose right child has not come yet.
+    waiting = np.empty(feature.size, np.int64)
+    height = 0
+    n_trees = 0
+    n_leaves = 0
+    after_leaf = True
     for node in range(feature.size):
         if after_leaf and height > 0:
             height -= 1
-            onward[waiting[height]] = node
+            next_node[waiting[height]] = node
         elif after_leaf:
-            starts[n_trees] = node
+            roots[n_trees] = node
             n_trees += 1
         after_leaf = feature[node] < 0
         if after_leaf:
-            onward[node] = n_leaves
+            next_node[node] = n_leaves
             n_leaves += 1
         else:
             waiting[height] = node
@@ -148,37 +185,40 @@ def _link(feature, onward, starts):
 
 
 @njit(nogil=True, cache=True)
-def _add_leaves(x, start, stop, feature, threshold, onward, starts, value, out):
-    """Add to rows start .. stop - 1 of `out` the values of the leaves that they reach, tree after tree.
+def _add_leaves(x, start, stop, feature, threshold, next_node, roots, value, out):
+    """Add to rows start .. stop - 1 of `out` the values of the leaves they reach.
 
-    One row after another with a branch a step: the processor guesses ahead, which is quicker than several
-    rows in step. Unsigned numbers, because numba wraps an index that might be negative.
+    Rows are walked one after another, with a branch per step: branch prediction is
+    quicker than several rows in step. Numbers are unsigned, because numba wraps an
+    index that might be negative.
     """
-    for tree in range(starts.size):
-        root = starts[tree]
+    for tree in range(roots.size):
+        root = roots[tree]
         for r in range(start, stop):
-            row, node = x[r], root
+            row = x[r]
+            node = root
             column = feature[node]
             while column >= 0:
                 if row[np.uint32(column)] <= threshold[node]:
                     node += np.uint32(1)
                 else:
-                    node = onward[node]
+                    node = next_node[node]
                 column = feature[node]
-            leaf = onward[node]
+            leaf = next_node[node]
             for o in range(value.shape[1]):
                 out[r, o] += value[leaf, o]
 
 
 class TreesClassifier(Classifier):
-    """A classifier kept as arrays of its trees."""
+    """Base of classifiers that are stored as arrays of their trees."""
 
-    # Trees split at float32 values; rows are cast once, not once a tree.
+    # Trees split at float32 values: rows are cast once instead of once per tree.
     reads = np.float32
     linear = False
     trees_: Trees
 
     def state(self) -> dict[str, np.ndarray]:
+        """Return the fitted state as arrays, for ``restore``."""
         check_is_fitted(self)
         return {
             "classes": as_array(self.classes_),
@@ -189,33 +229,37 @@ class TreesClassifier(Classifier):
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        self.classes_, self.n_features_in_ = state["classes"], int(state["n_features"])
+        """Set the fitted state that ``state`` returned."""
+        self.classes_ = state["classes"]
+        self.n_features_in_ = int(state["n_features"])
         self.trees_ = Trees(state["feature"], state["threshold"], state["value"])
         return self
 
 
 @dataclass(eq=False, repr=False)
 class _Forest(TreesClassifier):
-    """What the forests share: everything but which rows their trees draw."""
+    """Base of the forests, which differ in the rows that their trees draw."""
 
     n_estimators: int = 100
     max_depth: int | None = None
     min_samples_leaf: int = 3
 
-    most_rows = 20 * MOST_DRAWN
+    most_rows = 20 * _MAX_DRAWN_ROWS
 
     def check_parameters(self) -> None:
+        """Raise ValueError for invalid parameters."""
         check_whole(self, "n_estimators", "min_samples_leaf")
         if self.max_depth is not None:
             check_whole(self, "max_depth")
 
     def _draw(self, codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Of each tree its seed, the rows that it learns from and their weights."""
+        """Yield (seed, rows, weights) per tree."""
         raise NotImplementedError
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         trees = []
-        # Of a thousand trees, looking at their parameters again takes as long as growing many of them.
+        # For a thousand trees the checks of their parameters would take as long as
+        # growing many of them.
         with config_context(skip_parameter_validation=True):
             for seed, rows, weights in self._draw(codes):
                 tree = DecisionTreeClassifier(
@@ -224,56 +268,57 @@ class _Forest(TreesClassifier):
                     min_samples_leaf=self.min_samples_leaf,
                     random_state=seed,
                 )
-                trees.append(
-                    tree.fit(
-                        x[rows], codes[rows], sample_weight=weights, check_input=False
-                    )
-                )
+                tree.fit(x[rows], codes[rows], sample_weight=weights, check_input=False)
+                trees.append(tree)
         self.trees_ = Trees.of(trees)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Mean share of each class in the leaves that a row reaches, (n_rows, n_classes)."""
+        """Return the mean share of each class in the leaves, (n_rows, n_classes)."""
         check_is_fitted(self)
         return self.trees_.shares(self._rows(X))
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes of each one against the rest, (n_rows, n_classes).
+        """Return log odds, (n_rows,), or (n_rows, n_classes) for more than two classes.
 
-        Half a vote is added for each class (the empirical logit): a unanimous forest is as sure as its number
-        of trees allows, not infinitely, and no two probabilities are clipped to the same score.
+        With more than two classes they are of each class against the rest. Half a vote
+        is added for each class (the empirical logit): a unanimous forest is as certain
+        as its number of trees allows, and no two probabilities are clipped to one
+        score.
         """
         shares = self.predict_proba(X)
-        n_trees, n_classes = self.trees_.n_trees, shares.shape[1]
+        n_trees = self.trees_.n_trees
+        n_classes = shares.shape[1]
         total = n_trees + 0.5 * n_classes
-        own, rest = (
-            n_trees * shares + 0.5,
-            n_trees * (1 - shares) + 0.5 * (n_classes - 1),
-        )
-        odds = np.log(own / total) - np.log(rest / total)
+        votes = n_trees * shares + 0.5
+        other_votes = n_trees * (1 - shares) + 0.5 * (n_classes - 1)
+        odds = np.log(votes / total) - np.log(other_votes / total)
         return odds[:, 1] if n_classes == 2 else odds
 
 
 @dataclass(eq=False, repr=False)
 class RandomForest(_Forest):
-    """Random forest (Breiman 2001) that weighs the classes of each tree's bootstrap sample alike.
+    """Random forest (Breiman 2001) with class weights.
 
-    A tree draws as many rows as there are, 5,000 at most.
+    A tree draws as many rows as there are, 5,000 at most. By default the classes of
+    each tree's bootstrap sample have equal total weights.
 
     Parameters
     ----------
     n_estimators : int, > 0
-        Trees.
+        Number of trees.
     max_depth : int or None
     min_samples_leaf : int, > 0
-    class_weight : {"none", "balanced", "balanced_subsample"} or dict from class to weight
-        Weights by the inverse of a class's numbers among all rows, or in each tree's sample (the weighted
-        forest of Chen, Liaw and Breiman 2004).
+    class_weight : {"none", "balanced", "balanced_subsample"} or dict
+        Weights by the inverse of a class's numbers among all rows, or in each tree's
+        sample (the weighted forest of Chen, Liaw and Breiman 2004); or a weight per
+        class.
     seed : int
 
     References
     ----------
     Breiman 2001, Random forests, Machine Learning 45.
-    Chen, Liaw and Breiman 2004, Using random forest to learn imbalanced data, Berkeley report 666.
+    Chen, Liaw and Breiman 2004, Using random forest to learn imbalanced data, Berkeley
+    report 666.
     """
 
     class_weight: ByClass = "balanced_subsample"
@@ -282,46 +327,50 @@ class RandomForest(_Forest):
     name = "random_forest"
 
     def check_parameters(self) -> None:
+        """Raise ValueError for invalid parameters."""
         super().check_parameters()
         check_class_weight(self.class_weight, "none", "balanced", "balanced_subsample")
 
     def _draw(self, codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        # The trees of scikit-learn's RandomForestClassifier, which for every tree looks at all rows, drawn or
-        # not: of many rows that takes longer than to grow it.
-        numbers = np.random.RandomState(self.seed)
+        # These are the trees of scikit-learn's RandomForestClassifier, which visits all
+        # rows for every tree, drawn or not: with many rows that takes longer than
+        # growing it.
+        seeds = np.random.RandomState(self.seed)
         n_classes = len(self.classes_)
         first_of_class = np.unique(codes, return_index=True)[1]
-        of_class = weight_by_class(self.class_weight, self.classes_, codes)
+        class_weight = weight_by_class(self.class_weight, self.classes_, codes)
         for _ in range(self.n_estimators):
-            seed = numbers.randint(np.iinfo(np.int32).max)
-            n_drawn = min(len(codes), MOST_DRAWN)
+            seed = seeds.randint(np.iinfo(np.int32).max)
+            n_drawn = min(len(codes), _MAX_DRAWN_ROWS)
             drawn = np.random.RandomState(seed).randint(0, len(codes), n_drawn)
-            times = np.bincount(drawn, minlength=len(codes))
-            # A class that was not drawn keeps its place by a row without weight.
-            rows = np.union1d(np.flatnonzero(times), first_of_class)
+            times_drawn = np.bincount(drawn, minlength=len(codes))
+            # A class that was not drawn is kept by a row of weight 0.
+            rows = np.union1d(np.flatnonzero(times_drawn), first_of_class)
             if self.class_weight == "balanced_subsample":
-                counts = np.bincount(codes, times, n_classes)
-                of_class = n_drawn / (np.count_nonzero(counts) * np.maximum(counts, 1))
-            yield seed, rows, times[rows] * of_class[codes[rows]]
+                counts = np.bincount(codes, times_drawn, n_classes)
+                n_present = np.count_nonzero(counts)
+                class_weight = n_drawn / (n_present * np.maximum(counts, 1))
+            yield seed, rows, times_drawn[rows] * class_weight[codes[rows]]
 
 
 @dataclass(eq=False, repr=False)
 class BalancedForest(_Forest):
-    """Random forest whose every tree draws as many rows of each class as the rarest has.
+    """Random forest whose trees draw as many rows of each class as the rarest has.
 
-    5,000 rows in all at most.
+    They draw 5,000 rows in all at most.
 
     Parameters
     ----------
     n_estimators : int, > 0
-        Trees.
+        Number of trees.
     max_depth : int or None
     min_samples_leaf : int, > 0
     seed : int
 
     References
     ----------
-    Chen, Liaw and Breiman 2004, Using random forest to learn imbalanced data, Berkeley report 666.
+    Chen, Liaw and Breiman 2004, Using random forest to learn imbalanced data, Berkeley
+    report 666.
     """
 
     min_samples_leaf: int = 1
@@ -331,8 +380,9 @@ class BalancedForest(_Forest):
 
     def _draw(self, codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         rng = np.random.default_rng(self.seed)
-        members = [np.flatnonzero(codes == code) for code in range(len(self.classes_))]
-        fewest = min(*map(len, members), MOST_DRAWN // len(members))
+        strata = [np.flatnonzero(codes == code) for code in range(len(self.classes_))]
+        rarest = min(len(rows) for rows in strata)
+        n_per_class = min(rarest, _MAX_DRAWN_ROWS // len(strata))
         for _ in range(self.n_estimators):
-            drawn = np.concatenate([rng.choice(rows, fewest) for rows in members])
+            drawn = np.concatenate([rng.choice(rows, n_per_class) for rows in strata])
             yield int(rng.integers(2**31)), drawn, np.ones(len(drawn))

@@ -1,4 +1,4 @@
-"""Base of the kernel machines: parameters, rows that count, fitted attributes and state."""
+"""Bases of the kernel machines: parameters, training rows, and fitted attributes."""
 
 from __future__ import annotations
 
@@ -31,50 +31,40 @@ from screening.factors import Factor, incompatibility
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.kernels.kernel_cache import KernelCache
 
-# There is no stopping by test rows: a score that the machine was chosen by is no test.
-STOPS = ("fixed", "inner")
-STOP_FOLDS = 5
-FEW_ROWS, EXACT_TOL = 40, 1e-10
-MOST_REPEATED = 20_000
+# Test rows never decide when to stop: a machine cannot be tested on rows that chose it.
+_STOP_RULES = ("fixed", "inner")
+# Inner folds of ``stop="inner"``.
+_STOP_FOLDS = 5
+# Up to so many rows are solved to a smaller tolerance, at no cost: a row of weight 2
+# then gives the same result as the row twice.
+_FEW_ROWS = 40
+_FEW_ROWS_TOL = 1e-10
+# Rows that whole-number sample weights may repeat rows to.
+_MAX_REPEATED_ROWS = 20_000
+
 ClassWeight = Mapping[Any, float] | str | None
-
-OF_ALL = """kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, optional
-        "gaussian" if None; "rbf" is another word for it. A value has its own gamma.
-    gamma : float > 0, "scale" or "scale*F"
-        Of a kernel given by name.
-    factor : Factor, optional
-        What c is, such as ``screening.factors.MarginDecay(kappa=0.5)``; the plain machine if None.
-    passes : int, >= 0
-        Number of rescalings; without a factor it has no effect.
-    tol : float, > 0
-        Largest violation of the optimality conditions, in units of the margin or, where that is less or there
-        is none, of the change that one row at its bound makes (``solvers.Problem.unit``).
-    approximation : {"none", "landmarks", "nystroem"}
-        "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
-        for (see ``estimators.landmarks``); "nystroem", of two classes without a factor, on all rows in the span
-        of so many of them (see ``estimators.landmarks``); exact where there are no more rows than that.
-    n_landmarks : int, >= 2
-        Rows that stand for all, or span.
-    random_state : int, RandomState or None
-        Draws the landmarks, and the inner folds of ``stop``."""
-
-OF_CLASSIFIERS = """C : float, > 0
-        Cost of a row on the wrong side.
-    normalise : bool
-        Divide each factor by its root mean square over the training rows, so that it does not act on C.
-    stop : {"fixed", "inner"}
-        "inner" trains another pass only while it gains on inner folds (geometric mean of recalls),
-        ``passes`` at most.
-    class_weight : dict or "balanced", optional
-        Times C for the rows of a class; "balanced" is n_rows / (n_classes * rows of the class)."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelMachine(Estimator):
-    """Base of the machines; ``kernel``, ``factor`` and remedies are frozen values.
+    """Base of the kernel machines, whose kernel, factor and remedies are frozen values.
 
-    Their fields can be reached as ``kernel__gamma``, ``factor__Q`` or ``unequal_costs__cost_ratio`` in
-    ``set_params`` and ``GridSearchCV``; a new value is made, the old one is left as it was.
+    Their fields can be set as ``kernel__gamma``, ``factor__Q`` or
+    ``unequal_costs__cost_ratio`` in ``set_params`` and ``GridSearchCV``; a new value is
+    made and the old one is not changed.
+
+    Its parameters are documented in the subclasses.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel, gamma a number.
+    support_, support_vectors_, dual_coef_, intercept_
+        Of the last pass, as in scikit-learn's SVC.
+    n_iter_ : int
+        Iterations of all passes.
+    kkt_gap_ : float
+        Largest violation of the optimality conditions over all passes.
     """
 
     kernel: Any = field(default=None, kw_only=False)
@@ -89,65 +79,68 @@ class KernelMachine(Estimator):
     name: ClassVar[str]
     composed = ("kernel", "gamma", "factor", "scheme", "remedies", "class_weight")
 
-    def __init_subclass__(cls, **given: Any) -> None:
-        super().__init_subclass__(**given)
-        cls.__doc__ = (
-            str(cls.__doc__)
-            .replace("{of_all}", OF_ALL)
-            .replace("{of_classifiers}", OF_CLASSIFIERS)
-        )
-
     @property
     def by_rows(self) -> bool:
-        """Whether a fit reads rows of the kernel matrix as it needs them, and never wants the whole of it."""
+        """True if a fit needs only some rows of the kernel matrix, never all of it."""
         return True
 
-    def _composed(self) -> dict[str, Any]:
-        parts = {"kernel": self.kernel, "factor": self.factor}
+    @property
+    def _remedies(self) -> tuple[Any, ...]:
         remedies = getattr(self, "remedies", ())
-        if isinstance(remedies, (tuple, list)):
-            parts |= {getattr(remedy, "name", ""): remedy for remedy in remedies}
+        return tuple(remedies) if isinstance(remedies, (tuple, list)) else ()
+
+    def _components(self) -> dict[str, Any]:
+        """Return kernel, factor and remedies by name, without those that are None."""
+        components = {"kernel": self.kernel, "factor": self.factor}
+        for remedy in self._remedies:
+            components[getattr(remedy, "name", "")] = remedy
         return {
-            name: part for name, part in parts.items() if is_dataclass(part) and name
+            name: component
+            for name, component in components.items()
+            if is_dataclass(component) and name
         }
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters; with ``deep`` also those of the kernel, the factor and the remedies."""
+        """Return parameters; if ``deep`` also those of kernel, factor and remedies."""
         params = super().get_params(deep=False)
         if deep:
-            for name, part in self._composed().items():
-                params |= {
-                    f"{name}__{own.name}": getattr(part, own.name)
-                    for own in fields(part)
-                }
+            for name, component in self._components().items():
+                for parameter in fields(component):
+                    value = getattr(component, parameter.name)
+                    params[f"{name}__{parameter.name}"] = value
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, ``kernel__gamma`` and the like included."""
+        """Set parameters, including those of components such as ``kernel__gamma``."""
         for key in [key for key in params if "__" in key]:
-            name, _, of_part = key.partition("__")
-            part = self._composed().get(name)
-            if part is None or of_part not in {field.name for field in fields(part)}:
-                raise ValueError(
-                    f"Invalid parameter {key!r}; valid are {sorted(self.get_params())}"
-                )
-            changed = replace(part, **{of_part: params.pop(key)})
-            value: Any = changed
-            if name not in ("kernel", "factor"):
-                remedies = getattr(self, "remedies", ())
-                name, value = (
-                    "remedies",
-                    tuple(changed if own is part else own for own in remedies),
-                )
-            setattr(self, name, value)
+            self._set_component_param(key, params.pop(key))
         super().set_params(**params)
         return self
 
+    def _set_component_param(self, key: str, value: Any) -> None:
+        name, _, parameter = key.partition("__")
+        component = self._components().get(name)
+        is_known = component is not None and parameter in {
+            component_field.name for component_field in fields(component)
+        }
+        if component is None or not is_known:
+            raise ValueError(
+                f"Invalid parameter {key!r}; valid are {sorted(self.get_params())}"
+            )
+        changed = replace(component, **{parameter: value})
+        if name in ("kernel", "factor"):
+            setattr(self, name, changed)
+            return
+        remedies = []
+        for remedy in self._remedies:
+            remedies.append(changed if remedy is component else remedy)
+        setattr(self, "remedies", tuple(remedies))  # noqa: B010
+
     @property
     def _kernel(self) -> Kernel:
-        """The kernel as a value: named, with the machine's own gamma, or given whole."""
+        """The kernel as a value, from its name and the machine's gamma if named."""
         if self.kernel is None or isinstance(self.kernel, str):
-            return named_kernel(self.kernel or "gaussian", self.gamma)
+            return kernel_by_name(self.kernel or "gaussian", self.gamma)
         return self.kernel
 
     @property
@@ -157,33 +150,33 @@ class KernelMachine(Estimator):
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _tol(self, n_rows: int) -> float:
-        """Few rows are solved exactly, which costs nothing: a row of weight 2 is then the row twice."""
-        return min(self.tol, EXACT_TOL) if n_rows <= FEW_ROWS else float(self.tol)
+        if n_rows <= _FEW_ROWS:
+            return min(self.tol, _FEW_ROWS_TOL)
+        return float(self.tol)
 
     @property
     def _n_passes(self) -> int:
         return self.passes if self.factor is not None else 0
 
     def check_parameters(self) -> None:
-        """Refuse parameters out of range and compositions that make no sense, naming both sides."""
-        if (
-            isinstance(self.passes, bool)
-            or self.passes != int(self.passes)
-            or self.passes < 0
-        ):
+        """Raise ValueError for invalid parameters and incompatible components."""
+        is_whole = not isinstance(self.passes, bool) and self.passes == int(self.passes)
+        if not is_whole or self.passes < 0:
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
-        spans = self.name == "two_class" and not self._n_passes and self.by_rows
-        landmarks.check(self.approximation, self.n_landmarks, spans)
+        allows_nystroem = (
+            self.name == "two_class" and not self._n_passes and self.by_rows
+        )
+        landmarks.check(self.approximation, self.n_landmarks, allows_nystroem)
         if not self.tol > 0:
             raise ValueError(f"tol must be > 0, got {self.tol!r}")
         if not isinstance(self.kernel, str | None) and self.gamma != "scale":
             raise ValueError(
-                f"gamma {self.gamma!r} belongs to a kernel given by name; {self.kernel} has its own"
+                f"gamma {self.gamma!r} belongs to a kernel given by name; "
+                f"{self.kernel} has its own"
             )
         if self.factor is not None:
-            reason = incompatibility(
-                self.factor, self.name, getattr(self, "scheme", None), self._kernel.name
-            )
+            scheme = getattr(self, "scheme", None)
+            reason = incompatibility(self.factor, self.name, scheme, self._kernel.name)
             if reason:
                 raise ValueError(reason)
 
@@ -195,30 +188,38 @@ class KernelMachine(Estimator):
         groups: ArrayLike | None = None,
         cache: KernelCache | None = None,
     ) -> list[Self]:
-        """The machine fitted with each of several factors, equal but for fields that they let vary.
+        """Fit one machine per factor, all on one first pass.
 
-        All on one first pass, and each second pass from the one before; where inner folds tell the number of
-        passes, each factor has as many as it gains by. `cache` is of X, shared with other fits on it.
+        Parameters
+        ----------
+        factors : sequence of Factor or None
+            They differ only in fields that they let vary.
+        X, y, groups
+            As for ``fit``.
+        cache : KernelCache, optional
+            Cache of X, shared with other fits on it.
+
+        Returns
+        -------
+        list of fitted machines
         """
-        together = (
-            [factors]
-            if getattr(self, "stop", "fixed") == "fixed"
-            else [[factor] for factor in factors]
-        )
+        # With inner folds each factor gets a number of passes of its own.
+        together = [factors]
+        if getattr(self, "stop", "fixed") != "fixed":
+            together = [[factor] for factor in factors]
         machines = []
         for part in together:
             first = copy(self)
             first.factor = part[0]
-            for factor, passes in zip(
-                part, first._fitted(part, X, y, groups=groups, cache=cache), strict=True
-            ):
+            expansions = first._fit_expansions(part, X, y, groups=groups, cache=cache)
+            for factor, expansion in zip(part, expansions, strict=True):
                 machine = copy(first)
                 machine.factor = factor
-                machine._keep(passes)
+                machine._set_fitted(expansion)
                 machines.append(machine)
         return machines
 
-    def _fitted(
+    def _fit_expansions(
         self,
         factors: Sequence[Factor | None],
         X: ArrayLike,
@@ -227,213 +228,270 @@ class KernelMachine(Estimator):
         groups: ArrayLike | None = None,
         cache: KernelCache | None = None,
     ) -> list[KernelExpansion]:
-        """The passes with each of several factors; `n_features_in_` and `classes_` are set."""
-        whole = self._rows_to_learn(X, y, sample_weight, groups)
+        """Fit one expansion per factor; set `n_features_in_` and `classes_`."""
+        whole = self._training_rows(X, y, sample_weight, groups)
         kernel = self._kernel.resolved(whole.x, whole.sample_weight)
         memory = None if cache is None else cache.memory
-        n_passes = self._passes_wanted(whole, memory)
+        n_passes = self._choose_n_passes(whole, memory)
         rows = whole
         if self.approximation == "landmarks" and self.n_landmarks < len(whole.x):
-            near = partial(self._near_boundary, kernel, whole)
-            rows = whole.at(
-                landmarks.choose(
-                    whole.x, whole.codes, int(self.n_landmarks), near, self._seed
-                )
+            near_boundary = partial(self._near_boundary, kernel, whole)
+            chosen = landmarks.choose(
+                whole.x, whole.codes, int(self.n_landmarks), near_boundary, self._seed
             )
+            rows = whole.at(chosen)
         if cache is None or rows is not whole:
             cache = KernelCache(rows.x, memory)
-        return self._trained(factors, Fit(kernel, whole, rows, n_passes, cache))
+        return self._train(factors, FitInputs(kernel, whole, rows, n_passes, cache))
 
-    def _rows_to_learn(
+    def _training_rows(
         self,
         X: ArrayLike,
         y: Any,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
-    ) -> Rows:
-        """Rows and parameters checked; `n_features_in_` and `classes_` are set."""
+    ) -> TrainingRows:
+        """Check rows and parameters; set `n_features_in_` and `classes_`."""
         raise NotImplementedError
 
-    def _passes_wanted(self, rows: Rows, memory: int | None) -> int:
-        """How many passes to train."""
+    def _choose_n_passes(self, rows: TrainingRows, memory: int | None) -> int:
+        """Return the number of passes to train after the first one."""
         return self._n_passes
 
     def _near_boundary(
-        self, kernel: Kernel, whole: Rows, first: Landmarks
+        self, kernel: Kernel, whole: TrainingRows, first: Landmarks
     ) -> np.ndarray:
-        """Mask of the rows near the boundary of a pilot that is trained on first landmarks."""
+        """Return the mask of rows near the boundary of a pilot on first landmarks."""
         raise NotImplementedError
 
-    def _trained(
-        self, factors: Sequence[Factor | None], fit: Fit
+    def _train(
+        self, factors: Sequence[Factor | None], inputs: FitInputs
     ) -> list[KernelExpansion]:
-        """KernelExpansion with each of several factors."""
+        """Fit one expansion per factor."""
         raise NotImplementedError
 
     def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray:
-        """Class numbers predicted by the machine as it was after so many passes, (n_rows,)."""
-        return self._codes(
-            self._passes.decisions(np.ascontiguousarray(X, float), upto=passes)
-        )
+        """Return class numbers predicted by an earlier pass, shape (n_rows,)."""
+        x = np.ascontiguousarray(X, float)
+        return self._codes(self._expansion.decisions(x, upto=passes))
 
     def _codes(self, decisions: np.ndarray) -> np.ndarray:
         return (decisions[:, 0] > 0).astype(int)
 
     def scaled_to(self, x: np.ndarray) -> Self:
-        """The same machine with the gamma, a number, that these rows give: fits on parts of them agree."""
+        """Set gamma to its number for these rows, so fits on parts of them agree."""
         return self.set_params(kernel=self._kernel.resolved(x), gamma="scale")
 
     def factor_at(self, X: ArrayLike) -> np.ndarray:
-        """c of the last pass at the rows of X, (n_rows, 1), or (n_rows, n_outputs) where each has its own."""
+        """Return c of the last pass at X, (n_rows, 1) or (n_rows, n_outputs)."""
         return self.passes_kept.factors(self._rows(X))
 
     @property
     def passes_kept(self) -> KernelExpansion:
         """All passes of the fitted machine."""
         check_is_fitted(self)
-        return self._passes
+        return self._expansion
 
     @property
     def passes_(self) -> list[dict[str, Any]]:
-        """Per pass: support vectors, gap, iterations, the factor made from it."""
+        """One dict per pass: support vectors, gap, iterations, factor parameters."""
         return self.passes_kept.report()
 
     def _decisions(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        return self._passes.decisions(np.ascontiguousarray(self._rows(X)))
+        return self._expansion.decisions(np.ascontiguousarray(self._rows(X)))
 
     def scores_from(self, decisions: np.ndarray) -> np.ndarray:
-        """Scores, one a class where there are several, from the decisions of the last pass."""
+        """Return scores, one per class if there are several, from decisions."""
         return decisions
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """f(x), (n_rows,); > 0 is the positive class, or a normal row where one class was learned."""
+        """Return f(x), shape (n_rows,).
+
+        f > 0 for the positive class, or for a normal row if one class was learned.
+        """
         return self._decisions(X)[:, 0]
 
-    def _keep(self, passes: KernelExpansion) -> None:
-        """Fitted attributes, from the passes alone, so that ``restore`` gives the same."""
-        dual = passes.last.dual
+    def _set_fitted(self, expansion: KernelExpansion) -> None:
+        """Set the fitted attributes, from an expansion alone as ``restore`` does."""
+        dual = expansion.last.dual
         used = np.flatnonzero(np.any(dual.weights != 0, axis=1))
-        self._passes, self.kernel_ = passes, passes.kernel
-        self.support_, self.support_vectors_ = passes.support[used], passes.rows[used]
-        self.dual_coef_, self.intercept_ = dual.weights[used].T, dual.intercept
-        self.n_iter_ = max(1, sum(one.dual.n_iter for one in passes.chain))
-        self.kkt_gap_ = max(one.dual.gap for one in passes.chain)
+        duals = [trained_pass.dual for trained_pass in expansion.chain]
+        self._expansion = expansion
+        self.kernel_ = expansion.kernel
+        self.support_ = expansion.support[used]
+        self.support_vectors_ = expansion.rows[used]
+        self.dual_coef_ = dual.weights[used].T
+        self.intercept_ = dual.intercept
+        self.n_iter_ = max(1, sum(dual.n_iter for dual in duals))
+        self.kkt_gap_ = max(dual.gap for dual in duals)
 
     def state(self) -> dict[str, np.ndarray]:
+        """Return the fitted state as arrays, for ``restore``."""
         state = self.passes_kept.state()
         if hasattr(self, "classes_"):
             state["classes"] = as_array(self.classes_)
         return state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        passes = KernelExpansion.from_state(self._kernel, self.factor, state)
+        """Set the fitted state that ``state`` returned."""
+        expansion = KernelExpansion.from_state(self._kernel, self.factor, state)
         if "classes" in state:
             self.classes_ = state["classes"]
-        self._keep(passes)
-        self.n_features_in_ = passes.rows.shape[1]
+        self._set_fitted(expansion)
+        self.n_features_in_ = expansion.rows.shape[1]
         return self
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows to learn from: those that count at all, and how much."""
+def _take(values: np.ndarray | None, index: np.ndarray) -> np.ndarray | None:
+    return None if values is None else values[index]
 
-    numbers: np.ndarray  # in the table given
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows to learn from, without those of weight 0.
+
+    Parameters
+    ----------
+    numbers : int ndarray of shape (n,)
+        Row numbers in the table that was passed to ``fit``.
+    x : ndarray of shape (n, n_features)
+    codes : int ndarray of shape (n,)
+        Class numbers.
+    weights : ndarray of shape (n,)
+        Sample weight times class weight.
+    sample_weight : ndarray of shape (n,), optional
+        None if every row counts once.
+    class_weight : dict of int to float, optional
+        By class number.
+    groups : ndarray of shape (n,), optional
+        Groups that inner folds and remedies must not split.
+    """
+
+    numbers: np.ndarray
     x: np.ndarray
-    codes: np.ndarray  # numbers of classes
-    weights: np.ndarray  # sample weight times class weight
-    sample_weight: np.ndarray | None = None  # None where every row counts once
-    class_weight: dict[int, float] | None = None  # by class number
-    groups: np.ndarray | None = None  # what inner folds and remedies must not split
+    codes: np.ndarray
+    weights: np.ndarray
+    sample_weight: np.ndarray | None = None
+    class_weight: dict[int, float] | None = None
+    groups: np.ndarray | None = None
 
     @property
     def per_class(self) -> np.ndarray:
-        """How many rows of each class there are, by their sample weights, (n_classes,)."""
+        """Rows of each class, counted by sample weight, (n_classes,)."""
         return np.bincount(self.codes, self.sample_weight)
 
-    def at(self, chosen: Landmarks) -> Rows:
-        """Some of them, which stand for all."""
-        at = chosen.rows
-        return Rows(
-            numbers=self.numbers[at],
-            x=np.ascontiguousarray(self.x[at]),
-            codes=self.codes[at],
-            weights=self.weights[at] * chosen.weights,
+    def at(self, chosen: Landmarks) -> TrainingRows:
+        """Return the landmarks as rows, each with the weight of those it stands for."""
+        index = chosen.rows
+        return TrainingRows(
+            numbers=self.numbers[index],
+            x=np.ascontiguousarray(self.x[index]),
+            codes=self.codes[index],
+            weights=self.weights[index] * chosen.weights,
             class_weight=self.class_weight,
-            groups=None if self.groups is None else self.groups[at],
+            groups=_take(self.groups, index),
         )
 
 
 @dataclass(frozen=True)
-class Fit:
-    """What a machine is fitted to: rows, the kernel among them, and how many rescalings."""
+class FitInputs:
+    """Inputs of one fit.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        gamma a number.
+    whole : TrainingRows
+        All rows.
+    rows : TrainingRows
+        All rows, or the landmarks that stand for them.
+    n_passes : int
+        Number of rescalings.
+    cache : KernelCache
+        Cache of ``rows``.
+    """
 
     kernel: Kernel
-    whole: Rows
-    rows: Rows  # all of the whole, or those that stand for it
+    whole: TrainingRows
+    rows: TrainingRows
     n_passes: int
-    cache: KernelCache  # of `rows`
+    cache: KernelCache
 
-    def numbered(self, machines: Sequence[KernelExpansion]) -> list[KernelExpansion]:
-        """KernelExpansion whose support has the numbers of the table in place of those of `rows`."""
+    def with_row_numbers(
+        self, expansions: Sequence[KernelExpansion]
+    ) -> list[KernelExpansion]:
+        """Return expansions whose support are row numbers of the table."""
         return [
-            replace(passes, support=self.rows.numbers[passes.support])
-            for passes in machines
+            replace(expansion, support=self.rows.numbers[expansion.support])
+            for expansion in expansions
         ]
 
 
-def rows_that_count(
+def weighted_rows(
     x: np.ndarray,
     codes: np.ndarray,
     sample_weight: ArrayLike | None = None,
     repeat: bool = False,
     groups: ArrayLike | None = None,
-) -> Rows:
-    """The rows of x that count, a row of weight 0 being none.
+) -> TrainingRows:
+    """Return the rows of x with a weight > 0.
 
-    With `repeat`, rows whose weights are whole numbers stand there so many times: what counts neighbours, as
-    factors and remedies do, then sees as many as were meant. Other weights change costs only. ValueError
-    where weights are negative or not finite or leave a class without rows.
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows, n_features)
+    codes : int ndarray of shape (n_rows,)
+    sample_weight : array-like of shape (n_rows,), optional
+    repeat : bool
+        Repeat rows whose weights are whole numbers, so that what counts neighbors
+        (factors and remedies) sees as many as were meant. Other weights change costs
+        only.
+    groups : array-like of shape (n_rows,), optional
+
+    Raises
+    ------
+    ValueError
+        If weights are negative or not finite, or leave a class without rows.
     """
-    units = None if groups is None else np.asarray(groups)
+    group_of_row = None if groups is None else np.asarray(groups)
     if sample_weight is None:
         x = np.ascontiguousarray(x)
-        return Rows(np.arange(len(x)), x, codes, np.ones(len(x)), groups=units)
-    given = check_array(
+        numbers = np.arange(len(x))
+        return TrainingRows(numbers, x, codes, np.ones(len(x)), groups=group_of_row)
+    weights = check_array(
         sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
     )
-    check_consistent_length(x, given)
-    if given.ndim != 1 or (given < 0).any():
+    check_consistent_length(x, weights)
+    if weights.ndim != 1 or (weights < 0).any():
         raise ValueError("sample_weight must have one number >= 0 for each row")
-    rows = np.flatnonzero(given > 0)
-    given = given[rows]
+    rows = np.flatnonzero(weights > 0)
+    weights = weights[rows]
     if not len(rows):
         raise ValueError("the sample weight of every row is zero")
     if len(np.unique(codes[rows])) < len(np.unique(codes)):
         raise ValueError("sample_weight leaves a class without rows")
-    units = None if units is None else units[rows]
-    if repeat and (given == np.rint(given)).all() and given.sum() <= MOST_REPEATED:
-        often = given.astype(int)
-        rows, units = (
-            np.repeat(rows, often),
-            None if units is None else np.repeat(units, often),
-        )
-        return Rows(
-            rows,
-            np.ascontiguousarray(x[rows]),
-            codes[rows],
-            np.ones(len(rows)),
-            groups=units,
-        )
-    return Rows(
-        rows, np.ascontiguousarray(x[rows]), codes[rows], given, given, groups=units
+    weight_of_row: np.ndarray | None = weights
+    is_whole = (weights == np.rint(weights)).all()
+    if repeat and is_whole and weights.sum() <= _MAX_REPEATED_ROWS:
+        rows = np.repeat(rows, weights.astype(int))
+        weights = np.ones(len(rows))
+        weight_of_row = None
+    return TrainingRows(
+        numbers=rows,
+        x=np.ascontiguousarray(x[rows]),
+        codes=codes[rows],
+        weights=weights,
+        sample_weight=weight_of_row,
+        groups=_take(group_of_row, rows),
     )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelClassifier(ClassifierMixin, KernelMachine):
-    """Base of the machines of two classes and of more."""
+    """Base of the kernel machines of two and more classes.
+
+    Its parameters are documented in the subclasses.
+    """
 
     C: float = 1.0
     normalise: bool = False
@@ -441,12 +499,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     class_weight: ClassWeight = None
 
     def check_parameters(self) -> None:
+        """Raise ValueError for invalid parameters and incompatible components."""
         super().check_parameters()
         if not isinstance(self.C, numbers.Real) or not 0 < self.C < np.inf:
             raise ValueError(f"C must be > 0, got {self.C!r}")
-        if self.stop not in STOPS:
+        if self.stop not in _STOP_RULES:
             raise ValueError(
-                f"stop must be one of {', '.join(STOPS)}, got {self.stop!r}"
+                f"stop must be one of {', '.join(_STOP_RULES)}, got {self.stop!r}"
             )
 
     def fit(
@@ -462,30 +521,35 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ----------
         X : array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
-            Distinct labels, two or, for several classes, more.
+            Labels: two distinct ones, or more for several classes.
         sample_weight : array-like of shape (n_rows,), optional
-            Times C for each row: as if it stood there so many times. Inner folds count rows once.
+            Multiplies C for each row, as if the row occurred that many times. Inner
+            folds count rows once.
         groups : array-like of shape (n_rows,), optional
-            What inner folds must not split.
+            Groups that inner folds must not split.
+
+        Returns
+        -------
+        self
         """
-        (passes,) = self._fitted([self.factor], X, y, sample_weight, groups)
-        self._keep(passes)
+        (expansion,) = self._fit_expansions([self.factor], X, y, sample_weight, groups)
+        self._set_fitted(expansion)
         return self
 
-    def _rows_to_learn(
+    def _training_rows(
         self,
         X: ArrayLike,
         y: Any,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
-    ) -> Rows:
-        x, answers = validate_data(self, X, y, dtype=self.reads)
-        check_classification_targets(answers)
+    ) -> TrainingRows:
+        x, labels = validate_data(self, X, y, dtype=self.reads)
+        check_classification_targets(labels)
         self.check_parameters()
-        self.classes_, codes = np.unique(answers, return_inverse=True)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         self._check_classes(len(self.classes_))
-        counts_rows = bool(self._n_passes or getattr(self, "remedies", ()))
-        rows = rows_that_count(x, codes, sample_weight, counts_rows, groups)
+        counts_rows = bool(self._n_passes or self._remedies)
+        rows = weighted_rows(x, codes, sample_weight, counts_rows, groups)
         if self.class_weight is None:
             return rows
         per_class = compute_class_weight(
@@ -505,58 +569,60 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         )
 
     def _check_classes(self, n_classes: int) -> None:
-        """Refuse too few classes, or too many (ValueError)."""
+        """Raise ValueError for too few classes or too many."""
         raise NotImplementedError
 
-    def _passes_wanted(self, rows: Rows, memory: int | None) -> int:
-        """How many passes to train: as given, or as many as gain on inner folds (``stop="inner"``)."""
-        most = self._n_passes
-        if self.stop == "fixed" or not most:
-            return most
-        inner = (
-            clone(self)
-            .scaled_to(rows.x)
-            .set_params(stop="fixed", class_weight=rows.class_weight)
-        )
-        fit, predicted = (
-            fit_on_some(inner, rows, memory),
-            np.full((most + 1, len(rows.codes)), -1),
-        )
-        for train, test in inner_folds(rows.codes, rows.groups, STOP_FOLDS, self._seed):
+    def _choose_n_passes(self, rows: TrainingRows, memory: int | None) -> int:
+        max_passes = self._n_passes
+        if self.stop == "fixed" or not max_passes:
+            return max_passes
+        inner = clone(self).scaled_to(rows.x)
+        inner.set_params(stop="fixed", class_weight=rows.class_weight)
+        fit = fit_on_subset(inner, rows, memory)
+        predicted = np.full((max_passes + 1, len(rows.codes)), -1)
+        folds = inner_folds(rows.codes, rows.groups, _STOP_FOLDS, self._seed)
+        for train, test in folds:
             machine = fit(train)
-            for passes in range(most + 1):
+            for passes in range(max_passes + 1):
                 predicted[passes, test] = machine.codes_after(rows.x[test], passes)
-        judged = predicted[0] >= 0
-        if not judged.any():
+        tested = predicted[0] >= 0
+        if not tested.any():
             return 0
         recalls = [
-            mean_recall(rows.codes[judged], codes[judged]) for codes in predicted
+            mean_recall(rows.codes[tested], codes[tested]) for codes in predicted
         ]
         return n_passes_by_cv(np.array(recalls))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Labels out of ``classes_``, (n_rows,)."""
+        """Return labels out of ``classes_``, shape (n_rows,)."""
         check_is_fitted(self)
         return self.classes_[self._codes(self._decisions(X))]
 
 
-def fit_on_some(
-    machine: KernelClassifier, rows: Rows, memory: int | None
+def fit_on_subset(
+    machine: KernelClassifier, rows: TrainingRows, memory: int | None
 ) -> Callable[[np.ndarray], KernelClassifier]:
-    """What makes of row numbers the machine fitted on these rows alone, by their class numbers."""
+    """Return fit(index), which fits a copy of the machine on a subset of the rows.
 
-    def fit(at: np.ndarray) -> KernelClassifier:
-        groups = None if rows.groups is None else rows.groups[at]
-        x = np.ascontiguousarray(rows.x[at])
-        return machine.fit_each(
-            [machine.factor], x, rows.codes[at], groups, KernelCache(x, memory)
-        )[0]
+    Labels are class numbers.
+    """
+
+    def fit(index: np.ndarray) -> KernelClassifier:
+        x = np.ascontiguousarray(rows.x[index])
+        groups = _take(rows.groups, index)
+        cache = KernelCache(x, memory)
+        return machine.fit_each([machine.factor], x, rows.codes[index], groups, cache)[
+            0
+        ]
 
     return fit
 
 
-def named_kernel(name: str, gamma: float | str) -> Kernel:
-    """A kernel by its name, "rbf" being scikit-learn's word for the Gaussian (ValueError for another)."""
+def kernel_by_name(name: str, gamma: float | str) -> Kernel:
+    """Return the kernel of this name; ValueError for an unknown one.
+
+    "rbf" is scikit-learn's name of the Gaussian kernel.
+    """
     kernels = KERNELS | {"rbf": Gaussian}
     if name not in kernels:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Multi-class machine over a scheme: which decision functions there are and how they are solved."""
+"""Multi-class machine over a scheme: its decision functions and how they are solved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.estimators import landmarks
-from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
+from screening.estimators.kernel_machine import (
+    FitInputs,
+    KernelClassifier,
+    TrainingRows,
+)
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion, PassProblem, fit_passes
 from screening.estimators.schemes import SCHEMES, OneVsRest
@@ -23,22 +27,55 @@ from screening.solvers import gram_within
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MultiClassSVM(KernelClassifier):
-    """Multi-class SVM, trained again with the rescaled kernel where there is a factor.
+    """Multi-class SVM, trained again on the rescaled kernel if there is a factor.
 
     Parameters
     ----------
-    {of_all}
-    {of_classifiers}
+    kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, optional
+        "gaussian" if None; "rbf" means the same. A Kernel value has its own gamma.
+    gamma : float > 0, "scale" or "scale*F"
+        Rate of a kernel that is given by name.
+    factor : Factor, optional
+        Conformal factor, such as ``screening.factors.MarginDecay(kappa=0.5)``; None for
+        the plain machine.
+    passes : int, >= 0
+        Number of rescalings; without a factor it has no effect.
+    tol : float, > 0
+        Largest violation of the optimality conditions, in units of
+        ``solvers.Problem.unit``: the margin or, if that is smaller or there is no
+        margin, the change that one row at its bound makes.
+    approximation : {"none", "landmarks", "nystroem"}
+        "landmarks" trains on ``n_landmarks`` rows, each with the cost of the rows it
+        stands for; "nystroem", for two classes without a factor, trains on all rows in
+        the span of that many (see ``estimators.landmarks``). Exact if there are no more
+        rows than that.
+    n_landmarks : int, >= 2
+        Number of landmarks.
+    random_state : int, RandomState or None
+        Draws the landmarks and the inner folds of ``stop``.
+    C : float, > 0
+        Cost of a row on the wrong side.
+    normalise : bool
+        Divide each factor by its root mean square over the training rows, so that it
+        does not act like a change of C.
+    stop : {"fixed", "inner"}
+        "inner" trains another pass, up to ``passes``, only while it increases the
+        geometric mean of recalls on inner folds.
+    class_weight : dict or "balanced", optional
+        Multiplies C for the rows of a class; "balanced" is
+        n_rows / (n_classes * rows of the class).
     scheme : {"one_vs_rest", "one_vs_one", "crammer_singer", "simplified"}
-        One decision function a class, one a pair of classes (votes), or all classes in one problem.
+        One decision function per class, one per pair of classes (votes), or all classes
+        in one problem.
     cost_ratio : float > 0 or "balanced"
-        Of a machine's positive rows to its negative rows; "balanced" is the inverse ratio of their numbers.
-        One problem for all classes has no positive rows: "balanced" weighs each class by its inverse number
-        there, and a ratio is for "one_vs_rest" only.
+        Cost of a machine's positive rows divided by that of its negative rows;
+        "balanced" is the inverse ratio of their numbers. One problem for all classes
+        has no positive rows: "balanced" then weights each class by its inverse number,
+        and a number is for "one_vs_rest" only.
 
     Notes
     -----
-    Sparse X is refused (TypeError): every method here measures distances between dense rows.
+    Sparse X raises TypeError: every method here measures distances between dense rows.
 
     Examples
     --------
@@ -46,8 +83,8 @@ class MultiClassSVM(KernelClassifier):
     >>> from screening import MultiClassSVM
     >>> middles = np.repeat([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]], 20, axis=0)
     >>> X = middles + np.random.default_rng(0).normal(size=(60, 2))
-    >>> machine = MultiClassSVM(gamma=0.5).fit(X, np.repeat(["bone", "lesion", "zone"], 20))
-    >>> machine.predict([[4.0, 0.0], [0.0, 4.0]])
+    >>> y = np.repeat(["bone", "lesion", "zone"], 20)
+    >>> MultiClassSVM(gamma=0.5).fit(X, y).predict([[4.0, 0.0], [0.0, 4.0]])
     array(['lesion', 'zone'], dtype='<U6')
     """
 
@@ -57,96 +94,104 @@ class MultiClassSVM(KernelClassifier):
     name: ClassVar[str] = "multi_class"
 
     def check_parameters(self) -> None:
+        """Raise ValueError for invalid parameters and incompatible components."""
         super().check_parameters()
         if self.scheme not in SCHEMES:
             raise ValueError(
                 f"scheme must be one of {', '.join(SCHEMES)}, got {self.scheme!r}"
             )
-        if self.cost_ratio != "balanced" and (
-            isinstance(self.cost_ratio, str) or not self.cost_ratio > 0
-        ):
+        if self.cost_ratio == "balanced":
+            return
+        if isinstance(self.cost_ratio, str) or not self.cost_ratio > 0:
             raise ValueError(
                 f"cost_ratio must be > 0 or 'balanced', got {self.cost_ratio!r}"
             )
-        if self.scheme != "one_vs_rest" and self.cost_ratio not in (1.0, "balanced"):
+        if self.scheme != "one_vs_rest" and self.cost_ratio != 1.0:
             raise ValueError(
-                f"cost_ratio {self.cost_ratio!r} needs scheme one_vs_rest, not {self.scheme}; 'balanced' fits"
+                f"cost_ratio {self.cost_ratio!r} needs scheme one_vs_rest, not "
+                f"{self.scheme}; 'balanced' fits"
             )
 
     @property
     def by_rows(self) -> bool:
-        return self.scheme in (
-            "one_vs_rest",
-            "one_vs_one",
-        )  # the others solve for all classes at once
+        """True if a fit needs only some rows of the kernel matrix, never all of it."""
+        # The other schemes solve for all classes at once, on the whole matrix.
+        return self.scheme in ("one_vs_rest", "one_vs_one")
 
     def _check_classes(self, n_classes: int) -> None:
         if n_classes < 2:
             raise ValueError(
-                "MultiClassSVM needs rows of 2 classes or more; the labels hold one class only"
+                "MultiClassSVM needs rows of 2 classes or more; the labels hold one "
+                "class only"
             )
 
     def _near_boundary(
-        self, kernel: Kernel, whole: Rows, first: Landmarks
+        self, kernel: Kernel, whole: TrainingRows, first: Landmarks
     ) -> np.ndarray:
-        """Rows close to any of the boundaries."""
         x = np.ascontiguousarray(whole.x[first.rows])
         pilot = self._scheme(whole.codes[first.rows], first.weights)
         (dual,) = pilot.solve(kernel(x, x), [np.ones((len(x), 1))])
         decisions = expansion_at(kernel, whole.x, x, dual.weights) + dual.intercept
-        of_all = self._scheme(whole.codes, np.ones(len(whole.x)))
-        return of_all.margins(decisions) < landmarks.NEAR_MARGIN
+        scheme = self._scheme(whole.codes, np.ones(len(whole.x)))
+        return scheme.margins(decisions) < landmarks.NEAR_MARGIN
 
-    def _trained(
-        self, factors: Sequence[Factor | None], fit: Fit
+    def _train(
+        self, factors: Sequence[Factor | None], inputs: FitInputs
     ) -> list[KernelExpansion]:
-        cache, rows = fit.cache, fit.rows
-        n_solutions = (fit.n_passes + 1) * len(self.classes_)
-        gram = (
-            gram_within(fit.kernel, cache, n_solutions)
-            if self.by_rows
-            else cache.gram(fit.kernel)
-        )
-        scheme = self._scheme(rows.codes, rows.weights)
+        cache = inputs.cache
+        if self.by_rows:
+            n_solutions = (inputs.n_passes + 1) * len(self.classes_)
+            gram = gram_within(inputs.kernel, cache, n_solutions)
+        else:
+            gram = cache.gram(inputs.kernel)
+        scheme = self._scheme(inputs.rows.codes, inputs.rows.weights)
         problem = PassProblem(
-            cache,
-            fit.kernel,
-            gram,
-            scheme.labels,
-            fit.whole.per_class,  # factors see how common each class is among all rows
-            partial(scheme.solve, gram, cache=cache),
-            scheme.solve_key,
+            cache=cache,
+            kernel=inputs.kernel,
+            gram=gram,
+            labels=scheme.labels,
+            # Factors see how common each class is among all rows.
+            class_counts=inputs.whole.per_class,
+            solve=partial(scheme.solve, gram, cache=cache),
+            solve_key=scheme.solve_key,
         )
-        machines = fit_passes(problem, factors, fit.n_passes, self.normalise)
-        return fit.numbered(machines)
+        expansions = fit_passes(problem, factors, inputs.n_passes, self.normalise)
+        return inputs.with_row_numbers(expansions)
 
     def _scheme(self, codes: np.ndarray, weights: np.ndarray) -> OneVsRest:
-        """The scheme over rows of these classes that stand for so many each."""
-        tol = self._tol(len(codes))
+        """Return the scheme over rows of these classes and weights."""
         return SCHEMES[self.scheme](
-            codes, len(self.classes_), weights, self.C, self.cost_ratio, tol
+            codes=codes,
+            n_classes=len(self.classes_),
+            weights=weights,
+            C=self.C,
+            cost_ratio=self.cost_ratio,
+            tol=self._tol(len(codes)),
         )
 
     @property
     def linear(self) -> bool:
-        return self.scheme != "one_vs_one"  # votes
+        """True if scores are decisions, not votes, so that machines can be averaged."""
+        return self.scheme != "one_vs_one"
 
     def scores_from(self, decisions: np.ndarray) -> np.ndarray:
+        """Return scores (n_rows, n_classes) from decisions (n_rows, n_outputs)."""
         return SCHEMES[self.scheme].scores(decisions)
 
     def class_scores(self, X: ArrayLike) -> np.ndarray:
-        """One score a class, (n_rows, n_classes), also where there are two classes."""
+        """Return one score per class, (n_rows, n_classes), also for two classes."""
         return self.scores_from(self._decisions(X))
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """One score a class, (n_rows, n_classes) in ``classes_`` order.
+        """Return one score per class, (n_rows, n_classes) in ``classes_`` order.
 
-        Of two classes it is (n_rows,), half the difference of their scores, as scikit-learn asks.
+        For two classes (n_rows,), half the difference of their scores, as scikit-learn
+        expects.
         """
         scores = self.class_scores(X)
-        return (
-            (scores[:, 1] - scores[:, 0]) / 2.0 if len(self.classes_) == 2 else scores
-        )
+        if len(self.classes_) == 2:
+            return (scores[:, 1] - scores[:, 0]) / 2.0
+        return scores
 
     def _codes(self, decisions: np.ndarray) -> np.ndarray:
         return self.scores_from(decisions).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""One-class machine: the region where normal rows live."""
+"""One-class machine: the region where normal rows lie."""
 
 from __future__ import annotations
 
@@ -12,30 +12,54 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
 from screening.estimators.kernel_machine import (
-    Fit,
+    FitInputs,
     KernelMachine,
-    Rows,
-    rows_that_count,
+    TrainingRows,
+    weighted_rows,
 )
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion, PassProblem, fit_passes
-from screening.estimators.training import solved
+from screening.estimators.training import solve_dual
 from screening.factors.first_pass import DualSolution, Factor
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
-from screening.solvers import Problem, gram_within
-from screening.solvers.kernel_rows import Gram
+from screening.solvers import Gram, Problem, gram_within
 
-ON_BOUNDARY = 1e-9
+# Rows on the boundary count as inside, whatever the last digits of their decision: the
+# boundary moves outwards by this share of rho.
+_BOUNDARY_MARGIN = 1e-9
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OneClassSVM(OutlierMixin, KernelMachine):
-    """One-class SVM (Schoelkopf et al. 1999), trained again with the rescaled kernel where there is a factor.
+    """One-class SVM (Schoelkopf et al. 1999), trained again on the rescaled kernel.
+
+    Without a factor it is trained once.
 
     Parameters
     ----------
-    {of_all}
+    kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, optional
+        "gaussian" if None; "rbf" means the same. A Kernel value has its own gamma.
+    gamma : float > 0, "scale" or "scale*F"
+        Rate of a kernel that is given by name.
+    factor : Factor, optional
+        Conformal factor, such as ``screening.factors.MarginDecay(kappa=0.5)``; None for
+        the plain machine.
+    passes : int, >= 0
+        Number of rescalings; without a factor it has no effect.
+    tol : float, > 0
+        Largest violation of the optimality conditions, in units of
+        ``solvers.Problem.unit``: the margin or, if that is smaller or there is no
+        margin, the change that one row at its bound makes.
+    approximation : {"none", "landmarks", "nystroem"}
+        "landmarks" trains on ``n_landmarks`` rows, each with the cost of the rows it
+        stands for; "nystroem", for two classes without a factor, trains on all rows in
+        the span of that many (see ``estimators.landmarks``). Exact if there are no more
+        rows than that.
+    n_landmarks : int, >= 2
+        Number of landmarks.
+    random_state : int, RandomState or None
+        Draws the landmarks and the inner folds of ``stop``.
     nu : float in (0, 1]
         Largest share of training rows outside, smallest share of support vectors.
 
@@ -46,9 +70,10 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
     Notes
     -----
-    Solved with sum alpha = 1 and 0 <= alpha_i <= 1 / (nu n); scikit-learn's decision is nu n times this one.
-    The scale of c changes nothing but numerics here, so c is always divided by its root mean square.
-    Sparse X is refused (TypeError): every method here measures distances between dense rows.
+    Solved with sum alpha = 1 and 0 <= alpha_i <= 1 / (nu n); scikit-learn's decision is
+    nu n times this one. The scale of c changes nothing but numerics here, so c is
+    always divided by its root mean square. Sparse X raises TypeError: every method here
+    measures distances between dense rows.
 
     Examples
     --------
@@ -64,6 +89,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     name: ClassVar[str] = "one_class"
 
     def check_parameters(self) -> None:
+        """Raise ValueError for invalid parameters and incompatible components."""
         super().check_parameters()
         if not 0 < self.nu <= 1:
             raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
@@ -78,61 +104,67 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         X : array-like of shape (n_rows, n_features)
         y : ignored
         sample_weight : array-like of shape (n_rows,), optional
-            How often a row counts: as if it stood there so many times.
+            How often a row counts, as if it occurred that many times.
+
+        Returns
+        -------
+        self
         """
-        (passes,) = self._fitted([self.factor], X, None, sample_weight)
-        self._keep(passes)
+        (expansion,) = self._fit_expansions([self.factor], X, None, sample_weight)
+        self._set_fitted(expansion)
         return self
 
-    def _rows_to_learn(
+    def _training_rows(
         self,
         X: ArrayLike,
         y: Any,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
-    ) -> Rows:
+    ) -> TrainingRows:
         x = validate_data(self, X, dtype=np.float64)
         self.check_parameters()
-        return rows_that_count(
-            x, np.zeros(len(x), int), sample_weight, bool(self._n_passes)
-        )
+        codes = np.zeros(len(x), int)
+        return weighted_rows(x, codes, sample_weight, bool(self._n_passes))
 
     def _near_boundary(
-        self, kernel: Kernel, whole: Rows, first: Landmarks
+        self, kernel: Kernel, whole: TrainingRows, first: Landmarks
     ) -> np.ndarray:
-        """Rows outside, and as many again on their inner side."""
+        """Return the mask of rows outside a pilot and as many just inside it."""
         x = np.ascontiguousarray(whole.x[first.rows])
-        dual = solved(
-            self._problem(kernel(x, x), np.ones(len(x)), first.weights), self.tol
-        )
+        problem = self._problem(kernel(x, x), np.ones(len(x)), first.weights)
+        dual = solve_dual(problem, self.tol)
         scores = expansion_at(kernel, whole.x, x, dual.weights)[:, 0]
         return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
 
-    def _trained(
-        self, factors: Sequence[Factor | None], fit: Fit
+    def _train(
+        self, factors: Sequence[Factor | None], inputs: FitInputs
     ) -> list[KernelExpansion]:
-        n_rows, weights = len(fit.rows.x), fit.rows.weights
-        # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
-        gram = gram_within(fit.kernel, fit.cache, n_solutions=0)
+        n_rows = len(inputs.rows.x)
+        weights = inputs.rows.weights
+        # A one-class fit reads a fifth of the Gram matrix's rows or fewer: if there are
+        # many they are computed one by one.
+        gram = gram_within(inputs.kernel, inputs.cache, n_solutions=0)
 
-        def solve(factors: Sequence[np.ndarray]) -> list[DualSolution]:
+        def solve(c_of_passes: Sequence[np.ndarray]) -> list[DualSolution]:
             tol = self._tol(n_rows) / weights.max()
             return [
-                solved(self._problem(gram, c[:, 0], weights), tol, fit.cache)
-                for c in factors
+                solve_dual(self._problem(gram, c[:, 0], weights), tol, inputs.cache)
+                for c in c_of_passes
             ]
 
-        labels = np.ones((n_rows, 1), np.int8)
-        counts = np.array([n_rows])
-        problem = PassProblem(fit.cache, fit.kernel, gram, labels, counts, solve)
-        machines = fit_passes(problem, factors, fit.n_passes, normalise=True)
-        # Rows on the boundary are inside, whatever the last digit of their decision says.
-        return fit.numbered(
-            [
-                one.moved(-ON_BOUNDARY * abs(float(one.last.dual.intercept[0])))
-                for one in machines
-            ]
+        problem = PassProblem(
+            cache=inputs.cache,
+            kernel=inputs.kernel,
+            gram=gram,
+            labels=np.ones((n_rows, 1), np.int8),
+            class_counts=np.array([n_rows]),
+            solve=solve,
         )
+        expansions = []
+        for expansion in fit_passes(problem, factors, inputs.n_passes, normalise=True):
+            rho = abs(float(expansion.last.dual.intercept[0]))
+            expansions.append(expansion.moved(-_BOUNDARY_MARGIN * rho))
+        return inputs.with_row_numbers(expansions)
 
     def _problem(self, gram: Gram, c: np.ndarray, weights: np.ndarray) -> Problem:
         ones = np.ones(len(weights))
@@ -142,12 +174,12 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         )
 
     def relative(self) -> OneClassSVM:
-        """Itself, its decision in units of rho: a row far from all has -1, whichever rows were learned.
+        """Divide the decision by rho, in place; a row far from all then has -1.
 
-        Machines of several folds are comparable then, and may be averaged: what they can say at most is one
-        number, where rho differs from fold to fold.
+        Machines of several folds are then comparable and can be averaged: their lowest
+        decision is the same, while rho differs from fold to fold.
         """
-        self._keep(self._passes.divided(self.offset_))
+        self._set_fitted(self._expansion.divided(self.offset_))
         return self
 
     @property
@@ -156,9 +188,9 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         return -float(self.intercept_[0])
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
-        """f(x) + rho, (n_rows,)."""
+        """Return f(x) + rho, shape (n_rows,)."""
         return self.decision_function(X) + self.offset_
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """+1 for normal rows, -1 for the others, (n_rows,)."""
+        """Return +1 for normal rows, -1 for the others, shape (n_rows,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)

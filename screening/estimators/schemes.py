@@ -1,4 +1,4 @@
-"""How a multi-class machine is made of decision functions."""
+"""Schemes that make a multi-class machine of decision functions."""
 
 from __future__ import annotations
 
@@ -7,35 +7,48 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from screening.estimators.training import (
-    SUPPORT,
+    MIN_ALPHA_SHARE,
     Training,
-    embedded,
-    joined,
+    expand_rows,
+    join_outputs,
     solve_two_class_each,
 )
 from screening.factors.first_pass import DualSolution
 from screening.kernels.kernel_cache import KernelCache
+from screening.solvers import Gram
 from screening.solvers.coupled import (
     CoupledProblem,
     CrammerSingerProblem,
     solve_coupled,
     solve_crammer_singer,
 )
-from screening.solvers.kernel_rows import Gram
 from screening.solvers.problem import AT_BOUND
 
 
 @dataclass(frozen=True)
 class OneVsRest:
-    """One decision function a class: that class against all others."""
+    """One decision function per class: that class against all others.
 
-    codes: np.ndarray  # (n_rows,): class numbers, 0 to n_classes - 1
+    Parameters
+    ----------
+    codes : int ndarray of shape (n_rows,)
+        Class numbers, 0 to n_classes - 1.
+    n_classes : int
+    weights : ndarray of shape (n_rows,)
+        Number of rows that each row stands for.
+    C : float
+    cost_ratio : float or "balanced"
+    tol : float
+    """
+
+    codes: np.ndarray
     n_classes: int
-    weights: np.ndarray  # (n_rows,): how many rows each stands for
+    weights: np.ndarray
     C: float
     cost_ratio: float | str
     tol: float
@@ -48,85 +61,91 @@ class OneVsRest:
 
     @cached_property
     def labels(self) -> np.ndarray:
-        """(n_rows, n_outputs): 1, -1, or 0 for a row that an output leaves out."""
-        return np.where(self._own, 1, -1).astype(np.int8)
+        """1, -1, or 0 for a row that an output leaves out, (n_rows, n_outputs)."""
+        return np.where(self._is_own_class, 1, -1).astype(np.int8)
 
     @property
-    def _own(self) -> np.ndarray:
+    def _is_own_class(self) -> np.ndarray:
         return self.codes[:, None] == np.arange(self.n_classes)
 
     def solve(
         self,
         gram: Gram,
-        factors: Sequence[np.ndarray],
+        c_of_passes: Sequence[np.ndarray],
         cache: KernelCache | None = None,
     ) -> list[DualSolution]:
-        """At each c one C-SVC for each column of ``labels``, rows labelled 0 left out."""
-        of_outputs = [
-            self._one(
-                gram, cache, labels, np.stack([c[:, m % c.shape[1]] for c in factors])
-            )
-            for m, labels in enumerate(self.labels.T)
-        ]
-        return [joined(duals) for duals in zip(*of_outputs, strict=True)]
+        """Solve for each c; by default one C-SVC per column of ``labels``.
 
-    def _one(
+        Parameters
+        ----------
+        gram : ndarray of shape (n_rows, n_rows) or KernelRows
+        c_of_passes : sequence of ndarray of shape (n_rows, 1) or (n_rows, n_outputs)
+        cache : KernelCache, optional
+            Cache of the Gram matrix.
+        """
+        by_output = []
+        for m, labels in enumerate(self.labels.T):
+            c_of_output = np.stack([c[:, m % c.shape[1]] for c in c_of_passes])
+            by_output.append(self._solve_output(gram, cache, labels, c_of_output))
+        return [join_outputs(duals) for duals in zip(*by_output, strict=True)]
+
+    def _solve_output(
         self,
         gram: Gram,
         cache: KernelCache | None,
         labels: np.ndarray,
-        factors: np.ndarray,
+        c_of_passes: np.ndarray,
     ) -> list[DualSolution]:
-        """One output at each c, (m, n_rows)."""
-        whole = Training(
-            gram, labels, factors[0], self._costs(labels), self.tol, cache=cache
-        )
+        """Solve one output for each c, (n_passes, n_rows), without rows labelled 0."""
+        costs = self._costs(labels)
+        whole = Training(gram, labels, c_of_passes[0], costs, self.tol, cache=cache)
         inside = np.flatnonzero(labels)
         if len(inside) == len(labels):
-            return solve_two_class_each(whole, factors)
-        duals = solve_two_class_each(whole.take(inside), factors[:, inside])
-        return [embedded(dual, inside, len(labels)) for dual in duals]
+            return solve_two_class_each(whole, c_of_passes)
+        duals = solve_two_class_each(whole.take(inside), c_of_passes[:, inside])
+        return [expand_rows(dual, inside, len(labels)) for dual in duals]
 
     def _costs(self, labels: np.ndarray) -> np.ndarray:
-        ratio, weights = self.cost_ratio, self.weights
+        ratio = self.cost_ratio
+        weights = self.weights
         if ratio == "balanced":
             ratio = weights[labels < 0].sum() / weights[labels > 0].sum()
         return self.C * np.where(labels > 0, float(ratio), 1.0) * weights
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
-        """The least margin of each row, (n_rows,): where it is below 1, the row has a loss."""
+        """Return the least margin of each row, (n_rows,); below 1 it has a loss."""
         return np.where(self.labels != 0, self.labels * decisions, np.inf).min(axis=1)
 
     @staticmethod
     def scores(decisions: np.ndarray) -> np.ndarray:
-        """One score a class from the decisions, (n_rows, n_classes)."""
+        """Return scores (n_rows, n_classes) from decisions (n_rows, n_outputs)."""
         return decisions
 
 
 class OneVsOne(OneVsRest):
-    """One decision function a pair of classes, over its rows; the later class is the positive one."""
+    """One decision function per pair of classes; the later class is positive."""
 
     @cached_property
     def labels(self) -> np.ndarray:
-        codes, n_classes = self.codes, self.n_classes
+        """1, -1, or 0 for a row of neither class, (n_rows, n_pairs)."""
         pairs = [
-            (codes == b).astype(int) - (codes == a)
-            for a, b in combinations(range(n_classes), 2)
+            (self.codes == b).astype(int) - (self.codes == a)
+            for a, b in combinations(range(self.n_classes), 2)
         ]
         return np.column_stack(pairs).astype(np.int8)
 
     @staticmethod
     def scores(decisions: np.ndarray) -> np.ndarray:
-        """Votes, and the summed margins squashed below 1/3 to break ties, (n_rows, n_classes).
+        """Return votes plus summed margins, (n_rows, n_classes).
 
-        Of two classes the margin itself: -f and f.
+        Margins are squashed below 1/3, so that they only break ties. For two classes
+        the scores are the margin itself, -f and f.
         """
         n_classes = (1 + math.isqrt(1 + 8 * decisions.shape[1])) // 2
         votes = np.zeros((len(decisions), n_classes))
         margins = np.zeros_like(votes)
-        for (a, b), decision in zip(
-            combinations(range(n_classes), 2), decisions.T, strict=True
-        ):
+        pairs = combinations(range(n_classes), 2)
+        for (a, b), decision in zip(pairs, decisions.T, strict=True):
             votes[:, a] += decision <= 0
             votes[:, b] += decision > 0
             margins[:, a] -= decision
@@ -136,92 +155,96 @@ class OneVsOne(OneVsRest):
         return votes + margins / (3.0 * (np.abs(margins) + 1.0))
 
 
+class _JointSolution(NamedTuple):
+    """Solution of one problem for all classes."""
+
+    weights: np.ndarray  # (n_rows, n_classes)
+    alphas: np.ndarray  # (n_rows,)
+    gap: float
+    n_iter: int
+
+
 class AllAtOnce(OneVsRest):
-    """One problem for all classes, over one kernel and without intercept."""
+    """Base of schemes with one problem for all classes, without intercept."""
 
     def solve(
         self,
         gram: Gram,
-        factors: Sequence[np.ndarray],
+        c_of_passes: Sequence[np.ndarray],
         cache: KernelCache | None = None,
     ) -> list[DualSolution]:
+        """Solve for each c, as ``OneVsRest.solve``; the Gram matrix is an array."""
         assert isinstance(gram, np.ndarray)  # see `MultiClassSVM.by_rows`
-        codes, weights = self.codes, self.weights
+        weights = self.weights
         upper = float(self.C) * weights
         if self.cost_ratio == "balanced":
-            upper = (
-                self.C
-                * weights.sum()
-                / (self.n_classes * np.bincount(codes, weights)[codes])
-                * weights
-            )
-        return [
-            self._dual(upper, *self._solution(gram, c[:, 0], upper)) for c in factors
-        ]
+            class_size = np.bincount(self.codes, weights)[self.codes]
+            upper = self.C * weights.sum() / (self.n_classes * class_size) * weights
+        duals = []
+        for c in c_of_passes:
+            solution = self._solve_jointly(gram, c[:, 0], upper)
+            duals.append(_as_dual(solution, upper))
+        return duals
 
-    def _dual(
-        self,
-        upper: np.ndarray,
-        weights: np.ndarray,
-        alphas: np.ndarray,
-        gap: float,
-        n_iter: int,
-    ) -> DualSolution:
-        weights = np.where(
-            np.abs(weights) > SUPPORT * np.abs(weights).max(initial=0.0), weights, 0.0
-        )
-        free = (alphas > AT_BOUND * upper) & (alphas < (1.0 - AT_BOUND) * upper)
-        return DualSolution(
-            weights,
-            np.zeros(weights.shape[1]),
-            (weights != 0) & free[:, None],
-            gap,
-            n_iter,
-        )
-
-    def _solution(
+    def _solve_jointly(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, float, int]:
-        """Weights (n_rows, n_classes), alphas (n_rows,), gap and steps."""
+    ) -> _JointSolution:
+        """Solve for one c, (n_rows,), with a bound of each alpha, (n_rows,)."""
         raise NotImplementedError
 
 
-class CrammerSinger(AllAtOnce):
-    """Crammer and Singer 2001: a row's own class is to win over the best other one by 1."""
+def _as_dual(solution: _JointSolution, upper: np.ndarray) -> DualSolution:
+    sizes = np.abs(solution.weights)
+    is_support = sizes > MIN_ALPHA_SHARE * sizes.max(initial=0.0)
+    weights = np.where(is_support, solution.weights, 0.0)
+    alphas = solution.alphas
+    free = (alphas > AT_BOUND * upper) & (alphas < (1.0 - AT_BOUND) * upper)
+    return DualSolution(
+        weights=weights,
+        intercept=np.zeros(weights.shape[1]),
+        margin=(weights != 0) & free[:, None],
+        gap=solution.gap,
+        n_iter=solution.n_iter,
+    )
 
-    def _solution(
+
+class CrammerSinger(AllAtOnce):
+    """Crammer and Singer (2001): a row's class exceeds the best other one by 1."""
+
+    def _solve_jointly(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, float, int]:
+    ) -> _JointSolution:
         problem = CrammerSingerProblem(gram, self.codes, self.n_classes, c, upper)
         weights, gap, n_iter = solve_crammer_singer(problem, self.tol)
-        return weights, weights[problem.is_own_class], gap, n_iter
+        return _JointSolution(weights, weights[problem.is_own_class], gap, n_iter)
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
-        best_other = np.where(self._own, -np.inf, decisions).max(axis=1)
-        return decisions[self._own] - best_other
+        """Return the own class's decision above the best other one, (n_rows,)."""
+        best_other = np.where(self._is_own_class, -np.inf, decisions).max(axis=1)
+        return decisions[self._is_own_class] - best_other
 
 
 class Simplified(AllAtOnce):
-    """He et al. 2012: one alpha a row, f_m = sum_i a_i K(x_i, x) ([y_i = m] - [y_i != m] / (k - 1))."""
+    """He et al. (2012): one alpha per row for all k classes.
 
-    def _solution(
+    f_m = sum_i a_i K(x_i, x) ([y_i = m] - [y_i != m] / (k - 1)).
+    """
+
+    def _solve_jointly(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, float, int]:
+    ) -> _JointSolution:
         k = self.n_classes
         coupling = np.where(np.eye(k, dtype=bool), k / (k - 1.0), -k / (k - 1.0) ** 2)
         problem = CoupledProblem(gram, self.codes, coupling, c, upper)
         alphas, gap, n_iter = solve_coupled(problem, self.tol)
-        return (
-            alphas[:, None] * np.where(self._own, 1.0, -1.0 / (k - 1.0)),
-            alphas,
-            gap,
-            n_iter,
-        )
+        weights = alphas[:, None] * np.where(self._is_own_class, 1.0, -1.0 / (k - 1.0))
+        return _JointSolution(weights, alphas, gap, n_iter)
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
-        # Decisions sum to 0, so that this is the own one above the mean of the others.
+        """Return the own class's decision above the mean of the others, (n_rows,)."""
+        # Decisions sum to 0.
         k = self.n_classes
-        return k / (k - 1.0) * decisions[self._own]
+        return k / (k - 1.0) * decisions[self._is_own_class]
 
 
 SCHEMES: dict[str, type[OneVsRest]] = {

@@ -1,4 +1,4 @@
-"""One pass of a kernel machine: a problem that remedies can wrap, its solution, and how many passes pay."""
+"""One pass of a two-class machine as a problem that remedies can wrap; inner folds."""
 
 from __future__ import annotations
 
@@ -10,45 +10,57 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from screening.factors.first_pass import DualSolution
 from screening.kernels.kernel_cache import KernelCache
-from screening.solvers import KernelRows, Problem, Solution, solve, solve_each
-from screening.solvers.kernel_rows import Gram
+from screening.solvers import Gram, KernelRows, Problem, Solution, solve, solve_each
 
-# A row whose alpha is below this share of the largest is no support vector.
-SUPPORT = 1e-8
+# A row whose alpha is below this share of the largest one is no support vector.
+MIN_ALPHA_SHARE = 1e-8
 
 
 @dataclass(frozen=True)
 class Training:
-    """What one two-class pass trains on."""
+    """The problem of one two-class pass.
 
-    gram: Gram  # base kernel K
-    labels: np.ndarray  # +1 or -1
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n) or KernelRows
+        The base kernel K.
+    labels : ndarray of shape (n,)
+        +1 or -1.
+    c : ndarray of shape (n,)
+    costs : ndarray of shape (n,)
+        Bound of each alpha.
+    tol : float
+    groups : ndarray of shape (n,), optional
+        Groups that a remedy's inner folds must not split.
+    counts : ndarray of shape (n,), optional
+        Number of rows that each row stands for; None for one.
+    cache : KernelCache, optional
+        Cache of the Gram matrix.
+    """
+
+    gram: Gram
+    labels: np.ndarray
     c: np.ndarray
-    costs: np.ndarray  # bound of each alpha
+    costs: np.ndarray
     tol: float
-    groups: np.ndarray | None = (
-        None  # what a remedy that validates inside must not split
-    )
-    counts: np.ndarray | None = None  # how many rows each stands for; one if None
-    cache: KernelCache | None = None  # that the Gram is of
+    groups: np.ndarray | None = None
+    counts: np.ndarray | None = None
+    cache: KernelCache | None = None
 
     @property
     def whole(self) -> np.ndarray:
-        """The kernel matrix, made here where only its rows were to be had."""
-        every = np.arange(len(self.labels))
-        return (
-            self.gram
-            if isinstance(self.gram, np.ndarray)
-            else self.gram[np.ix_(every, every)]
-        )
+        """The kernel matrix as an array, computed if it is given by rows."""
+        if isinstance(self.gram, np.ndarray):
+            return self.gram
+        all_rows = np.arange(len(self.labels))
+        return self.gram[np.ix_(all_rows, all_rows)]
 
     def take(self, rows: np.ndarray) -> Training:
-        """The same problem on some of its rows."""
-        gram = (
-            self.gram.part(rows)
-            if isinstance(self.gram, KernelRows)
-            else self.gram[np.ix_(rows, rows)]
-        )
+        """Return the problem on some of its rows, by index."""
+        if isinstance(self.gram, KernelRows):
+            gram: Gram = self.gram.part(rows)
+        else:
+            gram = self.gram[np.ix_(rows, rows)]
         return replace(
             self,
             gram=gram,
@@ -61,16 +73,17 @@ class Training:
         )
 
 
-Solve = Callable[[Training], DualSolution]
+SolveTraining = Callable[[Training], DualSolution]
+"""Solves one pass."""
 
 
 def solve_two_class(training: Training) -> DualSolution:
-    """C-SVC: min 1/2 a'Qa - 1'a, 0 <= a <= costs, sum s_i a_i = 0."""
+    """Solve the C-SVC: min 1/2 a'Qa - 1'a, 0 <= a <= costs, sum s_i a_i = 0."""
     return solve_two_class_each(training, training.c[None])[0]
 
 
 def two_class_problem(training: Training) -> Problem:
-    """The dual of the C-SVC."""
+    """Return the dual of the C-SVC."""
     return Problem(
         gram=training.gram,
         signs=training.labels.astype(float),
@@ -81,54 +94,60 @@ def two_class_problem(training: Training) -> Problem:
     )
 
 
-def solve_two_class_each(training: Training, factors: np.ndarray) -> list[DualSolution]:
-    """The same at each of several c, (m, n), in place of ``training.c``."""
+def solve_two_class_each(
+    training: Training, c_of_passes: np.ndarray
+) -> list[DualSolution]:
+    """Solve the C-SVC for several c, (m, n), instead of ``training.c``."""
     problem = two_class_problem(training)
-    problems = [replace(problem, c=c) for c in factors]
-    return duals_of(problem, solve_each(problems, training.tol, training.cache))
+    problems = [replace(problem, c=c) for c in c_of_passes]
+    return dual_solutions(problem, solve_each(problems, training.tol, training.cache))
 
 
-def solved(
+def solve_dual(
     problem: Problem, tol: float, cache: KernelCache | None = None
 ) -> DualSolution:
-    """Solve, and drop what is too small to be a support vector."""
-    return duals_of(problem, [solve(problem, tol, cache)])[0]
+    """Solve a problem; alphas too small for a support vector become 0."""
+    return dual_solutions(problem, [solve(problem, tol, cache)])[0]
 
 
-def duals_of(problem: Problem, solutions: Sequence[Solution]) -> list[DualSolution]:
-    """Solutions, at whatever c, without what is too small to be a support vector."""
-    alphas = without_dust(np.stack([solution.alphas for solution in solutions]))
+def dual_solutions(
+    problem: Problem, solutions: Sequence[Solution]
+) -> list[DualSolution]:
+    """Return solutions, at any c, without alphas too small for a support vector."""
+    alphas = drop_small_alphas(np.stack([solution.alphas for solution in solutions]))
     margin = (alphas > 0) & problem.free(alphas)
     weights = problem.signs * alphas
-    return [
-        DualSolution(
-            weights[k][:, None],
-            np.array([solution.intercept]),
-            margin[k][:, None],
-            solution.gap,
-            solution.n_iter,
+    duals = []
+    for k, solution in enumerate(solutions):
+        duals.append(
+            DualSolution(
+                weights=weights[k][:, None],
+                intercept=np.array([solution.intercept]),
+                margin=margin[k][:, None],
+                gap=solution.gap,
+                n_iter=solution.n_iter,
+            )
         )
-        for k, solution in enumerate(solutions)
-    ]
+    return duals
 
 
-def without_dust(alphas: np.ndarray) -> np.ndarray:
-    """Alphas, (n,) or (m, n) of m solutions, with what is too small to be a support vector's put to 0."""
-    return np.where(
-        alphas > SUPPORT * alphas.max(axis=-1, initial=0.0, keepdims=True), alphas, 0.0
-    )
+def drop_small_alphas(alphas: np.ndarray) -> np.ndarray:
+    """Set alphas, (n,) or (m, n), to 0 if they are too small for a support vector."""
+    largest = alphas.max(axis=-1, initial=0.0, keepdims=True)
+    return np.where(alphas > MIN_ALPHA_SHARE * largest, alphas, 0.0)
 
 
-def embedded(dual: DualSolution, rows: np.ndarray, n_rows: int) -> DualSolution:
-    """A dual over some rows as one over all of them, zero elsewhere."""
+def expand_rows(dual: DualSolution, rows: np.ndarray, n_rows: int) -> DualSolution:
+    """Return a solution over some rows as one over all rows, 0 elsewhere."""
     weights = np.zeros((n_rows, dual.weights.shape[1]))
     margin = np.zeros(weights.shape, bool)
-    weights[rows], margin[rows] = dual.weights, dual.margin
+    weights[rows] = dual.weights
+    margin[rows] = dual.margin
     return replace(dual, weights=weights, margin=margin)
 
 
-def joined(duals: Sequence[DualSolution]) -> DualSolution:
-    """Several one-output duals as one of several outputs."""
+def join_outputs(duals: Sequence[DualSolution]) -> DualSolution:
+    """Return several solutions of one output as one of several outputs."""
     return DualSolution(
         weights=np.hstack([dual.weights for dual in duals]),
         intercept=np.concatenate([dual.intercept for dual in duals]),
@@ -138,42 +157,54 @@ def joined(duals: Sequence[DualSolution]) -> DualSolution:
     )
 
 
-# Wu and Chang's theta: the loop goes on while the score gains more than this.
-LEAST_GAIN = 1e-3
+# Wu and Chang's theta: passes go on while the score gains more than this.
+_MIN_GAIN = 1e-3
 
 
 def inner_folds(
     codes: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Stratified (train, test) row numbers, groups kept whole; every training part holds all classes.
+    """Yield (train, test) row numbers of stratified folds that keep groups whole.
 
-    Fewer folds where the rarest class has fewer rows or groups, none where it has one only.
+    Every training part holds all classes. There are fewer folds if the rarest class has
+    fewer rows or groups, and none if it has one only.
     """
     n_classes = int(codes.max()) + 1
-    holders = [
-        np.sum(codes == m) if groups is None else len(np.unique(groups[codes == m]))
-        for m in range(n_classes)
-    ]
-    folds = min(folds, int(min(holders)))
-    if folds < 2:
+    n_units = []
+    for m in range(n_classes):
+        of_class = codes == m
+        if groups is None:
+            n_units.append(int(of_class.sum()))
+        else:
+            n_units.append(len(np.unique(groups[of_class])))
+    n_folds = min(folds, min(n_units))
+    if n_folds < 2:
         return
-    splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
-    for train, test in splitter(folds, shuffle=True, random_state=seed).split(
-        codes, codes, groups
-    ):
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    splitter = kind(n_folds, shuffle=True, random_state=seed)
+    for train, test in splitter.split(codes, codes, groups):
         if len(np.unique(codes[train])) == n_classes:
             yield train, test
 
 
 def mean_recall(codes: np.ndarray, predicted: np.ndarray) -> float:
-    """Geometric mean of the recalls of the classes present; of two classes the G-mean."""
+    """Return the geometric mean of the recalls of the classes that occur.
+
+    For two classes this is the G-mean.
+    """
     recalls = [np.mean(predicted[codes == m] == m) for m in np.unique(codes)]
     return float(np.prod(recalls) ** (1.0 / len(recalls)))
 
 
 def n_passes_by_cv(scores: np.ndarray) -> int:
-    """Number of passes after which the next one no longer gains ``LEAST_GAIN``."""
-    worth = 0
-    while worth + 1 < len(scores) and scores[worth + 1] - scores[worth] > LEAST_GAIN:
-        worth += 1
-    return worth
+    """Return the number of passes after which the next one gains too little.
+
+    `scores` are cross-validated, (max_passes + 1,), of 0, 1, ... passes.
+    """
+    n_passes = 0
+    while (
+        n_passes + 1 < len(scores)
+        and scores[n_passes + 1] - scores[n_passes] > _MIN_GAIN
+    ):
+        n_passes += 1
+    return n_passes

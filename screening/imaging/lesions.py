@@ -22,7 +22,7 @@ from screening.metrics.intervals import (
     design_effect,
     percentiles,
     share_range,
-    students_share,
+    student_size_factor,
 )
 from screening.metrics.operating_point import FLAG_EVERYTHING, pick
 from screening.model_selection.folds import Study
@@ -288,7 +288,7 @@ def chosen_by_lesions(
     ]
     best = min(settings, key=lambda setting: setting.cost)
     m, misses = len(best.peaks), int((best.peaks < best.threshold).sum())
-    worth = students_share(len(np.unique(best.codes))) / best.design
+    worth = student_size_factor(len(np.unique(best.codes))) / best.design
     hits, missed = worth * (m - misses), worth * misses
     sensitivity = (m - misses) / (m + best.design)
     return best.threshold, LesionFacts(

@@ -25,7 +25,7 @@ from screening.ledger.model_registry import (
 from screening.ledger.nights import current_runs
 from screening.ledger.verdicts import last_verdicts, ordered_verdicts
 from screening.metrics.control import RECENT_NIGHTS, control_charts, drift_over
-from screening.metrics.reviews import judged_share, review_figures, tally
+from screening.metrics.reviews import count_verdicts, judged_share, review_figures
 from screening.schemas import history as documents
 from screening.schemas.history import (
     NightFigures,
@@ -177,7 +177,7 @@ def _series(
     runs = {}
     for row in rows:
         night, words = entered[row.entry], on_run[row.key]
-        flagged = tally(verdict.verdict for verdict in words if verdict.flagged)
+        flagged = count_verdicts(verdict.verdict for verdict in words if verdict.flagged)
         figures = {name: getattr(night, name) for name in NightFigures.model_fields}
         runs[row.entry] = NightRun(
             **figures | {"model": row.model[:12]},
@@ -190,7 +190,7 @@ def _series(
             minutes=night.review_minutes,
             verdicts=flagged,
             ppv=judged_share(flagged),
-            sample=tally(verdict.verdict for verdict in words if not verdict.flagged),
+            sample=count_verdicts(verdict.verdict for verdict in words if not verdict.flagged),
         )
     last = list(in_force.values())
     nights, newest = [runs[entry] for entry in last], entered[last[-1]]
@@ -286,7 +286,7 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
                 alone[side].update(names - sides[1 - side])
 
     def ppv(names: Iterable[str]) -> documents.JudgedShare:
-        return judged_share(tally(verdicts[name] for name in names if name in verdicts))
+        return judged_share(count_verdicts(verdicts[name] for name in names if name in verdicts))
 
     def flagging(side: int) -> documents.Flagging:
         nights = [facts[pair[side]] for pair in pairs]

@@ -1,1 +1,1 @@
-"""Figures of a threshold and how sure they are: rules, intervals, ranks, subgroups, calibrated chances."""
+"""Figures of a threshold and their uncertainty: rules, intervals, calibration."""

@@ -1,9 +1,11 @@
-"""From scores to probabilities, where that is earned; and what acting on them is worth.
+"""From scores to probabilities, if that is justified; and their net benefit.
 
-A one-class score is never a probability: the machine saw no cases. Any other score becomes one by Platt's
-logistic regression on held-out scores, where enough cases show that it helps.
+A one-class score is never a probability: the machine saw no cases. Any other score
+becomes one by Platt's logistic regression on held-out scores, if enough cases show that
+it helps.
 
-Conformal p-values, ranks among known negatives, stand at the end; the kernels' conformal factor is geometry.
+Conformal p-values, ranks among known negatives, are at the end; they are unrelated to
+the conformal factor of the kernels, which is geometry.
 """
 
 from __future__ import annotations
@@ -16,19 +18,27 @@ from sklearn.linear_model import LogisticRegression
 
 from screening.metrics.intervals import (
     design_effect,
+    rate_interval,
     share_range,
-    students_share,
-    wilson,
+    student_size_factor,
 )
 from screening.metrics.tally import group_codes
 from screening.schemas.base import Estimate
 from screening.schemas.validation import Bin, Calibration, DecisionCurve, Platt
 
 FEWEST_CASES = 20
+"""Cases below which scores are not calibrated."""
 FEWEST_GROUPS = 20
-BINS = 10
-# Weaker than any data: perfectly separated scores keep a finite slope.
-SHRINKAGE = 1e-3
+"""Groups, if rows come in groups, below which scores are not calibrated."""
+# Bins of the reliability diagram.
+_BINS = 10
+# Penalty of the slope: weaker than any data, but perfectly separated scores keep a
+# finite slope.
+_PENALTY = 1e-3
+# One-sided 5 % quantile of the normal distribution.
+_Z_ONE_SIDED = 1.645
+# Two-sided 5 % quantile of the normal distribution.
+_Z_TWO_SIDED = 1.96
 
 
 def calibrate(
@@ -39,64 +49,71 @@ def calibrate(
     groups: np.ndarray | None = None,
     one_class: bool = False,
 ) -> Calibration:
-    """Platt scaling of held-out scores, and whether its chances deserve to be shown.
+    """Fit Platt scaling to held-out scores and decide whether to show probabilities.
 
-    It is judged on chances that each fold gets from the others. Rows are weighted so that positives have the
-    local prevalence.
+    It is judged by probabilities that each fold gets from the other folds. Rows are
+    weighted so that positives have the local prevalence.
 
     Parameters
     ----------
-    scores : ndarray, shape (n_rows,)
+    scores : ndarray of shape (n_rows,)
         Held-out scores.
-    positive : ndarray of bool, shape (n_rows,)
-    fold : ndarray of int, shape (n_rows,)
+    positive : bool ndarray of shape (n_rows,)
+    fold : int ndarray of shape (n_rows,)
     prevalence : float
-        Where the model is used, 0 to 1.
-    groups : ndarray, shape (n_rows,), optional
-        What is one independent observation.
+        At the place of use, 0 to 1.
+    groups : ndarray of shape (n_rows,), optional
+        Group of each row, an independent unit.
+    one_class : bool
+        The scores are of a one-class machine.
 
     Returns
     -------
     Calibration
-        Misfit is no reason to withhold a chance: it is stated, and the reliability shows it.
+        Probabilities are shown even with misfit: it is stated, and the reliability
+        diagram shows it.
 
     Notes
     -----
-    Platt 1999. On held-out thirds of 192 tables nobody had tuned on, bins of new patients lay within what
-    this band and the binomial allow in 98 %, with 21 to 47 cases too; a curve cut at what the end bins had
-    observed had a larger log loss.
+    Platt 1999. On held-out thirds of 192 tables that nobody had tuned on, bins of new
+    patients lay within what this band and the binomial law allow in 98 %, also with 21
+    to 47 cases; a curve limited to what the end bins had observed had a larger log
+    loss.
     """
     if one_class:
-        return _unearned(
+        return _not_calibrated(
             "a one-class machine learns from patients without the condition only"
         )
     codes = group_codes(groups)
     units = np.arange(len(scores)) if codes is None else codes
-    cases, n_units = int(positive.sum()), len(np.unique(units))
-    if cases < FEWEST_CASES:
-        return _unearned(
-            f"{cases} cases are too few to calibrate it ({FEWEST_CASES} are needed)"
+    n_cases = int(positive.sum())
+    n_units = len(np.unique(units))
+    if n_cases < FEWEST_CASES:
+        return _not_calibrated(
+            f"{n_cases} cases are too few to calibrate it ({FEWEST_CASES} are needed)"
         )
     if codes is not None and n_units < FEWEST_GROUPS:
-        return _unearned(
-            f"{n_units} patients are too few to calibrate it ({FEWEST_GROUPS} are needed)"
+        return _not_calibrated(
+            f"{n_units} patients are too few to calibrate it ({FEWEST_GROUPS} are "
+            "needed)"
         )
-    weight = _weights_at(positive, prevalence)
-    p = _cross_fitted(scores, positive, weight, fold)
-    loss = _log_loss(p, positive)
-    gained = weight * (_log_loss(np.full(len(p), prevalence), positive) - loss)
-    if _z(gained, units) < 1.645:
-        return _unearned(
-            "its probabilities would not be shown to be better than the prevalence itself"
+    weight = _weights_for_prevalence(positive, prevalence)
+    p = _cross_fit(scores, positive, weight, fold)
+    constant = np.full(len(p), prevalence)
+    gained = weight * (_log_loss(constant, positive) - _log_loss(p, positive))
+    if _z(gained, units) < _Z_ONE_SIDED:
+        return _not_calibrated(
+            "its probabilities would not be shown to be better than the prevalence "
+            "itself"
         )
     platt = fit_platt(scores, positive, weight, codes)
     if platt.slope <= 0:
-        return _unearned("a higher score does not mean a higher chance")
-    return _assessed(platt, p, positive, weight, prevalence, codes)
+        return _not_calibrated("a higher score does not mean a higher chance")
+    return _assess(platt, p, positive, weight, prevalence, codes)
 
 
-def _weights_at(positive: np.ndarray, prevalence: float) -> np.ndarray:
-    """Weights of rows that make the share of cases the stated one."""
+def _weights_for_prevalence(positive: np.ndarray, prevalence: float) -> np.ndarray:
+    """Return weights of rows with which positives have this prevalence, (n_rows,)."""
     share = float(positive.mean())
     return np.where(positive, prevalence / share, (1 - prevalence) / (1 - share))
 
@@ -108,52 +125,68 @@ def calibration_elsewhere(
     groups: np.ndarray | None = None,
     prevalence: float | None = None,
 ) -> Calibration:
-    """How the chances that a model writes agree with another cohort, nothing being fitted to it.
+    """Compare a model's probabilities with another cohort; nothing is fitted to it.
 
-    `scores`, `positive`, `groups` are as of `calibrate`, of rows that took no part in the training; there are
-    some of either class. Where the share of cases in that place is another than among these rows, rows are
-    weighted to the `prevalence` stated.
+    Parameters
+    ----------
+    written : Calibration
+        Of the model.
+    scores, positive, groups
+        As for ``calibrate``, of rows that took no part in training; both classes occur.
+    prevalence : float, optional
+        At the place of use, if it differs from that of the rows: they are then weighted
+        to it.
 
     Notes
     -----
-    `observed_expected` is calibration in the large, `slope` that of Cox's logistic recalibration, each with
-    a 95 % interval, by groups where rows come in groups (Steyerberg 2019).
+    `observed_expected` is calibration in the large, `slope` that of Cox's logistic
+    recalibration, each with a 95 % interval, by groups if there are groups (Steyerberg
+    2019).
     """
     if written.platt is None:
         return written
-    codes, weight = group_codes(groups), np.ones(len(scores))
-    p = _bounded(written.platt.chances(scores)[0])
+    codes = group_codes(groups)
+    weight = np.ones(len(scores))
+    p = _bound(written.platt.chances(scores)[0])
     share, low, high = share_range(positive, codes)
     if prevalence is not None:
-        weight = _weights_at(positive, prevalence)
+        weight = _weights_for_prevalence(positive, prevalence)
         share = low = high = prevalence
     refitted = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
-    # A few groups tell neither a figure nor the spread of it.
-    few = 1.0 if codes is None else float(np.sqrt(students_share(int(codes.max()) + 1)))
-    low, high = max(share - (share - low) / few, 0.0), share + (high - share) / few
-    reach = 1.96 * float(np.sqrt(refitted.covariance[2])) / few
+    # Few groups determine neither a figure nor its variance well.
+    narrowing = 1.0
+    if codes is not None:
+        narrowing = float(np.sqrt(student_size_factor(int(codes.max()) + 1)))
+    low = max(share - (share - low) / narrowing, 0.0)
+    high = share + (high - share) / narrowing
+    reach = _Z_TWO_SIDED * float(np.sqrt(refitted.covariance[2])) / narrowing
     expected = float(np.average(p, weights=weight))
-    if (
-        prevalence is not None
-    ):  # not known is then what the chances of either class add up to
-        pull = (
-            weight
-            * (p - np.where(positive, p[positive].mean(), p[~positive].mean()))
-            / weight.sum()
-        )
-        sums = pull if codes is None else np.bincount(codes, weights=pull)
-        wide = 1.96 * float(np.sqrt(np.square(sums).sum())) / few
-        low, high = (
-            share * expected / (expected + wide),
-            share * expected / max(expected - wide, 1e-9),
-        )
-    return _assessed(written.platt, p, positive, weight, share, codes).replace(
+    if prevalence is not None:
+        error = _error_of_expected(p, positive, weight, codes)
+        wide = _Z_TWO_SIDED * error / narrowing
+        low = share * expected / (expected + wide)
+        high = share * expected / max(expected - wide, 1e-9)
+    assessed = _assess(written.platt, p, positive, weight, share, codes)
+    return assessed.replace(
         slope=Estimate(refitted.slope, refitted.slope - reach, refitted.slope + reach),
         observed_expected=Estimate(share / expected, low / expected, high / expected),
     )
 
 
-def _assessed(
+def _error_of_expected(
+    p: np.ndarray, positive: np.ndarray, weight: np.ndarray, codes: np.ndarray | None
+) -> float:
+    """Return the standard error of the mean probability at a known prevalence.
+
+    Only the mean probability within each class is then uncertain.
+    """
+    class_mean = np.where(positive, p[positive].mean(), p[~positive].mean())
+    pull = weight * (p - class_mean) / weight.sum()
+    sums = pull if codes is None else np.bincount(codes, weights=pull)
+    return float(np.sqrt(np.square(sums).sum()))
+
+
+def _assess(
     platt: Platt,
     p: np.ndarray,
     positive: np.ndarray,
@@ -161,15 +194,16 @@ def _assessed(
     prevalence: float,
     codes: np.ndarray | None,
 ) -> Calibration:
-    """What chances of rows that did not make them are worth."""
+    """Return figures of probabilities for rows that they were not fitted to."""
     units = np.arange(len(p)) if codes is None else codes
     brier = float(np.average((p - positive) ** 2, weights=weight))
+    spiegelhalter = _z(weight * (positive - p) * (1 - 2 * p), units)
     return Calibration(
         earned=True,
         reason=None,
         platt=platt,
         log_loss=float(np.average(_log_loss(p, positive), weights=weight)),
-        misfit=float(2 * ndtr(-abs(_z(weight * (positive - p) * (1 - 2 * p), units)))),
+        misfit=float(2 * ndtr(-abs(spiegelhalter))),
         prevalence=prevalence,
         brier=brier,
         brier_skill=1 - brier / (prevalence * (1 - prevalence)),
@@ -185,25 +219,35 @@ def fit_platt(
     weight: np.ndarray,
     codes: np.ndarray | None = None,
 ) -> Platt:
-    """Logistic regression of the label on the score, with the covariance of its two coefficients.
+    """Fit a logistic regression of labels on scores, with the covariance.
 
-    The covariance is the inverse information; of rows in groups (`codes`), and of rows weighted to a stated
-    prevalence, the sandwich of it around the squares of what groups or rows contribute to the gradient.
+    The covariance of its two coefficients is the inverse information. For rows in
+    groups, and for rows weighted to a known prevalence, it is the sandwich of that
+    around the squares of what groups or rows contribute to the gradient.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,)
+    positive : bool ndarray of shape (n_rows,)
+    weight : ndarray of shape (n_rows,)
+    codes : int ndarray of shape (n_rows,), optional
+        Group of each row.
     """
-    centre, spread = float(np.mean(scores)), float(np.std(scores)) or 1.0
+    centre = float(np.mean(scores))
+    spread = float(np.std(scores)) or 1.0
     z = (scores - centre) / spread
-    model = LogisticRegression(C=1 / SHRINKAGE, solver="newton-cholesky", tol=1e-9)
+    model = LogisticRegression(C=1 / _PENALTY, solver="newton-cholesky", tol=1e-9)
     model.fit(z[:, None], positive, sample_weight=weight)
     p = model.predict_proba(z[:, None])[:, 1]
     design = np.column_stack([np.ones(len(z)), z])
-    covariance = np.linalg.inv(
-        design.T @ (design * (weight * p * (1 - p))[:, None])
-        + np.diag([0.0, SHRINKAGE])
-    )
-    stated = not np.allclose(weight, weight[0])
-    if codes is not None or stated:
+    weighted_design = design * (weight * p * (1 - p))[:, None]
+    information = design.T @ weighted_design + np.diag([0.0, _PENALTY])
+    covariance = np.linalg.inv(information)
+    known_prevalence = not np.allclose(weight, weight[0])
+    if codes is not None or known_prevalence:
         pull = design * (weight * (positive - p))[:, None]
-        if stated:  # how many positives there happen to be says nothing then
+        if known_prevalence:
+            # The number of positives then contributes nothing.
             for side in (positive, ~positive):
                 pull[side] -= pull[side].mean(axis=0)
         if codes is not None:
@@ -224,42 +268,59 @@ def fit_platt(
 
 
 def likeliest(curves: Sequence[Platt], decisions: np.ndarray) -> np.ndarray:
-    """Number of the class with the highest chance, (n_rows,); `decisions`, (n_rows, n_classes).
+    """Return the number of the class with the highest probability, (n_rows,).
 
-    Scores of different classes are on scales of their own, and say nothing of how common a class is.
+    Decisions of different classes have different scales and do not say how common a
+    class is.
+
+    Parameters
+    ----------
+    curves : sequence of Platt
+        One per class.
+    decisions : ndarray of shape (n_rows, n_classes)
     """
-    return np.argmax(
-        [one.log_odds(own) for one, own in zip(curves, decisions.T, strict=True)],
-        axis=0,
-    )
+    log_odds = [
+        curve.log_odds(decision)
+        for curve, decision in zip(curves, decisions.T, strict=True)
+    ]
+    return np.argmax(log_odds, axis=0)
 
 
-def chances(
+def probability_intervals(
     calibration: Calibration | None, scores: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Chance of each score with the ends of its 95 % interval, (n_rows,) each; NaN where not earned."""
+    """Return probabilities and the ends of their 95 % intervals, (n_rows,) each.
+
+    NaN if scores are not calibrated.
+    """
     if calibration is None or calibration.platt is None:
-        none = np.full(len(scores), np.nan)
-        return none, none, none
+        undefined = np.full(len(scores), np.nan)
+        return undefined, undefined, undefined
     return calibration.platt.chances(scores)
 
 
 def decision_curve(
     p: np.ndarray, positive: np.ndarray, weight: np.ndarray
 ) -> DecisionCurve:
-    """Net benefit of reviewing everyone above a threshold probability, against reviewing all or none.
+    """Return the net benefit of reviewing all rows above a threshold probability.
 
-    Net benefit = TP / n - FP / n x t / (1 - t) (Vickers and Elkin 2006): true cases per patient, less the
-    needless reviews at the rate of exchange that the threshold t states. Reviewing none is 0.
+    Net benefit = TP / n - FP / n x t / (1 - t) (Vickers and Elkin 2006): true cases per
+    patient, minus needless reviews at the exchange rate of the threshold t. It is
+    compared with reviewing all; reviewing none is 0.
+
+    Parameters
+    ----------
+    p : ndarray of shape (n_rows,)
+        Probabilities.
+    positive : bool ndarray of shape (n_rows,)
+    weight : ndarray of shape (n_rows,)
     """
     prevalence = float(np.average(positive, weights=weight))
     at = np.linspace(0.01, float(np.clip(4 * prevalence, 0.2, 0.6)), 40)
-    called = p >= at[:, None]
+    reviewed = p >= at[:, None]
     total = weight.sum()
-    true, false = (
-        called @ (weight * positive) / total,
-        called @ (weight * ~positive) / total,
-    )
+    true = reviewed @ (weight * positive) / total
+    false = reviewed @ (weight * ~positive) / total
     odds = at / (1 - at)
     return DecisionCurve(
         threshold=at.tolist(),
@@ -268,24 +329,24 @@ def decision_curve(
     )
 
 
-def _unearned(reason: str) -> Calibration:
+def _not_calibrated(reason: str) -> Calibration:
     return Calibration(earned=False, reason=reason)
 
 
-def _cross_fitted(
+def _cross_fit(
     scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, fold: np.ndarray
 ) -> np.ndarray:
+    """Return probabilities of each fold from the other folds, (n_rows,)."""
     p = np.empty(len(scores))
     for number in np.unique(fold):
         test = fold == number
-        p[test] = fit_platt(scores[~test], positive[~test], weight[~test]).chances(
-            scores[test]
-        )[0]
-    return _bounded(p)
+        platt = fit_platt(scores[~test], positive[~test], weight[~test])
+        p[test] = platt.chances(scores[test])[0]
+    return _bound(p)
 
 
-def _bounded(p: np.ndarray) -> np.ndarray:
-    # No number of rows proves a chance of 0 or 1.
+def _bound(p: np.ndarray) -> np.ndarray:
+    """Keep probabilities half a row away from 0 and 1, which no rows can prove."""
     return np.clip(p, 0.5 / len(p), 1 - 0.5 / len(p))
 
 
@@ -294,7 +355,7 @@ def _log_loss(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
 
 
 def _z(values: np.ndarray, units: np.ndarray) -> float:
-    """Mean over its standard error, values of one unit taken together."""
+    """Return the mean divided by its standard error, values of a unit added first."""
     sums = np.bincount(np.unique(units, return_inverse=True)[1].ravel(), weights=values)
     error = float(np.std(sums)) * np.sqrt(len(sums))
     return float(sums.sum()) / error if error > 0 else 0.0
@@ -303,38 +364,53 @@ def _z(values: np.ndarray, units: np.ndarray) -> float:
 def _reliability(
     p: np.ndarray, positive: np.ndarray, weight: np.ndarray, codes: np.ndarray | None
 ) -> list[Bin]:
-    """Mean predicted and observed frequency in tenths of the predictions, with 95 % intervals."""
-    # Each tenth holds a tenth of the cases to be expected, so the rare high end keeps its bins; equal
-    # predictions stay together.
+    """Return predicted and observed frequency in tenths of the expected cases.
+
+    Equal predictions stay in one bin. Observed frequencies have 95 % intervals.
+    """
+    # Tenths of the expected cases, so that the rare high end has bins of its own.
     number = np.unique(p, return_inverse=True)[1]
-    among = np.cumsum(np.bincount(number, weights=weight * p)) / (weight * p).sum()
-    tenth = np.minimum((among * BINS * (1 - 1e-12)).astype(int), BINS - 1)[number]
-    described = []
-    for number in np.unique(tenth):
-        rows = tenth == number
-        w, observed = weight[rows], np.average(positive[rows], weights=weight[rows])
+    expected = weight * p
+    reached = np.cumsum(np.bincount(number, weights=expected)) / expected.sum()
+    tenth = np.minimum((reached * _BINS * (1 - 1e-12)).astype(int), _BINS - 1)[number]
+    bins = []
+    for bin_number in np.unique(tenth):
+        rows = tenth == bin_number
+        w = weight[rows]
+        observed = np.average(positive[rows], weights=w)
         size = float(w.sum() ** 2 / np.square(w).sum())
         if codes is not None:
             size /= design_effect(positive[rows], codes[rows])
-        described.append(
+        low, high = rate_interval(observed * size, size)
+        bins.append(
             Bin(
                 predicted=np.average(p[rows], weights=w),
-                observed=Estimate(observed, *map(float, wilson(observed * size, size))),
+                observed=Estimate(observed, float(low), float(high)),
                 n=rows.sum(),
                 size=size,
             )
         )
-    return described
+    return bins
 
 
 def p_values(calibration: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Share of negatives, the new one counted among them, that score at least as high.
+    """Return conformal p-values: shares of negatives that score at least as high.
 
-    p = (1 + number of calibration scores >= s) / (n + 1). For a negative exchangeable with the calibration
-    negatives, P(p <= j / (n + 1)) is j / (n + 1) where scores do not tie, and less where they do (Vovk et al.
-    2005): class-conditional, since positives have no part in it. `calibration` are held-out scores of known
-    negatives, sorted ascending; where rows come in groups, one a group (`group_maxima`), and then a p-value
-    is asked for a group's highest score.
+    p = (1 + number of calibration scores >= s) / (n + 1), the new row counted among the
+    negatives. For a negative that is exchangeable with these, P(p <= j / (n + 1)) is
+    j / (n + 1) if scores do not tie, and less if they do (Vovk et al. 2005). The
+    p-values are class-conditional: positives take no part.
+
+    Parameters
+    ----------
+    calibration : ndarray of shape (n,)
+        Held-out scores of known negatives, ascending. If rows come in groups, one score
+        per group (``group_maxima``); the p-value is then for a group's highest score.
+    scores : ndarray of shape (n_rows,)
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
     """
     calibration = np.asarray(calibration, float)
     below = np.searchsorted(calibration, np.asarray(scores, float), side="left")
@@ -342,7 +418,10 @@ def p_values(calibration: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def group_maxima(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """The highest score of each group, sorted ascending: rows of one patient are no independent witnesses."""
+    """Return the highest score of each group, ascending.
+
+    Rows of one group, such as a patient, are not independent.
+    """
     codes = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
     highest = np.full(codes.max(initial=-1) + 1, -np.inf)
     np.maximum.at(highest, codes, np.asarray(scores, float))
@@ -352,15 +431,18 @@ def group_maxima(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
 def resolution_warning(
     n_calibration: int, n_screened: int, q: float = 0.1
 ) -> str | None:
-    """Why no discovery may be possible at rate q, or None where a single case could be one.
+    """Return a warning if no discovery may be possible at false discovery rate q.
 
-    The smallest p-value is 1 / (n + 1): q is reached only if m / (q (n + 1)) of m screened tie there.
+    None if a single case could be one. The smallest p-value is 1 / (n + 1): q is
+    reached only if m / (q (n + 1)) of m screened rows have it.
     """
     needed = n_screened / (q * (n_calibration + 1))
     if needed <= 1:
         return None
+    smallest = 1 / (n_calibration + 1)
+    n_needed = np.ceil(needed - 1e-9)
     return (
-        f"{n_calibration} negatives resolve p-values down to {1 / (n_calibration + 1):.2g}: among "
+        f"{n_calibration} negatives resolve p-values down to {smallest:.2g}: among "
         f"{n_screened} screened, a false discovery rate of {q:g} needs at least "
-        f"{np.ceil(needed - 1e-9):.0f} of them above every known negative"
+        f"{n_needed:.0f} of them above every known negative"
     )

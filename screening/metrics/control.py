@@ -1,11 +1,10 @@
-"""Change over nights: control charts against limits fixed by early nights, and drift of the scores."""
+"""Change over nights: control charts with fixed limits, and drift of the scores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import betabinom
@@ -24,30 +23,41 @@ from screening.schemas.history import (
 )
 from screening.schemas.run import ScoreCounts
 
-SIGMAS = 3.0
+# Distance of the limits from the centre, in standard deviations.
+_SIGMAS = 3.0
 TAIL = 0.00135
-"""Chance beyond a limit on one side: what three sigmas leave of a normal distribution."""
+"""Probability beyond a limit on one side, that of three sigmas of a normal law."""
 
 BASELINE = 20
-"""Nights that fix centre and limits of a phase; what comes later changes neither."""
+"""Nights that fix centre and limits of a phase; later nights change neither."""
 
 LEAST = 10
 """Nights below which there are no limits yet."""
 
-MANY = 100
-"""Expected events from which on three sigmas are as seldom passed as of a normal distribution."""
+# Expected events from which three sigmas are exceeded as rarely as in a normal law.
+_MANY_EVENTS = 100
 
-# Mean distance of two draws from a normal distribution, in its standard deviations.
-RANGE_OF_TWO = 1.128
+# Mean distance of two draws from a normal law, in its standard deviations.
+_MEAN_RANGE_OF_TWO = 1.128
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Centre and limits, as the nights of a baseline fix them."""
+    """Centre and control limits, fixed by the nights of a baseline.
 
-    count: float  # events in the baseline
-    of: float  # what they are a share of
-    # >= 1, Laney's sigma of z: how much more the nights differ than chance explains; 1 is a p-chart
+    Parameters
+    ----------
+    count : float
+        Events in the baseline.
+    of : float
+        Trials in the baseline: what the events are a share of.
+    spread : float
+        How much more nights differ than chance explains, >= 1: Laney's sigma of z; 1 is
+        a p-chart.
+    """
+
+    count: float
+    of: float
     spread: float
 
     @property
@@ -56,92 +66,122 @@ class Limits:
         return self.count / self.of
 
     def at(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Low and high limit of shares of so many, `sizes` (n_nights,) being whole numbers above 0.
+        """Return low and high limits of shares of so many trials, (n_nights,) each.
 
-        Three sigmas, or where chance alone passes them more than once in 740 nights, since counts are small
-        or the baseline is, the bound that it passes so seldom.
+        They are three sigmas away, or further if chance alone exceeds three sigmas more
+        than once in 740 nights because counts or the baseline are small.
+
+        Parameters
+        ----------
+        sizes : ndarray of shape (n_nights,)
+            Whole numbers above 0.
         """
         variance = self.centre * (1 - self.centre) * (1 / sizes + 1 / self.of)
-        reach = SIGMAS * self.spread * np.sqrt(variance)
-        high = np.maximum(
-            self.centre + reach, _seldom_above(sizes, self.count, self.of)
-        )
-        low = np.minimum(
-            self.centre - reach, 1 - _seldom_above(sizes, self.of - self.count, self.of)
-        )
+        reach = _SIGMAS * self.spread * np.sqrt(variance)
+        exceeded = _rarely_exceeded(sizes, self.count, self.of)
+        missed = _rarely_exceeded(sizes, self.of - self.count, self.of)
+        high = np.maximum(self.centre + reach, exceeded)
+        low = np.minimum(self.centre - reach, 1 - missed)
         return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
 def limits(counts: np.ndarray, sizes: np.ndarray) -> Limits | None:
-    """Centre and spread of a baseline, from events and what they are a share of, (n_nights,) each.
+    """Return the limits that the nights of a baseline fix.
 
-    Nights of size 0 are left out; None below `LEAST` nights.
+    Parameters
+    ----------
+    counts, sizes : ndarray of shape (n_nights,)
+        Events and trials of each night; nights of size 0 are left out.
+
+    Returns
+    -------
+    Limits or None
+        None for fewer than ``LEAST`` nights.
     """
-    counts, sizes = counts[sizes > 0], sizes[sizes > 0]
+    counts = counts[sizes > 0]
+    sizes = sizes[sizes > 0]
     if len(sizes) < LEAST:
         return None
-    count, of = float(counts.sum()), float(sizes.sum())
+    count = float(counts.sum())
+    of = float(sizes.sum())
     share = count / of
     spread = 1.0
     if 0 < share < 1:
         z = (counts / sizes - share) / np.sqrt(share * (1 - share) / sizes)
-        # Patients who stay make neighbours alike: moving ranges alone would then take too little for usual.
-        spread = max(
-            1.0, float(np.abs(np.diff(z)).mean()) / RANGE_OF_TWO, float(z.std(ddof=1))
-        )
+        # Patients who stay make neighboring nights similar: moving ranges alone would
+        # underestimate the spread.
+        moving_range = float(np.abs(np.diff(z)).mean()) / _MEAN_RANGE_OF_TWO
+        spread = max(1.0, moving_range, float(z.std(ddof=1)))
     return Limits(count, of, spread)
 
 
-def _seldom_above(sizes: np.ndarray, count: float, of: float) -> np.ndarray:
-    """The share that chance exceeds with probability `TAIL` at most, its own rate known from a baseline.
+def _rarely_exceeded(sizes: np.ndarray, count: float, of: float) -> np.ndarray:
+    """Return the share that chance exceeds with probability `TAIL` at most.
 
-    Quantile of the beta-binomial distribution: how many of `size`, after `count` of `of` (Jeffreys' prior);
-    0 where `MANY` or more are expected.
+    Quantile of the beta-binomial law of the events in `sizes` trials, after `count`
+    events in `of` trials (Jeffreys' prior); 0 if many events are expected.
     """
-    a, b = count + 0.5, of - count + 0.5
-    distinct, number = np.unique(
-        np.where(sizes * a / (a + b) < MANY, sizes, 0), return_inverse=True
-    )
+    a = count + 0.5
+    b = of - count + 0.5
+    few = np.where(sizes * a / (a + b) < _MANY_EVENTS, sizes, 0)
+    distinct, number = np.unique(few, return_inverse=True)
     mean = distinct * a / (a + b)
-    # So far out that nothing is left beyond, whatever the rate; `betabinom.ppf` looks at one night at a time.
-    furthest = np.minimum(
-        distinct, np.ceil(mean + 12 * np.sqrt(mean * (1 + distinct / of)) + 40)
-    )
+    # Beyond this nothing is left, for any rate. `betabinom.ppf` would take one night at
+    # a time.
+    reach = 12 * np.sqrt(mean * (1 + distinct / of)) + 40
+    furthest = np.minimum(distinct, np.ceil(mean + reach))
     mass = betabinom.pmf(np.arange(furthest.max() + 1), distinct[:, None], a, b)
     reached = np.argmax(np.cumsum(mass, axis=1) >= 1 - TAIL, axis=1)
     return np.asarray((reached / np.maximum(distinct, 1))[number])
 
 
-class _Share(NamedTuple):
+@dataclass(frozen=True)
+class _ChartedShare:
+    """A share that is charted over nights.
+
+    Parameters
+    ----------
+    words : str
+        What the share is of, after a percentage.
+    counts : callable
+        Returns events and trials of a night.
+    remedy : str
+    """
+
     words: str
-    share: Callable[
-        [NightRun], tuple[int, int]
-    ]  # Events, and what they are a share of.
+    counts: Callable[[NightRun], tuple[int, int]]
     remedy: str
 
 
-SHARES: dict[Measure, _Share] = {
-    "workload": _Share(
+def _missing_values(run: NightRun) -> tuple[int, int]:
+    if not run.missing:
+        return 0, 0
+    return run.missing.missing, run.missing.values
+
+
+_CHARTED_SHARES: dict[Measure, _ChartedShare] = {
+    "workload": _ChartedShare(
         "of the rows read were flagged",
         lambda run: (run.flagged, run.read),
-        "Compare the patients and the table of these nights with earlier ones before changing a threshold.",
+        "Compare the patients and the table of these nights with earlier ones before "
+        "changing a threshold.",
     ),
-    "yield": _Share(
+    "yield": _ChartedShare(
         "of the cases judged had the condition",
         lambda run: (run.ppv.found, run.ppv.judged),
-        "See whether other cases were judged than before, or by other people; then look at the model.",
+        "See whether other cases were judged than before, or by other people; then "
+        "look at the model.",
     ),
-    "refused": _Share(
+    "refused": _ChartedShare(
         "of the rows read were refused",
         lambda run: (run.refused, run.read),
         "Have the source look at the table; each night's page has the reasons.",
     ),
-    "missing": _Share(
+    "missing": _ChartedShare(
         "of the values were missing",
-        lambda run: (
-            (run.missing.missing, run.missing.values) if run.missing else (0, 0)
-        ),
-        "Have the source look for a column that no longer arrives; each night's page lists them.",
+        _missing_values,
+        "Have the source look for a column that no longer arrives; each night's page "
+        "lists them.",
     ),
 }
 
@@ -151,31 +191,23 @@ def control_charts(
     changes: Sequence[ThresholdChange],
     promotions: Sequence[Promotion] = (),
 ) -> list[ControlChart]:
-    """The charts of a series that have anything to count, by its nights in force and its promotions."""
-    rechosen, promoted = (
-        {change.model_after[:12] for change in some} for some in (changes, promotions)
-    )
-    parted: list[tuple[str, list[NightRun]]] = []
-    for model, of_model in groupby(nights, key=lambda night: night.model):
-        runs = list(of_model)
-        other_method = bool(parted) and parted[-1][1][-1].recipe != runs[0].recipe
-        if not parted:
-            began = "first night"
-        elif model in promoted:
-            began = "model promoted" + (", another method" if other_method else "")
-        elif other_method:
-            began = "method changed"
-        else:
-            began = (
-                "threshold changed"
-                if model in rechosen
-                else "model or threshold changed"
-            )
-        parted.append((began, runs))
+    """Return the control charts of a series that have anything to count.
+
+    Parameters
+    ----------
+    nights : sequence of NightRun
+        Nights in force, in order.
+    changes : sequence of ThresholdChange
+    promotions : sequence of Promotion
+        Each begins a new phase, as does any other change of the model.
+    """
+    phases_of_nights = _split_by_model(nights, changes, promotions)
     charts = []
-    for measure, share in SHARES.items():
-        phases = [_phase(began, share.share, runs) for began, runs in parted]
-        points = [point for phase in phases for point in phase.points]
+    for measure, share in _CHARTED_SHARES.items():
+        phases = [_phase(began, share, runs) for began, runs in phases_of_nights]
+        points: list[ControlPoint] = []
+        for phase in phases:
+            points.extend(phase.points)
         if any(point.of for point in points):
             signals = [
                 _reason(measure, share, point) for point in points if point.outside
@@ -184,159 +216,241 @@ def control_charts(
     return charts
 
 
-def _phase(
-    began: str, share: Callable[[NightRun], tuple[int, int]], nights: Sequence[NightRun]
-) -> Phase:
-    counted = [share(night) for night in nights]
+def _split_by_model(
+    nights: Sequence[NightRun],
+    changes: Sequence[ThresholdChange],
+    promotions: Sequence[Promotion],
+) -> list[tuple[str, list[NightRun]]]:
+    """Return the nights of each model in turn, with how its phase began."""
+    rethresholded = {change.model_after[:12] for change in changes}
+    promoted = {promotion.model_after[:12] for promotion in promotions}
+    phases: list[tuple[str, list[NightRun]]] = []
+    for model, model_nights in groupby(nights, key=lambda night: night.model):
+        runs = list(model_nights)
+        if not phases:
+            began = "first night"
+        else:
+            other_method = phases[-1][1][-1].recipe != runs[0].recipe
+            if model in promoted and other_method:
+                began = "model promoted, another method"
+            elif model in promoted:
+                began = "model promoted"
+            elif other_method:
+                began = "method changed"
+            elif model in rethresholded:
+                began = "threshold changed"
+            else:
+                began = "model or threshold changed"
+        phases.append((began, runs))
+    return phases
+
+
+def _phase(began: str, share: _ChartedShare, nights: Sequence[NightRun]) -> Phase:
+    """Return the points of one phase, with limits fixed by its first nights."""
+    counted = [share.counts(night) for night in nights]
     counts, sizes = np.array(counted, dtype=float).T
     early = np.flatnonzero(sizes)[:BASELINE]
-    usual = limits(counts[early], sizes[early])
-    ends = (
-        np.array(usual.at(np.maximum(sizes, 1))).T.tolist()
-        if usual
-        else [(None, None)] * len(nights)
-    )
+    fixed = limits(counts[early], sizes[early])
+    ends: list[tuple[float | None, float | None]] = [(None, None)] * len(nights)
+    if fixed is not None:
+        ends = np.array(fixed.at(np.maximum(sizes, 1))).T.tolist()
+    points = []
+    for night, (n, of), (low, high) in zip(nights, counted, ends, strict=True):
+        points.append(
+            ControlPoint(
+                night=night.night,
+                count=n,
+                of=of,
+                share=n / of if of else None,
+                low=low if of else None,
+                high=high if of else None,
+            )
+        )
     return Phase(
         began=began,
         baseline=len(early),
         frozen=len(early) == BASELINE,
-        centre=usual.centre if usual else None,
-        spread=usual.spread if usual else None,
-        points=[
-            ControlPoint(
-                night=night.night, count=n, of=of, share=n / of, low=low, high=high
-            )
-            if of
-            else ControlPoint(
-                night=night.night, count=n, of=of, share=None, low=None, high=None
-            )
-            for night, (n, of), (low, high) in zip(nights, counted, ends, strict=True)
-        ],
+        centre=None if fixed is None else fixed.centre,
+        spread=None if fixed is None else fixed.spread,
+        points=points,
     )
 
 
-def _reason(measure: Measure, share: _Share, point: ControlPoint) -> Reason:
-    assert (
-        point.share is not None and point.low is not None and point.high is not None
-    ), "it is outside"
-    side, bound = (
-        ("above", point.high) if point.share > point.high else ("below", point.low)
+def _reason(measure: Measure, share: _ChartedShare, point: ControlPoint) -> Reason:
+    """Return the reason for attention of a point outside its limits."""
+    assert point.share is not None
+    assert point.low is not None
+    assert point.high is not None
+    if point.share > point.high:
+        side = "above"
+        limit = point.high
+    else:
+        side = "below"
+        limit = point.low
+    words = (
+        f"On {point.night} {100 * point.share:.3g}% {share.words}, "
+        f"{side} the control limit of {100 * limit:.3g}%."
     )
-    words = f"On {point.night} {100 * point.share:.3g}% {share.words}, "
-    words += f"{side} the control limit of {100 * bound:.3g}%."
     return Reason(
-        f"{measure}_out_of_control", words, None, point.share, bound, share.remedy
+        f"{measure}_out_of_control", words, None, point.share, limit, share.remedy
     )
 
 
-CELLS = 20
-DRAWS = 999, 9_999
-PLAIN = 0.05
-"""Of the fewer draws: above it the many would only say more exactly that nothing is the matter."""
-# The draws are part of the test, not of its data: the same counts always give the same p.
-SEED = 20
+# Cells of the scores whose counts are compared.
+_CELLS = 20
+# Permutations: the few first, the many only if their p-value is small.
+_FEW_DRAWS = 999
+_MANY_DRAWS = 9_999
+# p-value of the few draws above which the many could only confirm that nothing changed.
+_NO_CHANGE = 0.05
+# Fixed, since the draws belong to the test: equal counts always give the same p-value.
+_SEED = 20
 
 
 @dataclass(frozen=True)
 class Shift:
-    """How far two counts of scores lie apart."""
+    """Difference of two counts of scores.
 
-    distance: float  # largest difference of their cumulative shares (Kolmogorov and Smirnov's)
-    p: float  # of Cramer and von Mises' statistic, by permutation
-    higher: bool  # whether the later ones lie higher on the whole
+    Parameters
+    ----------
+    distance : float
+        Largest difference of their cumulative shares (Kolmogorov and Smirnov's).
+    p : float
+        p-value of Cramer and von Mises' statistic, by permutation.
+    higher : bool
+        The later scores are higher on the whole.
+    """
+
+    distance: float
+    p: float
+    higher: bool
 
 
 def inner_edges(scores: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Edges between cells of about equal weight, sorted, none twice, at most `CELLS` - 1 of them."""
+    """Return edges between cells of about equal weight, ascending and distinct.
+
+    There are 19 at most. `weights` (n_rows,) are 1 by default.
+    """
     order = np.argsort(scores, kind="stable")
     weight = np.ones(len(scores)) if weights is None else weights
     reached = np.cumsum(weight[order])
-    at = np.searchsorted(reached, np.arange(1, CELLS) / CELLS * reached[-1])
+    at = np.searchsorted(reached, np.arange(1, _CELLS) / _CELLS * reached[-1])
     edges = np.unique(scores[order][np.minimum(at, len(order) - 1)])
     return edges[edges < scores.max()]
 
 
-def cells_of(scores: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The cell each score lies in, 0 to len(edges); an edge belongs to the cell below it."""
+def score_cells(scores: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return the cell of each score, 0 to len(edges); an edge is in the cell below."""
     return np.searchsorted(edges, scores, side="left")
 
 
 def shift(
-    known: Sequence[int] | np.ndarray, counted: Sequence[int] | np.ndarray
+    before: Sequence[int] | np.ndarray, later: Sequence[int] | np.ndarray
 ) -> Shift | None:
-    """Test whether two counts over the same ordered cells come from one distribution; None without any.
+    """Test whether two counts over the same ordered cells are of one distribution.
 
-    Those counted are dealt anew between the two sides, 9,999 times where it matters: p is exact, ties and
-    cells included, for independent units (count a patient once). Cramer and von Mises' sum of squared
-    differences sees half a standard deviation more often than the largest difference does
-    (`benchmarks/drift.py`).
+    A permutation test with up to 9,999 draws: p is exact, ties and cells included, for
+    independent units (count a patient once). Cramer and von Mises' sum of squared
+    differences detects half a standard deviation more often than the largest difference
+    does (`benchmarks/drift.py`).
+
+    Parameters
+    ----------
+    before, later : array-like of int, shape (n_cells,)
+
+    Returns
+    -------
+    Shift or None
+        None if one of them counts nothing.
     """
-    before, later = np.asarray(known, np.int64), np.asarray(counted, np.int64)
-    m, n = int(before.sum()), int(later.sum())
+    before = np.asarray(before, np.int64)
+    later = np.asarray(later, np.int64)
+    m = int(before.sum())
+    n = int(later.sum())
     if not m or not n:
         return None
-    gap, whole, p = gaps(before, later)[:-1], before + later, 1.0
-    # Equal deals differ in the last digits only.
+    gap = gaps(before, later)[:-1]
+    whole = before + later
+    # Equal permutations differ in the last digits only.
     least = np.square(gap).sum() * (1 - 1e-9) - 1e-15
-    for draws in DRAWS:
-        rng = np.random.default_rng(SEED)
+    p = 1.0
+    for draws in (_FEW_DRAWS, _MANY_DRAWS):
+        rng = np.random.default_rng(_SEED)
         dealt = rng.multivariate_hypergeometric(
             whole, n, size=draws, method="marginals"
         )
         dealt_gaps = np.cumsum(dealt / n - (whole - dealt) / m, axis=1)[:, :-1]
-        p = float(
-            (1 + np.count_nonzero(np.square(dealt_gaps).sum(axis=1) >= least))
-            / (1 + draws)
-        )
-        if p > PLAIN:
+        n_extreme = np.count_nonzero(np.square(dealt_gaps).sum(axis=1) >= least)
+        p = float((1 + n_extreme) / (1 + draws))
+        if p > _NO_CHANGE:
             break
     return Shift(float(np.abs(gap).max(initial=0.0)), p, bool(gap.sum() < 0))
 
 
 RECENT_NIGHTS = 14
-"""Nights whose patients are compared with the training cohort as one."""
+"""Nights whose patients are compared with the training cohort together."""
 
+# p-value up to which drift over nights is reported.
 ALARM = 0.005
-SMALLEST = 0.05
-FEWEST = 20
+# Difference of cumulative shares from which drift over nights is reported.
+_MIN_DISTANCE = 0.05
+# Patients below which drift over nights is not tested.
+_MIN_PATIENTS = 20
 
 
 def drift_over(nights: Sequence[ScoreCounts]) -> DriftOver | None:
-    """Test the scores of recent nights, under the model now in use, against those held out in training.
+    """Test the scores of recent nights against those held out in training.
 
-    A patient who stays for a week is one patient and not seven: the latest score counts. Nights of tables
-    whose rows no column names cannot be put together and are left out; None where no other is left.
+    A patient who stays for a week is counted once, by the latest score. Nights of
+    tables without a patient column cannot be combined and are left out.
+
+    Parameters
+    ----------
+    nights : sequence of ScoreCounts
+        Under the model now in use, in order.
+
+    Returns
+    -------
+    DriftOver or None
+        None if no night is left.
     """
     named = [night for night in nights if night.who]
     if not named:
         return None
-    cells = {
-        who: cell
-        for night in named
-        for who, cell in zip(night.who, night.cell, strict=True)
-    }
-    training, n_patients = named[-1].known, len(cells)
-    tested = shift(training, np.bincount(list(cells.values()), minlength=len(training)))
-    if tested is None or n_patients < FEWEST:
+    cell_of_patient: dict[int, int] = {}
+    for night in named:
+        cell_of_patient.update(zip(night.who, night.cell, strict=True))
+    training = named[-1].known
+    n_patients = len(cell_of_patient)
+    recent = np.bincount(list(cell_of_patient.values()), minlength=len(training))
+    tested = shift(training, recent)
+    if tested is None or n_patients < _MIN_PATIENTS:
         return DriftOver(
             nights=len(named), patients=n_patients, distance=None, p=None, reason=None
         )
     reason = None
-    if tested.p <= ALARM and tested.distance >= SMALLEST:
-        reason = Reason(
-            "drift_over_nights",
-            f"The {n_patients} patients of the last {len(named)} night{'s' * (len(named) > 1)}, each counted "
-            f"once, score {'higher' if tested.higher else 'lower'} on the whole than those of training did "
-            f"when they were held out (largest difference of shares {tested.distance:.2f}): the patients or "
-            "the measurements have changed.",
-            figure=tested.p,
-            threshold=ALARM,
-            remedy="Ask the source what has changed since; if the patients are other ones now, train again.",
-        )
+    if tested.p <= ALARM and tested.distance >= _MIN_DISTANCE:
+        reason = _drift_reason(tested, n_patients, len(named))
     return DriftOver(
         nights=len(named),
         patients=n_patients,
         distance=tested.distance,
         p=tested.p,
         reason=reason,
+    )
+
+
+def _drift_reason(tested: Shift, n_patients: int, n_nights: int) -> Reason:
+    nights = "nights" if n_nights > 1 else "night"
+    direction = "higher" if tested.higher else "lower"
+    return Reason(
+        "drift_over_nights",
+        f"The {n_patients} patients of the last {n_nights} {nights}, each counted "
+        f"once, score {direction} on the whole than those of training did "
+        "when they were held out (largest difference of shares "
+        f"{tested.distance:.2f}): the patients or the measurements have changed.",
+        figure=tested.p,
+        threshold=ALARM,
+        remedy="Ask the source what has changed since; if the patients are other ones "
+        "now, train again.",
     )

@@ -1,6 +1,7 @@
-"""The threshold: chosen by a rule from held-out scores, with what it may be expected to do on unseen rows.
+"""Operating points: a threshold chosen by a rule, with what to expect on unseen rows.
 
-A row is flagged if and only if its score is at or above the threshold; higher scores are more suspicious.
+A row is flagged if and only if its score is at or above the threshold; higher scores
+are more suspicious.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betainc
 
-from screening.metrics.intervals import design_effect, shared_design, students_share
-from screening.metrics.performance import UNDEFINED, checked
+from screening.metrics.intervals import (
+    design_effect,
+    shared_design,
+    student_size_factor,
+)
+from screening.metrics.performance import UNDEFINED, check_rows
 from screening.metrics.predictive_intervals import (
     Evidence,
     between_folds,
     between_repeats,
     predictive,
 )
-from screening.metrics.tally import Tally
-from screening.metrics.ties import as_new, between
+from screening.metrics.tally import ThresholdCounts
+from screening.metrics.ties import as_new, separates_ties
 from screening.schemas.base import Estimate
 from screening.schemas.figures import (
     GMean,
@@ -34,28 +40,56 @@ from screening.schemas.figures import (
 )
 
 FLAG_EVERYTHING = -1e12
-"""Threshold below the scores of every machine, for promises that no finite rank can keep."""
+"""Threshold below the scores of every machine, for promises that no rank can keep."""
 
-LEFT_ALONE, NEARLY = 0.05, 0.1
-"""Negatives that a useful threshold leaves alone, and how far short of its rule one may fall to be useful."""
+# Share of the negatives that a useful threshold does not flag.
+_MIN_UNFLAGGED = 0.05
+# Largest sensitivity that a useful threshold may lack to that of its rule.
+_MAX_SHORTFALL = 0.1
 
 RULES = (
-    *map(MinSensitivity, (0.8, 0.9, 0.95)),
-    *map(MaxFlagRate, (0.05, 0.1, 0.2)),
-    *map(MissCost, (10.0, 20.0, 50.0)),
+    MinSensitivity(0.8),
+    MinSensitivity(0.9),
+    MinSensitivity(0.95),
+    MaxFlagRate(0.05),
+    MaxFlagRate(0.1),
+    MaxFlagRate(0.2),
+    MissCost(10.0),
+    MissCost(20.0),
+    MissCost(50.0),
     GMean(),
 )
 """Rules of the table of operating points."""
 
 
+# Share of negatives with one score near the threshold from which a note warns that
+# specificity may change.
 ATOM = 0.05
-"""Share of negatives with one score near the threshold from which it is said that specificity may jump."""
+# Half-width of the interval of sensitivity from which a note states it.
+_MAX_UNMENTIONED_ERROR = 0.03
+# Repeats of the folds from which their spread can be estimated.
+_MIN_REPEATS = 3
+# Share of rank space on either side of a threshold in which equal scores count.
+_ATOM_REACH = 50
+# Tolerances for rounding in comparisons of rates.
+_RATE_TOLERANCE = 1e-12
+_COUNT_TOLERANCE = 1e-9
 
 
 def excess(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """How far each score is above its class's threshold, shape (n_rows, n_watched); 0 or more is flagged.
+    """Return how far each score is above its class's threshold; >= 0 is flagged.
 
-    A class whose rule is only kept by flagging everything says nothing about a row: its excess is 0.
+    A class whose rule can only be kept by flagging everything says nothing about a row:
+    its excess is 0.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_watched)
+    thresholds : ndarray of shape (n_watched,)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_watched)
     """
     above = scores - thresholds
     above[:, thresholds <= FLAG_EVERYTHING] = 0.0
@@ -63,10 +97,11 @@ def excess(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def overall(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """One score a row from one a watched class, shape (n_rows,).
+    """Return one score per row from one per watched class, shape (n_rows,).
 
-    With one watched class it is that class's score; with several it is the largest excess over the
-    class's own threshold, so that a row is flagged where it is 0 or more.
+    With one watched class it is that class's score; with several it is the largest
+    excess over the class's own threshold, so that a row is flagged if it is >= 0.
+    Parameters as for ``excess``.
     """
     if scores.shape[1] == 1:
         return scores[:, 0]
@@ -74,40 +109,59 @@ def overall(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def choose(
-    scores,
-    y,
+    scores: ArrayLike,
+    y: ArrayLike,
     rule: Rule,
-    groups=None,
+    groups: ArrayLike | None = None,
     seed: int = 0,
     *,
-    fold=None,
-    repeats=None,
-    alike=None,
+    fold: ArrayLike | None = None,
+    repeats: ArrayLike | None = None,
+    ties: ArrayLike | None = None,
 ) -> OperatingPoint:
-    """Choose the threshold by `rule` and say what it promises on unseen rows.
+    """Choose the threshold by a rule and estimate what it does on unseen rows.
 
-    `scores` (n_rows,) are held-out, averaged over repeats, and higher for more suspicious; `groups` are what
-    was kept whole in the folds (the patient of a voxel). `fold` is the fold a row was held out in (of the
-    first repeat); without it, specificity is taken to differ between folds by its rows alone. `repeats`
-    (n_repeats, n_rows) hold each repeat's own scores; three or more tell the spread between deals better than
-    folds do. `alike` numbers each distinct row: the threshold then parts no rows that are alike in
-    every value. `seed` is of the draws behind the intervals of flag rate and predictive values.
+    Parameters
+    ----------
+    scores : array-like of shape (n_rows,)
+        Held-out, averaged over repeats; higher is more suspicious.
+    y : array-like of shape (n_rows,)
+        True or 1 for positive rows.
+    rule : Rule
+    groups : array-like of shape (n_rows,), optional
+        Groups that the folds kept whole, such as the patient of a voxel.
+    seed : int
+        Of the draws behind the intervals of flag rate and predictive values.
+    fold : array-like of shape (n_rows,), optional
+        Fold in which a row was held out, of the first repeat. Without it, specificity
+        differs between folds by its rows alone.
+    repeats : array-like of shape (n_repeats, n_rows), optional
+        Scores of each repeat. Three or more give a better estimate of the spread than
+        folds do.
+    ties : array-like of shape (n_rows,), optional
+        Number of each distinct row (``ties.number_ties``); the threshold then separates
+        no equal rows.
 
-    Raises UsageError where there is no positive or no negative row, ValueError where shapes differ or a score
-    is not finite.
+    Raises
+    ------
+    UsageError
+        If there is no positive or no negative row.
+    ValueError
+        If shapes differ or a score is not finite.
 
     Notes
     -----
-    With `MinSensitivity(s)` the threshold is the r-th smallest of the m positive scores,
-    r = floor((1 - s)(m + 1)). Over new exchangeable positives the sensitivity above it is distributed as
-    Beta(m - r + 1, r), whatever the scores' distribution: its mean is at least s. Where rows come in groups,
-    d = design effect of the share below, rows count as m / d and the condition "below + 1 <= (1 - s)(m + 1)"
-    becomes "below + d <= (1 - s)(m + d)"; intervals take d from `shared_design` and are widened for the few
-    groups that tell it. For the other rules r = misses + 1. Intervals: `metrics.predictive_intervals`.
+    With `MinSensitivity(s)` the threshold is the r-th smallest of the m positive
+    scores, r = floor((1 - s)(m + 1)). Over new exchangeable positives the sensitivity
+    above it is distributed as Beta(m - r + 1, r), for any distribution of the scores:
+    its mean is at least s. If rows come in groups, d = design effect of the share
+    below, rows count as m / d and the condition "below + 1 <= (1 - s)(m + 1)" becomes
+    "below + d <= (1 - s)(m + d)"; intervals take d from `shared_design` and are widened
+    for few groups. For the other rules r = misses + 1. For intervals see
+    `metrics.predictive_intervals`.
     """
-    return ThresholdSelector.of(scores, y, groups, seed, fold, repeats, alike).point(
-        rule
-    )
+    selector = ThresholdSelector.of(scores, y, groups, seed, fold, repeats, ties)
+    return selector.point(rule)
 
 
 def pick(
@@ -117,41 +171,80 @@ def pick(
     design: float,
     allowed: np.ndarray | bool = True,
 ) -> np.ndarray:
-    """Column of the threshold that a rule chooses: counts (..., n_thresholds) in, columns (...) out.
+    """Return the column of the threshold that a rule chooses.
 
-    Column 0 flags everything, unseen rows included, and is left to promises that no rank keeps. `allowed`
-    says which of the others may be chosen.
+    Column 0 flags everything, unseen rows included; it is chosen only if no rank keeps
+    the promise of `MinSensitivity`.
+
+    Parameters
+    ----------
+    rule : Rule
+    hits, alarms : ndarray of shape (..., n_thresholds)
+        Positives and negatives at or above each threshold.
+    design : float
+        Positive rows of one group that tell as much as one independent row.
+    allowed : bool ndarray of shape (n_thresholds,)
+        Thresholds that may be chosen.
+
+    Returns
+    -------
+    int ndarray of shape (...)
     """
-    m, n = hits[..., :1], alarms[..., :1]
-    share = m / (m + n) if rule.prevalence is None else rule.prevalence
-    hit, false = hits / m, alarms / n
     if isinstance(rule, MinSensitivity):
-        if rule.confidence is None:
-            kept = m - hits + design <= (1 - rule.value) * (m + design) + 1e-9
-        else:
-            # Clopper-Pearson's lower bound is at least s when Beta(hits, misses + 1) is below s seldom
-            # enough.
-            sizes = np.maximum(hits, 1e-9) / design, (m - hits) / design + 1
-            kept = betainc(*sizes, rule.value) <= 1 - rule.confidence + 1e-12
-        kept = kept & allowed
-        kept[..., 0] = True
-        return kept.shape[-1] - 1 - kept[..., ::-1].argmax(axis=-1)
+        return _pick_min_sensitivity(rule, hits, design, allowed)
+    m = hits[..., :1]
+    n = alarms[..., :1]
+    share = m / (m + n) if rule.prevalence is None else rule.prevalence
+    hit = hits / m
+    false = alarms / n
     if isinstance(rule, MaxFlagRate):
-        few = share * hit + (1 - share) * false <= rule.value + 1e-12
+        few = share * hit + (1 - share) * false <= rule.value + _RATE_TOLERANCE
         return 1 + (few & allowed)[..., 1:].argmax(axis=-1)
     if isinstance(rule, MissCost):
         cost = share * (rule.value * (1 - hit) + hit) + (1 - share) * false
-        return 1 + np.where(allowed, np.round(cost, 12), np.inf)[..., 1:].argmin(
-            axis=-1
-        )
-    return 1 + np.where(allowed, np.round(hit * (1 - false), 12), -1.0)[..., 1:].argmax(
-        axis=-1
-    )
+        allowed_cost = np.where(allowed, np.round(cost, 12), np.inf)
+        return 1 + allowed_cost[..., 1:].argmin(axis=-1)
+    squared_g_mean = np.where(allowed, np.round(hit * (1 - false), 12), -1.0)
+    return 1 + squared_g_mean[..., 1:].argmax(axis=-1)
+
+
+def _pick_min_sensitivity(
+    rule: MinSensitivity,
+    hits: np.ndarray,
+    design: float,
+    allowed: np.ndarray | bool,
+) -> np.ndarray:
+    """Return the highest column that keeps the promised sensitivity."""
+    m = hits[..., :1]
+    if rule.confidence is None:
+        largest = (1 - rule.value) * (m + design) + _COUNT_TOLERANCE
+        kept = m - hits + design <= largest
+    else:
+        # Clopper-Pearson's lower bound is at least s if Beta(hits, misses + 1) is below
+        # s rarely enough.
+        a = np.maximum(hits, 1e-9) / design
+        b = (m - hits) / design + 1
+        below = betainc(a, b, rule.value)
+        kept = below <= 1 - rule.confidence + _RATE_TOLERANCE
+    kept = kept & allowed
+    kept[..., 0] = True
+    return kept.shape[-1] - 1 - kept[..., ::-1].argmax(axis=-1)
 
 
 @dataclass(frozen=True)
 class ThresholdSelector:
-    """Labelled held-out scores from which thresholds are chosen; arguments as of `choose`."""
+    """Labelled held-out scores from which thresholds are chosen.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,)
+    positive : bool ndarray of shape (n_rows,)
+    codes : int ndarray of shape (n_rows,), optional
+        Group of each row, None for independent rows.
+    n_groups : int, optional
+    seed, fold, repeats, ties
+        As for ``choose``.
+    """
 
     scores: np.ndarray
     positive: np.ndarray
@@ -160,32 +253,44 @@ class ThresholdSelector:
     seed: int
     fold: np.ndarray | None
     repeats: np.ndarray | None
-    alike: np.ndarray | None = None
+    ties: np.ndarray | None = None
 
     @classmethod
     def of(
-        cls, scores, y, groups, seed: int, fold, repeats, alike=None
+        cls,
+        scores: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None,
+        seed: int,
+        fold: ArrayLike | None,
+        repeats: ArrayLike | None,
+        ties: ArrayLike | None = None,
     ) -> ThresholdSelector:
-        rows = checked(scores, y, groups, both=True)
-        fold = None if fold is None else np.asarray(fold)
-        repeats = None if repeats is None else np.asarray(repeats, float)
-        alike = None if alike is None else np.asarray(alike)
-        for name, given in (("fold", fold), ("repeats", repeats), ("alike", alike)):
-            if given is not None and given.shape[-1:] != rows[0].shape:
+        """Check the arguments of ``choose``; errors as there."""
+        rows = check_rows(scores, y, groups, both=True)
+        selector = cls(
+            *rows,
+            seed=seed,
+            fold=None if fold is None else np.asarray(fold),
+            repeats=None if repeats is None else np.asarray(repeats, float),
+            ties=None if ties is None else np.asarray(ties),
+        )
+        for name in ("fold", "repeats", "ties"):
+            array = getattr(selector, name)
+            if array is not None and array.shape[-1:] != rows.scores.shape:
                 raise ValueError(
-                    f"{name} {given.shape} does not fit {len(rows[0])} scores"
+                    f"{name} {array.shape} does not fit {len(rows.scores)} scores"
                 )
-        return cls(*rows, seed, fold, repeats, alike)
+        return selector
 
     def point(self, rule: Rule) -> OperatingPoint:
-        """The threshold of a rule, with rates, intervals and what a reader should know of them."""
-        threshold, design = self.threshold(self.own, rule)
+        """Return the operating point of a rule, with intervals and notes."""
+        threshold, design = self.threshold(self.counts, rule)
         flagged = self.scores >= threshold
-        m, n = int(self.positive.sum()), int((~self.positive).sum())
-        misses, false = (
-            int((~flagged & self.positive).sum()),
-            int((flagged & ~self.positive).sum()),
-        )
+        m = int(self.positive.sum())
+        n = int((~self.positive).sum())
+        misses = int((~flagged & self.positive).sum())
+        false = int((flagged & ~self.positive).sum())
         everything = threshold <= FLAG_EVERYTHING
         sensitivity = 1.0 if everything else (m - misses) / (m + design)
         share = m / (m + n) if rule.prevalence is None else rule.prevalence
@@ -194,10 +299,10 @@ class ThresholdSelector:
         figures = {
             "sensitivity": _with_range(sensitivity, evidence.sensitivity_range()),
             "specificity": _with_range(1 - false / n, evidence.specificity_range()),
-        } | {
-            name: _with_range(float(figure), np.quantile(drawn[name], [0.025, 0.975]))
-            for name, figure in predictive(share, sensitivity, false / n).items()
         }
+        for name, figure in predictive(share, sensitivity, false / n).items():
+            low, high = np.quantile(drawn[name], [0.025, 0.975])
+            figures[name] = _with_range(float(figure), (low, high))
         point = OperatingPoint(
             threshold=threshold,
             rule=rule,
@@ -214,221 +319,248 @@ class ThresholdSelector:
     def points(
         self, prevalence: float | None, rules: Sequence[Rule] = RULES
     ) -> list[OperatingPoint]:
-        """Operating points of a fixed list of rules."""
+        """Return the operating points of several rules at one prevalence."""
         return [self.point(replace(rule, prevalence=prevalence)) for rule in rules]
 
     @cached_property
-    def own(self) -> Tally:
+    def counts(self) -> ThresholdCounts:
         """Counts of the scores themselves, which all rules share."""
-        return self._tally(self.scores)
+        return self._counts_of(self.scores)
 
     @cached_property
-    def _of_repeats(self) -> list[Tally]:
-        """A tally a repeat; none where there are too few to tell a spread."""
-        return (
-            []
-            if self.repeats is None or len(self.repeats) < 3
-            else [*map(self._tally, self.repeats)]
-        )
+    def _counts_of_repeats(self) -> list[ThresholdCounts]:
+        """Counts of each repeat's scores; none if there are too few repeats."""
+        if self.repeats is None or len(self.repeats) < _MIN_REPEATS:
+            return []
+        return [self._counts_of(scores) for scores in self.repeats]
 
-    def _tally(self, scores: np.ndarray) -> Tally:
-        """Counts at every score, below all of them (the column that flags everything) and above."""
+    def _counts_of(self, scores: np.ndarray) -> ThresholdCounts:
+        """Return counts at every score, below all (flags everything), and above all."""
         distinct = np.unique(scores)
-        below, above = (
-            min(FLAG_EVERYTHING, 2 * distinct[0]),
-            np.nextafter(distinct[-1], np.inf),
-        )
-        return Tally(
-            scores, self.positive, None, np.concatenate([[below], distinct, [above]])
-        )
+        below = min(FLAG_EVERYTHING, 2 * distinct[0])
+        above = np.nextafter(distinct[-1], np.inf)
+        thresholds = np.concatenate([[below], distinct, [above]])
+        return ThresholdCounts(scores, self.positive, None, thresholds)
 
-    def threshold(self, tally: Tally, rule: Rule) -> tuple[float, float]:
-        """The threshold, and how many positive rows of one group tell as much as one independent row."""
-        own = np.sort(tally.scores[self.positive])
-        everywhere = np.ones(len(tally.thresholds), dtype=bool)
-        allowed = everywhere if self.alike is None else between(tally, self.alike)
-        if isinstance(rule, MinSensitivity):
-            # The share below is what the rule counts: the rank is cut where the promise would have it.
-            cut = own[min(int((1 - rule.value) * len(own)), len(own) - 1)]
-            design = self._design(tally.scores < cut)
-            column = int(pick(rule, *tally.counts, design, allowed))
-            if column == 0:
-                # Too few groups for a promise about new ones: it then holds for further rows of these groups,
-                # and the expected sensitivity and its interval say what that is worth for others.
-                column = int(pick(rule, *tally.counts, 1.0, allowed))
-            if self.alike is not None:
-                column = _nearest(tally, rule, column, allowed)
-            return float(tally.thresholds[column]), design
+    def threshold(self, counts: ThresholdCounts, rule: Rule) -> tuple[float, float]:
+        """Return a rule's threshold and the design effect of the share below it."""
         if isinstance(rule, Threshold):
             threshold = float(rule.value)
-        else:
-            threshold = float(tally.thresholds[pick(rule, *tally.counts, 1.0, allowed)])
-        return threshold, self._design(tally.scores < threshold)
+            return threshold, self._design(counts.scores < threshold)
+        allowed = np.ones(len(counts.thresholds), dtype=bool)
+        if self.ties is not None:
+            allowed = separates_ties(counts, self.ties)
+        if isinstance(rule, MinSensitivity):
+            return self._min_sensitivity_threshold(counts, rule, allowed)
+        column = pick(rule, *counts.counts, 1.0, allowed)
+        threshold = float(counts.thresholds[column])
+        return threshold, self._design(counts.scores < threshold)
+
+    def _min_sensitivity_threshold(
+        self, counts: ThresholdCounts, rule: MinSensitivity, allowed: np.ndarray
+    ) -> tuple[float, float]:
+        own = np.sort(counts.scores[self.positive])
+        # The design effect is that of the rank at which the promise would cut.
+        rank = min(int((1 - rule.value) * len(own)), len(own) - 1)
+        design = self._design(counts.scores < own[rank])
+        column = int(pick(rule, *counts.counts, design, allowed))
+        if column == 0:
+            # Too few groups for a promise about new ones: it then holds for further
+            # rows of these groups, and the expected sensitivity and its interval say
+            # what that is worth for other groups.
+            column = int(pick(rule, *counts.counts, 1.0, allowed))
+        if self.ties is not None:
+            column = _nearest_useful(counts, rule, column, allowed)
+        return float(counts.thresholds[column]), design
 
     def _design(self, below: np.ndarray) -> float:
+        """Return the design effect of a share of the positives."""
         if self.codes is None:
             return 1.0
         return design_effect(below[self.positive], self.codes[self.positive])
 
     def evidence(self, threshold: float, rule: Rule) -> Evidence:
-        """What the rows on both sides are worth as independent ones, and how folds differ."""
+        """Return the independent rows on both sides, and how much folds differ."""
         flagged = self.scores >= threshold
-        (_, case), (effect, other) = (
-            self._worth(threshold, side) for side in (self.positive, ~self.positive)
-        )
+        _, case_worth = self._worth(threshold, self.positive)
+        effect, other_worth = self._worth(threshold, ~self.positive)
         return Evidence(
-            hits=case * float((flagged & self.positive).sum()),
-            misses=case * float((~flagged & self.positive).sum()),
-            false=other * float((flagged & ~self.positive).sum()),
-            clear=other * float((~flagged & ~self.positive).sum()),
+            hits=case_worth * float((flagged & self.positive).sum()),
+            misses=case_worth * float((~flagged & self.positive).sum()),
+            false=other_worth * float((flagged & ~self.positive).sum()),
+            clear=other_worth * float((~flagged & ~self.positive).sum()),
             between=self._between(~flagged[~self.positive], effect, rule),
             everything=threshold <= FLAG_EVERYTHING,
         )
 
     def _worth(self, threshold: float, chosen: np.ndarray) -> tuple[float, float]:
-        """Design effect of the share flagged, and how many independent rows a row then stands for."""
+        """Return the design effect of the flag rate, and independent rows per row."""
         if self.codes is None:
             return 1.0, 1.0
-        at = Tally(
+        counts = ThresholdCounts(
             self.scores,
             self.positive,
             self.codes,
             np.array([-np.inf, threshold]),
             self.seed,
         )
-        effect = float(shared_design(*at.by_group(chosen))[1])
-        # Few groups do not even tell the design effect well.
-        worth = students_share(at.n_units(chosen)) / effect
+        effect = float(shared_design(*counts.by_group(chosen))[1])
+        # Few groups do not determine the design effect well either.
+        worth = student_size_factor(counts.n_units(chosen)) / effect
         return effect, max(worth, 1 / chosen.sum())
 
     def _between(self, clear: np.ndarray, effect: float, rule: Rule) -> float:
-        """Variance of the specificity between repeats, or between folds: `clear` of the negatives."""
-        if self._of_repeats:
-            at = [
-                (tally.scores, self.threshold(tally, rule)[0])
-                for tally in self._of_repeats
-            ]
-            return between_repeats(
-                np.array([np.mean(own[~self.positive] < cut) for own, cut in at])
-            )
+        """Return the variance of the specificity between repeats, or between folds.
+
+        Parameters
+        ----------
+        clear : bool ndarray of shape (n_negative,)
+            Negatives that are not flagged.
+        effect : float
+            Design effect of their share.
+        rule : Rule
+        """
+        if self._counts_of_repeats:
+            specificities = []
+            for counts in self._counts_of_repeats:
+                cut, _ = self.threshold(counts, rule)
+                specificities.append(np.mean(counts.scores[~self.positive] < cut))
+            return between_repeats(np.array(specificities))
         if self.fold is None:
             return 0.0
         number = np.unique(self.fold[~self.positive], return_inverse=True)[1]
-        sizes, rate = np.bincount(number), float(clear.mean())
+        sizes = np.bincount(number)
+        rate = float(clear.mean())
         own = effect * rate * (1 - rate) / sizes
         return between_folds(np.bincount(number, weights=clear) / sizes, own)
 
     def prevalence(self, rule: Rule) -> float | tuple[float, float]:
-        """The stated prevalence, or what independent positives and negatives it is estimated from."""
+        """Return the rule's prevalence, or the independent positives and negatives."""
         if rule.prevalence is not None:
             return rule.prevalence
         worth = 1.0
         if self.codes is not None:
-            worth = students_share(int(self.codes.max()) + 1) / design_effect(
-                self.positive, self.codes
-            )
+            factor = student_size_factor(int(self.codes.max()) + 1)
+            worth = factor / design_effect(self.positive, self.codes)
         return worth * float(self.positive.sum()), worth * float((~self.positive).sum())
 
     def atom(self, threshold: float) -> float:
-        """Share of negatives whose score, near the threshold, is that of at least one negative in a hundred.
+        """Return the share of negatives near the threshold that have common scores.
 
-        Rows that are alike score alike in one fold, and nearly alike in another: all within 2 % of the
-        negatives on either side of the threshold count.
+        A common score is that of at least one negative in a hundred. Equal rows have
+        one score in one fold, and nearly the same in another: scores of all negatives
+        within 2 % of the ranks on either side of the threshold count.
         """
         own = self.scores[~self.positive]
-        if self.alike is not None:
-            # What they do is known: all of them one thing, which is not what was counted of some.
-            new = as_new(self.scores, self.alike)[~self.positive]
+        if self.ties is not None:
+            # The scores of ties are known: all of a tie are flagged, or none, which
+            # differs from the counts of some.
+            new = as_new(self.scores, self.ties)[~self.positive]
             return float(np.mean((new >= threshold) != (own >= threshold)))
         own = np.sort(own)
         step = 1e-9 * (own[-1] - own[0])
         number = np.concatenate([[0], np.cumsum(np.diff(own) > step)])
-        at, reach = int(np.searchsorted(own, threshold)), max(len(own) // 50, 1)
-        near = np.unique(number[max(at - reach, 0) : at + reach])
+        rank = int(np.searchsorted(own, threshold))
+        reach = max(len(own) // _ATOM_REACH, 1)
+        near = np.unique(number[max(rank - reach, 0) : rank + reach])
         sizes = np.bincount(number)[near]
         return float(sizes[sizes > max(0.01 * len(own), 2)].sum()) / len(own)
 
 
-def _nearest(
-    tally: Tally, rule: MinSensitivity, column: int, allowed: np.ndarray
+def _nearest_useful(
+    counts: ThresholdCounts, rule: MinSensitivity, column: int, allowed: np.ndarray
 ) -> int:
-    """The column itself; where it flags all but a few, the next that does not, if it finds nearly as many.
+    """Return the column, or the next useful one if it flags all but a few negatives.
 
-    Rows alike in every value leave no threshold between some rates: 0.90 asked may be 0.88 or everything.
+    The next one must have nearly the promised sensitivity. Ties leave no threshold
+    between some rates: 0.90 may become 0.88, or everything.
     """
-    hits, alarms = tally.counts
-    useful = alarms <= (1 - LEFT_ALONE) * alarms[0]
-    # With too few cases no threshold may be promised, whatever it parts.
-    if (
-        useful[column]
-        or rule.confidence is not None
-        or pick(rule, hits, alarms, 1.0) == 0
-    ):
+    hits, alarms = counts.counts
+    useful = alarms <= (1 - _MIN_UNFLAGGED) * alarms[0]
+    if useful[column] or rule.confidence is not None:
         return column
-    parting = np.flatnonzero(allowed & useful)
-    if parting.size and hits[parting[0]] >= (rule.value - NEARLY) * hits[0]:
-        return int(parting[0])
+    # With too few cases no threshold can be promised, with or without ties.
+    if pick(rule, hits, alarms, 1.0) == 0:
+        return column
+    candidates = np.flatnonzero(allowed & useful)
+    min_hits = (rule.value - _MAX_SHORTFALL) * hits[0]
+    if candidates.size and hits[candidates[0]] >= min_hits:
+        return int(candidates[0])
     return column if alarms[column] < alarms[0] else 0
 
 
-def _with_range(value: float, ends) -> Estimate:
-    """A figure with its interval, which holds it; None for what is undefined."""
+def _with_range(value: float, ends: tuple[float, float]) -> Estimate:
+    """Return a figure with an interval that contains it; undefined if not finite."""
     if not np.isfinite(value):
         return UNDEFINED
-    low, high = min(ends[0], value), max(ends[1], value)
+    low = min(ends[0], value)
+    high = max(ends[1], value)
     return Estimate(value, low, high if np.isfinite(high) else None)
 
 
 def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
-    rule, m = point.rule, point.n_positive
-    sensitivity, low, high = point.sensitivity.ends
+    """Return what a reader should know about an operating point."""
+    rows = f"{point.n_positive} positives"
+    if design != 1:
+        n_independent = point.n_positive / design
+        rows += f" that tell as much as {n_independent:.0f} independent ones"
     everything = point.threshold <= FLAG_EVERYTHING
     notes = []
-    alike = (
-        ""
-        if design == 1
-        else f" that tell as much as {m / design:.0f} independent ones"
-    )
-    rows = f"{m} positives{alike}"
     if everything:
-        aim = ""
-        if isinstance(rule, MinSensitivity):
-            sure = (
-                ""
-                if rule.confidence is None
-                else f" with confidence {rule.confidence:g}"
-            )
-            aim = f"sensitivity {rule.value:g}{sure} cannot be promised from {rows}: "
-        notes.append(f"{aim}every row is flagged")
+        notes.append(_note_on_everything(point.rule, rows))
     elif point.flag_rate.value == 0:
-        aim = "no threshold keeps the flag rate that low with a row flagged: "
-        notes.append(
-            f"{aim if isinstance(rule, MaxFlagRate) else ''}none of these rows is flagged"
-        )
-    if isinstance(rule, MinSensitivity) and rule.confidence is None and not everything:
-        if (point.misses or 0) + 1 > (1 - rule.value) * (m + 1) + 1e-9:
-            notes.append(
-                f"sensitivity {rule.value:g} would flag nearly everybody: rows alike in every value cannot "
-                f"be parted, and the nearest threshold that parts rows is expected to find {sensitivity:.2f}"
-            )
-        elif (sensitivity or 0) < rule.value - 1e-9:
-            notes.append(
-                f"{rows} are too few groups to promise sensitivity {rule.value:g} for new ones: it is "
-                "promised for further rows of these groups, "
-                f"and {sensitivity:.2f} is what new ones may expect"
-            )
+        aim = ""
+        if isinstance(point.rule, MaxFlagRate):
+            aim = "no threshold keeps the flag rate that low with a row flagged: "
+        notes.append(f"{aim}none of these rows is flagged")
+    if not everything:
+        notes += _notes_on_promise(point, rows)
+    sensitivity, low, high = point.sensitivity.ends
     reach = ((high or 0) - (low or 0)) / 2
-    if reach > 0.03:
+    if reach > _MAX_UNMENTIONED_ERROR:
         notes.append(
             f"with {rows}, sensitivity {sensitivity:.2f} is known to ± {reach:.2f}"
         )
     if atom > ATOM and not everything:
         notes.append(
-            f"{100 * atom:.0f} % of the negatives have one of few scores at or next to the threshold: "
-            "on unseen rows specificity may differ by as much"
+            f"{100 * atom:.0f} % of the negatives have one of few scores at or next to "
+            "the threshold: on unseen rows specificity may differ by as much"
         )
-    if rule.prevalence is not None:
+    if point.rule.prevalence is not None:
         notes.append(
-            f"PPV, NPV, NNE and flag rate hold at the given prevalence {rule.prevalence:g}"
+            "PPV, NPV, NNE and flag rate hold at the given prevalence "
+            f"{point.rule.prevalence:g}"
         )
     return notes
+
+
+def _note_on_everything(rule: Rule, rows: str) -> str:
+    aim = ""
+    if isinstance(rule, MinSensitivity):
+        confidence = ""
+        if rule.confidence is not None:
+            confidence = f" with confidence {rule.confidence:g}"
+        aim = f"sensitivity {rule.value:g}{confidence} cannot be promised from {rows}: "
+    return f"{aim}every row is flagged"
+
+
+def _notes_on_promise(point: OperatingPoint, rows: str) -> list[str]:
+    """Return a note if an expected sensitivity falls short of the rule's."""
+    rule = point.rule
+    if not isinstance(rule, MinSensitivity) or rule.confidence is not None:
+        return []
+    sensitivity = point.sensitivity.value
+    max_misses = (1 - rule.value) * (point.n_positive + 1)
+    if (point.misses or 0) + 1 > max_misses + _COUNT_TOLERANCE:
+        return [
+            f"sensitivity {rule.value:g} would flag nearly everybody: rows alike in "
+            "every value cannot be parted, and the nearest threshold that parts rows "
+            f"is expected to find {sensitivity:.2f}"
+        ]
+    if (sensitivity or 0) < rule.value - _COUNT_TOLERANCE:
+        return [
+            f"{rows} are too few groups to promise sensitivity {rule.value:g} for new "
+            "ones: it is promised for further rows of these groups, "
+            f"and {sensitivity:.2f} is what new ones may expect"
+        ]
+    return []

@@ -1,8 +1,9 @@
-"""Methods on the same held-out rows: figures of weighted rows, and paired differences with their intervals.
+"""Methods compared on the same held-out rows: weighted figures, paired differences.
 
-Differences of AUROC, specificity and recall by formula (of the first two 94 to 97 in 100 intervals held);
-weights 1 give a figure's estimate, drawn ones its spread. At equal true sensitivity nothing narrow holds: say
-"at these thresholds".
+Differences of AUROC, specificity and recall have formulas (of the first two 94 to 97 in
+100 intervals held). For other figures, weights of 1 give the estimate and resampled
+weights its spread. At equal true sensitivity no narrow interval holds: state
+differences "at these thresholds".
 """
 
 from __future__ import annotations
@@ -11,112 +12,157 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from screening.metrics.intervals import design_effect, percentiles, students_share
+from screening.metrics.intervals import (
+    design_effect,
+    percentiles,
+    student_size_factor,
+)
 from screening.metrics.predictive_intervals import between_folds, variance_inflation
-from screening.metrics.ranking import placements, spread
+from screening.metrics.ranking import half_width, placements
 from screening.metrics.tally import group_codes
 from screening.schemas.base import Estimate
 
 DRAWS = 1000
-_CELLS_AT_ONCE = 4_000_000
+"""Bootstrap draws behind a resampled difference."""
+# Weights that are held in memory at a time.
+_MAX_WEIGHTS = 4_000_000
+# Smallest divisor of counts.
+_TINY = 1e-12
 
 
 def drawn_weights(
     n_rows: int, groups: np.ndarray | None, seed: int, draws: int
 ) -> Iterator[np.ndarray]:
-    """How often each row counts in bootstrap samples of groups (or rows), (some draws, n_rows) at a time."""
-    rng, codes = np.random.default_rng(seed), group_codes(groups)
-    codes = np.arange(n_rows) if codes is None else codes
+    """Yield how often each row counts in bootstrap samples of groups, or of rows.
+
+    Yields
+    ------
+    ndarray of shape (some draws, n_rows)
+        `draws` in all.
+    """
+    rng = np.random.default_rng(seed)
+    codes = group_codes(groups)
+    if codes is None:
+        codes = np.arange(n_rows)
     n_units = int(codes.max()) + 1
-    step = max(1, min(draws, _CELLS_AT_ONCE // n_rows))
+    shares = np.full(n_units, 1 / n_units)
+    step = max(1, min(draws, _MAX_WEIGHTS // n_rows))
     for start in range(0, draws, step):
         size = min(step, draws - start)
-        yield rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=size)[
-            :, codes
-        ].astype(float)
+        unit_weights = rng.multinomial(n_units, shares, size=size)
+        yield unit_weights[:, codes].astype(float)
 
 
 def weighted_rates(
     flagged: np.ndarray, positive: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sensitivity, specificity and their geometric mean, (n_draws,) each; NaN without a row of the class."""
-    size = np.array([weights[:, side].sum(axis=1) for side in (positive, ~positive)])
-    flags = np.array(
-        [weights[:, side] @ flagged[side] for side in (positive, ~positive)]
-    )
-    sensitivity, alarms = flags / np.where(size > 0, size, np.nan)
+    """Return sensitivity, specificity and G-mean of weighted rows, (n_draws,) each.
+
+    Parameters
+    ----------
+    flagged, positive : bool ndarray of shape (n_rows,)
+    weights : ndarray of shape (n_draws, n_rows)
+
+    Returns
+    -------
+    sensitivity, specificity, g_mean
+        NaN where no row of the class has a weight.
+    """
+    shares = []
+    for side in (positive, ~positive):
+        size = weights[:, side].sum(axis=1)
+        flags = weights[:, side] @ flagged[side]
+        shares.append(flags / np.where(size > 0, size, np.nan))
+    sensitivity, alarms = shares
     return sensitivity, 1 - alarms, np.sqrt(np.maximum(sensitivity * (1 - alarms), 0.0))
 
 
 def weighted_ranking(
     scores: np.ndarray, positive: np.ndarray, weights: np.ndarray, sensitivity: float
 ) -> dict[str, np.ndarray]:
-    """AUROC, average precision, and the specificity at a sensitivity asked, (n_draws,) each."""
-    # scikit-learn's functions take one vector of weights; here all draws of the bootstrap go at once.
-    hits, alarms = _steps(scores, positive, weights)
+    """Return AUROC, average precision and specificity at a sensitivity.
+
+    Keys are auroc, average_precision and specificity_at, with values (n_draws,).
+
+    Parameters
+    ----------
+    scores, positive : ndarray of shape (n_rows,)
+    weights : ndarray of shape (n_draws, n_rows)
+    sensitivity : float
+    """
+    # scikit-learn's functions take one vector of weights; this takes all draws at once.
+    hits, alarms = _cumulative_counts(scores, positive, weights)
     both_classes = (hits[:, -1] > 0) & (alarms[:, -1] > 0)
-    n_hits, n_alarms = (
-        np.where(both_classes, counts[:, -1], np.nan) for counts in (hits, alarms)
-    )
+    n_positive = np.where(both_classes, hits[:, -1], np.nan)
+    n_negative = np.where(both_classes, alarms[:, -1], np.nan)
     gained = np.diff(hits, axis=1, prepend=0.0)
     tied = np.diff(alarms, axis=1, prepend=0.0)
     below = alarms[:, -1:] - alarms + tied / 2
+    precision = gained * hits / np.maximum(hits + alarms, _TINY)
     at = (hits >= sensitivity * hits[:, -1:] - 1e-9).argmax(axis=1)
+    alarms_at = np.take_along_axis(alarms, at[:, None], axis=1)[:, 0]
     return {
-        "auroc": (gained * below).sum(axis=1) / (n_hits * n_alarms),
-        "average_precision": (gained * hits / np.maximum(hits + alarms, 1e-12)).sum(
-            axis=1
-        )
-        / n_hits,
-        "specificity_at": 1
-        - np.take_along_axis(alarms, at[:, None], axis=1)[:, 0] / n_alarms,
+        "auroc": (gained * below).sum(axis=1) / (n_positive * n_negative),
+        "average_precision": precision.sum(axis=1) / n_positive,
+        "specificity_at": 1 - alarms_at / n_negative,
     }
 
 
 def false_alarms_at(
     scores: np.ndarray, positive: np.ndarray, sensitivities: np.ndarray
 ) -> np.ndarray:
-    """1 - specificity where the ROC curve reaches each sensitivity; 0 at none."""
-    hits, alarms = (
-        counts[0] for counts in _steps(scores, positive, np.ones((1, len(positive))))
-    )
-    at = np.searchsorted(hits, sensitivities * hits[-1] - 1e-9)
-    return np.where(sensitivities > 0, alarms[at] / alarms[-1], 0.0)
+    """Return 1 - specificity where the ROC curve reaches each sensitivity; 0 at 0."""
+    ones = np.ones((1, len(positive)))
+    hits, alarms = _cumulative_counts(scores, positive, ones)
+    at = np.searchsorted(hits[0], sensitivities * hits[0, -1] - 1e-9)
+    return np.where(sensitivities > 0, alarms[0, at] / alarms[0, -1], 0.0)
 
 
-def _steps(
+def _cumulative_counts(
     scores: np.ndarray, positive: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted hits and alarms at or above each distinct score, highest first; (n_draws, n_distinct)."""
+    """Return weighted positives and negatives at or above each distinct score.
+
+    Highest score first, (n_draws, n_distinct) each.
+    """
     order = np.argsort(-scores, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
-    w, hit = weights[:, order], positive[order]
+    w = weights[:, order]
+    hit = positive[order]
     return np.cumsum(w * hit, axis=1)[:, ends], np.cumsum(w * ~hit, axis=1)[:, ends]
 
 
 def weighted_recalls(
     target: np.ndarray, predicted: np.ndarray, weights: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Figures of the predicted class; `macro_g` averages sqrt(sensitivity x specificity) over classes.
+    """Return figures of predicted classes, with values (n_draws,).
 
-    `target` and `predicted` (n_rows,) are numbers of classes; a class that a draw leaves out does not count.
+    `macro_g` is the mean over classes of sqrt(sensitivity x specificity). A class that
+    a draw leaves out does not count.
+
+    Parameters
+    ----------
+    target, predicted : int ndarray of shape (n_rows,)
+        Class numbers.
+    weights : ndarray of shape (n_draws, n_rows)
     """
     k = 1 + int(max(target.max(), predicted.max()))
     cells = np.zeros((len(target), k * k))
     cells[np.arange(len(target)), target * k + predicted] = 1.0
     counts = (weights @ cells).reshape(-1, k, k)
-    size, called = counts.sum(axis=2), counts.sum(axis=1)
+    size = counts.sum(axis=2)
+    n_predicted = counts.sum(axis=1)
     total = size.sum(axis=1, keepdims=True)
     right = np.diagonal(counts, axis1=1, axis2=2)
     recall = right / np.where(size > 0, size, np.nan)
-    specificity = 1 - (called - right) / np.maximum(total - size, 1e-12)
-    f1 = np.where(size > 0, 2 * right / np.maximum(size + called, 1e-12), np.nan)
+    specificity = 1 - (n_predicted - right) / np.maximum(total - size, _TINY)
+    f1 = 2 * right / np.maximum(size + n_predicted, _TINY)
+    f1 = np.where(size > 0, f1, np.nan)
+    mean_log_recall = np.nanmean(np.log(np.maximum(recall, 1e-300)), axis=1)
     return {
         "macro_recall": np.nanmean(recall, axis=1),
         "macro_g": np.nanmean(np.sqrt(recall * specificity), axis=1),
-        "geometric_recall": np.exp(
-            np.nanmean(np.log(np.maximum(recall, 1e-300)), axis=1)
-        ),
+        "geometric_recall": np.exp(mean_log_recall),
         "min_recall": np.nanmin(recall, axis=1),
         "macro_f1": np.nanmean(f1, axis=1),
     }
@@ -125,7 +171,17 @@ def weighted_recalls(
 def resampled_difference(
     estimates: tuple[float, float], draws: tuple[np.ndarray, np.ndarray], n_units: int
 ) -> Estimate:
-    """Difference of a method from the control with its 95 % interval, None where it cannot be resampled."""
+    """Return a method's figure minus the control's, with its 95 % interval.
+
+    Parameters
+    ----------
+    estimates : (float, float)
+        Figures of the method and of the control.
+    draws : (ndarray, ndarray) of shape (n_draws,)
+        The same in bootstrap samples; without a finite difference the interval is None.
+    n_units : int
+        Number of independent units.
+    """
     gap = draws[0] - draws[1]
     finite = gap[np.isfinite(gap)]
     ends = percentiles(finite, n_units) if len(finite) else ()
@@ -140,21 +196,33 @@ def auroc_difference(
     *,
     n_settings: int = 1,
 ) -> Estimate:
-    """Difference of two methods' AUROC on the same held-out rows: paired DeLong, its variance widened.
+    """Return the difference of two methods' AUROC on the same held-out rows.
 
-    `n_settings` were tried of the method that tried most. Both ends are None for fewer than two rows of a
-    class.
+    Paired DeLong, with a larger variance for the search over settings.
+
+    Parameters
+    ----------
+    scores, others : ndarray of shape (n_rows,)
+        Scores of the method, and of the one it is compared with.
+    positive : bool ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,), optional
+    n_settings : int
+        Settings tried of the method that tried most.
+
+    Returns
+    -------
+    Estimate
+        Both ends are None for fewer than two rows of a class.
     """
     codes = group_codes(groups)
-    (area, pull), (other, other_pull) = (
-        placements(own, positive) for own in (scores, others)
-    )
+    area, pull = placements(scores, positive)
+    other_area, other_pull = placements(others, positive)
+    difference = area - other_area
     if min(positive.sum(), (~positive).sum()) < 2:
-        return Estimate(area - other)
-    reach = spread(pull - other_pull, positive, codes) * np.sqrt(
-        variance_inflation(n_settings)
-    )
-    return Estimate(area - other, area - other - reach, area - other + reach)
+        return Estimate(difference)
+    reach = half_width(pull - other_pull, positive, codes)
+    reach = reach * np.sqrt(variance_inflation(n_settings))
+    return Estimate(difference, difference - reach, difference + reach)
 
 
 def share_difference(
@@ -163,29 +231,41 @@ def share_difference(
     fold: np.ndarray | None = None,
     groups: np.ndarray | None = None,
 ) -> Estimate:
-    """Difference of two methods' specificity (or sensitivity), each at its own threshold, on the same rows.
+    """Return the difference of two methods' specificity, or sensitivity.
 
-    `clear` and `others` (n_rows,) are true where the method, and the one it is compared with, are right: of
-    negatives where they are not flagged. The difference is as seen; its ends lie about one drawn towards 0
-    by two rows (Agresti and Min 2005), with the variance between folds.
+    Each is at its own threshold, on the same rows. The ends lie around the difference
+    shrunk towards 0 by two rows (Agresti and Min 2005), with the variance between
+    folds.
+
+    Parameters
+    ----------
+    clear, others : bool ndarray of shape (n_rows,)
+        True where the method, and the one it is compared with, are right: for
+        specificity, where a negative is not flagged.
+    fold : ndarray of shape (n_rows,), optional
+    groups : ndarray of shape (n_rows,), optional
     """
-    moved = clear.astype(float) - others.astype(float)
-    n, total = len(moved), float(moved.sum())
-    own = (np.abs(moved).sum() + 1 - total**2 / (n + 2)) / (n + 2) ** 2
-    codes, student = group_codes(groups), 1.0
+    change = clear.astype(float) - others.astype(float)
+    n = len(change)
+    total = float(change.sum())
+    own = (np.abs(change).sum() + 1 - total**2 / (n + 2)) / (n + 2) ** 2
+    codes = group_codes(groups)
+    size_factor = 1.0
     if codes is not None:
-        own *= design_effect(moved, codes)
-        student = students_share(int(codes.max()) + 1)
+        own *= design_effect(change, codes)
+        size_factor = student_size_factor(int(codes.max()) + 1)
     between = 0.0
     if fold is not None:
         number = np.unique(fold, return_inverse=True)[1]
         sizes = np.bincount(number)
-        between = between_folds(
-            np.bincount(number, weights=moved) / sizes, own * n / sizes
-        )
-    middle, reach = total / (n + 2), 1.96 * float(np.sqrt(own / student + between))
-    seen = total / n
-    return Estimate(seen, min(middle - reach, seen), max(middle + reach, seen))
+        fold_means = np.bincount(number, weights=change) / sizes
+        between = between_folds(fold_means, own * n / sizes)
+    middle = total / (n + 2)
+    reach = 1.96 * float(np.sqrt(own / size_factor + between))
+    difference = total / n
+    return Estimate(
+        difference, min(middle - reach, difference), max(middle + reach, difference)
+    )
 
 
 def recall_difference(
@@ -194,18 +274,23 @@ def recall_difference(
     target: np.ndarray,
     groups: np.ndarray | None = None,
 ) -> Estimate:
-    """Difference of two methods' mean recall over classes, on the same rows: a sum of what each row adds.
+    """Return the difference of two methods' mean recall over classes, on the same rows.
 
-    `right` and `others` (n_rows,) are true where the method, and the one it is compared with, predict the
-    row's class.
+    Parameters
+    ----------
+    right, others : bool ndarray of shape (n_rows,)
+        True where the method, and the one it is compared with, predict the row's class.
+    target : int ndarray of shape (n_rows,)
+        Class numbers.
+    groups : ndarray of shape (n_rows,), optional
     """
-    moved, size = right.astype(float) - others, np.bincount(target)
-    present = np.count_nonzero(size)
-    mean = np.bincount(target, weights=moved) / np.maximum(size, 1)
-    pull = (moved - mean[target]) / (
-        np.sqrt(size * np.maximum(size - 1, 1))[target] * present
-    )
+    change = right.astype(float) - others
+    size = np.bincount(target)
+    n_present = np.count_nonzero(size)
+    mean = np.bincount(target, weights=change) / np.maximum(size, 1)
+    divisor = np.sqrt(size * np.maximum(size - 1, 1))[target] * n_present
+    pull = (change - mean[target]) / divisor
     rarest = target == np.where(size > 0, size, len(target) + 1).argmin()
-    reach = spread(pull, rarest, group_codes(groups))
-    seen = float(mean.sum() / present)
-    return Estimate(seen, seen - reach, seen + reach)
+    reach = half_width(pull, rarest, group_codes(groups))
+    difference = float(mean.sum() / n_present)
+    return Estimate(difference, difference - reach, difference + reach)

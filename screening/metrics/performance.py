@@ -1,21 +1,27 @@
-"""What a threshold does to labelled rows: rates with intervals, the trade-off curve, the ranking.
+"""What a threshold does to labelled rows: rates, trade-off curve, ranking.
 
-Predictive values are those where the model is used: at the local prevalence, and at the ends of its range.
+Predictive values are those at the place of use: at its prevalence, and at the ends of
+the range of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from screening.errors import UsageError
-from screening.metrics.intervals import predictive_interval, share_range, wilson
+from screening.metrics.intervals import (
+    predictive_interval,
+    rate_interval,
+    share_range,
+)
 from screening.metrics.predictive_intervals import predictive, variance_inflation
-from screening.metrics.ranking import area_ends, ranking
+from screening.metrics.ranking import auroc_with_interval, ranking
 from screening.metrics.tally import (
-    Tally,
+    ThresholdCounts,
     group_codes,
     rate_at_last,
     rate_bands,
@@ -32,88 +38,136 @@ from screening.schemas.figures import (
 from screening.schemas.validation import Band, Confusion, Curve, PerClass, Predictive
 
 UNDEFINED = Estimate()
-SHARES = ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate")
+_RATES = ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate")
+# Order of (value, low, high) after a figure is subtracted from 1.
+_COMPLEMENT = [0, 2, 1]
+# Youden's index from which the prevalence can be estimated from the flag rate.
+_MIN_YOUDEN = 0.2
 
 
-def checked(
-    scores, y, groups=None, both: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
-    """Scores, labels and groups as arrays: group numbers are None where rows are independent.
+class LabelledRows(NamedTuple):
+    """Checked scores and labels.
 
-    Raises ValueError where shapes differ or a score is not finite, and with `both` UsageError where there is
-    no positive or no negative row.
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,)
+    positive : bool ndarray of shape (n_rows,)
+    codes : int ndarray of shape (n_rows,) or None
+        Group of each row; None if rows are independent.
+    n_groups : int or None
     """
-    scores, y = np.asarray(scores, float), np.asarray(y)
-    positive = y if y.dtype == bool else y == 1
+
+    scores: np.ndarray
+    positive: np.ndarray
+    codes: np.ndarray | None
+    n_groups: int | None
+
+
+def check_rows(
+    scores: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike | None = None,
+    both: bool = False,
+) -> LabelledRows:
+    """Check scores, labels and groups.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_rows,)
+    y : array-like of shape (n_rows,)
+        True or 1 for positive rows.
+    groups : array-like of shape (n_rows,), optional
+    both : bool
+        Both classes are needed.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ or a score is not finite.
+    UsageError
+        If `both` and there is no positive or no negative row.
+    """
+    scores = np.asarray(scores, float)
+    labels = np.asarray(y)
+    positive = labels if labels.dtype == bool else labels == 1
     if scores.ndim != 1 or positive.shape != scores.shape:
         raise ValueError(
-            f"scores {scores.shape} and labels {positive.shape} must be of one shape (n_rows,)"
+            f"scores {scores.shape} and labels {positive.shape} must be of one shape "
+            "(n_rows,)"
         )
-    if groups is not None and len(groups) != len(scores):
-        raise ValueError(f"{len(groups)} groups for {len(scores)} scores")
+    if groups is not None and len(np.asarray(groups)) != len(scores):
+        raise ValueError(f"{len(np.asarray(groups))} groups for {len(scores)} scores")
     if not np.isfinite(scores).all():
         raise ValueError(f"{(~np.isfinite(scores)).sum()} scores are not finite")
     if both and (positive.all() or not positive.any()):
         raise UsageError(
-            f"{positive.sum()} positive and {(~positive).sum()} negative rows; a threshold needs some of both"
+            f"{positive.sum()} positive and {(~positive).sum()} negative rows; a "
+            "threshold needs some of both"
         )
     n_groups = None if groups is None else len(np.unique(np.asarray(groups)))
-    return scores, positive, group_codes(groups), n_groups
+    return LabelledRows(scores, positive, group_codes(groups), n_groups)
 
 
 def rates(
     sensitivity: Estimate, specificity: Estimate, prevalence: float
 ) -> dict[str, Estimate]:
-    """Rates, predictive values, reviews per case and flag rate at a prevalence, each with its interval.
+    """Return rates, predictive values, nne and flag rate at a prevalence.
 
-    A rate is undefined where the class is absent; so is then what depends on it.
+    A rate is undefined if its class is absent, and so is what depends on it.
     """
-    figures = dict.fromkeys(SHARES, UNDEFINED) | {
-        "sensitivity": sensitivity,
-        "specificity": specificity,
+    figures = dict.fromkeys(_RATES, UNDEFINED)
+    figures["sensitivity"] = sensitivity
+    figures["specificity"] = specificity
+    hit = np.array(sensitivity.ends, float)
+    clear = np.array(specificity.ends, float)
+    false = 1 - clear[_COMPLEMENT]
+    if specificity.value is None:
+        return figures | {"flag_rate": sensitivity}
+    if sensitivity.value is None:
+        return figures | {"flag_rate": Estimate(*false.tolist())}
+    values = predictive(prevalence, hit[0], false[0])
+    case_part = prevalence * (hit - hit[0])
+    other_part = (1 - prevalence) * (false - false[0])
+    reach = np.hypot(case_part, other_part)
+    ends = {
+        "flag_rate": (values["flag_rate"] - reach[1], values["flag_rate"] + reach[2])
     }
-    hit, clear = np.array(sensitivity.ends, float), np.array(specificity.ends, float)
-    if sensitivity.value is None or specificity.value is None:
-        flagged = (
-            sensitivity
-            if specificity.value is None
-            else Estimate(*(1 - clear[[0, 2, 1]]).tolist())
-        )
-        return figures | {"flag_rate": flagged}
-    false = 1 - clear[[0, 2, 1]]
-    at = predictive(prevalence, hit[0], false[0])
-    parts = prevalence * (hit - hit[0]), (1 - prevalence) * (false - false[0])
-    reach = np.hypot(*parts)
-    ranges = {"flag_rate": (at["flag_rate"] - reach[1], at["flag_rate"] + reach[2])}
     if 0 < prevalence < 1:
-        ranges["ppv"] = predictive_interval(prevalence, tuple(hit), tuple(false))
-        ranges["npv"] = predictive_interval(
-            1 - prevalence, tuple(clear), tuple(1 - hit[[0, 2, 1]])
-        )
+        missed = 1 - hit[_COMPLEMENT]
+        ends["ppv"] = predictive_interval(prevalence, tuple(hit), tuple(false))
+        ends["npv"] = predictive_interval(1 - prevalence, tuple(clear), tuple(missed))
         with np.errstate(divide="ignore"):
-            ranges["nne"] = 1 / ranges["ppv"][1], 1 / ranges["ppv"][0]
-    for name, value in at.items():
-        if name in ranges and np.isfinite(value):
-            figures[name] = Estimate(float(value), *ranges[name])
+            ends["nne"] = (1 / ends["ppv"][1], 1 / ends["ppv"][0])
+    for name, value in values.items():
+        if name in ends and np.isfinite(value):
+            figures[name] = Estimate(float(value), *ends[name])
     return figures
 
 
-def performance(scores, y, threshold: float, groups=None) -> Observed:
-    """What a threshold chosen elsewhere does on these labelled rows.
+def performance(
+    scores: ArrayLike,
+    y: ArrayLike,
+    threshold: float,
+    groups: ArrayLike | None = None,
+) -> Observed:
+    """Return what a threshold that was chosen elsewhere does on these labelled rows.
 
-    One class may be absent: a figure that is undefined is None. Intervals are Wilson's, by the effective
-    number of rows where they come in groups; `min_sensitivity` is the smaller of both rates.
+    One class may be absent: a figure that is undefined is None. Intervals are Wilson's,
+    for the effective number of rows if they come in groups; `min_sensitivity` is the
+    smaller of both rates. Parameters as for ``check_rows``.
     """
-    scores, positive, codes, n_groups = checked(scores, y, groups)
-    tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]))
-    m, n = int(positive.sum()), int((~positive).sum())
-    hit, alarm = (int(count[1]) for count in tally.counts)
-    sensitivity = Estimate(*rate_at_last(tally, True)) if m else UNDEFINED
-    specificity = Estimate(*rate_at_last(tally, False)) if n else UNDEFINED
-    share = m / max(m + n, 1)
+    scores, positive, codes, n_groups = check_rows(scores, y, groups)
+    thresholds = np.array([-np.inf, threshold])
+    counts = ThresholdCounts(scores, positive, codes, thresholds)
+    m = int(positive.sum())
+    n = int((~positive).sum())
+    hit, alarm = [int(count[1]) for count in counts.counts]
+    sensitivity = Estimate(*rate_at_last(counts, True)) if m else UNDEFINED
+    specificity = Estimate(*rate_at_last(counts, False)) if n else UNDEFINED
+    prevalence = m / max(m + n, 1)
     figures: dict[str, Any] = {
         "threshold": float(threshold),
-        "prevalence": share,
+        "prevalence": prevalence,
         "n_positive": m,
         "n_negative": n,
         "n_groups": n_groups,
@@ -122,175 +176,214 @@ def performance(scores, y, threshold: float, groups=None) -> Observed:
         "false_positive": alarm,
         "true_negative": n - alarm,
     }
-    figures |= dict.fromkeys(SHARES, UNDEFINED) | dict.fromkeys(
-        ("accuracy", "f1", "g_mean", "min_sensitivity")
-    )
+    figures |= dict.fromkeys(_RATES, UNDEFINED)
+    figures |= dict.fromkeys(("accuracy", "f1", "g_mean", "min_sensitivity"))
+    figures |= dict.fromkeys(("auroc", "average_precision"), UNDEFINED)
     if m or n:
-        figures |= rates(sensitivity, specificity, share)
+        figures |= rates(sensitivity, specificity, prevalence)
         figures["accuracy"] = (hit + n - alarm) / (m + n)
         figures["f1"] = 2 * hit / (m + hit + alarm) if m else None
-    both = bool(m and n)
-    if both:
+    if m and n:
         figures |= _observed(positive, scores >= threshold, codes)
-        se, sp = hit / m, 1 - alarm / n
-        figures |= {"g_mean": float(np.sqrt(se * sp)), "min_sensitivity": min(se, sp)}
-    return Observed(**figures | _ranking(scores, positive, codes, 0, both))
+        se = hit / m
+        sp = 1 - alarm / n
+        figures["g_mean"] = float(np.sqrt(se * sp))
+        figures["min_sensitivity"] = min(se, sp)
+        figures |= ranking(scores, positive, codes)
+    return Observed(**figures)
 
 
 def _observed(
     positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None
 ) -> dict[str, Estimate]:
-    """PPV, NPV and flag rate of these rows, whose share of positives is chance too: wider intervals."""
+    """Return PPV, NPV, nne and flag rate of these rows.
+
+    Their share of positives is random too, so intervals are wider.
+    """
     figures = {"flag_rate": Estimate(*share_range(flagged, codes))}
     for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
         if rows.any():
             share = share_range(right[rows], None if codes is None else codes[rows])
             figures[name] = Estimate(*share)
             if name == "ppv":
-                figures["nne"] = Estimate(
-                    *(
-                        1 / end if end else None
-                        for end in (share[0], share[2], share[1])
-                    )
-                )
+                value, low, high = share
+                inverse = [1 / end if end else None for end in (value, high, low)]
+                figures["nne"] = Estimate(*inverse)
     return figures
 
 
-def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> Ranking:
-    """How well held-out scores rank, whatever the threshold: AUROC and average precision with 95 % intervals.
+def ranking_summary(
+    scores: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike | None = None,
+    seed: int = 0,
+    *,
+    n_settings: int = 1,
+) -> Ranking:
+    """Return AUROC and average precision of held-out scores, with 95 % intervals.
 
-    Both are widened for the fold machines and for the `n_settings` that were tried on the same rows
-    (`predictive_intervals.variance_inflation`). `prevalence` is the average precision of a score that knows
-    nothing.
+    Both are widened for the fold machines and for the settings that were tried on the
+    same rows (``predictive_intervals.variance_inflation``). `prevalence` is the average
+    precision of a score that knows nothing. Other parameters as for ``check_rows``.
+
+    Parameters
+    ----------
+    seed : int
+        Of the bootstrap.
+    n_settings : int
+        Number of settings that were tried.
     """
-    scores, positive, codes, n_groups = checked(scores, y, groups)
-    m, n = int(positive.sum()), int((~positive).sum())
-    ranked = _ranking(
-        scores, positive, codes, seed, bool(m and n), variance_inflation(n_settings)
-    )
+    scores, positive, codes, n_groups = check_rows(scores, y, groups)
+    m = int(positive.sum())
+    n = int((~positive).sum())
+    figures = dict.fromkeys(("auroc", "average_precision"), UNDEFINED)
+    if m and n:
+        inflation = variance_inflation(n_settings)
+        figures = ranking(scores, positive, codes, seed, inflation)
     return Ranking(
         n_positive=m,
         n_negative=n,
         n_groups=n_groups,
         prevalence=m / max(m + n, 1),
-        **ranked,
+        **figures,
     )
 
 
-def area(scores, y, groups=None, *, n_settings: int = 1) -> tuple[float, float, float]:
-    """AUROC with its 95 % interval as `summary` has it, without the resampling that precision needs."""
-    scores, positive, codes, _ = checked(scores, y, groups, both=True)
-    return area_ends(scores, positive, codes, variance_inflation(n_settings))
+def auroc_of_settings(
+    scores: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    n_settings: int = 1,
+) -> tuple[float, float, float]:
+    """Return AUROC with its 95 % interval, as ``ranking_summary`` does.
 
-
-def _ranking(
-    scores, positive, codes, seed: int, both: bool, factor: float = 1.0
-) -> dict[str, Estimate]:
-    if not both:
-        return dict.fromkeys(("auroc", "average_precision"), UNDEFINED)
-    return ranking(scores, positive, codes, seed, factor)
+    It skips the resampling that average precision needs.
+    """
+    scores, positive, codes, _ = check_rows(scores, y, groups, both=True)
+    inflation = variance_inflation(n_settings)
+    return auroc_with_interval(scores, positive, codes, inflation)
 
 
 def curve(
-    scores,
-    y,
-    groups=None,
+    scores: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike | None = None,
     seed: int = 0,
     points: int = 200,
     prevalence: float | None = None,
 ) -> Curve:
-    """Rates at about `points` thresholds, equally spaced in rank within each class, extremes included.
+    """Return rates at about `points` thresholds, equally spaced in rank per class.
 
-    Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson, by the effective number of
-    rows where they come in groups. PPV, NPV and flag rate hold at `prevalence` (these rows' own if None).
-    None stands in it where nothing (or everything) is flagged.
+    Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson's, for
+    the effective number of rows if they come in groups. PPV, NPV and flag rate hold at
+    `prevalence` (these rows' own if None); they are None where nothing, or everything,
+    is flagged. Other parameters and errors as for ``check_rows`` with both classes.
     """
-    scores, positive, codes, _ = checked(scores, y, groups, both=True)
-    tally = Tally(
-        scores, positive, codes, spaced_thresholds(scores, positive, points), seed
-    )
-    hits, alarms = tally.counts
+    scores, positive, codes, _ = check_rows(scores, y, groups, both=True)
+    thresholds = spaced_thresholds(scores, positive, points)
+    counts = ThresholdCounts(scores, positive, codes, thresholds, seed)
+    hits, alarms = counts.counts
     share = float(positive.mean()) if prevalence is None else prevalence
-    hit, false = hits / hits[0], alarms / alarms[0]
-    hit_low, hit_high = rate_bands(tally, True)
-    false_low, false_high = rate_bands(tally, False)
+    hit = hits / hits[0]
+    false = alarms / alarms[0]
+    hit_low, hit_high = rate_bands(counts, True)
+    false_low, false_high = rate_bands(counts, False)
     flagged = share * hit + (1 - share) * false
     unflagged = share * (1 - hit) + (1 - share) * (1 - false)
     with np.errstate(invalid="ignore"):
-        ppv, npv = share * hit / flagged, (1 - share) * (1 - false) / unflagged
+        ppv = share * hit / flagged
+        npv = (1 - share) * (1 - false) / unflagged
     return Curve(
-        threshold=tally.thresholds.tolist(),
+        threshold=thresholds.tolist(),
         sensitivity=_band(hit, hit_low, hit_high),
         specificity=_band(1 - false, 1 - false_high, 1 - false_low),
-        flag_rate=_column(flagged),
-        ppv=_column(ppv),
-        npv=_column(npv),
+        flag_rate=_none_if_not_finite(flagged),
+        ppv=_none_if_not_finite(ppv),
+        npv=_none_if_not_finite(npv),
     )
 
 
 def _band(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> Band:
-    return Band(value=_column(values), low=_column(low), high=_column(high))
+    return Band(
+        value=_none_if_not_finite(values),
+        low=_none_if_not_finite(low),
+        high=_none_if_not_finite(high),
+    )
 
 
-def _column(values: np.ndarray) -> list[float | None]:
+def _none_if_not_finite(values: np.ndarray) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def per_class(
     target: np.ndarray, predicted: np.ndarray, classes: Sequence[str]
 ) -> tuple[Confusion, list[PerClass]]:
-    """Counts, true class by row, and recall with precision a class."""
+    """Return the confusion matrix, true class by row, and figures of each class.
+
+    Parameters
+    ----------
+    target, predicted : int ndarray of shape (n_rows,)
+        Class numbers.
+    classes : sequence of str
+        Names of the classes.
+    """
     counts = np.zeros((len(classes), len(classes)), dtype=int)
     np.add.at(counts, (target, predicted), 1)
     rows = []
     for m, name in enumerate(classes):
-        n, hits, called = (
-            int(counts[m].sum()),
-            int(counts[m, m]),
-            int(counts[:, m].sum()),
-        )
-        recall = Estimate(hits / n, *map(float, wilson(hits, n))) if n else UNDEFINED
-        precision = hits / called if called else None
+        n = int(counts[m].sum())
+        hits = int(counts[m, m])
+        n_predicted = int(counts[:, m].sum())
+        recall = UNDEFINED
+        if n:
+            low, high = rate_interval(hits, n)
+            recall = Estimate(hits / n, float(low), float(high))
+        precision = hits / n_predicted if n_predicted else None
         rows.append(PerClass(label=name, n=n, recall=recall, precision=precision))
     return Confusion(classes=list(classes), counts=counts.tolist()), rows
 
 
-FIGURES = tuple(name for name in PredictiveValues.model_fields if name != "prevalence")
+_PREDICTIVE_FIGURES = tuple(
+    name for name in PredictiveValues.model_fields if name != "prevalence"
+)
 
 
 def prevalence_range(
     positive: np.ndarray, groups: np.ndarray | None = None
 ) -> Estimate:
-    """Share of positives with its 95 % interval."""
+    """Return the share of positive rows with its 95 % interval."""
     return Estimate(*share_range(positive, group_codes(groups)))
 
 
 def at_local_prevalence(
     point: OperatingPoint, share: Estimate, given: float | None
 ) -> Predictive:
-    """PPV, NPV and reviews per case at the local prevalence and the ends of its range, by Bayes.
+    """Return predictive values at the local prevalence and at the ends of its range.
 
-    `share` of positives in the whole training table is the estimate where none is `given`; given, half and
-    twice of it stand for its range. At the point's own prevalence the figures are the point's, which hold
-    what is not known of it; at the ends it is taken as known.
+    At the point's own prevalence the figures are the point's, whose intervals include
+    the uncertainty of the prevalence; at the ends it is taken as known.
+
+    Parameters
+    ----------
+    point : OperatingPoint
+    share : Estimate
+        Share of positives in the whole training table, the estimate if none is given.
+    given : float, optional
+        Prevalence at the place of use. Half and twice of it are then its range.
     """
     value, low, high = share.ends
-    ends = (low, value, high)
+    prevalences = (low, value, high)
     if given is not None:
-        ends = (given / 2, given, min(2 * given, (1 + given) / 2))
+        prevalences = (given / 2, given, min(2 * given, (1 + given) / 2))
     rows = []
-    for prevalence in ends:
-        own = np.isclose(prevalence, point.prevalence)
-        figures = (
-            vars(point)
-            if own
-            else rates(point.sensitivity, point.specificity, prevalence)
-        )
-        rows.append(
-            PredictiveValues(
-                prevalence=prevalence, **{name: figures[name] for name in FIGURES}
-            )
-        )
+    for prevalence in prevalences:
+        if np.isclose(prevalence, point.prevalence):
+            figures = vars(point)
+        else:
+            figures = rates(point.sensitivity, point.specificity, prevalence)
+        values = {name: figures[name] for name in _PREDICTIVE_FIGURES}
+        rows.append(PredictiveValues(prevalence=prevalence, **values))
     return Predictive(
         rule=point.rule,
         threshold=point.threshold,
@@ -300,23 +393,22 @@ def at_local_prevalence(
 
 
 def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Estimate | None:
-    """How common the condition was among tonight's rows, from the share flagged (Rogan and Gladen 1978).
+    """Estimate the prevalence among tonight's rows from the share that is flagged.
 
-    The range joins the intervals of the share flagged, of sensitivity and of specificity by their squares,
-    each weighted by how much it moves the result (MOVER). None where the threshold hardly tells apart.
+    Rogan and Gladen (1978). The interval joins those of the flag rate, of sensitivity
+    and of specificity by their squares, each weighted by how much it changes the result
+    (MOVER). None if the threshold hardly separates the classes.
     """
-    (se, se_low, se_high), (sp, sp_low, sp_high) = (
-        np.array(rate.ends, float) for rate in (point.sensitivity, point.specificity)
-    )
-    if not scored or not se + sp >= 1.2:
+    se, se_low, se_high = np.array(point.sensitivity.ends, float)
+    sp, sp_low, sp_high = np.array(point.specificity.ends, float)
+    if not scored or not se + sp >= 1 + _MIN_YOUDEN:
         return None
-    rate, (low, high) = (
-        flagged / scored,
-        (float(end) for end in wilson(flagged, scored)),
-    )
+    rate = flagged / scored
+    low, high = [float(end) for end in rate_interval(flagged, scored)]
     value = float(np.clip((rate + sp - 1) / (se + sp - 1), 0, 1))
     hits = value * np.array([se_high - se, se - se_low])
     clear = (1 - value) * np.array([sp - sp_low, sp_high - sp])
-    down, up = np.sqrt(np.square([rate - low, high - rate]) + hits**2 + clear**2)
-    apart = se + sp - 1
-    return Estimate(value, max(value - down / apart, 0), min(value + up / apart, 1))
+    rate_part = np.square([rate - low, high - rate])
+    down, up = np.sqrt(rate_part + hits**2 + clear**2)
+    youden = se + sp - 1
+    return Estimate(value, max(value - down / youden, 0), min(value + up / youden, 1))

@@ -1,9 +1,11 @@
-"""How sure the rates of a model that is its folds are, at a threshold chosen on its held-out scores.
+"""Uncertainty of the rates of a fold ensemble at a threshold from held-out scores.
 
-A threshold is set on the decisions of K fold machines, each on rows it had not seen, and applied to their
-mean. Intervals of plain counts miss that step: over 658 cohorts of clinical tables those of sensitivity held
-91 % and of specificity 89 % where 95 was meant; with the two terms here 96 and 95 %. No resample is needed,
-whatever the rule: a rule that looks for an optimum is a little optimistic, which the inflation covers.
+A threshold is set on the decisions of K fold machines, each on rows that it has not
+seen, and applied to their mean. Intervals of plain counts ignore that step: over 658
+cohorts of clinical tables those of sensitivity held in 91 % and of specificity in 89 %
+instead of 95 %; with the two terms here in 96 and 95 %. No resampling is needed for any
+rule: a rule that searches an optimum is a little optimistic, which the inflation
+covers.
 """
 
 from __future__ import annotations
@@ -15,21 +17,27 @@ from scipy.special import expit, logit
 
 from screening.metrics.intervals import beta_quantile
 
-DRAWS = 4000
+# Draws behind the intervals of predictive values.
+_DRAWS = 4000
 
 
 def variance_inflation(n_settings: int = 1) -> float:
-    """Factor on the variance of what ranks tell: 1.5 up to 8 settings tried, 2 from 24, by the log between.
+    """Return the factor on the variance of ranks after a search over settings.
 
-    The best of n settings is the further from its own average the larger log n is.
+    1.5 up to 8 settings, 2 from 24, by the logarithm in between: the best of n settings
+    exceeds its own expectation more, the larger log n is.
     """
     return float(np.interp(np.log(max(n_settings, 1)), np.log([8, 24]), [1.5, 2.0]))
 
 
 def between_folds(rates: np.ndarray, own: np.ndarray) -> float:
-    """Variance of a rate's mean over folds beyond what the folds' rows explain.
+    """Return the variance of a rate's mean over folds that their rows do not explain.
 
-    `rates` (n_folds,), and `own`, the variance that each fold's rows alone give it.
+    Parameters
+    ----------
+    rates : ndarray of shape (n_folds,)
+    own : ndarray of shape (n_folds,)
+        Variance of each fold's rate from its rows alone.
     """
     if len(rates) < 2:
         return 0.0
@@ -37,95 +45,131 @@ def between_folds(rates: np.ndarray, own: np.ndarray) -> float:
 
 
 def between_repeats(rates: np.ndarray) -> float:
-    """The same where the folds were dealt several times: variance of the mean of rates (n_repeats,)."""
+    """Return the variance of the mean of rates over repeats of the folds.
+
+    `rates` are those of each repeat, (n_repeats,).
+    """
     return float(np.var(rates, ddof=1)) / len(rates)
 
 
-Share = float | np.ndarray
+Number = float | np.ndarray
 
 
-def predictive(share: Share, hit: Share, false: Share) -> dict[str, np.ndarray]:
-    """Flag rate, predictive values and reviews per true case, by Bayes; not finite where undefined.
+def predictive(
+    prevalence: Number, sensitivity: Number, false: Number
+) -> dict[str, np.ndarray]:
+    """Return flag_rate, ppv, npv and nne (reviews per true case), by Bayes.
 
-    From prevalence, sensitivity and 1 - specificity, numbers or arrays of one shape.
+    Parameters
+    ----------
+    prevalence, sensitivity, false : float or ndarray of one shape
+        false is 1 - specificity.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Not finite where undefined.
     """
-    flagged = np.asarray(share * hit + (1 - share) * false)
+    flagged = np.asarray(prevalence * sensitivity + (1 - prevalence) * false)
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
             "flag_rate": flagged,
-            "ppv": share * hit / flagged,
-            "npv": (1 - share) * (1 - false) / (1 - flagged),
-            "nne": flagged / (share * hit),
+            "ppv": prevalence * sensitivity / flagged,
+            "npv": (1 - prevalence) * (1 - false) / (1 - flagged),
+            "nne": flagged / (prevalence * sensitivity),
         }
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Rows on either side of a threshold, counted as independent ones (real where rows are grouped)."""
+    """Rows on either side of a threshold, counted as independent ones.
 
-    hits: float  # positives at or above the threshold
-    misses: float  # and below it
-    false: float  # negatives at or above it
-    clear: float  # and below it
-    between: float = 0.0  # variance of the specificity between folds (`between_folds` or `between_repeats`)
-    # every row is flagged, unseen ones too: nothing is left to chance but the prevalence
+    Parameters
+    ----------
+    hits, misses : float
+        Positives at or above the threshold, and below it.
+    false, clear : float
+        Negatives at or above the threshold, and below it.
+    between : float
+        Variance of the specificity between folds (``between_folds`` or
+        ``between_repeats``).
+    everything : bool
+        Every row is flagged, unseen ones too: only the prevalence is uncertain.
+    """
+
+    hits: float
+    misses: float
+    false: float
+    clear: float
+    between: float = 0.0
     everything: bool = False
 
     def sensitivity_range(self) -> tuple[float, float]:
-        """95 % of the law of sensitivity above the rank misses + 1, its variance widened.
+        """Return the 95 % interval of the sensitivity on unseen rows.
 
-        Above the r-th smallest of m exchangeable scores it is Beta(m + 1 - r, r), whatever their law.
+        Above the r-th smallest of m exchangeable scores it is Beta(m + 1 - r, r) for
+        any distribution of the scores; r = misses + 1, and the variance is widened.
         """
         if self.everything:
             return 1.0, 1.0
-        low, high = (
-            beta_quantile(q, *self._sensitivity(least))
-            for q, least in ((0.025, 0), (0.975, 1))
-        )
-        return float(low), float(high)
+        ends = []
+        for q, min_hits in ((0.025, 0), (0.975, 1)):
+            ends.append(float(beta_quantile(q, *self._sensitivity_law(min_hits))))
+        return ends[0], ends[1]
 
     def specificity_range(self) -> tuple[float, float]:
-        """95 % interval on the logit scale, from the variance of the rows and that between folds."""
+        """Return the 95 % interval of the specificity, on the logit scale.
+
+        It adds the variance of the rows and that between folds.
+        """
         if self.everything:
             return 0.0, 0.0
         rate = self.clear / (self.clear + self.false)
-        # One false alarm in 500 is the fewest that so many rows tell; more rows tell more.
+        # Rates are bounded by one false alarm in 500, or in all rows if there are more.
         least = min(0.002, 1 / (self.clear + self.false))
         bounded = min(max(rate, least), 1 - least)
-        reach = 1.96 * np.sqrt(self._own() + self.between) / (bounded * (1 - bounded))
-        low, high = (float(expit(logit(bounded) + side * reach)) for side in (-1, 1))
+        variance = self._specificity_variance() + self.between
+        reach = 1.96 * np.sqrt(variance) / (bounded * (1 - bounded))
+        low = float(expit(logit(bounded) - reach))
+        high = float(expit(logit(bounded) + reach))
         return min(low, rate), max(high, rate)
 
     def drawn(
         self, prevalence: float | tuple[float, float], seed: int
     ) -> dict[str, np.ndarray]:
-        """What `predictive` says in 4,000 draws of prevalence, sensitivity and specificity.
+        """Return 4,000 draws of each figure of ``predictive``.
 
-        The prevalence is as stated, or the independent positives and negatives that it is estimated from.
+        Parameters
+        ----------
+        prevalence : float or (float, float)
+            Known prevalence, or the independent positives and negatives from which it
+            is estimated.
+        seed : int
         """
         rng = np.random.default_rng(seed)
         if isinstance(prevalence, tuple):
-            share = rng.beta(prevalence[0] + 0.5, prevalence[1] + 0.5, DRAWS)
+            share = rng.beta(prevalence[0] + 0.5, prevalence[1] + 0.5, _DRAWS)
         else:
-            share = np.full(DRAWS, prevalence)
+            share = np.full(_DRAWS, prevalence)
         if self.everything:
             return predictive(share, 1.0, 1.0)
-        hit = rng.beta(*self._sensitivity(0.5), DRAWS)
-        growth = 1 + self.between / self._own()
-        false = rng.beta(
-            (self.false + 0.5) / growth, (self.clear + 0.5) / growth, DRAWS
-        )
-        return predictive(share, hit, false)
+        hit = rng.beta(*self._sensitivity_law(0.5), _DRAWS)
+        growth = 1 + self.between / self._specificity_variance()
+        a = (self.false + 0.5) / growth
+        b = (self.clear + 0.5) / growth
+        return predictive(share, hit, rng.beta(a, b, _DRAWS))
 
-    def _sensitivity(self, least: float) -> tuple[float, float]:
-        """Parameters of the Beta law; with no hit it would be all at 0, and `least` hits stand for none."""
-        hits = max(self.hits, least)
-        return hits / variance_inflation(), (
-            self.hits + self.misses + 1 - hits
-        ) / variance_inflation()
+    def _sensitivity_law(self, min_hits: float) -> tuple[float, float]:
+        """Return the parameters of the Beta law; without hits `min_hits` are counted.
 
-    def _own(self) -> float:
-        """Variance of the specificity from its rows alone; half a row where they are all alike."""
+        Otherwise the law would be 0 with certainty.
+        """
+        hits = max(self.hits, min_hits)
+        misses = self.hits + self.misses + 1 - hits
+        return hits / variance_inflation(), misses / variance_inflation()
+
+    def _specificity_variance(self) -> float:
+        """Return the variance from the rows alone; half a row if all are equal."""
         n = self.clear + self.false
         rate = self.clear / n
         return max(rate * (1 - rate), 0.5 / n) / n

@@ -1,6 +1,7 @@
-"""Several methods on several cohorts: Friedman's test in its F form, Holm's steps, critical differences.
+"""Several methods on several cohorts: Friedman's test in its F form, and Holm's steps.
 
-After Demšar (2006), Statistical comparisons of classifiers over multiple data sets, JMLR 7.
+After Demšar (2006), Statistical comparisons of classifiers over multiple data sets,
+JMLR 7.
 """
 
 from __future__ import annotations
@@ -14,40 +15,59 @@ from scipy.stats import rankdata, studentized_range
 
 from screening.schemas.comparison import CohortFacts, FigureRanks, RankedMethod, Ranks
 
+# Digits to which figures are rounded, so that rounding errors make no ranks.
+_DIGITS = 9
 
-def ranked(figures: np.ndarray) -> np.ndarray:
-    """Rank of each method on each cohort, 1 for the largest figure, ties sharing their mean rank.
 
-    `figures`, shape (n_cohorts, n_methods): higher is better; rounded to 9 digits, so that noise in the last
-    ones makes no rank.
+def _mean_ranks(ranks: np.ndarray) -> np.ndarray:
+    return ranks.mean(axis=0)
+
+
+def _ranks(figures: np.ndarray) -> np.ndarray:
+    """Return the rank of each method on each cohort, 1 for the largest figure.
+
+    Ties share their mean rank. `figures` (n_cohorts, n_methods): higher is better.
     """
-    return rankdata(-np.round(figures, 9), axis=1)
+    return rankdata(-np.round(figures, _DIGITS), axis=1)
 
 
 @dataclass(frozen=True)
 class Friedman:
-    """Whether any method differs from the others."""
+    """Result of Friedman's test: does any method differ from the others?
 
-    chi2: float  # Friedman's statistic, corrected for ties.
-    # Iman and Davenport's (N - 1) chi2 / (N (k - 1) - chi2); infinite where all cohorts agree on the order.
+    Parameters
+    ----------
+    chi2 : float
+        Friedman's statistic, corrected for ties.
+    f : float
+        Iman and Davenport's (N - 1) chi2 / (N (k - 1) - chi2); infinite if all cohorts
+        agree on the order.
+    p : float
+        p-value of `f`, with k - 1 and (k - 1)(N - 1) degrees of freedom.
+    mean_ranks : ndarray of shape (n_methods,)
+    """
+
+    chi2: float
     f: float
-    p: float  # Of `f`, with k - 1 and (k - 1)(N - 1) degrees of freedom.
-    mean_ranks: np.ndarray  # Shape (n_methods,).
+    p: float
+    mean_ranks: np.ndarray
 
 
 def friedman(figures: np.ndarray) -> Friedman:
-    """Friedman's test in its F form (Iman and Davenport 1980).
+    """Return Friedman's test in its F form (Iman and Davenport 1980).
 
-    `figures`, shape (n_cohorts, n_methods): higher is better. Raises ValueError: fewer than two cohorts or
-    two methods.
+    Parameters
+    ----------
+    figures : ndarray of shape (n_cohorts, n_methods)
+        Higher is better. ValueError for fewer than two cohorts or two methods.
     """
-    n, k = _size(figures)
-    ranks = ranked(figures)
-    mean = ranks.mean(axis=0)
+    n, k = _check_size(figures)
+    ranks = _ranks(figures)
+    mean = _mean_ranks(ranks)
     spread = np.square(ranks).sum() - n * k * (k + 1) ** 2 / 4
     if spread <= 0:  # every cohort ties all methods
         return Friedman(0.0, 0.0, 1.0, mean)
-    # `scipy.stats.friedmanchisquare` refuses two methods.
+    # `scipy.stats.friedmanchisquare` rejects two methods.
     chi2 = float((k - 1) * n**2 * np.square(mean - (k + 1) / 2).sum() / spread)
     left = n * (k - 1) - chi2
     if left <= 1e-9:
@@ -57,12 +77,14 @@ def friedman(figures: np.ndarray) -> Friedman:
 
 
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Holm's (1979) adjusted p-values: those up to alpha are rejected, with family-wise error alpha."""
+    """Return Holm's (1979) adjusted p-values.
+
+    Rejecting those up to alpha has a family-wise error of alpha.
+    """
     p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")
-    stepped = np.minimum(
-        1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    )
+    n_left = np.arange(len(p), 0, -1)
+    stepped = np.minimum(1.0, np.maximum.accumulate(p[order] * n_left))
     adjusted = np.empty_like(p)
     adjusted[order] = stepped
     return adjusted
@@ -70,48 +92,68 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class AgainstControl:
-    """Each method against the control by mean ranks; the control's own entries are NaN."""
+    """Each method against the control by mean ranks; NaN for the control itself.
 
-    z: (
-        np.ndarray
-    )  # Shape (n_methods,): positive where the method ranks better than the control.
-    # p, p_holm: shape (n_methods,): two-sided, and adjusted over the other methods.
+    Parameters
+    ----------
+    z : ndarray of shape (n_methods,)
+        Positive if the method ranks better than the control.
+    p, p_holm : ndarray of shape (n_methods,)
+        Two-sided p-values, and those adjusted for the number of other methods.
+    """
+
+    z: np.ndarray
     p: np.ndarray
     p_holm: np.ndarray
 
 
 def against_control(figures: np.ndarray, control: int) -> AgainstControl:
-    """Compare every method's mean rank with that of method number `control`, adjusted after Holm."""
-    n, k = _size(figures)
-    mean = ranked(figures).mean(axis=0)
+    """Compare every method's mean rank with that of one method, adjusted by Holm.
+
+    Parameters
+    ----------
+    figures : ndarray of shape (n_cohorts, n_methods)
+        Higher is better.
+    control : int
+        Number of the method that the others are compared with.
+    """
+    n, k = _check_size(figures)
+    mean = _mean_ranks(_ranks(figures))
     z = (mean[control] - mean) / np.sqrt(k * (k + 1) / (6 * n))
     p = 2 * ndtr(-np.abs(z))
-    others = np.arange(k) != control
+    is_other = np.arange(k) != control
     adjusted = np.full(k, np.nan)
-    adjusted[others] = holm(p[others])
+    adjusted[is_other] = holm(p[is_other])
     return AgainstControl(
-        np.where(others, z, np.nan), np.where(others, p, np.nan), adjusted
+        np.where(is_other, z, np.nan), np.where(is_other, p, np.nan), adjusted
     )
 
 
 def critical_difference(n_methods: int, n_cohorts: int, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference of mean ranks: any two methods further apart differ at level `alpha`."""
+    """Return Nemenyi's critical difference of mean ranks.
+
+    Any two methods further apart differ at level `alpha`.
+    """
     q = float(studentized_range.ppf(1 - alpha, n_methods, np.inf)) / np.sqrt(2)
     return q * float(np.sqrt(n_methods * (n_methods + 1) / (6 * n_cohorts)))
 
 
 def cliques(mean_ranks: np.ndarray, difference: float) -> list[tuple[float, float]]:
-    """Longest runs of mean ranks no further apart than the critical difference, as (first, last) ranks."""
+    """Return the longest runs of mean ranks within the critical difference.
+
+    Each is (first, last) mean rank.
+    """
     ranks = np.sort(mean_ranks)
     runs: list[tuple[float, float]] = []
     for first in ranks:
         last = float(ranks[ranks <= first + difference].max())
-        if last > first and not (runs and runs[-1][1] >= last):
+        is_contained = bool(runs) and runs[-1][1] >= last
+        if last > first and not is_contained:
             runs.append((float(first), last))
     return runs
 
 
-def _size(figures: np.ndarray) -> tuple[int, int]:
+def _check_size(figures: np.ndarray) -> tuple[int, int]:
     n, k = figures.shape
     if n < 2 or k < 2:
         raise ValueError(
@@ -120,49 +162,71 @@ def _size(figures: np.ndarray) -> tuple[int, int]:
     return n, k
 
 
-RANKED = ("g_mean", "auroc", "average_precision", "specificity_at")
+_RANKED_FIGURES = ("g_mean", "auroc", "average_precision", "specificity_at")
 
 
 def rank_entry(
     cohorts: Sequence[CohortFacts], control: str, first: str
 ) -> Ranks | None:
-    """Friedman and Holm over several cohorts; None for fewer than two cohorts or methods."""
+    """Return Friedman's and Holm's tests of all figures over several cohorts.
+
+    Parameters
+    ----------
+    cohorts : sequence of CohortFacts
+        With the same methods.
+    control : str
+        Recipe that the others are compared with.
+    first : str
+        Figure that is shown first.
+
+    Returns
+    -------
+    Ranks or None
+        None for fewer than two cohorts or two methods.
+    """
     names = [method.recipe for method in cohorts[0].methods]
     if len(cohorts) < 2 or len(names) < 2:
         return None
-    figures = {}
-    for figure in RANKED:
-        table = np.array(
-            [
-                [method.figures[figure].value for method in cohort.methods]
-                for cohort in cohorts
-            ],
-            float,
-        )
-        test = friedman(np.nan_to_num(table, nan=0.0))
-        against = against_control(np.nan_to_num(table, nan=0.0), names.index(control))
-        distance = critical_difference(len(names), len(cohorts))
-        figures[figure] = FigureRanks(
-            chi2=test.chi2,
-            f=_number(test.f),
-            p=test.p,
-            degrees=[len(names) - 1, (len(names) - 1) * (len(cohorts) - 1)],
-            critical_difference=distance,
-            cliques=cliques(test.mean_ranks, distance),
-            methods=[
-                RankedMethod(
-                    recipe=name,
-                    mean_rank=float(test.mean_ranks[i]),
-                    mean=float(np.nanmean(table[:, i])),
-                    z=_number(float(against.z[i])),
-                    p=_number(float(against.p[i])),
-                    p_holm=_number(float(against.p_holm[i])),
-                )
-                for i, name in enumerate(names)
-            ],
-        )
+    figures = {
+        figure: _figure_ranks(cohorts, names, control, figure)
+        for figure in _RANKED_FIGURES
+    }
     return Ranks(first=first, control=control, n_cohorts=len(cohorts), figures=figures)
 
 
-def _number(value: float) -> float | None:
+def _figure_ranks(
+    cohorts: Sequence[CohortFacts], names: list[str], control: str, figure: str
+) -> FigureRanks:
+    values = []
+    for cohort in cohorts:
+        values.append([method.figures[figure].value for method in cohort.methods])
+    table = np.array(values, float)
+    ranked_table = np.nan_to_num(table, nan=0.0)
+    test = friedman(ranked_table)
+    against = against_control(ranked_table, names.index(control))
+    distance = critical_difference(len(names), len(cohorts))
+    methods = []
+    for i, name in enumerate(names):
+        methods.append(
+            RankedMethod(
+                recipe=name,
+                mean_rank=float(test.mean_ranks[i]),
+                mean=float(np.nanmean(table[:, i])),
+                z=_none_if_not_finite(float(against.z[i])),
+                p=_none_if_not_finite(float(against.p[i])),
+                p_holm=_none_if_not_finite(float(against.p_holm[i])),
+            )
+        )
+    return FigureRanks(
+        chi2=test.chi2,
+        f=_none_if_not_finite(test.f),
+        p=test.p,
+        degrees=[len(names) - 1, (len(names) - 1) * (len(cohorts) - 1)],
+        critical_difference=distance,
+        cliques=cliques(test.mean_ranks, distance),
+        methods=methods,
+    )
+
+
+def _none_if_not_finite(value: float) -> float | None:
     return value if np.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""PPV and sensitivity by reviews: of those judged, all flagged and the unflagged, beside validation."""
+"""PPV and sensitivity estimated from reviews, beside the estimates of validation."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import hypot
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from scipy.special import ndtri
 
 from screening.metrics.intervals import (
-    EVERY_LOOK,
+    ANYTIME_LEVEL,
     LEVEL,
+    rate_interval,
     ratio_interval,
     weighted_share,
-    wilson,
 )
 from screening.schemas import history as documents
 from screening.schemas.base import Estimate
@@ -24,61 +24,91 @@ from screening.schemas.history import JudgedShare, NightRun, SensitivityAndPpv, 
 from screening.schemas.run import HAS_IT, UNDECIDED, WAITING
 
 Verdicts = Sequence[Any]
-"""Words that stand, in order of time, each with `case_id`, `night`, `flagged` and `verdict`."""
+"""Verdicts that stand, by time, each with `case_id`, `night`, `flagged`, `verdict`."""
 Cases = Sequence[Any]
-"""Flagged cases of a night, each with `case_id`, `state` and `drawn`."""
+"""Flagged cases of a night, each with `case_id`, `state` and `drawn` (audited)."""
 
 
-def tally(words: Iterable[str]) -> Words:
-    """How often each verdict was given."""
-    counted = Counter(words)
-    return Words(
-        **{name: counted[name.replace("_", " ")] for name in Words.model_fields}
-    )
+def count_verdicts(verdicts: Iterable[str]) -> Words:
+    """Return how often each verdict was given."""
+    counts = Counter(verdicts)
+    by_field = {name: counts[name.replace("_", " ")] for name in Words.model_fields}
+    return Words(**by_field)
 
 
 @lru_cache(maxsize=4096)
 def judged_share(words: Words) -> JudgedShare:
-    """Share with the condition among those judged, whoever chose them."""
-    # Most nights of a history have the counts of another.
+    """Return the share with the condition among judged cases, with its interval."""
+    # Cached: most nights of a history have the same counts as another.
     if not words.judged:
         return JudgedShare(found=words.found, judged=words.judged)
-    low, high = map(float, wilson(words.found, words.judged))
+    low, high = rate_interval(words.found, words.judged)
     return JudgedShare(
-        words.found / words.judged, low, high, found=words.found, judged=words.judged
+        words.found / words.judged,
+        float(low),
+        float(high),
+        found=words.found,
+        judged=words.judged,
     )
+
+
+class JudgedCase(NamedTuple):
+    """A judged case of a sample."""
+
+    patient: str
+    weight: float  # number of cases that it stands for
+    has_condition: bool
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Judged cases that stand for all cases of some nights, each for as many as it was drawn from."""
+    """Judged cases that stand for all cases of some nights.
+
+    Parameters
+    ----------
+    nights : int
+    size : int
+        Cases of these nights; a patient counts on each.
+    rows : sequence of JudgedCase
+    """
 
     nights: int = 0
-    size: int = 0  # Cases of these nights, a patient counting on each.
-    rows: Sequence[
-        tuple[str, float, bool]
-    ] = ()  # Patient, weight, and whether the condition is there.
+    size: int = 0
+    rows: Sequence[JudgedCase] = ()
 
-    def share(self, every_look: bool = False) -> Estimate:
-        """The share with the condition; the nights of a patient are one unit. See `weighted_share`."""
+    def share(self, anytime: bool = False) -> Estimate:
+        """Return the share with the condition; see ``weighted_share``.
+
+        The nights of a patient are one unit. Undefined if no case was judged.
+        """
         if not self.rows:
             return Estimate()
-        patients, weights, ill = zip(*self.rows, strict=True)
-        return Estimate(*weighted_share(ill, weights, patients, every_look=every_look))
-
-    def per_night(self, every_look: bool = False) -> Estimate:
-        """How many have the condition a night; undefined where nobody was judged."""
-        if not self.rows:
-            return Estimate()
+        has_condition = [row.has_condition for row in self.rows]
+        weights = [row.weight for row in self.rows]
+        patients = [row.patient for row in self.rows]
         return Estimate(
-            *(share * self.size / self.nights for share in self.share(every_look).ends)
+            *weighted_share(has_condition, weights, patients, anytime=anytime)
         )
+
+    def per_night(self, anytime: bool = False) -> Estimate:
+        """Return how many cases per night have the condition.
+
+        Undefined if no case was judged.
+        """
+        if not self.rows:
+            return Estimate()
+        ends = self.share(anytime).ends
+        return Estimate(*[share * self.size / self.nights for share in ends])
 
 
 def pooled(samples: Collection[Sample]) -> Sample:
-    """The samples of several nights as one."""
-    nights, size = sum(one.nights for one in samples), sum(one.size for one in samples)
-    return Sample(nights, size, [row for one in samples for row in one.rows])
+    """Return the samples of several nights as one."""
+    rows: list[JudgedCase] = []
+    for sample in samples:
+        rows.extend(sample.rows)
+    nights = sum(sample.nights for sample in samples)
+    size = sum(sample.size for sample in samples)
+    return Sample(nights, size, rows)
 
 
 def review_figures(
@@ -88,135 +118,179 @@ def review_figures(
     on_run: Sequence[Verdicts],
     promised: SensitivityAndPpv | None,
 ) -> dict[str, Any]:
-    """What the reviews of a series add up to, as `SeriesFacts` has it.
+    """Return the figures of a series that come from reviews, by field of `SeriesFacts`.
 
-    `cases`: by night in force the flagged ones in the random audit and those ever judged; `on_run`: by night
-    the verdicts on its run; `promised`: what validation said.
+    Parameters
+    ----------
+    nights : sequence of NightRun
+        Nights in force.
+    cases : sequence of Cases
+        By night the flagged cases of the random audit and those ever judged.
+    verdicts : Verdicts
+    on_run : sequence of Verdicts
+        By night the verdicts on its run.
+    promised : SensitivityAndPpv, optional
+        Estimates of validation.
     """
-    flagged, unflagged = flagged_samples(nights, cases, verdicts), []
-    for night, words in zip(nights, on_run, strict=True):
-        # Those of its random audit that were judged stand for all unflagged of a night.
-        judged = [
-            word for word in words if not word.flagged and word.verdict not in UNDECIDED
-        ]
-        n = night.unflagged.cases
-        rows = [
-            (_patient(night, one.case_id), n / len(judged), one.verdict in HAS_IT)
-            for one in judged
-        ]
-        unflagged.append(Sample(1, n, rows) if judged else Sample())
-    of_flagged, rest = pooled(flagged), pooled(unflagged)
-    # A patient flagged on five nights is one patient: counted by the last word on them.
-    last = tally(
-        {
-            verdict.case_id: verdict.verdict for verdict in verdicts if verdict.flagged
-        }.values()
-    )
+    flagged = flagged_samples(nights, cases, verdicts)
+    unflagged = []
+    for night, night_verdicts in zip(nights, on_run, strict=True):
+        unflagged.append(_unflagged_sample(night, night_verdicts))
+    all_flagged = pooled(flagged)
+    all_unflagged = pooled(unflagged)
+    # A patient who is flagged on five nights counts once, by the latest verdict.
+    latest = {
+        verdict.case_id: verdict.verdict for verdict in verdicts if verdict.flagged
+    }
+    counts = count_verdicts(latest.values())
+    patients = {row.patient for row in all_flagged.rows}
+    found = {row.patient for row in all_flagged.rows if row.has_condition}
     return {
-        "verdicts": last,
-        "ppv": judged_share(last),
+        "verdicts": counts,
+        "ppv": judged_share(counts),
         "ppv_to_date": list(_shares_to_date(nights, verdicts)),
         "ppv_flagged": documents.FlaggedShare(
-            *of_flagged.share().ends,
-            found=len({patient for patient, _, ill in of_flagged.rows if ill}),
-            judged=len({patient for patient, *_ in of_flagged.rows}),
-            flagged=of_flagged.size,
-            nights=of_flagged.nights,
+            *all_flagged.share().ends,
+            found=len(found),
+            judged=len(patients),
+            flagged=all_flagged.size,
+            nights=all_flagged.nights,
         ),
         "misses": documents.Misses(
-            found=sum(ill for *_, ill in rest.rows),
-            judged=len(rest.rows),
-            unflagged=rest.size,
-            nights=rest.nights,
-            per_night=rest.per_night(),
+            found=sum(row.has_condition for row in all_unflagged.rows),
+            judged=len(all_unflagged.rows),
+            unflagged=all_unflagged.size,
+            nights=all_unflagged.nights,
+            per_night=all_unflagged.per_night(),
         ),
         "forward": _forward_nights(nights, flagged, unflagged, promised),
     }
 
 
+def _unflagged_sample(night: NightRun, verdicts: Verdicts) -> Sample:
+    """Return the judged cases of a night's random audit of unflagged cases.
+
+    They stand for all unflagged cases of the night.
+    """
+    judged = [
+        verdict
+        for verdict in verdicts
+        if not verdict.flagged and verdict.verdict not in UNDECIDED
+    ]
+    if not judged:
+        return Sample()
+    n = night.unflagged.cases
+    weight = n / len(judged)
+    rows = []
+    for verdict in judged:
+        patient = _patient(night, verdict.case_id)
+        rows.append(JudgedCase(patient, weight, verdict.verdict in HAS_IT))
+    return Sample(1, n, rows)
+
+
 def _shares_to_date(
     nights: Sequence[NightRun], verdicts: Verdicts
 ) -> Iterator[documents.ShareToDate]:
-    """The share as it stood on each night: a case counts once, by the last word on it until then."""
+    """Yield the judged share as of each night; a case counts by its latest verdict."""
     on_night = defaultdict(list)
     for verdict in verdicts:
         if verdict.flagged:
             on_night[verdict.night].append(verdict)
-    last, counts = dict[str, str](), Counter[str]()
+    last: dict[str, str] = {}
+    counts: Counter[str] = Counter()
     for night in nights:
         for verdict in on_night[night.night]:
             if verdict.case_id in last:
                 counts[last[verdict.case_id]] -= 1
             last[verdict.case_id] = verdict.verdict
             counts[verdict.verdict] += 1
-        yield documents.ShareToDate(
-            night=night.night, **vars(judged_share(tally(counts)))
-        )
+        share = judged_share(count_verdicts(counts))
+        yield documents.ShareToDate(night=night.night, **vars(share))
 
 
 def flagged_samples(
     nights: Sequence[NightRun], cases: Sequence[Cases], verdicts: Verdicts
 ) -> list[Sample]:
-    """What stands for all flagged of each night, those who stay included; empty where nothing does.
+    """Return samples that stand for all flagged cases of each night.
 
-    A verdict holds for the unbroken row of nights it was given in, the last in it for all of them. Whoever
-    had one when the night was scored ("ruled out", "known") counts by it. The others wait, and those of the
-    random audit stand for them, each for as many as there were to one judged; all of them, where all were
-    judged. A night on whose own page the audit was not judged whole is left out: by preference or by length
-    of stay some are judged sooner than others.
+    A verdict holds for the unbroken run of nights in which it was given, the last one
+    for all of them. A case that had a verdict when the night was scored ("ruled out",
+    "known") counts by it. The other cases wait, and those of the random audit stand for
+    them, each for as many as there were per judged case; all of them, if all were
+    judged. A night whose audit was not judged completely is left out (an empty sample):
+    some cases are judged sooner than others, by preference or by length of stay.
+
+    Parameters as for ``review_figures``.
     """
     answered = {(verdict.night, verdict.case_id) for verdict in verdicts}
-    given = {
-        (verdict.night, verdict.case_id): verdict.verdict
-        for verdict in verdicts
-        if verdict.verdict not in UNDECIDED
-    }
-    # By night and case, the night on which its unbroken row began; and by that and case the last word.
-    began, words, before = (
-        dict[tuple[str, str], int](),
-        dict[tuple[int, str], str](),
-        "",
-    )
-    for number, (night, of_night) in enumerate(zip(nights, cases, strict=True)):
-        for case in of_night:
-            place = (night.night, case.case_id)
-            began[place] = began.get((before, case.case_id), number)
-            if place in given:
-                words[began[place], case.case_id] = given[place]
-        before = night.night if night.question.recognisable else ""
+    verdict_of = _verdicts_of_runs(nights, cases, verdicts)
     samples = []
-    for night, of_night in zip(nights, cases, strict=True):
-        word = {
-            one.case_id: words.get((began[night.night, one.case_id], one.case_id))
-            for one in of_night
-        }
-        waiting = [case for case in of_night if case.state in WAITING]
+    for number, night in enumerate(nights):
+        night_cases = cases[number]
+        verdict_by_case = verdict_of[number]
+        waiting = [case for case in night_cases if case.state in WAITING]
         audit = [case for case in waiting if (night.night, case.case_id) in answered]
         if len(audit) < night.waiting:
-            waiting, audit = (
-                [case for case in some if case.drawn] for some in (waiting, audit)
-            )
-        judged = [case.case_id for case in audit if word[case.case_id]]
+            waiting = [case for case in waiting if case.drawn]
+            audit = [case for case in audit if case.drawn]
+        judged = [case.case_id for case in audit if verdict_by_case[case.case_id]]
         if len(audit) < len(waiting) or (night.waiting and not judged):
             samples.append(Sample())
             continue
-        # Known from an earlier row, it has the condition as far as anybody knows.
-        rows = [
-            (case.case_id, 1.0, (word[case.case_id] or case.state) in HAS_IT)
-            for case in of_night
-            if case.state not in WAITING
-        ]
+        rows = []
+        for case in night_cases:
+            if case.state not in WAITING:
+                # Without a verdict its state from an earlier run of nights counts.
+                verdict = verdict_by_case[case.case_id] or case.state
+                rows.append(JudgedCase(case.case_id, 1.0, verdict in HAS_IT))
         weight = night.waiting / max(len(judged), 1)
-        rows += [
-            (_patient(night, name), weight, word[name] in HAS_IT) for name in judged
-        ]
+        for case_id in judged:
+            has_condition = verdict_by_case[case_id] in HAS_IT
+            rows.append(JudgedCase(_patient(night, case_id), weight, has_condition))
         samples.append(Sample(1, night.cases, rows))
     return samples
 
 
-def _patient(night: NightRun, name: str) -> str:
-    """Whom an id means: where no column names the patients, somebody else on each night."""
-    return name if night.question.recognisable else f"{night.night} {name}"
+def _verdicts_of_runs(
+    nights: Sequence[NightRun], cases: Sequence[Cases], verdicts: Verdicts
+) -> list[dict[str, str | None]]:
+    """Return by night the verdict of each case, None if undecided.
+
+    It is the last verdict in the case's unbroken run of nights.
+    """
+    decided = {
+        (verdict.night, verdict.case_id): verdict.verdict
+        for verdict in verdicts
+        if verdict.verdict not in UNDECIDED
+    }
+    # By night and case the number of the night on which its unbroken run began; by that
+    # and the case the last verdict.
+    began: dict[tuple[str, str], int] = {}
+    verdict_of_run: dict[tuple[int, str], str] = {}
+    before = ""
+    for number, (night, night_cases) in enumerate(zip(nights, cases, strict=True)):
+        for case in night_cases:
+            key = (night.night, case.case_id)
+            began[key] = began.get((before, case.case_id), number)
+            if key in decided:
+                verdict_of_run[began[key], case.case_id] = decided[key]
+        before = night.night if night.question.recognisable else ""
+    verdict_of = []
+    for night, night_cases in zip(nights, cases, strict=True):
+        by_case = {}
+        for case in night_cases:
+            run = began[night.night, case.case_id], case.case_id
+            by_case[case.case_id] = verdict_of_run.get(run)
+        verdict_of.append(by_case)
+    return verdict_of
+
+
+def _patient(night: NightRun, case_id: str) -> str:
+    """Return the patient that an id refers to.
+
+    Without a patient column an id refers to somebody else on each night.
+    """
+    return case_id if night.question.recognisable else f"{night.night} {case_id}"
 
 
 def _forward_nights(
@@ -225,53 +299,57 @@ def _forward_nights(
     unflagged: Sequence[Sample],
     promised: SensitivityAndPpv | None,
 ) -> documents.ForwardNights:
-    """Sensitivity and predictive value on the last model's nights, beside what its validation estimated."""
+    """Compare sensitivity and PPV of the last model's nights with validation."""
     model = nights[-1].model
-    of_model = [number for number, night in enumerate(nights) if night.model == model]
-    detected, missed = (
-        pooled([some[number] for number in of_model]) for some in (flagged, unflagged)
-    )
-    always = _seen(detected, missed, every_look=True)
+    numbers = [number for number, night in enumerate(nights) if night.model == model]
+    detected = pooled([flagged[number] for number in numbers])
+    missed = pooled([unflagged[number] for number in numbers])
+    below: list[Literal["sensitivity", "ppv"]] = []
+    if promised:
+        anytime = _sensitivity_and_ppv(detected, missed, anytime=True)
+        if _is_below(anytime.sensitivity, promised.sensitivity):
+            below.append("sensitivity")
+        if _is_below(anytime.ppv, promised.ppv):
+            below.append("ppv")
     return documents.ForwardNights(
         model=model,
-        nights=len(of_model),
-        first=nights[of_model[0]].night,
-        last=nights[of_model[-1]].night,
-        seen=_seen(detected, missed),
+        nights=len(numbers),
+        first=nights[numbers[0]].night,
+        last=nights[numbers[-1]].night,
+        seen=_sensitivity_and_ppv(detected, missed),
         promised=promised,
-        below=[
-            name
-            for name in ("sensitivity", "ppv")
-            if promised and _below(getattr(always, name), getattr(promised, name))
-        ],
+        below=below,
     )
 
 
-def _seen(
-    flagged: Sample, unflagged: Sample, every_look: bool = False
+def _sensitivity_and_ppv(
+    flagged: Sample, unflagged: Sample, anytime: bool = False
 ) -> SensitivityAndPpv:
-    """Of the flagged, and of those with the condition that the flagged and the unflagged of a night make."""
-    detected, missed = flagged.per_night(every_look), unflagged.per_night(every_look)
+    """Estimate sensitivity and PPV from audited samples."""
+    detected = flagged.per_night(anytime)
+    missed = unflagged.per_night(anytime)
     sensitivity = Estimate()
     if detected.value and missed.value is not None:
         low, high = ratio_interval(missed.ends, detected.ends)
-        sensitivity = Estimate(
-            1 / (1 + missed.value / detected.value), 1 / (1 + high), 1 / (1 + low)
-        )
-    return SensitivityAndPpv(sensitivity=sensitivity, ppv=flagged.share(every_look))
+        value = 1 / (1 + missed.value / detected.value)
+        sensitivity = Estimate(value, 1 / (1 + high), 1 / (1 + low))
+    return SensitivityAndPpv(sensitivity=sensitivity, ppv=flagged.share(anytime))
 
 
-WIDER = float(ndtri(0.5 + EVERY_LOOK / 2) / ndtri(0.5 + LEVEL / 2))
-"""How much wider an interval of 98 % is than one of 95."""
+ANYTIME_WIDENING = float(ndtri(0.5 + ANYTIME_LEVEL / 2) / ndtri(0.5 + LEVEL / 2))
+"""Width of an interval of 98 % divided by that of one of 95 %."""
 
 
-def _below(seen: Estimate, promised: Estimate) -> bool:
-    """Whether the nights lie below the validation estimate by more than chance, at whatever look.
+def _is_below(observed: Estimate, promised: Estimate) -> bool:
+    """Return True if nights lie below the validation estimate by more than chance.
 
-    The interval of the difference by MOVER (Zou and Donner 2008), `seen` with the ends for every look: either
-    of the two figures is said to be below in at most 2.5 of 100 histories where it is not, looked at daily.
+    The interval of the difference is by MOVER (Zou and Donner 2008), with the anytime
+    ends of `observed`: in at most 2.5 of 100 histories without a difference, looked at
+    daily, either figure is ever said to be below.
     """
-    if None in (*seen.ends, *promised.ends):
+    if None in (*observed.ends, *promised.ends):
         return False
-    (value, _, high), (estimate, low, _) = seen.ends, promised.ends
-    return bool(estimate - value > hypot(WIDER * (estimate - low), high - value))
+    value, _, high = observed.ends
+    estimate, low, _ = promised.ends
+    reach = hypot(ANYTIME_WIDENING * (estimate - low), high - value)
+    return bool(estimate - value > reach)

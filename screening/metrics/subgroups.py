@@ -1,4 +1,4 @@
-"""How well the model does in subgroups, and whom it flags there; what too few patients tell is withheld."""
+"""Performance and flag rates in subgroups; figures of too few patients are withheld."""
 
 from __future__ import annotations
 
@@ -11,32 +11,40 @@ import numpy as np
 
 from screening.io.columns import Columns, coded
 from screening.metrics.performance import UNDEFINED
-from screening.metrics.tally import Tally, group_codes, rate_at_last
+from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last
 from screening.schemas.base import Estimate
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
 from screening.schemas.validation import Level, SubgroupFacts
 
+# Rows, or groups, below which a figure is withheld.
 FEWEST = 5
-MOST_LEVELS = 12
-OTHER = "other"
+# Levels of a column; further ones are called "other".
+_MAX_LEVELS = 12
+_OTHER = "other"
+# Significant digits with which edges of bands are written.
+_MIN_DIGITS = 6
+_MAX_DIGITS = 17
 
 
-def banded(values: np.ndarray) -> list[float] | None:
-    """Quartiles to cut a column of many different numbers by; None where its texts are levels themselves."""
-    given = [text for text in values if text is not None]
-    if len(set(given)) <= MOST_LEVELS:
+def band_edges(values: np.ndarray) -> list[float] | None:
+    """Return quartiles that split a numeric column with many values into bands.
+
+    None if its values are levels themselves: few, or not all numbers. Missing values
+    (None) are ignored.
+    """
+    present = [text for text in values if text is not None]
+    if len(set(present)) <= _MAX_LEVELS:
         return None
-    numbers = [_number(text) for text in given]
+    numbers = [_as_number(text) for text in present]
     if None in numbers:
         return None
-    return np.unique(
-        np.quantile(np.array(numbers, dtype=float), [0.25, 0.5, 0.75])
-    ).tolist()
+    quartiles = np.quantile(np.array(numbers, dtype=float), [0.25, 0.5, 0.75])
+    return np.unique(quartiles).tolist()
 
 
-def _number(text: str) -> float | None:
-    """The finite number that a text is; "nan" and "inf" are texts like others."""
+def _as_number(text: str) -> float | None:
+    """Return the finite number that a text is; "nan" and "inf" are ordinary texts."""
     try:
         value = float(text)
     except ValueError:
@@ -49,9 +57,24 @@ def levels_of(
     edges: Sequence[float] | None,
     known: Sequence[str] | None = None,
 ) -> np.ndarray:
-    """The level of each row as text; None where it is missing, "other" where it is not among `known`."""
+    """Return the level of each row as text.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Texts, None if missing.
+    edges : sequence of float, optional
+        Edges of bands of a numeric column.
+    known : sequence of str, optional
+        Levels of a column without edges; others become "other".
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        None if missing.
+    """
     texts, codes = coded(values)
-    # Asked once a distinct text: a night may have millions of rows.
+    # Computed once per distinct text: a night may have millions of rows.
     levels = np.empty(len(texts), dtype=object)
     levels[:] = [_level(text, edges, known) for text in texts]
     return levels[codes]
@@ -63,31 +86,25 @@ def _level(
     if text is None:
         return None
     if edges is None:
-        return text if known is None or text in known else OTHER
-    number = _number(text)
-    return (
-        OTHER
-        if number is None
-        else _bands(edges)[int(np.searchsorted(edges, number, side="right"))]
-    )
+        is_known = known is None or text in known
+        return text if is_known else _OTHER
+    number = _as_number(text)
+    if number is None:
+        return _OTHER
+    return _band_names(edges)[int(np.searchsorted(edges, number, side="right"))]
 
 
-def _bands(edges: Sequence[float]) -> list[str]:
-    """Names of the bands between the edges, from low to high, in as many digits as tell the edges apart."""
-    digits = next(
-        (
-            n
-            for n in range(6, 17)
-            if len({f"{edge:.{n}g}" for edge in edges}) == len(edges)
-        ),
-        17,
-    )
-    ends = [f"{edge:.{digits}g}" for edge in edges]
-    return [
-        f"under {ends[0]}",
-        *(f"{a} to {b}" for a, b in pairwise(ends)),
-        f"{ends[-1]} and over",
-    ]
+def _band_names(edges: Sequence[float]) -> list[str]:
+    """Name the bands between edges, in as many digits as keep the edges distinct."""
+    digits = _MIN_DIGITS
+    while digits < _MAX_DIGITS:
+        distinct = {f"{edge:.{digits}g}" for edge in edges}
+        if len(distinct) == len(edges):
+            break
+        digits += 1
+    texts = [f"{edge:.{digits}g}" for edge in edges]
+    between = [f"{low} to {high}" for low, high in pairwise(texts)]
+    return [f"under {texts[0]}", *between, f"{texts[-1]} and over"]
 
 
 def performance_by_subgroup(
@@ -99,77 +116,87 @@ def performance_by_subgroup(
     share: float | None = None,
     rule: Rule | None = None,
 ) -> list[SubgroupFacts]:
-    """Sensitivity, specificity and flag rate a level of each subgroup column, from held-out scores.
+    """Return sensitivity, specificity and flag rate for each level of each column.
 
-    Levels of missing values (None) come last. Where fewer than 5 rows (or groups, which then are the
-    independent observations) stand behind a number it is None, and `few` names it. Flag rates are those of a
-    table with this `share` of positives, where the rows are a sample that holds more of them. `rule` chose
-    the threshold; None where it is somebody's own.
+    Levels of missing values (None) come last. A figure of fewer than 5 rows (or
+    groups, which are then the independent units) is None, and `few` names it.
+
+    Parameters
+    ----------
+    subgroups : dict of str to ndarray of shape (n_rows,)
+    scores : ndarray of shape (n_rows,)
+        Held-out.
+    positive : bool ndarray of shape (n_rows,)
+    threshold : float
+    groups : ndarray of shape (n_rows,), optional
+    share : float, optional
+        Share of positives of the table for which flag rates hold, if the rows are a
+        sample with more of them.
+    rule : Rule, optional
+        Rule that chose the threshold; None if it was set by hand.
     """
-    own = float(np.mean(positive))
-    whole = own if share is None else share
-    weight = np.where(positive, whole / own, (1 - whole) / (1 - own))
-    described = []
+    sample_share = float(np.mean(positive))
+    table_share = sample_share if share is None else share
+    weight = np.where(
+        positive, table_share / sample_share, (1 - table_share) / (1 - sample_share)
+    )
+    facts = []
     for column, values in subgroups.items():
-        edges = banded(values)
+        edges = band_edges(values)
         known = None if edges else _commonest(values)
         level = levels_of(values, edges, known)
-        rows = [
-            _of_level(
-                name,
-                scores[rows],
-                positive[rows],
-                weight[rows],
-                threshold,
-                None if groups is None else groups[rows],
+        levels = []
+        for name in _ordered_levels(level, edges):
+            rows = _rows_of_level(level, name)
+            levels.append(
+                _level_facts(
+                    name,
+                    scores[rows],
+                    positive[rows],
+                    weight[rows],
+                    threshold,
+                    None if groups is None else groups[rows],
+                )
             )
-            for name, rows in (
-                (name, _at(level, name)) for name in _ordered(level, edges)
-            )
-        ]
-        own_rule = rule or Threshold(threshold)
-        described.append(
+        facts.append(
             SubgroupFacts(
-                rule=own_rule,
+                rule=rule or Threshold(threshold),
                 threshold=threshold,
                 column=column,
                 edges=edges,
                 known=known,
-                rows=rows,
+                rows=levels,
             )
         )
-    return described
+    return facts
 
 
 def _commonest(values: np.ndarray) -> list[str]:
-    given, counts = np.unique(
-        [text for text in values if text is not None], return_counts=True
-    )
-    order = np.argsort(-counts, kind="stable")[:MOST_LEVELS]
-    return [str(given[i]) for i in order]
+    """Return the commonest texts, at most 12."""
+    present = [text for text in values if text is not None]
+    texts, counts = np.unique(present, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:_MAX_LEVELS]
+    return [str(texts[i]) for i in order]
 
 
-def _at(level: np.ndarray, name: str | None) -> np.ndarray:
-    # Not level == name: NumPy compares with None in its own way.
-    return np.flatnonzero(
-        np.fromiter((text == name for text in level), dtype=bool, count=len(level))
-    )
+def _rows_of_level(level: np.ndarray, name: str | None) -> np.ndarray:
+    # Not `level == name`: NumPy compares with None in its own way.
+    is_level = np.fromiter([text == name for text in level], dtype=bool)
+    return np.flatnonzero(is_level)
 
 
-def _ordered(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
-    """Bands from low to high, other levels by name; "other" and missing last."""
+def _ordered_levels(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
+    """Return bands from low to high, other levels by name; "other" and missing last."""
     present = set(level.tolist())
-    names = sorted(present - {None, OTHER})
-    if edges is not None:
-        names = [name for name in _bands(edges) if name in present]
-    return [
-        *names,
-        *([OTHER] if OTHER in present else []),
-        *([None] if None in present else []),
-    ]
+    if edges is None:
+        names: list[str | None] = sorted(present - {None, _OTHER})
+    else:
+        names = [name for name in _band_names(edges) if name in present]
+    names += [name for name in (_OTHER, None) if name in present]
+    return names
 
 
-def _of_level(
+def _level_facts(
     level: str | None,
     scores: np.ndarray,
     positive: np.ndarray,
@@ -178,40 +205,41 @@ def _of_level(
     groups: np.ndarray | None,
 ) -> Level:
     codes = group_codes(groups)
-    tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]))
-    events, others = tally.n_units(positive), tally.n_units(~positive)
+    thresholds = np.array([-np.inf, threshold])
+    counts = ThresholdCounts(scores, positive, codes, thresholds)
+    n_events = counts.n_units(positive)
+    n_others = counts.n_units(~positive)
     few: list[str] = []
-    rates: dict[str, Estimate] = {}
-    for name, of_positives, units in (
-        ("sensitivity", True, events),
-        ("specificity", False, others),
-    ):
-        if units < FEWEST:
-            few.append(name)
-        rates[name] = (
-            Estimate(*rate_at_last(tally, of_positives))
-            if units >= FEWEST
-            else UNDEFINED
-        )
-    enough = tally.n_units(np.ones(len(scores), dtype=bool)) >= FEWEST
+    sensitivity = UNDEFINED
+    specificity = UNDEFINED
+    if n_events < FEWEST:
+        few.append("sensitivity")
+    else:
+        sensitivity = Estimate(*rate_at_last(counts, True))
+    if n_others < FEWEST:
+        few.append("specificity")
+    else:
+        specificity = Estimate(*rate_at_last(counts, False))
+    enough = counts.n_units(np.ones(len(scores), dtype=bool)) >= FEWEST
     if not enough:
         few += ["n", "flag_rate"]
-    if events < FEWEST:
+    if n_events < FEWEST:
         few.append("events")
-    rate = float(np.average(scores >= threshold, weights=weight))
+    flag_rate = float(np.average(scores >= threshold, weights=weight))
     return Level(
         level=level,
         n=len(scores) if enough else None,
-        events=None if events < FEWEST else int(positive.sum()),
+        events=None if n_events < FEWEST else int(positive.sum()),
         few=few,
-        flag_rate=rate if enough else None,
-        **rates,
+        flag_rate=flag_rate if enough else None,
+        sensitivity=sensitivity,
+        specificity=specificity,
     )
 
 
 @dataclass
-class _Counted:
-    """Rows, flags among them, and what is one independent observation."""
+class _LevelCount:
+    """Rows of one level, flags among them, and the groups that occur."""
 
     rows: int = 0
     flagged: int = 0
@@ -220,28 +248,43 @@ class _Counted:
 
 @dataclass
 class SubgroupCounts:
-    """Rows and flags of a night in the subgroups that training knows, batch by batch."""
+    """Counts of rows and flags of a night in the subgroups of training.
+
+    Parameters
+    ----------
+    described : sequence of SubgroupFacts
+        Those of training.
+    """
 
     described: Sequence[SubgroupFacts]
-    counts: dict[tuple[str, str | None], _Counted] = field(default_factory=dict)
+    counts: dict[tuple[str, str | None], _LevelCount] = field(default_factory=dict)
 
     def add(
         self, subgroups: Columns, flagged: np.ndarray, groups: np.ndarray | None = None
     ) -> None:
-        """Count in one batch; `groups` are what is one independent observation."""
+        """Count the rows of one batch.
+
+        Parameters
+        ----------
+        subgroups : dict of str to ndarray of shape (n_rows,)
+        flagged : bool ndarray of shape (n_rows,)
+        groups : ndarray of shape (n_rows,), optional
+            Group of each row, an independent unit.
+        """
         for entry in self.described:
             texts, codes = coded(subgroups[entry.column])
-            rows, hits = np.bincount(codes), np.bincount(codes, weights=flagged)
+            rows = np.bincount(codes)
+            hits = np.bincount(codes, weights=flagged)
             for code, text in enumerate(texts):
                 key = entry.column, _level(text, entry.edges, entry.known)
-                count = self.counts.setdefault(key, _Counted())
+                count = self.counts.setdefault(key, _LevelCount())
                 count.rows += int(rows[code])
                 count.flagged += int(hits[code])
                 if groups is not None:
                     count.groups.update(groups[codes == code])
 
     def facts(self) -> list[NightSubgroup]:
-        """Rows and flag rate a level tonight, withheld where fewer than 5 rows (or groups) tell them."""
+        """Return rows and flag rate of each level, None for fewer than 5 units."""
         facts = []
         for (column, level), count in self.counts.items():
             enough = (len(count.groups) or count.rows) >= FEWEST

@@ -1,4 +1,4 @@
-"""Scores tallied on a list of thresholds, and the same in bootstrap samples by row or by group."""
+"""Counts of scores above each of a list of thresholds, also in bootstrap samples."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from screening.metrics.intervals import grouped_wilson, wilson
+from screening.metrics.intervals import grouped_rate_interval, rate_interval
 
-DRAWS = 2000
-"""Bootstrap draws behind every resampled interval."""
+# Bootstrap draws behind every resampled interval.
+_DRAWS = 2000
+# Groups beyond this number are resampled in random blocks, to bound the memory.
+_MAX_BLOCKS = 2000
+# Default number of thresholds of `spaced_thresholds`.
+_THRESHOLDS = 400
 
-_BLOCKS = 2000
-_CELLS = 400
 
+def group_codes(groups: ArrayLike | None) -> np.ndarray | None:
+    """Number the groups 0, 1, ...; None if rows are independent.
 
-def group_codes(groups) -> np.ndarray | None:
-    """Number the groups 0, 1, ...; None where every row is its own group (then rows are independent)."""
+    They are if there are no groups, or if every row is a group of its own.
+    """
     if groups is None:
         return None
     codes = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
@@ -25,21 +30,29 @@ def group_codes(groups) -> np.ndarray | None:
 
 
 def units_of(chosen: np.ndarray, codes: np.ndarray | None) -> int:
-    """Chosen rows, or groups that hold some, by their numbers or names."""
+    """Return the number of chosen rows, or of groups that hold chosen rows."""
     return int(chosen.sum()) if codes is None else len(np.unique(codes[chosen]))
 
 
 def fewest_units(positive: np.ndarray, codes: np.ndarray | None) -> int:
-    """Rows, or groups, of the class that has the fewest of them."""
+    """Return the number of rows, or groups, of the class that has the fewest."""
     return min(units_of(positive, codes), units_of(~positive, codes))
 
 
 @dataclass(frozen=True)
-class Tally:
-    """How many positives and negatives score at or above each of a list of thresholds.
+class ThresholdCounts:
+    """Numbers of positives and negatives at or above each of a list of thresholds.
 
-    `thresholds` ascend, and the first may not exceed the smallest score; `codes` are the groups' numbers,
-    from `group_codes`, None where rows are independent.
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,)
+    positive : bool ndarray of shape (n_rows,)
+    codes : int ndarray of shape (n_rows,), optional
+        From ``group_codes``; None for independent rows.
+    thresholds : ndarray of shape (n_thresholds,)
+        Ascending; the first may not exceed the smallest score.
+    seed : int
+        Of the bootstrap.
     """
 
     scores: np.ndarray
@@ -50,106 +63,140 @@ class Tally:
 
     @cached_property
     def counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positives and negatives at or above each threshold, each of shape (n_thresholds,)."""
-        return self._tail(self._scatter(self.positive)[0]), self._tail(
-            self._scatter(~self.positive)[0]
-        )
+        """Positives and negatives at or above each threshold, (n_thresholds,) each."""
+        positives = self._tail(self._histogram(self.positive)[0])
+        negatives = self._tail(self._histogram(~self.positive)[0])
+        return positives, negatives
 
     @cached_property
     def resampled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Same counts in `DRAWS` bootstrap samples, each of shape (DRAWS, n_thresholds).
+        """The counts in 2,000 bootstrap samples, each (n_draws, n_thresholds).
 
-        Independent rows are resampled within their class: a histogram of resampled rows is a multinomial
-        draw. Groups are resampled whole, as multinomial weights on their histograms; beyond 2,000 of them,
-        random blocks of groups stand for groups, which leaves the variance unbiased and the memory bounded.
+        Independent rows are resampled within their class: a histogram of resampled rows
+        is a multinomial draw. Groups are resampled whole, as multinomial weights on
+        their histograms; beyond 2,000 groups random blocks of groups are resampled,
+        which leaves the variance unbiased and the memory bounded.
         """
         rng = np.random.default_rng(self.seed)
-        classes = self.positive, ~self.positive
+        classes = (self.positive, ~self.positive)
+        drawn = []
         if self.codes is None:
-            drawn = []
             for chosen in classes:
-                histogram, size = self._scatter(chosen)[0], int(chosen.sum())
-                drawn.append(
-                    rng.multinomial(size, histogram / max(size, 1), size=DRAWS)
-                )
-            return self._tail(drawn[0]), self._tail(drawn[1])
-        block, blocks = self._blocks(rng)
-        weights = rng.multinomial(
-            blocks, np.full(blocks, 1 / blocks), size=DRAWS
-        ).astype(float)
-        pair = [
-            self._tail(weights @ self._scatter(chosen, block, blocks))
-            for chosen in classes
-        ]
-        return pair[0], pair[1]
+                histogram = self._histogram(chosen)[0]
+                size = int(chosen.sum())
+                shares = histogram / max(size, 1)
+                drawn.append(self._tail(rng.multinomial(size, shares, size=_DRAWS)))
+            return drawn[0], drawn[1]
+        block, n_blocks = self._blocks(rng)
+        shares = np.full(n_blocks, 1 / n_blocks)
+        weights = rng.multinomial(n_blocks, shares, size=_DRAWS).astype(float)
+        for chosen in classes:
+            histograms = self._histogram(chosen, block, n_blocks)
+            drawn.append(self._tail(weights @ histograms))
+        return drawn[0], drawn[1]
 
     def by_group(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of groups with chosen rows: how many reach each threshold, are there, reach the median.
+        """Count chosen rows within each group that has some.
 
-        Beyond 2,000 groups, random blocks of groups stand for groups, as in `resampled`.
+        Beyond 2,000 groups, within random blocks of groups.
+
+        Returns
+        -------
+        counts : ndarray of shape (n_groups, n_thresholds)
+            At or above each threshold.
+        sizes : ndarray of shape (n_groups,)
+        above_median : ndarray of shape (n_groups,)
+            At or above the median score of all chosen rows.
         """
-        block, blocks = self._blocks(np.random.default_rng(self.seed))
-        scores, own = self.scores[chosen], block[chosen]
-        sizes = np.bincount(own, minlength=blocks)
-        middle = np.bincount(own, weights=scores >= np.median(scores), minlength=blocks)
-        counts = self._tail(self._scatter(chosen, block, blocks))
+        block, n_blocks = self._blocks(np.random.default_rng(self.seed))
+        scores = self.scores[chosen]
+        chosen_block = block[chosen]
+        sizes = np.bincount(chosen_block, minlength=n_blocks)
+        above_median = np.bincount(
+            chosen_block, weights=scores >= np.median(scores), minlength=n_blocks
+        )
+        counts = self._tail(self._histogram(chosen, block, n_blocks))
         held = sizes > 0
-        return counts[held], sizes[held], middle[held]
+        return counts[held], sizes[held], above_median[held]
 
     def _blocks(self, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-        """The block of every row, and how many there are."""
+        """Return the block of every row, and the number of blocks."""
         assert self.codes is not None
         n_groups = int(self.codes.max()) + 1
-        blocks = min(n_groups, _BLOCKS)
-        return (rng.permutation(n_groups) % blocks)[self.codes], blocks
+        n_blocks = min(n_groups, _MAX_BLOCKS)
+        block_of_group = rng.permutation(n_groups) % n_blocks
+        return block_of_group[self.codes], n_blocks
 
     def n_units(self, chosen: np.ndarray) -> int:
-        """Rows, or groups where there are any, among the chosen rows."""
+        """Return the number of chosen rows, or of groups that hold chosen rows."""
         return units_of(chosen, self.codes)
 
-    def _scatter(
-        self, chosen: np.ndarray, block: np.ndarray | None = None, blocks: int = 1
+    def _histogram(
+        self, chosen: np.ndarray, block: np.ndarray | None = None, n_blocks: int = 1
     ) -> np.ndarray:
-        """Rows between each threshold and the next, by block: shape (blocks, n_thresholds)."""
-        size = len(self.thresholds)
+        """Count rows between each threshold and the next, (n_blocks, n_thresholds)."""
+        n_thresholds = len(self.thresholds)
         cell = np.searchsorted(self.thresholds, self.scores[chosen], side="right") - 1
-        start = 0 if block is None else block[chosen] * size
-        counts = np.bincount(start + np.maximum(cell, 0), minlength=blocks * size)
-        return counts.reshape(blocks, size).astype(float)
+        start = 0 if block is None else block[chosen] * n_thresholds
+        counts = np.bincount(
+            start + np.maximum(cell, 0), minlength=n_blocks * n_thresholds
+        )
+        return counts.reshape(n_blocks, n_thresholds).astype(float)
 
     @staticmethod
     def _tail(histogram: np.ndarray) -> np.ndarray:
+        """Return the sums from each threshold to the last."""
         return np.cumsum(histogram[..., ::-1], axis=-1)[..., ::-1]
 
 
 def spaced_thresholds(
-    scores: np.ndarray, positive: np.ndarray, points: int = _CELLS
+    scores: np.ndarray, positive: np.ndarray, points: int = _THRESHOLDS
 ) -> np.ndarray:
-    """At most about `points` scores: equal steps in rank within each class, both extremes included."""
+    """Return at most about `points` of the scores as thresholds.
+
+    They are equally spaced in rank within each class, and include both extremes.
+    """
     distinct = np.unique(scores)
     if len(distinct) <= points:
         return distinct
     steps = np.linspace(0, 1, points // 2)
-    classes = [part for part in (scores[positive], scores[~positive]) if len(part)]
-    parts = [np.quantile(part, steps, method="inverted_cdf") for part in classes]
+    parts = []
+    for class_scores in (scores[positive], scores[~positive]):
+        if len(class_scores):
+            parts.append(np.quantile(class_scores, steps, method="inverted_cdf"))
     return np.unique(np.concatenate([*parts, distinct[[0, -1]]]))
 
 
-def rate_at_last(tally: Tally, of_positives: bool) -> tuple[float, float, float]:
-    """Sensitivity (or specificity) at the last threshold, with its 95 % interval; the first takes all."""
-    count = tally.counts[0 if of_positives else 1]
-    low, high = (float(end[-1]) for end in rate_bands(tally, of_positives))
+def rate_at_last(
+    counts: ThresholdCounts, of_positives: bool
+) -> tuple[float, float, float]:
+    """Return sensitivity, or specificity, at the last threshold with its interval.
+
+    The first threshold must be at or below all scores.
+    """
+    count = counts.counts[0 if of_positives else 1]
+    low, high = [float(end[-1]) for end in rate_bands(counts, of_positives)]
     rate = float(count[-1] / count[0])
     return (rate, low, high) if of_positives else (1 - rate, 1 - high, 1 - low)
 
 
-def rate_bands(tally: Tally, of_positives: bool) -> tuple[np.ndarray, np.ndarray]:
-    """95 % interval of the share of positives (or negatives) at or above each threshold, taken as fixed.
+def rate_bands(
+    counts: ThresholdCounts, of_positives: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return 95 % intervals of the share of positives, or negatives, that is flagged.
 
-    Wilson for independent rows, Wilson at the effective number of rows where they come in groups.
+    Thresholds are taken as fixed. Wilson's interval for independent rows, at the
+    effective number of rows if they come in groups.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n_thresholds,)
     """
-    which, chosen = (0, tally.positive) if of_positives else (1, ~tally.positive)
-    count, total, units = tally.counts[which], int(chosen.sum()), tally.n_units(chosen)
-    if tally.codes is None or units < 2:
-        return wilson(count * (units / max(total, 1)), np.full(len(count), units))
-    return grouped_wilson(*tally.by_group(chosen))
+    chosen = counts.positive if of_positives else ~counts.positive
+    count = counts.counts[0 if of_positives else 1]
+    total = int(chosen.sum())
+    units = counts.n_units(chosen)
+    if counts.codes is None or units < 2:
+        sizes = np.full(len(count), units)
+        return rate_interval(count * (units / max(total, 1)), sizes)
+    return grouped_rate_interval(*counts.by_group(chosen))

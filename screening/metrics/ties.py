@@ -1,34 +1,50 @@
-"""Rows alike in every value: new rows like them have one score, and no threshold parts them."""
+"""Rows that are equal in every value: no threshold separates new rows like them.
+
+Held out in different folds, equal rows score a little differently, and a threshold may
+fall among them. New rows like them have one score, near the mean of theirs: all of them
+are flagged or none, so a promise about a part of them is false for each one.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from screening.metrics.tally import Tally
+from screening.metrics.tally import ThresholdCounts
 
-# Rows alike in every value, held out in different folds, score a little differently, and a threshold may fall
-# among them. A new row like them has one score, near the mean of theirs: all such rows are flagged, or none,
-# and what is promised of a part of them is false for every one.
-# So many rows, and such a share of all, move a rate when they change sides together. The mean of fewer leans
-# on their own labels: each was held out by machines that had learned from the others.
-FEWEST, LEAST = 20, 0.01
-# Rates of held-out rows and of new rows like them may differ by this much at a threshold, or by one row.
-AGREES = 0.03
-# The score of new rows lies within so many standard errors of the mean, or is apart by rounding alone.
-ERRORS, ROUNDING = 2.0, 1e-6
+# Equal rows count as ties if there are so many, and this share of all rows: together
+# they change a rate. The mean of fewer rows depends on their own labels, since each was
+# held out by machines that had learned from the others.
+_MIN_ROWS = 20
+_MIN_SHARE = 0.01
+# Largest difference between the rates of held-out rows and of new rows like them at a
+# threshold, besides that of one row.
+_MAX_RATE_DIFFERENCE = 0.03
+# Standard errors around the mean of tied scores in which the score of new rows lies.
+_STANDARD_ERRORS = 2.0
+# Share of the range of the scores that is rounding.
+_ROUNDING = 1e-6
 
 
-def alike(x: np.ndarray) -> np.ndarray | None:
-    """Number the distinct rows of x, (n_rows, n_columns), as (n_rows,); None where none stands for many."""
+def number_ties(x: np.ndarray) -> np.ndarray | None:
+    """Number the distinct rows of x; None if no distinct row stands for many.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows, n_columns)
+
+    Returns
+    -------
+    int ndarray of shape (n_rows,) or None
+    """
     _, numbers, counts = np.unique(hashed(x), return_inverse=True, return_counts=True)
-    return numbers.ravel() if many(counts, len(x)).any() else None
+    return numbers.ravel() if _is_many(counts, len(x)).any() else None
 
 
 def hashed(x: np.ndarray, seed: int = 0) -> np.ndarray:
-    """A hash of each row's values, (n_rows,), of type uint64."""
+    """Return a hash of each row's values, uint64 of shape (n_rows,)."""
     mixed = np.full(len(x), np.uint64(seed))
     for column in x.T:
-        # The mixing of splitmix64 (Steele et al. 2014), once a column; -0.0 is 0.0.
+        # The mixing of splitmix64 (Steele et al. 2014), once per column; -0.0 is 0.0.
         mixed = (mixed ^ (column + 0.0).view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -36,53 +52,79 @@ def hashed(x: np.ndarray, seed: int = 0) -> np.ndarray:
     return mixed
 
 
-def many(counts: np.ndarray, n_rows: int) -> np.ndarray:
-    """Whether so many rows of all are enough to move a rate."""
-    return counts >= max(FEWEST, LEAST * n_rows)
+def _is_many(counts: np.ndarray, n_rows: int) -> np.ndarray:
+    """Return the mask of counts that are large enough to change a rate."""
+    return counts >= max(_MIN_ROWS, _MIN_SHARE * n_rows)
 
 
 def as_new(scores: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Scores as new rows have them: where many are alike, the mean of theirs."""
-    counts, mean = _kinds(scores, numbers)
-    return np.where(many(counts, len(scores))[numbers], mean[numbers], scores)
+    """Return scores as new rows have them: tied rows get the mean of theirs.
 
-
-def between(tally: Tally, numbers: np.ndarray) -> np.ndarray:
-    """Thresholds at which the rates of held-out rows are those of new rows like them, (n_thresholds,).
-
-    Rows alike whose mean is too near a threshold to say on which side new ones fall count as apart.
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,)
+    numbers : int ndarray of shape (n_rows,)
+        From ``number_ties``.
     """
-    scores, thresholds = tally.scores, tally.thresholds
-    counts, mean = _kinds(scores, numbers)
-    spread = np.bincount(numbers, weights=(scores - mean[numbers]) ** 2) / counts
-    reach = ERRORS * np.sqrt(spread / counts) + ROUNDING * np.ptp(scores)
-    # A threshold is at the first score that is flagged: it is unsure above the lower end, up to the upper.
-    ends = [
-        np.searchsorted(thresholds, end, side="right")
-        for end in (mean - reach, mean + reach)
-    ]
-    new = Tally(as_new(scores, numbers), tally.positive, None, thresholds)
+    counts, mean = _count_and_mean(scores, numbers)
+    is_tied = _is_many(counts, len(scores))[numbers]
+    return np.where(is_tied, mean[numbers], scores)
+
+
+def separates_ties(counts: ThresholdCounts, numbers: np.ndarray) -> np.ndarray:
+    """Return the mask of thresholds whose rates hold for new rows, (n_thresholds,).
+
+    At these the rates of held-out rows are those of new rows like them. Ties whose mean
+    is too near a threshold to say on which side new rows fall count as uncertain.
+
+    Parameters
+    ----------
+    counts : ThresholdCounts
+    numbers : int ndarray of shape (n_rows,)
+        From ``number_ties``.
+    """
+    scores = counts.scores
+    thresholds = counts.thresholds
+    n_tied, mean = _count_and_mean(scores, numbers)
+    squares = np.bincount(numbers, weights=(scores - mean[numbers]) ** 2)
+    standard_error = np.sqrt(squares / n_tied / n_tied)
+    reach = _STANDARD_ERRORS * standard_error + _ROUNDING * np.ptp(scores)
+    # A threshold is the first score that is flagged: thresholds above the lower end, up
+    # to the upper end, are uncertain.
+    first = np.searchsorted(thresholds, mean - reach, side="right")
+    last = np.searchsorted(thresholds, mean + reach, side="right")
+    new_scores = as_new(scores, numbers)
+    new_counts = ThresholdCounts(new_scores, counts.positive, None, thresholds)
     kept = np.ones(len(thresholds), dtype=bool)
-    for chosen, held, other in zip(
-        (tally.positive, ~tally.positive), tally.counts, new.counts, strict=True
+    classes = (counts.positive, ~counts.positive)
+    for chosen, held, new in zip(
+        classes, counts.counts, new_counts.counts, strict=True
     ):
-        size = np.bincount(numbers, weights=chosen) * many(counts, len(scores))
-        kept &= np.abs(held - other) + _unsure(size, ends, len(kept)) <= max(
-            AGREES * held[0], 1.0
-        )
+        n_chosen = np.bincount(numbers, weights=chosen)
+        size = n_chosen * _is_many(n_tied, len(scores))
+        uncertain = _n_uncertain(size, first, last, len(kept))
+        largest = max(_MAX_RATE_DIFFERENCE * held[0], 1.0)
+        kept &= np.abs(held - new) + uncertain <= largest
     return kept
 
 
-def _kinds(scores: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many rows are of each kind, and their mean score."""
+def _count_and_mean(
+    scores: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many rows each distinct row stands for, and their mean score."""
     counts = np.maximum(np.bincount(numbers), 1)
     return counts, np.bincount(numbers, weights=scores) / counts
 
 
-def _unsure(size: np.ndarray, ends: list[np.ndarray], n_thresholds: int) -> np.ndarray:
-    """How many rows may be on the other side of each threshold, of kinds unsure between two ends."""
-    # Rows of one kind change sides together, those of several each for themselves: squares add up.
+def _n_uncertain(
+    size: np.ndarray, first: np.ndarray, last: np.ndarray, n_thresholds: int
+) -> np.ndarray:
+    """Return how many rows may be on the other side of each threshold.
+
+    Ties of `size` rows are uncertain from threshold `first` to before `last`. Rows of
+    one tie change sides together, different ties independently: squares add up.
+    """
     squares = np.zeros(n_thresholds + 1)
-    for end, sign in zip(ends, (1.0, -1.0), strict=True):
-        np.add.at(squares, end, sign * size**2)
+    np.add.at(squares, first, 1.0 * size**2)
+    np.add.at(squares, last, -1.0 * size**2)
     return np.sqrt(np.maximum(np.cumsum(squares)[:-1], 0.0))

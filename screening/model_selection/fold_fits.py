@@ -21,7 +21,7 @@ from screening.estimators.landmarks import RARE_SHARE
 from screening.estimators.passes import decisions_at, under
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
-from screening.metrics.ties import alike
+from screening.metrics.ties import number_ties
 from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import Parameters, by_shared_work, kernel_of
 from screening.model_selection.task import Task
@@ -130,7 +130,7 @@ class EncodedRows:
     @cached_property
     def alike(self) -> np.ndarray | None:
         """A number for each distinct row, (n_rows,), where one stands for many."""
-        return alike(self.x)
+        return number_ties(self.x)
 
     def tried(
         self,

@@ -24,13 +24,13 @@ from screening.metrics.paired import (
     weighted_recalls,
 )
 from screening.metrics.performance import (
-    area,
     at_local_prevalence,
+    auroc_of_settings,
     curve,
     per_class,
     performance,
+    ranking_summary,
     rates,
-    summary,
 )
 from screening.metrics.ranking import auroc
 from screening.metrics.subgroups import performance_by_subgroup
@@ -72,7 +72,7 @@ class Judgement:
         """AUROC, sensitivity and specificity at the thresholds, means over the watched classes."""
         rows = self.held
         areas = [
-            Estimate(*area(own, cases, rows.groups, n_settings=rows.n_settings))
+            Estimate(*auroc_of_settings(own, cases, rows.groups, n_settings=rows.n_settings))
             for own, cases in zip(rows.scores.T, rows.watched.T, strict=True)
         ]
         return {
@@ -116,7 +116,7 @@ class Judgement:
                 point, held.shares[name], held.prevalence
             )
             if held.fixed is None:
-                rankings[name] = summary(
+                rankings[name] = ranking_summary(
                     scores, positive, groups, seed=seed, n_settings=held.n_settings
                 )
                 calibration[name] = calibrate(

@@ -20,7 +20,7 @@ from screening.errors import CohortError, RecipeError, UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
-from screening.metrics.ties import alike
+from screening.metrics.ties import number_ties
 from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.held_out import (
     PARTS,
@@ -444,6 +444,6 @@ def past_and_later(
         groups,
         held_out.class_chances,
         fold,
-        alike=alike(x),
+        alike=number_ties(x),
         trained=decisions[:, earlier.task.watched_columns],
     )

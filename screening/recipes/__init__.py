@@ -1,1 +1,1 @@
-"""A published method as data: its text, its parts, and the blend."""
+"""Recipes: published methods as data, and how they are built."""

@@ -1,4 +1,4 @@
-"""From a recipe's text to its parts, an unfitted estimator, and the settings that a search tries."""
+"""From a recipe's text to an unfitted estimator and the settings of a search."""
 
 from __future__ import annotations
 
@@ -30,110 +30,125 @@ from screening.recipes.recipe import (
 )
 from screening.spelling import did_you_mean
 
-MOST_BYTES = 1 << 20
-# Settings of a search among which one is looked for that works with a value.
-MOST_TRIED = 1000
-Values = dict[str, dict[str, Any]]
-# A name that several parts may have, and all of them take.
+# Size of a recipe file.
+_MAX_BYTES = 1 << 20
+# Settings of a grid among which one is looked for that works with a value.
+_MAX_TRIED_SETTINGS = 1000
+# Grids up to this size are drawn from without repetition.
+_MAX_PERMUTED_GRID = 100_000
+# Parameters that several components may have; all of them get the value.
 _SHARED = ("seed",)
-# The parameter that says which kernel, in place of the recipe's [kernel] type.
-KERNEL = "kernel"
+# The parameter that names the kernel, instead of the recipe's [kernel] type.
+_KERNEL = "kernel"
+
+_ComponentValues = dict[str, dict[str, Any]]
+"""Values by component and parameter."""
 
 
 class RecipeComponents:
-    """The parts of one recipe, and which of them each parameter belongs to."""
+    """The components of one recipe, and the parameters of each.
+
+    Components are called "machine", "kernel", "factor" and "remedy.NAME".
+    """
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        # Own names of every part, and the fixed values the recipe gives it.
-        kind = recipe.estimator
-        names = (
-            [name for name in signature(kind).parameters if name not in kind.composed]
-            if kind
-            else []
-        )
-        of_machine = tuple("seed" if name == "random_state" else name for name in names)
-        self.own: dict[str, tuple[str, ...]] = {"machine": of_machine}
-        self.fixed: dict[str, dict[str, object]] = {"machine": {}}
-        self.types: dict[str, type] = {}
+        self._parameters = {"machine": _machine_parameters(recipe)}
+        self._fixed: dict[str, dict[str, object]] = {"machine": {}}
+        self._types: dict[str, type] = {}
         if recipe.machine == "baseline":
             return
         self._add("kernel", recipe.kernel or {"type": "gaussian"})
-        if self.types["kernel"] is Gaussian:
-            self.own["kernel"] += ("sigma",)
-        self.own["kernel"] += (KERNEL,)
+        if self._types["kernel"] is Gaussian:
+            self._parameters["kernel"] += ("sigma",)
+        self._parameters["kernel"] += (_KERNEL,)
         if recipe.factor:
             self._add("factor", recipe.factor)
         for name, values in recipe.remedy.items():
             self._add(f"remedy.{name}", {"type": name, **values})
 
-    def _add(self, part: str, table: Mapping[str, object]) -> None:
-        kind, kinds = table.get("type"), COMPONENTS[part.partition(".")[0]]
-        if not isinstance(kind, str) or kind not in kinds:
-            raise ValueError(f"{part} {kind!r} is not one of {', '.join(kinds)}")
-        own = tuple(field.name for field in fields(kinds[kind]))
+    def _add(self, component: str, table: Mapping[str, object]) -> None:
+        """Add a component from its table of the recipe; ValueError if it is wrong."""
+        type_name = table.get("type")
+        types = COMPONENTS[component.partition(".")[0]]
+        if not isinstance(type_name, str) or type_name not in types:
+            raise ValueError(
+                f"{component} {type_name!r} is not one of {', '.join(types)}"
+            )
+        component_type = types[type_name]
+        parameters = tuple([field.name for field in fields(component_type)])
         values = {key: value for key, value in table.items() if key != "type"}
-        unknown = [key for key in values if key not in own]
+        unknown = [key for key in values if key not in parameters]
         if unknown:
-            has = ", ".join(own) or "nothing"
-            raise ValueError(f"{part} {kind} has no {', '.join(unknown)}; it has {has}")
-        self.types[part], self.own[part], self.fixed[part] = kinds[kind], own, values
+            possible = ", ".join(parameters) or "nothing"
+            raise ValueError(
+                f"{component} {type_name} has no {', '.join(unknown)}; "
+                f"it has {possible}"
+            )
+        self._types[component] = component_type
+        self._parameters[component] = parameters
+        self._fixed[component] = values
 
     @property
     def factor_names(self) -> set[str]:
-        """Parameters that only the factor has."""
-        names = self.recipe.parameters
-        return {
-            name
-            for name in names
-            if [part for part, _ in self.owners(name)] == ["factor"]
-        }
+        """Names of the recipe's parameters that only the factor has."""
+        names = set()
+        for name in self.recipe.parameters:
+            components = [component for component, _ in self.owners(name)]
+            if components == ["factor"]:
+                names.add(name)
+        return names
 
     @cached_property
     def _varied_names(self) -> set[str]:
-        """Those of them of which the factor can have several values tried on one first pass."""
-        varies: frozenset[str] = getattr(
-            self.types.get("factor"), "varies", frozenset()
-        )
-        return {name for name in self.factor_names if self.owners(name)[0][1] in varies}
+        """Parameters whose values the factor can try on one first pass."""
+        factor = self._types.get("factor")
+        varies: frozenset[str] = getattr(factor, "varies", frozenset())
+        names = set()
+        for name in self.factor_names:
+            _, parameter = self.owners(name)[0]
+            if parameter in varies:
+                names.add(name)
+        return names
 
     def owners(self, name: str) -> list[tuple[str, str]]:
         """Return the (component, parameter) pairs that a name sets.
 
-        A dotted name, COMPONENT.PARAMETER, is needed where several components have the parameter.
+        A dotted name (``factor.k``) names the component; it is needed if several
+        components have the parameter. ValueError for unknown and ambiguous names.
         """
-        part, _, own = name.rpartition(".")
-        if part:
-            owners = [(part, own)] if own in self.own.get(part, ()) else []
+        component, _, parameter = name.rpartition(".")
+        if component:
+            candidates = [component]
         else:
-            owners = [(part, name) for part, names in self.own.items() if name in names]
+            candidates = list(self._parameters)
+        owners = []
+        for candidate in candidates:
+            if parameter in self._parameters.get(candidate, ()):
+                owners.append((candidate, parameter))
         if not owners:
-            names = sorted({own for names in self.own.values() for own in names})
             raise ValueError(
-                f"parameter {name!r} belongs to no part of it; there are {', '.join(names)}"
+                f"parameter {name!r} belongs to no part of it; there are "
+                f"{', '.join(self._all_parameters())}"
             )
         if len(owners) > 1 and name not in _SHARED:
-            both = " and ".join(f"{part}.{own}" for part, own in owners)
-            raise ValueError(f"parameter {name!r} is ambiguous: call it {both}")
+            dotted = [f"{candidate}.{parameter}" for candidate, _ in owners]
+            raise ValueError(
+                f"parameter {name!r} is ambiguous: call it {' and '.join(dotted)}"
+            )
         return owners
 
+    def _all_parameters(self) -> list[str]:
+        names: set[str] = set()
+        for parameters in self._parameters.values():
+            names.update(parameters)
+        return sorted(names)
+
     def check(self) -> None:
-        """Refuse what cannot work, naming both sides (ValueError)."""
+        """Raise ValueError, naming both sides, if components cannot work together."""
         recipe = self.recipe
-        composed = {
-            "kernel": recipe.kernel,
-            "factor": recipe.factor,
-            "remedy": recipe.remedy,
-        }
         if recipe.machine == "baseline":
-            baselines = COMPONENTS["baseline"]
-            if recipe.baseline not in baselines:
-                raise ValueError(
-                    f"baseline {recipe.baseline!r} is not one of {', '.join(baselines)}"
-                )
-            for part, values in composed.items():
-                if values:
-                    raise ValueError(f"machine baseline takes no [{part}]")
+            _check_baseline(recipe)
         elif recipe.baseline:
             raise ValueError(f"machine {recipe.machine} takes no baseline")
         if recipe.scheme is not None and recipe.machine != "multi_class":
@@ -148,113 +163,150 @@ class RecipeComponents:
         for name in ("passes", "stop"):
             if recipe.parameters.get(name) is not None and not recipe.factor:
                 raise ValueError(f"{name} needs a [factor]")
-        self._estimator(recipe.resolved())
+        self._build(recipe.resolved())
 
     def check_grid(self, source: str) -> None:
-        """Refuse a value of the search that works neither beside the defaults nor beside others of it."""
-        grid = self.recipe.search.grid
-        for name, value in (
-            (name, value) for name, values in grid.items() for value in values
-        ):
-            try:
-                self._estimator(self.recipe.resolved(**{name: value}))
-            except (TypeError, ValueError) as error:
-                settings = islice(
-                    product(*(grid | {name: [value]}).values()), MOST_TRIED
-                )
-                if not any(
-                    _works(self, dict(zip(grid, setting, strict=True)))
-                    for setting in settings
-                ):
-                    raise RecipeError(
-                        f"{source}: search.grid.{name}: {error}"
-                    ) from None
+        """Raise RecipeError for a value of the search that works with no other values.
 
-    def _kernel(self, values: Values) -> Kernel:
-        given = {
-            name: value
-            for name, value in values["kernel"].items()
-            if name not in (KERNEL, "sigma")
-        }
-        named, sigma = (values["kernel"].get(name) for name in (KERNEL, "sigma"))
-        kind: type[Kernel] | None = (
-            self.types["kernel"] if named is None else KERNELS.get(str(named))
-        )
-        if kind is None:
-            raise ValueError(
-                f"kernel must be one of {', '.join(KERNELS)}, got {named!r}"
-            )
+        `source` is the name of the file.
+        """
+        for name, values in self.recipe.search.grid.items():
+            for value in values:
+                self._check_grid_value(name, value, source)
+
+    def _check_grid_value(self, name: str, value: object, source: str) -> None:
+        try:
+            self._build(self.recipe.resolved(**{name: value}))
+        except (TypeError, ValueError) as error:
+            grid = self.recipe.search.grid | {name: [value]}
+            for values in islice(product(*grid.values()), _MAX_TRIED_SETTINGS):
+                if self.works(dict(zip(grid, values, strict=True))):
+                    return
+            raise RecipeError(f"{source}: search.grid.{name}: {error}") from None
+
+    def works(self, setting: dict[str, object]) -> bool:
+        """Return True if the components of a setting can work together."""
+        try:
+            self.estimator(setting)
+        except RecipeError:
+            return False
+        return True
+
+    def _build_kernel(self, values: Mapping[str, Any]) -> Kernel:
+        parameters = dict(values)
+        name = parameters.pop(_KERNEL, None)
+        sigma = parameters.pop("sigma", None)
+        kernel_type: type[Kernel] = self._types["kernel"]
+        if name is not None:
+            if str(name) not in KERNELS:
+                raise ValueError(
+                    f"kernel must be one of {', '.join(KERNELS)}, got {name!r}"
+                )
+            kernel_type = KERNELS[str(name)]
         if sigma is None:
-            return kind(**given)
-        if kind is not Gaussian:
+            return kernel_type(**parameters)
+        if kernel_type is not Gaussian:
             raise ValueError(
-                f"sigma needs the kernel gaussian, not {kind.name}; give gamma"
+                f"sigma needs the kernel gaussian, not {kernel_type.name}; give gamma"
             )
         return Gaussian.from_sigma(sigma)
 
-    def _estimator(self, parameters: Mapping[str, object]) -> Estimator:
-        kind, values = (
-            self.recipe.estimator,
-            {part: dict(fixed) for part, fixed in self.fixed.items()},
-        )
-        assert kind is not None  # as `check` saw
+    def _build(self, parameters: Mapping[str, object]) -> Estimator:
+        """Return the estimator; ValueError if components cannot work together."""
+        estimator_type = self.recipe.estimator
+        assert estimator_type is not None  # see `check`
+        values: _ComponentValues = {
+            component: dict(fixed) for component, fixed in self._fixed.items()
+        }
         for name, value in parameters.items():
-            for part, own in self.owners(name):
-                values[part][own] = value
-        given = values["machine"]
-        if issubclass(kind, KernelMachine):
-            given = {
-                "random_state" if key == "seed" else key: value
-                for key, value in given.items()
-            }
-            factor = (
-                self.types["factor"](**values["factor"])
-                if "factor" in self.types
-                else None
-            )
-            given |= {"kernel": self._kernel(values), "factor": factor}
-            if self.recipe.machine == "two_class":
-                remedies = {
-                    part: remedy
-                    for part, remedy in self.types.items()
-                    if part[:7] == "remedy."
-                }
-                given["remedies"] = tuple(
-                    remedy(**values[part]) for part, remedy in remedies.items()
-                )
-            if self.recipe.scheme is not None:
-                given["scheme"] = self.recipe.scheme
-        estimator = kind(**given)
+            for component, parameter in self.owners(name):
+                values[component][parameter] = value
+        arguments = values["machine"]
+        if issubclass(estimator_type, KernelMachine):
+            arguments = self._kernel_machine_arguments(values)
+        estimator = estimator_type(**arguments)
         estimator.check_parameters()
         return estimator
 
+    def _kernel_machine_arguments(self, values: _ComponentValues) -> dict[str, Any]:
+        arguments = dict(values["machine"])
+        if "seed" in arguments:
+            arguments["random_state"] = arguments.pop("seed")
+        arguments["kernel"] = self._build_kernel(values["kernel"])
+        arguments["factor"] = None
+        if "factor" in self._types:
+            arguments["factor"] = self._types["factor"](**values["factor"])
+        if self.recipe.machine == "two_class":
+            remedies = []
+            for component, remedy_type in self._types.items():
+                if component.startswith("remedy."):
+                    remedies.append(remedy_type(**values[component]))
+            arguments["remedies"] = tuple(remedies)
+        if self.recipe.scheme is not None:
+            arguments["scheme"] = self.recipe.scheme
+        return arguments
+
     def estimator(self, overrides: Mapping[str, object]) -> Estimator:
-        """The machine with its parts; RecipeError where an override is unknown or out of range."""
-        recipe, names = self.recipe, self.recipe.names
+        """Return the unfitted machine with its components.
+
+        RecipeError if an override is unknown or out of range.
+        """
+        recipe = self.recipe
+        names = recipe.names
         unknown = [name for name in overrides if name not in names]
         if unknown:
             raise RecipeError(
-                f"recipe {recipe.name} has no parameter {', '.join(map(repr, unknown))}; "
-                f"it has {', '.join(names) or 'none'}{did_you_mean(unknown[0], names)}"
+                f"recipe {recipe.name} has no parameter "
+                f"{', '.join(map(repr, unknown))}; it has "
+                f"{', '.join(names) or 'none'}{did_you_mean(unknown[0], names)}"
             )
         try:
             for name, value in overrides.items():
                 check_number(name, value)
-            return self._estimator(recipe.resolved(**overrides))
+            return self._build(recipe.resolved(**overrides))
         except (TypeError, ValueError) as error:
             raise RecipeError(f"recipe {recipe.name}: {error}") from None
 
     def families(self, settings: Sequence[Mapping[str, object]]) -> list[list[int]]:
-        """Numbers of the settings, together those that differ in values tried on one first pass alone."""
+        """Return indices of settings, grouped by those that can share a first pass."""
         families: dict[str, list[int]] = {}
-        for at, setting in enumerate(settings):
-            rest = {
+        for index, setting in enumerate(settings):
+            fixed = {
                 name: value
                 for name, value in setting.items()
                 if name not in self._varied_names
             }
-            families.setdefault(repr(sorted(rest.items())), []).append(at)
+            families.setdefault(repr(sorted(fixed.items())), []).append(index)
         return [*families.values()]
+
+
+def _machine_parameters(recipe: Recipe) -> tuple[str, ...]:
+    """Return the names of the machine's parameters, without composed ones."""
+    estimator = recipe.estimator
+    if estimator is None:
+        return ()
+    names = []
+    for name in signature(estimator).parameters:
+        if name not in estimator.composed:
+            names.append("seed" if name == "random_state" else name)
+    return tuple(names)
+
+
+def _check_baseline(recipe: Recipe) -> None:
+    """Raise ValueError unless a recipe of machine "baseline" is valid."""
+    baselines = COMPONENTS["baseline"]
+    if recipe.baseline not in baselines:
+        raise ValueError(
+            f"baseline {recipe.baseline!r} is not one of {', '.join(baselines)}"
+        )
+    tables = {
+        "kernel": recipe.kernel,
+        "factor": recipe.factor,
+        "remedy": recipe.remedy,
+    }
+    for name, table in tables.items():
+        if table:
+            raise ValueError(f"machine baseline takes no [{name}]")
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
@@ -263,12 +315,13 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     Parameters
     ----------
     name_or_path : str or Path
-        A name of ``screen recipes``, or the place of a TOML file; text that ends in ``.toml`` is a place.
+        A name of ``screen recipes``, or the path of a TOML file; a text that ends in
+        ``.toml`` is a path.
 
     Returns
     -------
     Recipe
-        Checked against the parts it names.
+        Checked against the components it names.
 
     Raises
     ------
@@ -281,17 +334,20 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     >>> load_recipe("williams").machine
     'two_class'
     """
-    text, source = _text_of(name_or_path)
+    text, source = _read_text(name_or_path)
     recipe = read_recipe(text, source)
-    # Here and not in `read_recipe`: a model that was trained by the defaults alone can still be loaded.
+    # `read_recipe` does not check the grid: a stored model needs only its defaults.
     if recipe.machine != "blend":
         RecipeComponents(recipe).check_grid(source)
     return recipe
 
 
 def read_recipe(text: str, source: str = "recipe") -> Recipe:
-    """Read a recipe's TOML text, checked against the parts it names; RecipeError says what is possible."""
-    recipe = _parsed(text, source)
+    """Read a recipe's TOML text, checked against the components it names.
+
+    RecipeError says what is wrong and what is possible.
+    """
+    recipe = _parse(text, source)
     try:
         if recipe.machine == "blend":
             check_blend(recipe)
@@ -307,72 +363,75 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
 
 
 def list_recipes() -> list[Recipe]:
-    """All shipped recipes by name, read but not checked against the parts they name."""
-    return sorted(
-        (_parsed(text, source) for text, source in _shipped()),
-        key=lambda recipe: recipe.name,
-    )
+    """Return all shipped recipes by name, not checked against their components."""
+    recipes = [_parse(text, source) for text, source in _shipped()]
+    return sorted(recipes, key=lambda recipe: recipe.name)
 
 
 def _shipped() -> Iterator[tuple[str, str]]:
+    """Yield the text and file name of each shipped recipe."""
     for entry in files("screening.models").iterdir():
         if entry.name.endswith(".toml"):
             yield entry.read_text(encoding="utf-8"), entry.name
 
 
-def _text_of(name_or_path: str | Path) -> tuple[str, str]:
-    """The text of a recipe and what errors call it."""
+def _read_text(name_or_path: str | Path) -> tuple[str, str]:
+    """Return the text of a recipe and its name for errors."""
     name = str(name_or_path)
     if name.endswith(".toml") or isinstance(name_or_path, Path):
         path = Path(name_or_path)
         try:
-            return read_bounded(path, MOST_BYTES, RecipeError).decode(), path.name
+            return read_bounded(path, _MAX_BYTES, RecipeError).decode(), path.name
         except UnicodeDecodeError as error:
             raise RecipeError(
                 f"cannot read the recipe {path.name}: {type(error).__name__}"
             ) from None
     shipped = {source: text for text, source in _shipped()}
     if f"{name}.toml" not in shipped:
-        names = sorted(source.removesuffix(".toml") for source in shipped)
-        raise RecipeError(
-            f"no recipe {name!r}{did_you_mean(name, names) or '; there are ' + ', '.join(names)}"
-        )
+        names = sorted([source.removesuffix(".toml") for source in shipped])
+        possible = did_you_mean(name, names) or "; there are " + ", ".join(names)
+        raise RecipeError(f"no recipe {name!r}{possible}")
     return shipped[f"{name}.toml"], f"{name}.toml"
 
 
-def _parsed(text: str, source: str, nested: bool = False) -> Recipe:
-    """A recipe with those it blends; a blend within a blend is read without its own, to be refused."""
+def _parse(text: str, source: str, nested: bool = False) -> Recipe:
+    """Return a recipe with its members.
+
+    The members of a `nested` blend are not read: such a blend is refused later.
+    """
     recipe = Recipe.from_toml(text, source)
     if nested:
         return recipe
     try:
         for name in (*recipe.members, *recipe.scarce):
-            recipe.every[name] = _parsed(*_text_of(name), nested=True)
+            recipe.every[name] = _parse(*_read_text(name), nested=True)
     except RecipeError as error:
         raise RecipeError(f"{source}: {error}") from None
     return recipe
 
 
 def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
-    """Make a recipe an unfitted estimator.
+    """Build the unfitted estimator of a recipe.
 
     Parameters
     ----------
     recipe : Recipe, str or Path
         A recipe, the name of a shipped one, or a recipe file.
     **overrides
-        Parameters named in the recipe; ``sigma`` wherever ``gamma`` is, for the Gaussian kernel.
+        Parameters that the recipe names; ``sigma`` wherever ``gamma`` is, for the
+        Gaussian kernel.
 
     Returns
     -------
     estimator
-        It has scikit-learn's ``fit`` and ``decision_function``; it encodes nothing, and ``auto`` alone
-        scales X.
+        It has scikit-learn's ``fit`` and ``decision_function``. It encodes nothing, and
+        only ``auto`` scales X.
 
     Raises
     ------
     RecipeError
-        If there is no such recipe, or an override is unknown (with the list of names) or out of range.
+        If there is no such recipe, or an override is unknown (with the list of names)
+        or out of range.
 
     Examples
     --------
@@ -384,56 +443,71 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
         recipe = load_recipe(recipe)
     if recipe.machine == "blend":
         refuse_overrides(recipe, overrides)
-        return BlendedClassifier(
-            tuple(build(member) for member in members_for(recipe, "binary"))
-        )
+        members = [build(member) for member in members_for(recipe, "binary")]
+        return BlendedClassifier(tuple(members))
     return RecipeComponents(recipe).estimator(overrides)
 
 
 def may_span(recipe: Recipe) -> bool:
-    """Return True if a recipe's machine can be solved in the span of some rows (`estimators.landmarks`)."""
-    return recipe.machine == "two_class" and not recipe.factor and build(recipe).by_rows
+    """Return True if a recipe's machine can use the Nystroem approximation.
+
+    See ``estimators.landmarks``.
+    """
+    if recipe.machine != "two_class" or recipe.factor:
+        return False
+    estimator = build(recipe)
+    assert isinstance(estimator, KernelMachine)
+    return estimator.by_rows
 
 
 def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
-    """The recipe's search by the names that its estimator has, for ``GridSearchCV(build(recipe), ...)``.
+    """Return the recipe's search for ``GridSearchCV(build(recipe), ...)``.
 
-    Settings whose parts do not go together, which the recipe's own search leaves out, fail there.
+    Names are those of the estimator's parameters. Settings whose components cannot work
+    together, which the recipe's own search leaves out, fail there.
     """
-    recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    parts, search = RecipeComponents(recipe), dict(recipe.search.grid)
-    of_kernel = {
-        name: search.pop(name)
-        for name in list(search)
-        if parts.owners(name)[0][0] == "kernel"
-    }
+    if not isinstance(recipe, Recipe):
+        recipe = load_recipe(recipe)
+    components = RecipeComponents(recipe)
+    kernel_grid: dict[str, list[Any]] = {}
     grid: dict[str, list[Any]] = {}
-    if of_kernel:
-        settings = (
-            dict(zip(of_kernel, values, strict=True))
-            for values in product(*of_kernel.values())
-        )
-        grid["kernel"] = [build(recipe, **setting).kernel for setting in settings]
-    for name, values in search.items():
-        ((part, own), *_) = parts.owners(name)
-        grid[own if part == "machine" else f"{part.removeprefix('remedy.')}__{own}"] = (
-            values
-        )
-    return grid
+    other_grid: dict[str, list[Any]] = {}
+    for name, values in recipe.search.grid.items():
+        component, parameter = components.owners(name)[0]
+        if component == "kernel":
+            kernel_grid[name] = values
+        elif component == "machine":
+            other_grid[parameter] = values
+        else:
+            other_grid[f"{component.removeprefix('remedy.')}__{parameter}"] = values
+    if kernel_grid:
+        grid["kernel"] = []
+        for combination in product(*kernel_grid.values()):
+            setting = dict(zip(kernel_grid, combination, strict=True))
+            grid["kernel"].append(build(recipe, **setting).kernel)
+    return grid | other_grid
 
 
 def candidates_for(
     recipe: Recipe, n: int, rng: np.random.Generator
 ) -> list[dict[str, object]]:
-    """Settings to choose among, each overrides for ``build`` with all names of the grid.
+    """Return settings to choose among, each as overrides for ``build``.
 
-    The first is the default and, where there is a factor, the second its limit (no pass), so that validation
-    can decline the factor; the rest, up to `n` in all, is drawn from the grid without repetition and without
-    settings whose parts do not go together.
+    The first is the default. If there is a factor, the second is its limit (no pass),
+    so that validation can decline the factor. The rest is drawn from the grid without
+    repetition, and without settings whose components cannot work together.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    n : int
+        Largest number of settings; RecipeError below 1.
+    rng : numpy.random.Generator
     """
     if n < 1:
         raise RecipeError(f"at least one candidate is needed, got {n}")
-    grid, parts = recipe.search.grid, RecipeComponents(recipe)
+    grid = recipe.search.grid
+    components = RecipeComponents(recipe)
     names = [name for name in recipe.parameters if name in grid]
     names += [name for name in grid if name not in names]
     default = {
@@ -443,37 +517,41 @@ def candidates_for(
         default["gamma"] = recipe.parameters["gamma"]
     candidates = [default]
     if "passes" in default:
-        candidates.append(_plain(parts, default | {"passes": 0}))
-    total = math.prod(len(grid[name]) for name in names)
-    tried = 0
-    # A permutation of the whole grid is drawn only while it is small; beyond that repetitions are rare.
-    order = (
-        rng.permutation(total) if total <= 100_000 else rng.integers(total, size=20 * n)
-    )
-    while len(candidates) < n and tried < len(order) and names:
-        setting, code = {}, int(order[tried])
-        for name in names:
-            code, at = divmod(code, len(grid[name]))
-            setting[name] = grid[name][at]
-        tried += 1
-        setting = _plain(parts, setting)
-        if setting not in candidates and _works(parts, setting):
+        candidates.append(_without_factor(components, default | {"passes": 0}))
+    total = math.prod([len(grid[name]) for name in names])
+    # In a larger grid repetitions are rare.
+    if total <= _MAX_PERMUTED_GRID:
+        order = rng.permutation(total)
+    else:
+        order = rng.integers(total, size=20 * n)
+    if not names:
+        return candidates[:n]
+    for number in order:
+        if len(candidates) >= n:
+            break
+        setting = _without_factor(components, _nth_setting(grid, names, int(number)))
+        if setting not in candidates and components.works(setting):
             candidates.append(setting)
     return candidates[:n]
 
 
-def _works(parts: RecipeComponents, setting: dict[str, object]) -> bool:
-    """Whether the parts of this setting go together."""
-    try:
-        parts.estimator(setting)
-    except RecipeError:
-        return False
-    return True
+def _nth_setting(
+    grid: Mapping[str, list[Any]], names: list[str], number: int
+) -> dict[str, object]:
+    """Return a setting of the grid by its number, the first name varying fastest."""
+    setting: dict[str, object] = {}
+    for name in names:
+        number, index = divmod(number, len(grid[name]))
+        setting[name] = grid[name][index]
+    return setting
 
 
-def _plain(parts: RecipeComponents, setting: dict[str, object]) -> dict[str, object]:
-    """Without a pass the factor's own parameters say nothing: keep them at their defaults."""
+def _without_factor(
+    components: RecipeComponents, setting: dict[str, object]
+) -> dict[str, object]:
+    """Return the setting; without passes the factor's parameters are the defaults."""
     if setting.get("passes") != 0:
         return setting
-    idle = [name for name in setting if name in parts.factor_names]
-    return setting | {name: parts.recipe.parameters[name] for name in idle}
+    defaults = components.recipe.parameters
+    unused = [name for name in setting if name in components.factor_names]
+    return setting | {name: defaults[name] for name in unused}

@@ -1,4 +1,7 @@
-"""A recipe: a published method as data over kernel, factor, machine and remedy; or a blend of recipes."""
+"""A recipe: a published method as data, or a blend of recipes.
+
+It names a kernel, a factor, a machine and remedies, all of them defined elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -44,25 +47,30 @@ COMPONENTS: dict[str, Mapping[str, type]] = {
         if not issubclass(kind, KernelMachine)
     },
 }
-"""Name to class, of everything that a recipe may name."""
-# What every recipe of the kernel machines takes, named in its [parameters] or not.
+"""Classes that a recipe may name, by kind of component and name."""
 ALWAYS = ("approximation", "n_landmarks")
-# With fewer positives than this, machines that learn labels learn noise: `scarce` members carry the blend.
-SCARCE = 10
+"""Parameters of every kernel machine, whether or not its [parameters] name them."""
+# With fewer positives, machines that learn from labels learn noise: a blend then
+# consists of its `scarce` members.
+_MIN_POSITIVES = 10
 
 FITS = {
     "binary": ("one_class", "two_class", "baseline"),
     "multi": ("multi_class", "baseline"),
 }
-"""Machines that answer a question by its kind: one class and the rest, or several classes."""
+"""Machines by the kind of question they answer: one class and the rest, or several."""
 Criterion = Literal[
     "auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"
 ]
+"""Figure of held-out rows that a search maximizes."""
 
-MOST_CANDIDATES = 10_000
-# Encoded columns are of size 1: a number beyond these is a slip, and sums of it overflow.
-LEAST, MOST = 1e-9, 1e9
-MOST_OF = {
+_MAX_CANDIDATES = 10_000
+# Encoded columns are of size 1: a parameter outside this range is a mistake, and sums
+# of such numbers overflow.
+_MIN_NUMBER = 1e-9
+_MAX_NUMBER = 1e9
+# Upper limits of single parameters.
+_MAX_NUMBER_OF = {
     "seed": 2**32 - 1,
     "passes": 100,
     "folds": 1000,
@@ -73,34 +81,47 @@ _SCALED = re.compile(r"scale\s*\*(.+)")
 
 
 def check_number(name: str, value: object) -> None:
-    """Refuse a parameter that is infinite, negative, or too small or large for any machine (ValueError)."""
-    own = name.rpartition(".")[2]
-    if own == "seed" and (isinstance(value, bool) or not isinstance(value, int)):
+    """Raise ValueError for a parameter that is too small or large for any machine.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, such as "C" or "factor.k".
+    value : object
+        Texts without a number are valid.
+    """
+    parameter = name.rpartition(".")[2]
+    if parameter == "seed" and (isinstance(value, bool) or not isinstance(value, int)):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return
-    scaled = _SCALED.fullmatch(value.strip()) if isinstance(value, str) else None
+    number_text: int | float | str = value
+    if isinstance(value, str):
+        scaled = _SCALED.fullmatch(value.strip())
+        number_text = scaled[1] if scaled else value
     try:
-        number = float(scaled[1] if scaled else value)
+        number = float(number_text)
     except ValueError:
-        return  # a word
+        return
     except OverflowError:
         number = math.inf
-    most = MOST_OF.get(own, MOST)
-    if number != 0 and not LEAST <= number <= most:
+    largest = _MAX_NUMBER_OF.get(parameter, _MAX_NUMBER)
+    if number != 0 and not _MIN_NUMBER <= number <= largest:
         raise ValueError(
-            f"{name} must be a number from {LEAST:g} to {most:g}, got {value!r}"
+            f"{name} must be a number from {_MIN_NUMBER:g} to {largest:g}, "
+            f"got {value!r}"
         )
 
 
-def _of_sane_size(values: dict[str, Any]) -> dict[str, Any]:
+def _check_numbers(values: dict[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
-        for number in value if isinstance(value, list) else [value]:
+        numbers = value if isinstance(value, list) else [value]
+        for number in numbers:
             check_number(name, number)
     return values
 
 
-def _of_single_values(values: dict[str, Any]) -> dict[str, Any]:
+def _check_single_values(values: dict[str, Any]) -> dict[str, Any]:
     lists = [name for name, value in values.items() if isinstance(value, (list, dict))]
     if lists:
         raise ValueError(f"{', '.join(lists)} must be a number or a word")
@@ -108,27 +129,60 @@ def _of_single_values(values: dict[str, Any]) -> dict[str, Any]:
 
 
 Values = Annotated[
-    dict[str, Any], AfterValidator(_of_single_values), AfterValidator(_of_sane_size)
+    dict[str, Any], AfterValidator(_check_single_values), AfterValidator(_check_numbers)
 ]
 Grid = Annotated[
-    dict[str, Annotated[list[Any], Field(min_length=1)]], AfterValidator(_of_sane_size)
+    dict[str, Annotated[list[Any], Field(min_length=1)]], AfterValidator(_check_numbers)
 ]
 
 
 class Search(BaseModel):
-    """[search]: what is tried where the caller names no setting."""
+    """The [search] table: settings that are tried if the caller names none.
+
+    Parameters
+    ----------
+    criterion : str
+        Figure of held-out rows that the search maximizes.
+    candidates : int
+        Number of settings that are tried if the caller does not say how many.
+    grid : dict of str to list
+        Values that the search tries, by parameter.
+    paper : dict of str to list
+        The paper's own grid, for data scaled as in the paper.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    criterion: Criterion = "auroc"  # what the search maximises on held-out rows
-    # settings tried where the caller does not say how many
-    candidates: Annotated[int, Field(ge=1, le=MOST_CANDIDATES)] = 8
-    grid: Grid = {}  # values that the search tries, by parameter
-    paper: Grid = {}  # the paper's own grid, for data scaled as in the paper
+    criterion: Criterion = "auroc"
+    candidates: Annotated[int, Field(ge=1, le=_MAX_CANDIDATES)] = 8
+    grid: Grid = {}
+    paper: Grid = {}
 
 
 class Recipe(BaseModel):
-    """A method, as its TOML text has it."""
+    """A method, as its TOML text describes it.
+
+    Parameters
+    ----------
+    name, title, paper, about : str
+    machine : str
+        Name of the machine.
+    scheme : str, optional
+        Scheme of a multi-class machine.
+    baseline : str, optional
+        Name of the estimator of machine "baseline".
+    kernel, factor : dict
+        ``type`` and fixed fields; empty if there is none.
+    remedy : dict of str to dict
+        Fixed fields by remedy, outermost first.
+    members : list of str
+        Names of the recipes that a blend averages.
+    scarce : list of str
+        Names of those that replace them if there are few positives.
+    parameters : dict
+        Parameters that ``build`` lets the caller override, with their defaults.
+    search : Search
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -137,21 +191,33 @@ class Recipe(BaseModel):
     paper: str
     machine: Literal["one_class", "two_class", "multi_class", "baseline", "blend"]
     about: str = ""
-    scheme: str | None = None  # of a multi-class machine
+    scheme: str | None = None
     baseline: str | None = None
-    kernel: Values = {}  # ``type`` and fixed fields; empty where there is none
-    factor: Values = {}  # likewise
-    remedy: dict[str, Values] = {}  # fixed fields by remedy, outermost first
-    members: list[str] = []  # names of the recipes that a blend averages
-    scarce: list[str] = []  # names of those that stand in where positives are few
-    parameters: Values = {}  # what ``build`` lets the caller override, with the defaults
+    kernel: Values = {}
+    factor: Values = {}
+    remedy: dict[str, Values] = {}
+    members: list[str] = []
+    scarce: list[str] = []
+    parameters: Values = {}
     search: Search = Search()
     _text: str = PrivateAttr("")
     _every: dict[str, Recipe] = PrivateAttr(default_factory=dict)
 
     @classmethod
     def from_toml(cls, text: str, source: str) -> Self:
-        """Read a recipe's text, checked as far as it goes by itself; RecipeError names every problem."""
+        """Read a recipe's text and check it by itself.
+
+        Parameters
+        ----------
+        text : str
+        source : str
+            Name of the file, for errors.
+
+        Raises
+        ------
+        RecipeError
+            With all problems.
+        """
         try:
             recipe = cls.model_validate(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
@@ -165,128 +231,136 @@ class Recipe(BaseModel):
                 _problem(problem) for problem in error.errors(include_url=False)
             ]
             raise RecipeError(f"{source}: {'; '.join(problems)}") from None
-        known = {
-            *recipe.parameters,
-            *(["sigma"] if "gamma" in recipe.parameters else []),
-        }
-        grids = {"grid": recipe.search.grid, "paper": recipe.search.paper}
-        problems = [
-            f"search.{part}.{name} is not in [parameters]"
-            for part, grid in grids.items()
-            for name in grid
-            if name not in known
-        ]
-        problems += [
-            f"{key} belong to machine blend, not to {recipe.machine}"
-            for key in ("members", "scarce")
-            if getattr(recipe, key) and recipe.machine != "blend"
-        ]
+        problems = recipe._inconsistencies()
         if problems:
             raise RecipeError(f"{source}: {'; '.join(problems)}")
         recipe._text = text
         return recipe
 
+    def _inconsistencies(self) -> list[str]:
+        """Return what is wrong between the tables of the recipe."""
+        problems = []
+        known = set(self.parameters)
+        if "gamma" in known:
+            known.add("sigma")
+        grids = {"grid": self.search.grid, "paper": self.search.paper}
+        for grid_name, grid in grids.items():
+            for name in grid:
+                if name not in known:
+                    problems.append(f"search.{grid_name}.{name} is not in [parameters]")
+        for key in ("members", "scarce"):
+            if getattr(self, key) and self.machine != "blend":
+                problems.append(f"{key} belong to machine blend, not to {self.machine}")
+        return problems
+
     @property
     def text(self) -> str:
-        """The TOML, verbatim."""
+        """The TOML text, verbatim."""
         return self._text
 
     @property
     def every(self) -> dict[str, Recipe]:
-        """The recipes that `members` and `scarce` name, by name; put in by who reads the recipe."""
+        """The recipes in `members` and `scarce`, by name; set when a recipe is read."""
         return self._every
 
     @property
     def names(self) -> list[str]:
-        """Names that `build` takes."""
+        """Names of the parameters that `build` takes."""
         names = list(self.parameters)
-        if self.kernel.get("type") == "gaussian" and {"gamma", "sigma"} & set(names):
+        is_gaussian = self.kernel.get("type") == "gaussian"
+        if is_gaussian and {"gamma", "sigma"} & set(names):
             names += [name for name in ("gamma", "sigma") if name not in names]
-        always = () if self.machine in ("baseline", "blend") else ALWAYS
-        return names + [name for name in always if name not in names]
+        if self.machine not in ("baseline", "blend"):
+            names += [name for name in ALWAYS if name not in names]
+        return names
 
     def resolved(self, **overrides: Any) -> dict[str, object]:
-        """All parameters with the overrides in place; of ``gamma`` and ``sigma`` the one that was chosen."""
+        """Return all parameters, with overrides.
+
+        Of ``gamma`` and ``sigma`` only the one that was chosen is returned; RecipeError
+        if both are overridden.
+        """
         resolved = self.parameters | overrides
         if {"gamma", "sigma"} <= set(resolved):
             default = "gamma" if "gamma" in self.parameters else "sigma"
             other = "sigma" if default == "gamma" else "gamma"
-            if overrides.get(
-                default, self.parameters.get(default)
-            ) != self.parameters.get(default):
+            default_value = self.parameters.get(default)
+            if overrides.get(default, default_value) != default_value:
                 raise RecipeError(
-                    f"recipe {self.name}: give gamma or sigma = 1 / sqrt(2 gamma), not both"
+                    f"recipe {self.name}: give gamma or sigma = 1 / sqrt(2 gamma), "
+                    "not both"
                 )
             del resolved[default if other in overrides else other]
         return resolved
 
     @property
     def estimator(self) -> type[Estimator] | None:
-        """What is fitted; None for a blend, and for a baseline that is none."""
+        """Class of the estimator; None for a blend and for an unknown baseline."""
         return ESTIMATORS.get(self.baseline or self.machine)
 
     @property
     def persistable(self) -> bool:
-        """Whether a fitted estimator can be stored without a pickle."""
+        """True if a fitted estimator can be stored without pickle."""
         return self.estimator is None or self.estimator.storable
 
     @property
     def lacks(self) -> str | None:
-        """What must be installed before it can be fitted; None where nothing is missing."""
+        """What must be installed before it can be fitted, None if nothing."""
         return None if self.estimator is None else self.estimator.lacks()
 
     def refuse_if_not_persistable(self) -> None:
-        """Raise RecipeError where a fitted estimator cannot be stored as arrays."""
+        """Raise RecipeError if a fitted estimator cannot be stored as arrays."""
         if not self.persistable:
             raise RecipeError(
-                f"recipe {self.name} is a baseline for `screen compare`: its trees cannot be stored as plain "
-                "arrays, and nothing is ever unpickled from a model; train random_forest, balanced_forest, "
-                "histogram_boosting, logistic or a kernel method"
+                f"recipe {self.name} is a baseline for `screen compare`: its trees "
+                "cannot be stored as plain arrays, and nothing is ever unpickled from "
+                "a model; train random_forest, balanced_forest, histogram_boosting, "
+                "logistic or a kernel method"
             )
         if self.lacks:
             raise RecipeError(
-                f"recipe {self.name} needs {self.lacks} (and libgomp); histogram_boosting does not"
+                f"recipe {self.name} needs {self.lacks} (and libgomp); "
+                "histogram_boosting does not"
             )
         for member in self.every.values():
             member.refuse_if_not_persistable()
 
 
 def _problem(error: ErrorDetails) -> str:
-    """One of pydantic's errors by its key, with what is possible there."""
+    """Return one of pydantic's errors with its key and the possible values."""
     *within, last = map(str, error["loc"])
     key = ".".join([*within, last])
     if error["type"] == "missing":
         return f"{key!r} is missing"
     if error["type"] == "extra_forbidden":
-        keys = tuple((Search if within else Recipe).model_fields)
+        table = Search if within else Recipe
+        keys = tuple(table.model_fields)
         possible = did_you_mean(last, keys) or f" ({', '.join(keys)})"
         return f"{key!r} is not a key of a recipe{possible}"
     if error["type"] == "value_error":
         return f"{key}: {error['ctx']['error']}"
-    got = (
-        f", got {error['input']!r}"
-        if isinstance(error["input"], (str, int, float))
-        else ""
-    )
+    got = ""
+    if isinstance(error["input"], (str, int, float)):
+        got = f", got {error['input']!r}"
     return f"{key}: {error['msg']}{got}"
 
 
 def check_blend(recipe: Recipe) -> None:
-    """Refuse a list that names another blend, or what cannot be stored (ValueError)."""
+    """Raise ValueError unless a blend's members can be blended and stored."""
     every = recipe.every
     if not recipe.members:
         raise ValueError("machine blend needs members = [...], names of recipes")
     if len({*recipe.members}) < len(recipe.members):
         raise ValueError("a blend has each of its members once")
-    nested = [name for name, member in every.items() if member.machine == "blend"]
-    loose = [name for name, member in every.items() if not member.persistable]
-    if nested:
+    blends = [name for name, member in every.items() if member.machine == "blend"]
+    if blends:
         raise ValueError(
-            f"a blend cannot have the blend {', '.join(nested)} as a member"
+            f"a blend cannot have the blend {', '.join(blends)} as a member"
         )
-    if loose:
+    not_storable = [name for name, member in every.items() if not member.persistable]
+    if not_storable:
         raise ValueError(
-            f"members of a blend are stored, and {', '.join(loose)} cannot be"
+            f"members of a blend are stored, and {', '.join(not_storable)} cannot be"
         )
     wrong = [name for name in recipe.scarce if every[name].machine != "one_class"]
     if wrong:
@@ -302,52 +376,63 @@ def check_blend(recipe: Recipe) -> None:
 def members_for(
     recipe: Recipe, kind: str, n_positive: int | None = None
 ) -> list[Recipe]:
-    """The members that answer a cohort's question; RecipeError where there is none.
+    """Return the members of a blend that answer a cohort's question.
 
-    `kind` is the question's, "binary" or "multi". With few positives the `scarce` members stand in; None
-    where their number is not known yet.
+    Parameters
+    ----------
+    recipe : Recipe
+    kind : {"binary", "multi"}
+        Kind of question.
+    n_positive : int, optional
+        Number of positives, None if it is not known yet. If there are few, the
+        `scarce` members replace the others.
+
+    Raises
+    ------
+    RecipeError
+        If there is no such member.
     """
-    few = (
-        kind == "binary"
-        and n_positive is not None
-        and n_positive < SCARCE
-        and bool(recipe.scarce)
-    )
-    named = recipe.scarce if few else recipe.members
+    names = recipe.members
+    has_few = n_positive is not None and n_positive < _MIN_POSITIVES
+    if kind == "binary" and has_few and recipe.scarce:
+        names = recipe.scarce
     members = [
-        recipe.every[name] for name in named if recipe.every[name].machine in FITS[kind]
+        recipe.every[name] for name in names if recipe.every[name].machine in FITS[kind]
     ]
     if not members:
         raise RecipeError(
-            f"recipe {recipe.name} has no member for this cohort among {', '.join(named)}"
+            f"recipe {recipe.name} has no member for this cohort among "
+            f"{', '.join(names)}"
         )
     return members
 
 
 def refuse_overrides(recipe: Recipe, overrides: Mapping[str, object]) -> None:
-    """A blend has no parameters of its own (RecipeError)."""
+    """Raise RecipeError if parameters of a blend are overridden: it has none."""
     if overrides:
         raise RecipeError(
-            f"recipe {recipe.name} has no parameter {', '.join(map(repr, overrides))}: it is a blend, and "
-            f"parameters belong to its members ({', '.join(recipe.members)})"
+            f"recipe {recipe.name} has no parameter {', '.join(map(repr, overrides))}: "
+            "it is a blend, and parameters belong to its members "
+            f"({', '.join(recipe.members)})"
         )
 
 
 def several_asked(cohort: Cohort) -> bool:
-    """Whether there are more than two classes and not a single one was named positive."""
-    return len(cohort.classes) > 2 and (
-        not cohort.contract.positive or len(cohort.positives()) > 1
-    )
+    """Return True if there are more than two classes and no single positive one."""
+    if len(cohort.classes) <= 2:
+        return False
+    return not cohort.contract.positive or len(cohort.positives()) > 1
 
 
 def tells_apart(recipe: Recipe, cohort: Cohort) -> bool:
-    """Whether a recipe tells all classes of a cohort apart, and not one from the rest.
+    """Return True if a recipe separates all classes of a cohort, not one from the rest.
 
-    A machine of several classes always does, what can do either where several are asked for.
+    A multi-class machine always does; a machine that can do either does if several
+    classes are asked for.
     """
-    machines = {recipe.every[name].machine for name in recipe.members} or {
-        recipe.machine
-    }
-    return machines == {"multi_class"} or (
-        several_asked(cohort) and not machines.isdisjoint(FITS["multi"])
-    )
+    machines = {recipe.every[name].machine for name in recipe.members}
+    if not machines:
+        machines = {recipe.machine}
+    if machines == {"multi_class"}:
+        return True
+    return several_asked(cohort) and not machines.isdisjoint(FITS["multi"])

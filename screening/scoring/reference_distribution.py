@@ -18,8 +18,8 @@ from screening.data.cohort import Cohort
 from screening.data.ids import keyed_hashes, short_hashes
 from screening.io.columns import coded, count_rows
 from screening.metrics.calibration import group_maxima, resolution_warning
-from screening.metrics.control import cells_of, inner_edges, shift
-from screening.metrics.intervals import wilson
+from screening.metrics.control import inner_edges, score_cells, shift
+from screening.metrics.intervals import rate_interval
 from screening.metrics.operating_point import FLAG_EVERYTHING, overall
 from screening.metrics.predictive_intervals import Evidence
 from screening.model_selection.task import Task
@@ -113,7 +113,7 @@ class ScoreHistogram:
 def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """95 % interval of the share of past negatives that score as high, from a p-value among n of them."""
     at_least = np.rint(np.asarray(p_values, float) * (n + 1)) - 1
-    return wilson(at_least, np.full(at_least.shape, n))
+    return rate_interval(at_least, np.full(at_least.shape, n))
 
 
 def among_past(
@@ -250,7 +250,7 @@ class ScoreDrift:
         units, rank, scores = map(np.concatenate, zip(*parts, strict=True))
         counted = _one_a_group(units, rank) if contract.group else np.arange(len(units))
         counted = counted[_among(units[counted], len(self.groups) or n_rows)]
-        units, cell = units[counted], cells_of(scores[counted], self.edges)
+        units, cell = units[counted], score_cells(scores[counted], self.edges)
         counts = np.bincount(cell, minlength=len(self.known)).tolist()
         # The lowest hashes are a random sample, and the same patients on every night.
         recognised = REMEMBERED if contract.id or contract.group else 0
@@ -319,7 +319,7 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
         weights = np.where(positive, stated / seen, (1 - stated) / (1 - seen))
     edges = inner_edges(scores, weights)
     share = (
-        np.bincount(cells_of(scores, edges), weights, minlength=len(edges) + 1)
+        np.bincount(score_cells(scores, edges), weights, minlength=len(edges) + 1)
         / weights.sum()
     )
     effective = weights.sum() ** 2 / np.square(weights).sum()

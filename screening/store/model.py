@@ -27,7 +27,7 @@ from screening.errors import ModelError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.io.arrow_files import small_table
 from screening.io.columns import Columns, frame_of
-from screening.metrics.calibration import chances, likeliest, p_values
+from screening.metrics.calibration import likeliest, p_values, probability_intervals
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.monitoring.drift import Gates
 from screening.recipes.recipe import Recipe
@@ -448,5 +448,5 @@ def chances_of(
         )
         # With several watched classes the score is the excess over the class's own threshold.
         own = score[rows] + (threshold if len(calibrations) > 1 else 0.0)
-        ranges[:, rows] = chances(calibration, own)
+        ranges[:, rows] = probability_intervals(calibration, own)
     return dict(zip(CHANCES, ranges, strict=True))

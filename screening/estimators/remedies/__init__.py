@@ -1,4 +1,8 @@
-"""Remedies for imbalance: frozen values wrapped around the two-class machine; one file a remedy."""
+"""Remedies for imbalance, wrapped around the two-class machine; one file each.
+
+A remedy is a frozen dataclass with a ``name``, as recipes call it, and the methods of
+``base.Remedy``. ``REMEDIES`` maps these names to the classes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a remedy can take part in the training of a two-class machine; by default nowhere."""
+"""Base of the remedies: the steps of a two-class training that they can change."""
 
 from __future__ import annotations
 
@@ -6,30 +6,50 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.estimators.kernel_machine import KernelClassifier, Rows
-from screening.estimators.training import Solve, Training
+from screening.estimators.kernel_machine import KernelClassifier, TrainingRows
+from screening.estimators.training import SolveTraining, Training
 from screening.factors.first_pass import DualSolution
 
 
 class Remedy:
-    """Base of the remedies; each overrides the one place where it acts."""
+    """Base of the remedies; each overrides one of these methods.
+
+    Attributes
+    ----------
+    name : str
+        Name in recipes.
+    whole_matrix : bool
+        ``solve`` reads the kernel matrix. If no remedy does, problems with many rows
+        are solved without computing all of it.
+    """
 
     name: ClassVar[str]
-    # Whether ``solve`` reads the kernel matrix; where none does, many rows are solved without making it.
     whole_matrix: ClassVar[bool] = True
 
     def resample(
         self, x: np.ndarray, codes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Training rows and their class numbers (1 = positive), new rows after the given ones."""
+        """Return rows and class numbers (1 = positive), synthetic rows last."""
         return x, codes
 
-    def solve(self, training: Training, solve: Solve) -> DualSolution:
-        """Solve one pass, by calling ``solve`` on this or another problem; the dual is over these rows."""
+    def solve(self, training: Training, solve: SolveTraining) -> DualSolution:
+        """Solve one pass by calling ``solve`` on this problem or on another one.
+
+        The solution is over the rows of `training`.
+        """
         return solve(training)
 
     def threshold(
-        self, machine: KernelClassifier, rows: Rows, memory: int | None
+        self, machine: KernelClassifier, rows: TrainingRows, memory: int | None
     ) -> float:
-        """What is subtracted from the last decision; `machine` is unfitted, without this remedy."""
+        """Return a threshold that is subtracted from the last decision.
+
+        Parameters
+        ----------
+        machine : KernelClassifier
+            Unfitted, without this remedy.
+        rows : TrainingRows
+        memory : int or None
+            Bytes for kernel matrices.
+        """
         return 0.0

@@ -8,13 +8,15 @@ from typing import ClassVar
 import numpy as np
 
 from screening.estimators.remedies.base import Remedy
-from screening.estimators.training import Solve, Training
+from screening.estimators.training import SolveTraining, Training
 from screening.factors.first_pass import DualSolution
 
 
 @dataclass(frozen=True)
 class UnequalCosts(Remedy):
-    """C_positive = cost_ratio * C, C_negative = C (Veropoulos et al. 1999; Chen et al. 2005, eq. 5, 6).
+    """C_positive = cost_ratio * C and C_negative = C.
+
+    Veropoulos et al. (1999); Chen et al. (2005), eq. 5, 6.
 
     Parameters
     ----------
@@ -29,20 +31,22 @@ class UnequalCosts(Remedy):
 
     def __post_init__(self) -> None:
         ratio = self.cost_ratio
-        if ratio != "balanced" and (
-            isinstance(ratio, (str, bool)) or not (np.isfinite(ratio) and ratio > 0)
-        ):
+        if ratio == "balanced":
+            return
+        if isinstance(ratio, (str, bool)) or not (np.isfinite(ratio) and ratio > 0):
             raise ValueError(
                 f"cost_ratio must be a number > 0 or 'balanced', got {ratio!r}"
             )
 
-    def solve(self, training: Training, solve: Solve) -> DualSolution:
+    def solve(self, training: Training, solve: SolveTraining) -> DualSolution:
+        """Solve the pass with the costs of positive rows multiplied by the ratio."""
         positive = training.labels > 0
-        count = np.ones(len(positive)) if training.counts is None else training.counts
-        ratio = count[~positive].sum() / count[positive].sum()
-        ratio = ratio if self.cost_ratio == "balanced" else self.cost_ratio
-        return solve(
-            replace(
-                training, costs=training.costs * np.where(positive, float(ratio), 1.0)
-            )
-        )
+        if self.cost_ratio == "balanced":
+            counts = training.counts
+            if counts is None:
+                counts = np.ones(len(positive))
+            ratio = counts[~positive].sum() / counts[positive].sum()
+        else:
+            ratio = self.cost_ratio
+        costs = training.costs * np.where(positive, float(ratio), 1.0)
+        return solve(replace(training, costs=costs))

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from screening.estimators.remedies.base import Remedy
-from screening.estimators.training import Solve, Training
+from screening.estimators.training import SolveTraining, Training
 from screening.factors.base import check_count
 from screening.factors.first_pass import DualSolution
 from screening.kernels import rescaled, rescaled_distances
@@ -16,15 +16,16 @@ from screening.kernels import rescaled, rescaled_distances
 
 @dataclass(frozen=True)
 class Smote(Remedy):
-    """SMOTE, Chawla et al. (2002), as imbalanced-learn has it, until the classes are even.
+    """SMOTE, Chawla et al. (2002), by imbalanced-learn, until classes are balanced.
 
-    A synthetic row that becomes a support vector is stored with the model, its number in ``support_`` being
-    that of no training row (n_rows or above). A single minority row has no neighbour: nothing is added.
+    A synthetic row that becomes a support vector is stored with the model; its number
+    in ``support_`` is n_rows or above. A single minority row has no neighbor: nothing
+    is added.
 
     Parameters
     ----------
     k : int, >= 1
-        Neighbours to interpolate with; fewer where the minority has fewer.
+        Number of neighbors to interpolate with; fewer if the minority has fewer.
     seed : int
     """
 
@@ -40,57 +41,75 @@ class Smote(Remedy):
     def resample(
         self, x: np.ndarray, codes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        n_fewer = int(np.bincount(codes, minlength=2).min())
-        if n_fewer < 2:
+        """Return all rows and class numbers, synthetic minority rows last."""
+        n_minority = int(np.bincount(codes, minlength=2).min())
+        if n_minority < 2:
             return x, codes
-        # It brings scikit-learn's checks and pytest along: a fifth of what every night would import.
+        # Imported here: it loads scikit-learn's test tools and pytest, a fifth of the
+        # import time of every night.
         from imblearn.over_sampling import SMOTE
 
-        more, labels = SMOTE(
-            k_neighbors=min(self.k, n_fewer - 1), random_state=self.seed
-        ).fit_resample(x, codes)
-        return np.ascontiguousarray(more), labels
+        k_neighbors = min(self.k, n_minority - 1)
+        sampler = SMOTE(k_neighbors=k_neighbors, random_state=self.seed)
+        resampled, resampled_codes = sampler.fit_resample(x, codes)
+        return np.ascontiguousarray(resampled), resampled_codes
 
 
 @dataclass(frozen=True)
 class Interpolation:
-    """Images (1 - gap) Phi(x_first) + gap Phi(x_second), that is A by its two entries a row."""
+    """Synthetic images (1 - gap) Phi(x_first) + gap Phi(x_second).
+
+    It represents the matrix A (n_new, n_rows) by its two entries per row.
+
+    Parameters
+    ----------
+    first, second : int ndarray of shape (n_new,)
+        Row numbers of the parents.
+    gap : ndarray of shape (n_new,)
+        Share of the second parent, in [0, 1).
+    """
 
     first: np.ndarray
     second: np.ndarray
     gap: np.ndarray
 
     def times(self, matrix: np.ndarray) -> np.ndarray:
-        """A matrix, (n_new, m)."""
+        """Return A matrix, shape (n_new, m)."""
         gap = self.gap[:, None]
         return (1.0 - gap) * matrix[self.first] + gap * matrix[self.second]
 
-    def folded(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
-        """A' weights, (n_rows,): what weights of the images are as weights of training rows."""
-        onto = np.zeros(n_rows)
-        np.add.at(onto, self.first, (1.0 - self.gap) * weights)
-        np.add.at(onto, self.second, self.gap * weights)
-        return onto
+    def fold_weights(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
+        """Return A' weights, (n_rows,): weights of images moved to their parents."""
+        folded = np.zeros(n_rows)
+        np.add.at(folded, self.first, (1.0 - self.gap) * weights)
+        np.add.at(folded, self.second, self.gap * weights)
+        return folded
 
-    def extended(self, gram: np.ndarray) -> np.ndarray:
-        """K* = [I; A] K [I; A]', (n + n_new, n + n_new)."""
+    def extend(self, gram: np.ndarray) -> np.ndarray:
+        """Return K* = [I; A] K [I; A]', shape (n_rows + n_new, n_rows + n_new)."""
         across = self.times(gram)
         return np.block([[gram, across.T], [across, self.times(across.T)]])
 
 
+def _with_parents(values: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """Return values of rows, then of synthetic rows: those of their first parents."""
+    return np.concatenate([values, values[parents]])
+
+
 @dataclass(frozen=True)
 class ESmote(Remedy):
-    """SMOTE in the empirical feature space (Perez-Ortiz et al., eq. 1-3), until the classes are even.
+    """SMOTE in the empirical feature space, until classes are balanced.
 
-    A synthetic image is linear in training images, hence its kernel to anything is known exactly, without
-    eigenvectors, and its weight folds back onto its two parents: no synthetic row is stored. Each pass
-    interpolates in its own feature space, that of the current rescaled kernel.
+    Perez-Ortiz et al., eq. 1-3. A synthetic image is linear in training images, so its
+    kernel to anything is known exactly, without eigenvectors, and its weight is added
+    to its two parents: no synthetic row is stored. Each pass interpolates in its own
+    feature space, that of the current rescaled kernel.
 
     Parameters
     ----------
     k : int, >= 1
-        Neighbours, by feature-space distance; fewer where the minority has fewer, and of a single minority
-        row nothing is made.
+        Number of neighbors by feature-space distance; fewer if the minority has fewer.
+        A single minority row has none: nothing is added.
     seed : int
     """
 
@@ -102,53 +121,58 @@ class ESmote(Remedy):
     def __post_init__(self) -> None:
         check_count("k", self.k)
 
-    def solve(self, training: Training, solve: Solve) -> DualSolution:
-        drawn = self.drawn(training)
-        if drawn is None:
+    def solve(self, training: Training, solve: SolveTraining) -> DualSolution:
+        """Solve the pass with synthetic images; fold their weights onto the rows."""
+        images = self.draw(training)
+        if images is None:
             return solve(training)
         n_rows = len(training.labels)
-        parents = drawn.first
-        groups, counts = training.groups, training.counts
-        larger = replace(
+        parents = images.first
+        groups = training.groups
+        counts = training.counts
+        if groups is not None:
+            groups = _with_parents(groups, parents)
+        if counts is not None:
+            counts = _with_parents(counts, parents)
+        extended = replace(
             training,
-            gram=drawn.extended(rescaled(training.whole, training.c, training.c)),
-            labels=np.concatenate([training.labels, training.labels[parents]]),
+            gram=images.extend(rescaled(training.whole, training.c, training.c)),
+            labels=_with_parents(training.labels, parents),
             c=np.ones(n_rows + len(parents)),
-            costs=np.concatenate([training.costs, training.costs[parents]]),
-            groups=None
-            if groups is None
-            else np.concatenate([groups, groups[parents]]),
-            counts=None
-            if counts is None
-            else np.concatenate([counts, counts[parents]]),
+            costs=_with_parents(training.costs, parents),
+            groups=groups,
+            counts=counts,
             cache=None,
         )
-        dual = solve(larger)
-        weights = dual.weights[:n_rows, 0] + drawn.folded(
-            dual.weights[n_rows:, 0], n_rows
-        )
+        dual = solve(extended)
+        folded = images.fold_weights(dual.weights[n_rows:, 0], n_rows)
+        weights = dual.weights[:n_rows, 0] + folded
         return replace(dual, weights=weights[:, None], margin=dual.margin[:n_rows])
 
-    def drawn(self, training: Training) -> Interpolation | None:
-        """The images to make: every minority row is a parent equally often, the rest drawn without return."""
+    def draw(self, training: Training) -> Interpolation | None:
+        """Draw the images that balance the classes; None if there are none to draw.
+
+        Every minority row is a first parent equally often, the rest of them are drawn
+        without replacement.
+        """
         positive = training.labels > 0
-        rarer = np.flatnonzero(
-            positive if 2 * positive.sum() <= len(positive) else ~positive
-        )
-        n_new = len(positive) - 2 * len(rarer)
-        if len(rarer) < 2 or n_new < 1:
+        is_minority = positive if 2 * positive.sum() <= len(positive) else ~positive
+        minority = np.flatnonzero(is_minority)
+        n_minority = len(minority)
+        n_new = len(positive) - 2 * n_minority
+        if n_minority < 2 or n_new < 1:
             return None
         rng = np.random.default_rng(self.seed)
-        gram, c = training.gram[np.ix_(rarer, rarer)], training.c[rarer]
+        gram = training.gram[np.ix_(minority, minority)]
+        c = training.c[minority]
         diagonal = gram.diagonal()
         distances = rescaled_distances(gram, c, c, diagonal, diagonal)
         np.fill_diagonal(distances, np.inf)
-        near = np.argsort(distances, axis=1, kind="stable")[
-            :, : min(self.k, len(rarer) - 1)
-        ]
-        often, rest = divmod(n_new, len(rarer))
-        parents = np.concatenate(
-            [np.tile(np.arange(len(rarer)), often), rng.permutation(len(rarer))[:rest]]
-        )
-        partners = near[parents, rng.integers(near.shape[1], size=n_new)]
-        return Interpolation(rarer[parents], rarer[partners], rng.random(n_new))
+        n_neighbors = min(self.k, n_minority - 1)
+        neighbors = np.argsort(distances, axis=1, kind="stable")[:, :n_neighbors]
+        n_rounds, n_left = divmod(n_new, n_minority)
+        rounds = np.tile(np.arange(n_minority), n_rounds)
+        parents = np.concatenate([rounds, rng.permutation(n_minority)[:n_left]])
+        choice = rng.integers(neighbors.shape[1], size=n_new)
+        partners = neighbors[parents, choice]
+        return Interpolation(minority[parents], minority[partners], rng.random(n_new))

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from screening.estimators.remedies.base import Remedy
 from screening.estimators.training import (
-    Solve,
+    SolveTraining,
     Training,
-    duals_of,
-    embedded,
+    drop_small_alphas,
+    dual_solutions,
+    expand_rows,
     inner_folds,
     mean_recall,
     solve_two_class,
     two_class_problem,
-    without_dust,
 )
 from screening.factors.base import check_count
 from screening.factors.first_pass import DualSolution
@@ -31,24 +31,28 @@ from screening.solvers.leave_one_out import leave_one_out
 class Pruning(Remedy):
     """Support-vector pruning, Chen et al. (2005).
 
-    Trains on all rows, then on the minority rows and the majority support vectors alone, and removes one of
-    these at a time, training again without each: the one whose removal makes
-    J = (accuracy of the minority) / (error of the majority) largest over all training rows goes.
+    Trains on all rows, then on the minority rows and the majority support vectors
+    alone, and removes one of these at a time: it trains again without each, and removes
+    the one that makes J = (accuracy of the minority) / (error of the majority) largest
+    over all training rows.
 
     Parameters
     ----------
     n_remove : int >= 0 or "inner"
-        "inner" removes as many as gave the best out-of-fold G-mean, the fewest of equally good ones.
+        "inner" removes as many as gave the best out-of-fold G-mean, the fewest of
+        equally good numbers.
     rule : {"max", "min"}
-        "min" is the paper's text to the letter, which removes the vector with the smallest J.
+        "min" follows the paper's text literally and removes the vector with the
+        smallest J.
     most : int, >= 1
-        Removals that "inner" looks at.
+        Largest number of removals that "inner" tries.
     trials, inner_trials : int, >= 0
-        Candidates trained without at each removal, those with the largest alpha; 0 is all of them, as
-        published, in a time that grows with the square of their number. ``inner_trials`` is for the folds of
-        "inner", which look for how many to remove and not for which.
+        Candidates that are tried at each removal, those with the largest alpha; 0 for
+        all, as published, in a time that grows with the square of their number.
+        ``inner_trials`` is for the folds of "inner", which look for the number of
+        removals and not for the vectors.
     folds : int, >= 2
-        Of "inner".
+        Folds of "inner".
     seed : int
     """
 
@@ -72,176 +76,184 @@ class Pruning(Remedy):
         check_count("inner_trials", self.inner_trials, least=0)
         check_count("folds", self.folds, least=2)
 
-    def solve(self, training: Training, solve: Solve) -> DualSolution:
-        n_remove = (
-            self._inner(training, solve)
-            if self.n_remove == "inner"
-            else int(self.n_remove)
-        )
+    def solve(self, training: Training, solve: SolveTraining) -> DualSolution:
+        """Solve the pass, then prune; the path is noted as "pruning_path"."""
+        if self.n_remove == "inner":
+            n_remove = self._choose_n_remove(training, solve)
+        else:
+            n_remove = int(self.n_remove)
         path = []
-        for step in self._path(training, solve, n_remove, self.trials):
-            path.append((step.removed, step.worth, step.accuracy, step.error))
-        noted = {
-            **step.dual.noted,
-            "pruning_path": np.array(path[1:], float).reshape(-1, 4),
-        }
+        for step in self._prune(training, solve, n_remove, self.trials):
+            path.append((step.removed, *step.quality))
+        pruning_path = np.array(path[1:], float).reshape(-1, 4)
+        noted = {**step.dual.noted, "pruning_path": pruning_path}
         return replace(step.dual, noted=noted)
 
-    def _inner(self, training: Training, solve: Solve) -> int:
-        """Number of removals with the best out-of-fold G-mean."""
+    def _choose_n_remove(self, training: Training, solve: SolveTraining) -> int:
+        """Return the number of removals with the best out-of-fold G-mean."""
         codes = (training.labels > 0).astype(int)
-        depth = int(self.most)
-        predicted = np.full((depth + 1, len(codes)), -1)
+        max_removed = int(self.most)
+        predicted = np.full((max_removed + 1, len(codes)), -1)
         for train, test in inner_folds(codes, training.groups, self.folds, self.seed):
             part = training.take(train)
-            reached = 0
-            for reached, step in enumerate(
-                self._path(part, solve, depth, self.inner_trials)
-            ):
+            n_removed = 0
+            steps = self._prune(part, solve, max_removed, self.inner_trials)
+            for n_removed, step in enumerate(steps):
                 used = np.flatnonzero(step.dual.weights[:, 0])
+                vectors = train[used]
                 across = rescaled(
-                    training.gram[np.ix_(test, train[used])],
+                    training.gram[np.ix_(test, vectors)],
                     training.c[test],
-                    training.c[train[used]],
+                    training.c[vectors],
                 )
-                predicted[reached, test] = (
-                    across @ step.dual.weights[used, 0] + step.dual.intercept > 0
-                )
-            depth = reached
-        judged = predicted[0] >= 0
-        if not judged.any():
+                sums = across @ step.dual.weights[used, 0]
+                predicted[n_removed, test] = sums + step.dual.intercept > 0
+            max_removed = n_removed
+        tested = predicted[0] >= 0
+        if not tested.any():
             return 0
-        return int(
-            np.argmax(
-                [
-                    mean_recall(codes[judged], codes_then[judged])
-                    for codes_then in predicted[: depth + 1]
-                ]
-            )
-        )
+        recalls = [
+            mean_recall(codes[tested], predicted_codes[tested])
+            for predicted_codes in predicted[: max_removed + 1]
+        ]
+        return int(np.argmax(recalls))
 
-    def _path(
-        self, training: Training, solve: Solve, n_remove: int, trials: int
+    def _prune(
+        self, training: Training, solve: SolveTraining, n_remove: int, trials: int
     ) -> Iterator[Step]:
-        """The machine on minority rows and majority support vectors, then after each removal."""
+        """Yield the machine before any removal, then after each removal."""
         search = _Search(training, solve)
         step = search.first()
         yield search.over_all_rows(step)
         for _ in range(min(n_remove, len(search.left) - 1)):
-            tried = search.left
-            if 0 < trials < len(tried):
-                alphas = np.abs(step.dual.weights[tried, 0])
-                tried = np.sort(tried[np.argsort(-alphas, kind="stable")[:trials]])
-            step = search.best_without(tried, step, largest=self.rule == "max")
+            candidates = search.left
+            if 0 < trials < len(candidates):
+                alphas = np.abs(step.dual.weights[candidates, 0])
+                largest_first = np.argsort(-alphas, kind="stable")
+                candidates = np.sort(candidates[largest_first[:trials]])
+            step = search.best_without(candidates, step, largest=self.rule == "max")
             search.left = search.left[search.left != step.removed]
             yield search.over_all_rows(step)
 
 
+class Quality(NamedTuple):
+    """Quality of a machine over all training rows."""
+
+    j: float  # minority accuracy / majority error
+    accuracy: float  # share of the minority that is classified correctly
+    error: float  # share of the majority that is misclassified
+
+
 @dataclass(frozen=True)
 class Step:
-    """A machine on the way, what was removed last (-1: nothing), and J with its two parts."""
+    """A machine on the way.
+
+    Parameters
+    ----------
+    removed : int
+        Row that was removed last, -1 for none.
+    dual : DualSolution
+    quality : Quality
+    """
 
     removed: int
     dual: DualSolution
-    worth: float
-    accuracy: float
-    error: float
+    quality: Quality
 
 
 class _Search:
-    """What is left of the majority, and machines trained on it and the minority.
+    """The majority rows that are left, and machines trained on them and the minority.
 
-    Numbers are positions among the minority rows and the majority support vectors, in row order.
+    Rows are numbered by their positions among the minority rows and the majority
+    support vectors, in row order.
     """
 
-    def __init__(self, training: Training, solve: Solve) -> None:
-        self.trained = solve
-        self.c, self.labels = training.c, training.labels
+    def __init__(self, training: Training, solve: SolveTraining) -> None:
+        self._solve = solve
+        self._c = training.c
+        self._labels = training.labels
         positive = training.labels > 0
-        self.is_minority = (
-            positive if 2 * positive.sum() <= len(positive) else ~positive
-        )
-        vectors = solve(training).weights[:, 0] != 0
-        self.rows = np.flatnonzero(self.is_minority | vectors)
-        part = training.take(self.rows)
-        self.part = replace(
-            part, gram=np.asarray(training.gram[np.ix_(self.rows, self.rows)], float)
-        )
-        # Every candidate is judged on all training rows: their kernel to these is laid out once.
-        self.across = training.gram[:, self.rows] * self.part.c
-        self.minority = np.flatnonzero(self.is_minority[self.rows])
-        self.left = np.flatnonzero(~self.is_minority[self.rows])
+        if 2 * positive.sum() <= len(positive):
+            self._is_minority = positive
+        else:
+            self._is_minority = ~positive
+        is_support = solve(training).weights[:, 0] != 0
+        self._rows = np.flatnonzero(self._is_minority | is_support)
+        gram = training.gram[np.ix_(self._rows, self._rows)]
+        self._part = replace(training.take(self._rows), gram=np.asarray(gram, float))
+        # Every candidate is evaluated on all training rows: their kernel to these is
+        # computed once.
+        self._across = training.gram[:, self._rows] * self._part.c
+        self._minority = np.flatnonzero(self._is_minority[self._rows])
+        self.left = np.flatnonzero(~self._is_minority[self._rows])
 
     def first(self) -> Step:
-        return self._judged(-1, self._on(self.left))
+        """Return the machine before any removal."""
+        dual = self._fit(self.left)
+        return Step(-1, dual, self._qualities(dual.weights, dual.intercept)[0])
 
-    def best_without(self, tried: np.ndarray, now: Step, largest: bool) -> Step:
-        """The machine without the majority row whose removal makes J largest (or smallest)."""
-        # Without an alpha a row was not in the machine anyway.
-        used = np.array([at for at in tried if now.dual.weights[at, 0] != 0], int)
-        judged = {int(at): (now.worth, now.accuracy, now.error) for at in tried}
-        if self.trained is solve_two_class and len(used):
-            problem, solutions = self._from(now, used)
-            weights = (problem.signs * without_dust(solutions.alphas)).T
-            worths = self._worths(weights, solutions.intercepts)
+    def best_without(self, candidates: np.ndarray, step: Step, largest: bool) -> Step:
+        """Return the machine without the candidate that gives the largest J.
+
+        The smallest J unless `largest`.
+        """
+        # A row without an alpha is not in the machine: it changes nothing.
+        is_used = step.dual.weights[candidates, 0] != 0
+        used = candidates[is_used].astype(int)
+        qualities = {int(row): step.quality for row in candidates}
+        is_plain = self._solve is solve_two_class
+        if is_plain and len(used):
+            problem, solutions = self._solve_without(step, used)
+            weights = (problem.signs * drop_small_alphas(solutions.alphas)).T
+            new_qualities = self._qualities(weights, solutions.intercepts)
         else:
-            duals = [self._on(self.left[self.left != at]) for at in used]
-            worths = [self._worths(dual.weights, dual.intercept)[0] for dual in duals]
-        judged |= dict(zip(used.tolist(), worths, strict=True))
-        values = [figures[0] for figures in judged.values()]
-        best = int(tried[np.argmax(values) if largest else np.argmin(values)])
-        dual = now.dual
+            duals = [self._fit(self.left[self.left != row]) for row in used]
+            new_qualities = [
+                self._qualities(dual.weights, dual.intercept)[0] for dual in duals
+            ]
+        qualities |= dict(zip(used.tolist(), new_qualities, strict=True))
+        j = [quality.j for quality in qualities.values()]
+        best = int(candidates[np.argmax(j) if largest else np.argmin(j)])
+        dual = step.dual
         if best in used:
-            at = int(np.flatnonzero(used == best)[0])
-            dual = (
-                duals_of(problem, [solutions[at]])[0]
-                if self.trained is solve_two_class
-                else duals[at]
-            )
-        return Step(best, dual, *judged[best])
+            index = int(np.flatnonzero(used == best)[0])
+            if is_plain:
+                dual = dual_solutions(problem, [solutions[index]])[0]
+            else:
+                dual = duals[index]
+        return Step(best, dual, qualities[best])
 
-    def _from(self, now: Step, used: np.ndarray) -> tuple[Problem, Solutions]:
-        """The plain machine without each of these rows, from what it is with all of them."""
-        inside = np.zeros(len(self.rows), bool)
-        inside[self.minority] = inside[self.left] = True
-        part = self.part
-        problem = two_class_problem(
-            replace(part, costs=np.where(inside, part.costs, 0.0))
-        )
-        return problem, leave_one_out(
-            problem, part.tol, np.abs(now.dual.weights[:, 0]), used
-        )
+    def _solve_without(self, step: Step, rows: np.ndarray) -> tuple[Problem, Solutions]:
+        """Solve the plain machine without each of these rows, from the current one."""
+        inside = np.zeros(len(self._rows), bool)
+        inside[self._minority] = True
+        inside[self.left] = True
+        costs = np.where(inside, self._part.costs, 0.0)
+        problem = two_class_problem(replace(self._part, costs=costs))
+        alphas = np.abs(step.dual.weights[:, 0])
+        return problem, leave_one_out(problem, self._part.tol, alphas, rows)
 
     def over_all_rows(self, step: Step) -> Step:
-        """The step with row numbers of the training table and a dual over all of it."""
-        removed = -1 if step.removed < 0 else int(self.rows[step.removed])
-        return replace(
-            step, removed=removed, dual=embedded(step.dual, self.rows, len(self.labels))
-        )
+        """Return the step with rows numbered as in the training table."""
+        removed = -1 if step.removed < 0 else int(self._rows[step.removed])
+        dual = expand_rows(step.dual, self._rows, len(self._labels))
+        return replace(step, removed=removed, dual=dual)
 
-    def _on(self, majority: np.ndarray) -> DualSolution:
-        taken = np.sort(np.concatenate([self.minority, majority]))
-        return embedded(self.trained(self.part.take(taken)), taken, len(self.rows))
+    def _fit(self, majority: np.ndarray) -> DualSolution:
+        """Solve on the minority and these majority rows."""
+        taken = np.sort(np.concatenate([self._minority, majority]))
+        dual = self._solve(self._part.take(taken))
+        return expand_rows(dual, taken, len(self._rows))
 
-    def _judged(self, removed: int, dual: DualSolution) -> Step:
-        return Step(removed, dual, *self._worths(dual.weights, dual.intercept)[0])
-
-    def _worths(
-        self, weights: np.ndarray, intercepts: np.ndarray
-    ) -> list[tuple[float, float, float]]:
-        """J, the minority's accuracy and the majority's error of machines (n, k), over all training rows."""
-        right = (self.c[:, None] * (self.across @ weights) > -intercepts) == (
-            self.labels > 0
-        )[:, None]
-        accuracy = right[self.is_minority].mean(axis=0)
-        n_wrong = (~right[~self.is_minority]).sum(axis=0)
-        n_majority = int((~self.is_minority).sum())
-        worth = accuracy / (np.maximum(n_wrong, 0.5) / n_majority)
-        return list(
-            zip(
-                worth.tolist(),
-                accuracy.tolist(),
-                (n_wrong / n_majority).tolist(),
-                strict=True,
-            )
-        )
+    def _qualities(self, weights: np.ndarray, intercepts: np.ndarray) -> list[Quality]:
+        """Return the quality of k machines, with weights (n, k) and intercepts (k,)."""
+        predicted = self._c[:, None] * (self._across @ weights) > -intercepts
+        correct = predicted == (self._labels > 0)[:, None]
+        accuracy = correct[self._is_minority].mean(axis=0)
+        n_wrong = (~correct[~self._is_minority]).sum(axis=0)
+        n_majority = int((~self._is_minority).sum())
+        # Half an error at least, so that J is finite.
+        j = accuracy / (np.maximum(n_wrong, 0.5) / n_majority)
+        error = n_wrong / n_majority
+        columns = zip(j.tolist(), accuracy.tolist(), error.tolist(), strict=True)
+        return [Quality(*values) for values in columns]

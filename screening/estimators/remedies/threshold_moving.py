@@ -1,4 +1,4 @@
-"""Boundary moved to where inner cross-validation would have it."""
+"""Threshold moved to where inner cross-validation puts it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.estimators.kernel_machine import KernelClassifier, Rows, fit_on_some
+from screening.estimators.kernel_machine import (
+    KernelClassifier,
+    TrainingRows,
+    fit_on_subset,
+)
 from screening.estimators.remedies.base import Remedy
 from screening.estimators.training import inner_folds
 from screening.factors.base import check_count
@@ -15,12 +19,15 @@ from screening.factors.base import check_count
 
 @dataclass(frozen=True)
 class MovedBoundary(Remedy):
-    """Intercept shifted to the threshold with the best out-of-fold G-mean (Wu and Chang's BM).
+    """Intercept shifted to the threshold with the best out-of-fold G-mean.
+
+    Boundary movement (BM) of Wu and Chang.
 
     Parameters
     ----------
     folds : int, >= 2
-        Inner folds, stratified, by group where there is one; fewer if the rarer class has fewer rows.
+        Inner folds, stratified, and by group if there are groups; fewer if the rarer
+        class has fewer rows.
     seed : int
     """
 
@@ -34,37 +41,43 @@ class MovedBoundary(Remedy):
         check_count("folds", self.folds, least=2)
 
     def threshold(
-        self, machine: KernelClassifier, rows: Rows, memory: int | None
+        self, machine: KernelClassifier, rows: TrainingRows, memory: int | None
     ) -> float:
-        fit, decisions = (
-            fit_on_some(machine, rows, memory),
-            np.full(len(rows.x), np.nan),
-        )
+        """Return the threshold with the best G-mean on inner folds."""
+        fit = fit_on_subset(machine, rows, memory)
+        decisions = np.full(len(rows.x), np.nan)
         for train, test in inner_folds(rows.codes, rows.groups, self.folds, self.seed):
             decisions[test] = fit(train).decision_function(rows.x[test])
         decided = np.isfinite(decisions)
         weights = rows.class_weight or {0: 1.0, 1: 1.0}
-        share = weights[1] / (weights[0] + weights[1])
-        return best_g_mean(decisions[decided], rows.codes[decided] == 1, share)
+        positive_share = weights[1] / (weights[0] + weights[1])
+        positive = rows.codes[decided] == 1
+        return best_g_mean(decisions[decided], positive, positive_share)
 
 
 def best_g_mean(
     decisions: np.ndarray, positive: np.ndarray, share: float = 0.5
 ) -> float:
-    """Threshold with the largest sensitivity^share * specificity^(1 - share), flagged being above it.
+    """Return the threshold with the largest weighted G-mean.
 
-    Candidates lie halfway between neighbouring decisions; of equally good ones the nearest to 0 is taken.
+    It is sensitivity^share * specificity^(1 - share); rows above the threshold are
+    flagged. Candidates lie halfway between neighboring decisions; of equally good ones
+    the nearest to 0 is taken. 0 if there is one decision or one class only.
+
+    Parameters
+    ----------
+    decisions : ndarray of shape (n_rows,)
+    positive : bool ndarray of shape (n_rows,)
+    share : float in [0, 1]
     """
-    values, at = np.unique(decisions, return_inverse=True)
+    values, index = np.unique(decisions, return_inverse=True)
     if len(values) < 2 or not positive.any() or positive.all():
         return 0.0
-    missed = np.cumsum(np.bincount(at, weights=positive))[:-1]
-    cleared = np.cumsum(np.bincount(at, weights=~positive))[:-1]
-    sensitivity, specificity = (
-        1.0 - missed / positive.sum(),
-        cleared / (~positive).sum(),
-    )
-    mean = sensitivity**share * specificity ** (1.0 - share)
-    middle = (values[1:] + values[:-1]) / 2.0
-    best = np.flatnonzero(mean >= mean.max() - 1e-12)
-    return float(middle[best[np.abs(middle[best]).argmin()]])
+    n_missed = np.cumsum(np.bincount(index, weights=positive))[:-1]
+    n_cleared = np.cumsum(np.bincount(index, weights=~positive))[:-1]
+    sensitivity = 1.0 - n_missed / positive.sum()
+    specificity = n_cleared / (~positive).sum()
+    g_mean = sensitivity**share * specificity ** (1.0 - share)
+    thresholds = (values[1:] + values[:-1]) / 2.0
+    best = np.flatnonzero(g_mean >= g_mean.max() - 1e-12)
+    return float(thresholds[best[np.abs(thresholds[best]).argmin()]])
