@@ -114,7 +114,7 @@ class RecipeComponents:
     def owners(self, name: str) -> list[tuple[str, str]]:
         """Return the (component, parameter) pairs that a name sets.
 
-        A dotted name (``factor.k``) names the component; it is needed if several
+        A dotted name, COMPONENT.PARAMETER, names the component; it is needed if several
         components have the parameter. ValueError for unknown and ambiguous names.
         """
         component, _, parameter = name.rpartition(".")
