@@ -158,7 +158,9 @@ def printed(
         variance_inflation=variance_inflation(validation.n_settings),
     )
     true, pull = placements(scores, ill)
-    yield of("auroc", auroc(held, y), low, high, true, half_width(pull, ill, codes) / 1.96)
+    yield of(
+        "auroc", auroc(held, y), low, high, true, half_width(pull, ill, codes) / 1.96
+    )
     thresholds = np.array([point.threshold])
     clear, new_scores = ~ill, overall(scores[:, None], thresholds)
     tested = (

@@ -303,12 +303,12 @@ def looked_at_after_each(paths: int = 4000, most: int = 5000) -> None:
     steps = rng.normal(size=(paths, len(sizes))) * np.diff(sizes, prepend=0) ** 0.5
     seen, stated = np.cumsum(steps, axis=1) / sizes, rng.normal(size=(paths, 1))
     reach = (
-        np.array([ndtri(0.5 + anytime_level(size) / 2) for size in sizes])
-        / sizes**0.5
+        np.array([ndtri(0.5 + anytime_level(size) / 2) for size in sizes]) / sizes**0.5
     )
     for error in (0, 0.02, 0.05, 0.1, 0.2):
         ever = (
-            stated * error + seen > np.hypot(ANYTIME_WIDENING * norm.ppf(0.975) * error, reach)
+            stated * error + seen
+            > np.hypot(ANYTIME_WIDENING * norm.ppf(0.975) * error, reach)
         ).any(axis=1)
         print(
             f"An estimate known to {error} of a patient's deviation: {100 * ever.mean():.1f} %"

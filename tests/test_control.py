@@ -334,11 +334,15 @@ def stays(
     """Nights of a ward in which everybody stays so many nights with about the same score."""
     past = rng.normal(size=400)
     edges = inner_edges(past)
-    known = tuple(np.bincount(score_cells(past, edges), minlength=len(edges) + 1).tolist())
+    known = tuple(
+        np.bincount(score_cells(past, edges), minlength=len(edges) + 1).tolist()
+    )
     own = rng.normal(size=(nights, beds)) + by
     return [
         counts_of(
-            score_cells(own[turn] + 0.1 * rng.normal(size=beds), edges), known, turn * beds
+            score_cells(own[turn] + 0.1 * rng.normal(size=beds), edges),
+            known,
+            turn * beds,
         )
         for turn in (night // stay for night in range(nights))
     ]

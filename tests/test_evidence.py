@@ -274,7 +274,8 @@ def test_a_promised_sensitivity_is_kept_on_average(cohorts, monkeypatch):
         "screening.metrics.tally.DRAWS", 20
     )  # of average precision, not looked at here
     areas = [
-        (ranking_summary(model.scores[0], model.y).auroc, model.auroc) for model in cohorts
+        (ranking_summary(model.scores[0], model.y).auroc, model.auroc)
+        for model in cohorts
     ]
     points = [choose(model.scores[0], model.y, RULES[0]) for model in cohorts]
     true = [

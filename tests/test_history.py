@@ -209,7 +209,9 @@ def test_an_interval_for_every_look_holds_at_all_looks_where_one_for_a_single_lo
 
     def missed(level) -> float:
         """How often an upper end lay below the truth at any look."""
-        ends = [rate_interval(counts[:, i], n, level(n))[1] for i, n in enumerate(looks)]
+        ends = [
+            rate_interval(counts[:, i], n, level(n))[1] for i, n in enumerate(looks)
+        ]
         return (np.array(ends) < 0.4).any(axis=0).mean()
 
     assert missed(lambda n: 0.95) > 0.1

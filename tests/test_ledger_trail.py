@@ -181,7 +181,7 @@ FORGERIES = [
         "table verdicts .* entry 3",
     ),
     (
-        "INSERT INTO artefacts VALUES (99, 'page', '/p.html', 'f', NULL, NULL, NULL, NULL, NULL)",
+        "INSERT INTO artefacts VALUES (99, 'page', '/p.html', 'f', NULL, NULL, NULL, NULL)",
         "table artefacts .* entry 99",
     ),
     ("ALTER TABLE cases ADD COLUMN note TEXT", "did not make: column cases.note"),

@@ -89,8 +89,8 @@ def _line(error: TyperException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "screen"
     # The errors that have a context, or options that are alike, are no public classes of typer.
-    if hasattr(error, "possibilities"):
-        option = getattr(error, "option_name", "")
+    option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error, "possibilities"):
         message = f"there is no option {option}{did_you_mean(option, error.possibilities or ())}"
     else:
         message = error.format_message().rstrip(".")

@@ -177,7 +177,9 @@ def _series(
     runs = {}
     for row in rows:
         night, words = entered[row.entry], on_run[row.key]
-        flagged = count_verdicts(verdict.verdict for verdict in words if verdict.flagged)
+        flagged = count_verdicts(
+            verdict.verdict for verdict in words if verdict.flagged
+        )
         figures = {name: getattr(night, name) for name in NightFigures.model_fields}
         runs[row.entry] = NightRun(
             **figures | {"model": row.model[:12]},
@@ -190,7 +192,9 @@ def _series(
             minutes=night.review_minutes,
             verdicts=flagged,
             ppv=judged_share(flagged),
-            sample=count_verdicts(verdict.verdict for verdict in words if not verdict.flagged),
+            sample=count_verdicts(
+                verdict.verdict for verdict in words if not verdict.flagged
+            ),
         )
     last = list(in_force.values())
     nights, newest = [runs[entry] for entry in last], entered[last[-1]]
@@ -286,7 +290,9 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
                 alone[side].update(names - sides[1 - side])
 
     def ppv(names: Iterable[str]) -> documents.JudgedShare:
-        return judged_share(count_verdicts(verdicts[name] for name in names if name in verdicts))
+        return judged_share(
+            count_verdicts(verdicts[name] for name in names if name in verdicts)
+        )
 
     def flagging(side: int) -> documents.Flagging:
         nights = [facts[pair[side]] for pair in pairs]

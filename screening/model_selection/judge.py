@@ -72,7 +72,9 @@ class Judgement:
         """AUROC, sensitivity and specificity at the thresholds, means over the watched classes."""
         rows = self.held
         areas = [
-            Estimate(*auroc_of_settings(own, cases, rows.groups, n_settings=rows.n_settings))
+            Estimate(
+                *auroc_of_settings(own, cases, rows.groups, n_settings=rows.n_settings)
+            )
             for own, cases in zip(rows.scores.T, rows.watched.T, strict=True)
         ]
         return {
