@@ -271,7 +271,7 @@ def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_the
 def test_a_promised_sensitivity_is_kept_on_average(cohorts, monkeypatch):
     """The interval of the area holds too."""
     monkeypatch.setattr(
-        "screening.metrics.tally.DRAWS", 20
+        "screening.metrics.tally._DRAWS", 20
     )  # of average precision, not looked at here
     areas = [
         (ranking_summary(model.scores[0], model.y).auroc, model.auroc)

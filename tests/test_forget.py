@@ -28,9 +28,10 @@ from screening.report import page as pages
 from screening.scoring import erasing
 from screening.scoring.erasing import Erasure
 from screening.store import publishing
+from screening.store.checkpoints import keep_piece
 from screening.store.loading import load_model
 from screening.store.model import save_model
-from screening.store.serialization import keep_piece, read_document
+from screening.store.serialization import read_document
 
 SECRET = "Zx9-00123"
 NOTE = "her-own-note"

@@ -30,7 +30,7 @@ from screening.contract.contract import Contract
 from screening.data.normalising import Medians
 from screening.errors import CohortError, UsageError
 from screening.imaging import images
-from screening.imaging.neighbourhood import around, cells_of
+from screening.imaging.neighbourhood import bounding_grid, neighbourhood_features
 from screening.io.opening import digests
 from screening.scoring.erasing import document_without
 
@@ -85,7 +85,7 @@ def test_a_subject_of_two_sessions_is_refused(tmp_path):
             PAST["P00"]["t1"],
         )
     with pytest.raises(UsageError, match="several sessions"):
-        images.opened(folder)
+        images.open_images(folder)
 
 
 def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient(run):
@@ -266,7 +266,7 @@ def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
     places = np.unique(rng.integers(0, 5, (50, 3)), axis=0)
     values = rng.normal(level, 3, len(places))
     values[rng.random(len(places)) < 0.1] = np.nan
-    found = around(values, *cells_of(places.astype(float)), size)
+    found = neighbourhood_features(values, *bounding_grid(places.astype(float)), size)
     np.testing.assert_allclose(found, by_hand(values, places, size), atol=1e-6)
 
 
@@ -275,8 +275,10 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
     rng = np.random.default_rng(seed)
     places = np.unique(rng.integers(0, 5, (40, 3)), axis=0).astype(float)
     values, order = rng.normal(size=len(places)), rng.permutation(len(places))
-    one = around(values, *cells_of(places), 3)
-    other = around(values[order], *cells_of(places[order] * spacing + origin), 3)
+    one = neighbourhood_features(values, *bounding_grid(places), 3)
+    other = neighbourhood_features(
+        values[order], *bounding_grid(places[order] * spacing + origin), 3
+    )
     np.testing.assert_allclose(np.array(one)[:, order], other, atol=1e-9)
 
 

@@ -12,7 +12,13 @@ from scipy.ndimage import label
 from screening import GMean, MinSensitivity, read_cohort, score, train, validate
 from screening.data.stream import whole_groups
 from screening.errors import CohortError, UsageError
-from screening.imaging.lesions import Grid, Patient, chosen_by_lesions, opened, smoothed
+from screening.imaging.lesions import (
+    Grid,
+    Patient,
+    area_opening,
+    chosen_by_lesions,
+    smooth,
+)
 from screening.model_selection.revising import set_threshold
 from screening.store.loading import load_model
 from screening.store.model import save_model
@@ -43,7 +49,7 @@ def some_map(seed: int, levels: int) -> tuple[Grid, np.ndarray]:
 
 def large_enough(grid: Grid, chosen: np.ndarray, least: int) -> np.ndarray:
     """Which voxels lie in a cluster of at least so many chosen voxels, by counting."""
-    number = label(grid.filled(chosen), structure=TOUCHING)[0][*grid.place.T]
+    number = label(grid.filled(chosen), structure=TOUCHING)[0][*grid.index.T]
     return (number > 0) & (np.bincount(number)[number] >= least)
 
 
@@ -52,25 +58,25 @@ def test_a_voxel_reaches_a_threshold_if_its_cluster_there_is_large_enough(
     seed, levels, least
 ):
     grid, scores = some_map(seed, levels)
-    found = opened(grid, scores, least)
+    found = area_opening(grid, scores, least)
     for threshold in np.unique(scores)[1:]:
         assert np.array_equal(
             found >= threshold, large_enough(grid, scores >= threshold, least)
         )
     assert (found <= scores).all()
-    assert np.array_equal(opened(grid, found, least), found)
+    assert np.array_equal(area_opening(grid, found, least), found)
 
 
 @given(st.integers(0, 10**6), st.floats(0.3, 2), st.floats(-100, 100))
 def test_smoothing_keeps_what_is_level_and_moves_with_it(seed, sd, level):
     grid, scores = some_map(seed, 1000)
     flat, moved = (
-        smoothed(grid, np.full(len(scores), level), sd),
-        smoothed(grid, scores + level, sd),
+        smooth(grid, np.full(len(scores), level), sd),
+        smooth(grid, scores + level, sd),
     )
     np.testing.assert_allclose(flat, level, rtol=1e-12, atol=1e-9)
-    np.testing.assert_allclose(moved, smoothed(grid, scores, sd) + level, atol=1e-8)
-    assert smoothed(grid, scores, 0.0) is scores
+    np.testing.assert_allclose(moved, smooth(grid, scores, sd) + level, atol=1e-8)
+    assert smooth(grid, scores, 0.0) is scores
 
 
 def test_peaks_and_false_clusters_are_those_counted_by_hand():
@@ -159,9 +165,9 @@ def test_held_out_maps_are_of_whole_patients_even_where_rows_are_sampled():
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
-        (lambda table: table, {"rule": GMean()}, "min-sensitivity"),
+        (lambda table: table, {"rule": GMean()}, "min_sensitivity"),
         (lambda table: table, {"repeats": 2}, "repeats"),
-        (lambda table: table, {"folds": 11}, "fewer --folds"),
+        (lambda table: table, {"folds": 11}, "fewer `folds`"),
         (lambda table: table, {"rule": MinSensitivity(0.999)}, "too few"),
         (lambda table: table.drop(columns="x"), {}, "voxels"),
     ],

@@ -12,15 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.errors import Locked, UsageError
-from screening.store.publishing import (
-    LATEST,
-    PageFolder,
-    Readers,
-    hold,
-    publish,
-    readers,
-    write_whole,
-)
+from screening.store.pages import LATEST, PageFolder, Readers, parse_readers
+from screening.store.publishing import hold, publish, write_whole
 
 
 def names(folder: Path) -> set[str]:
@@ -112,7 +105,7 @@ def mode(path) -> int:
 )
 def test_pages_and_their_directories_are_open_to_the_readers_alone(tmp_path, group):
     pages = PageFolder(
-        tmp_path / "pages" / "ward-7", Readers(readers("0640", None).mode, group)
+        tmp_path / "pages" / "ward-7", Readers(parse_readers("0640", None).mode, group)
     )
     pages.prepare()
     pages.show(b"night", "2026-03-01")
@@ -133,7 +126,7 @@ def test_the_latest_page_is_that_of_the_latest_night_in_whatever_order_they_came
     for night in nights:
         pages.show(night.encode(), night)
     assert (pages.directory / LATEST).read_text() == max(nights)
-    assert all(pages.of(night).read_text() == night for night in nights)
+    assert all(pages.path_of(night).read_text() == night for night in nights)
 
 
 def test_a_link_in_the_place_of_a_page_is_replaced_and_nothing_is_followed(tmp_path):
@@ -170,18 +163,18 @@ def test_what_killed_runs_left_among_pages_is_swept_and_a_page_of_other_bytes_is
         ".theirs.partial",
     ):
         (pages.directory / name).write_bytes(b"half")
-    pages.of("2026-03-03").write_bytes(b"altered")
+    pages.path_of("2026-03-03").write_bytes(b"altered")
     pages.show(b"night", "2026-03-03")
     assert names(pages.directory) == {".theirs.partial", "2026-03-03.html", LATEST}
     (pages.directory / f".{LATEST}.screening-lock").touch()
     pages.show(b"night", "2026-03-03")
     assert names(pages.directory) == {".theirs.partial", "2026-03-03.html", LATEST}
-    assert pages.of("2026-03-03").read_bytes() == b"night"
+    assert pages.path_of("2026-03-03").read_bytes() == b"night"
 
 
 @pytest.mark.parametrize("text", ["640x", "0660", "0666", "0755", "0440", "4640", "-w"])
 def test_a_mode_that_lets_others_write_or_is_none_is_refused(text):
     with pytest.raises(UsageError, match="mode"):
-        readers(text, None)
+        parse_readers(text, None)
     with pytest.raises(UsageError, match="no group 'nobody-has-this'"):
-        readers(None, "nobody-has-this")
+        parse_readers(None, "nobody-has-this")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from screening import load_model
 from screening.errors import ModelError
-from screening.store.serialization import SIGNATURE, private_key, public_key
+from screening.store.signing import SIGNATURE, private_key, public_key
 
 forms = pytest.importorskip("cryptography.hazmat.primitives.serialization")
 ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")

@@ -15,7 +15,7 @@ from PIL import Image
 from report_fixture import voxel_run
 
 from screening import read_cohort, score, train
-from screening.imaging.neighbourhood import on_grid, steps
+from screening.imaging.neighbourhood import grid_index, grid_step
 from screening.imaging.voxels import fullest_slices, largest_clusters, palette_png, ramp
 from screening.report import draw_run
 from screening.report.worklist import worklist
@@ -90,8 +90,11 @@ def test_steps_and_slices_are_those_of_the_grid():
         np.array([1.5, 1.0, 3.0]),
     )
     planes = np.array([(0.0, 0, z) for z in [5, 5, 5, 1, 1, 9]])
-    assert (steps(np.array([3.0, 1.5, 0.0, 9.0])), steps(np.array([4.0]))) == (1.5, 1.0)
-    assert on_grid(places, step).tolist() == [[0, 0, 0], [1, 0, 2]]
+    assert (grid_step(np.array([3.0, 1.5, 0.0, 9.0])), grid_step(np.array([4.0]))) == (
+        1.5,
+        1.0,
+    )
+    assert grid_index(places, step).tolist() == [[0, 0, 0], [1, 0, 2]]
     assert fullest_slices(planes, 2) == [1.0, 5.0]
 
 

@@ -498,14 +498,14 @@ def _is_path(parameter: object, value: object) -> bool:
 
 def signer_from(key: Path | None) -> Ed25519PrivateKey | None:
     """The key to sign with, where one was given."""
-    from screening.store.serialization import private_key
+    from screening.store.signing import private_key
 
     return None if key is None else private_key(key)
 
 
 def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
     """Say that the model to be replaced was signed, and its successor will not be."""
-    from screening.store.serialization import is_signed
+    from screening.store.signing import is_signed
 
     if signer is None and is_signed(model):
         words = "the model was signed; what replaces it is not: give --sign to sign it again"

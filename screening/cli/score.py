@@ -80,8 +80,8 @@ def score(
     from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
-    from screening.store.publishing import PageFolder, readers
-    from screening.store.serialization import public_key
+    from screening.store.pages import PageFolder, parse_readers
+    from screening.store.signing import public_key
 
     logs.about(series=options.series_from(series), night=date)
     if (mode or group) and publish is None:
@@ -96,7 +96,7 @@ def score(
     if series and not ledger:
         raise UsageError("--series is a name in a ledger; give --ledger too")
     # What stands in the way of a copy is refused before the night is scored.
-    pages = None if publish is None else PageFolder(publish, readers(mode, group))
+    pages = None if publish is None else PageFolder(publish, parse_readers(mode, group))
     if pages is not None:
         pages.prepare()
     # Before the ledger, which a command that is refused for its model does not begin.
@@ -132,7 +132,7 @@ def score(
             answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     if pages is not None:
         page, night = (run.directory / "report.html").read_bytes(), run.document["date"]
-        _hand_out(ledger, entry, "page", *pages.places(night), content=page)
+        _hand_out(ledger, entry, "page", *pages.paths(night), content=page)
         answer["published"] = str(pages.show(page, night))
     logs.about(
         series=entry.get("series"),

@@ -108,7 +108,7 @@ def train(
     from screening.parallel import opened
     from screening.recipes.building import load_recipe
     from screening.report.page import check_templates
-    from screening.store.serialization import waiting_beside
+    from screening.store.checkpoints import waiting_beside
 
     check_templates(templates, "model")
     with (
@@ -252,7 +252,7 @@ def compare(
     from screening.data.reading import read_cohort
     from screening.model_selection import compare as comparison
     from screening.report.page import check_templates
-    from screening.store.serialization import waiting_beside
+    from screening.store.checkpoints import waiting_beside
 
     check_templates(templates, "comparison")
     with (

@@ -1,1 +1,1 @@
-"""Images: NIfTI as tables of voxels, neighbourhoods, lesions, pictures of slices, NIfTI and DICOM SEG out."""
+"""Images as tables of voxels: lesions, pictures of slices, NIfTI and DICOM SEG out."""

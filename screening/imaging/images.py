@@ -1,6 +1,7 @@
-"""Patients' images as a cohort: a folder a patient or a BIDS dataset; a voxel a row, a channel a column.
+"""Patients' images as a cohort: one row per voxel, one column per channel.
 
-NIfTI files are read by nibabel (extra `imaging`); sizes are checked before voxels are read.
+Images are a folder per patient or a BIDS dataset of NIfTI files, which nibabel reads
+(extra `imaging`). Sizes are checked before voxels are read.
 """
 
 from __future__ import annotations
@@ -30,68 +31,86 @@ from screening.io.readers import (
 )
 from screening.schemas.run import Geometry
 
-SUFFIXES = (".nii", ".nii.gz")
+_SUFFIXES = (".nii", ".nii.gz")
 # 512 x 512 x 512: four bytes each are half a gigabyte.
-MOST_VOXELS = 1 << 27
-# Millimetres by which the grids of one patient's images may differ: what rounding to float32 leaves.
-SAME_PLACE = 1e-3
-PATIENT = "patient_id"
-MASK = "mask"
-DATASET = "dataset_description.json"
-# What names patient, session and space is no part of a channel's name.
-WHOSE = ("sub", "ses", "space")
-Files = list[tuple[str, Path]]
+_MAX_VOXELS = 1 << 27
+# Millimetres by which the grids of one patient's images may differ: the rounding to
+# float32.
+_TOLERANCE = 1e-3
+_PATIENT = "patient_id"
+_MASK = "mask"
+_DATASET_FILE = "dataset_description.json"
+# BIDS entities that are no part of a channel's name.
+_PATIENT_ENTITIES = ("sub", "ses", "space")
+_Files = list[tuple[str, Path]]
 """Columns and the files that hold them."""
 
 
 @dataclass(frozen=True)
 class Nifti:
-    """A volume as its header describes it; `name` is what errors call it, a path names the patient."""
+    """A volume as its header describes it.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        What errors call it, since a path names the patient.
+    shape : tuple of 3 int
+    affine : ndarray of shape (4, 4), optional
+        From voxel numbers to millimetres, RAS+; None if the header states none.
+    """
 
     path: Path
     name: str
     shape: tuple[int, ...]
-    # From voxel numbers to millimetres, RAS+, shape (4, 4); None where none is stated.
     affine: np.ndarray | None
 
     def values(self) -> np.ndarray:
-        """The voxels, of the file's own type, or float64 where they are scaled.
+        """Return the voxels, in the file's type, or float64 if they are scaled.
 
-        Raises CohortError: the file is cut short or damaged.
+        CohortError if the file is cut short or damaged.
         """
-        with _damage_named(
-            self.name, "fewer voxels than the header says; export it again"
-        ):
-            return np.asanyarray(library().load(self.path).dataobj).reshape(self.shape)
+        reason = "fewer voxels than the header says; export it again"
+        with _damage_named(self.name, reason):
+            data = nibabel_module().load(self.path).dataobj
+            return np.asanyarray(data).reshape(self.shape)
 
 
-def read_header(path: Path, name: str) -> Nifti:
-    """Read what a NIfTI file says of itself.
+def _read_header(path: Path, name: str) -> Nifti:
+    """Read the header of a NIfTI file.
 
-    Raises UsageError: nibabel is not installed; CohortError: it is no single NIfTI-1 or NIfTI-2 file of one
-    volume of plain numbers, or of too many voxels.
+    Raises
+    ------
+    UsageError
+        If nibabel is not installed.
+    CohortError
+        If it is no NIfTI-1 or NIfTI-2 file of one volume of plain numbers, or has too
+        many voxels.
     """
     if not path.is_file():
         raise CohortError(f"{name}: no file; is a share not mounted?")
-    # nibabel writes on stderr what it finds odd in a header.
-    quiet = library().imageglobals.LoggingOutputSuppressor()
+    # nibabel prints what it finds unusual in a header.
+    quiet = nibabel_module().imageglobals.LoggingOutputSuppressor()
     with _damage_named(name, "not a NIfTI file; convert the images (dcm2niix)"), quiet:
-        image = library().load(path)
-        shape, dtype = image.shape, np.dtype(image.get_data_dtype())
+        image = nibabel_module().load(path)
+        shape = image.shape
+        dtype = np.dtype(image.get_data_dtype())
     while len(shape) > 3 and shape[-1] == 1:
         shape = shape[:-1]
     if len(shape) != 3 or min(shape) < 1:
         raise CohortError(
             f"{name}: {len(shape)} axes; give each volume of a series a file of its own"
         )
-    if np.prod([float(side) for side in shape]) > MOST_VOXELS:
+    if np.prod([float(side) for side in shape]) > _MAX_VOXELS:
         raise CohortError(
-            f"{name}: more than {MOST_VOXELS} voxels; is the header damaged?"
+            f"{name}: more than {_MAX_VOXELS} voxels; is the header damaged?"
         )
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise CohortError(f"{name}: voxels of type {dtype}; write plain numbers")
-    # An affine made of the voxels' sizes alone would be invented.
-    if int(image.header["sform_code"]) <= 0 and int(image.header["qform_code"]) <= 0:
+    # nibabel makes an affine from the voxels' sizes if the header states none.
+    has_affine = int(image.header["sform_code"]) > 0
+    has_affine = has_affine or int(image.header["qform_code"]) > 0
+    if not has_affine:
         return Nifti(path, name, shape, None)
     affine = np.asarray(image.affine, dtype=float)
     if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) < 1e-9:
@@ -101,15 +120,15 @@ def read_header(path: Path, name: str) -> Nifti:
     return Nifti(path, name, shape, affine)
 
 
-def _alike(first: np.ndarray | None, second: np.ndarray | None) -> bool:
-    """Whether two grids lie alike in space, which grids without a place do."""
+def _same_space(first: np.ndarray | None, second: np.ndarray | None) -> bool:
+    """Return True if two affines are equal, or both are missing."""
     if first is None or second is None:
         return first is second
-    return bool(np.allclose(first, second, rtol=0, atol=SAME_PLACE))
+    return bool(np.allclose(first, second, rtol=0, atol=_TOLERANCE))
 
 
-def library() -> ModuleType:
-    """nibabel, read when images are (UsageError with the remedy where it is not installed)."""
+def nibabel_module() -> ModuleType:
+    """Import nibabel, when images are read; UsageError if it is not installed."""
     try:
         import nibabel
     except ModuleNotFoundError:
@@ -122,7 +141,10 @@ def library() -> ModuleType:
 
 @contextmanager
 def _damage_named(name: str, otherwise: str) -> Iterator[None]:
-    """Say why an image cannot be read, without its path; `otherwise` where nibabel alone knows."""
+    """Turn errors of reading an image into a CohortError without its path.
+
+    `otherwise` is the reason given for errors that only nibabel understands.
+    """
     try:
         yield
     except MemoryError:
@@ -139,48 +161,69 @@ def _damage_named(name: str, otherwise: str) -> Iterator[None]:
 
 
 class PatientImages(Part):
-    """The images of one patient, read like a table: the voxels of the mask in the order of the files.
+    """The images of one patient, read as a table of the mask's voxels.
 
-    `name`: what errors call it: a patient's name goes into no log; `files`: columns and their NIfTI files;
-    `mask` says which voxels are rows. Without one those are that are not 0 in every channel. Raises
-    CohortError: a file cannot be read, or lies on another grid; every fault is named.
+    Rows are in the order of the files. Without a mask, voxels that are not 0 in every
+    channel are rows.
+
+    Parameters
+    ----------
+    patient : str
+    name : str
+        What errors call the patient, whose name goes to no log.
+    files : list of (str, Path)
+        Columns and their NIfTI files.
+
+    Raises
+    ------
+    CohortError
+        If a file cannot be read, or has another grid; all faults are named.
     """
 
-    def __init__(self, patient: str, name: str, files: Files):
-        self.patient, self.name = patient, name
+    def __init__(self, patient: str, name: str, files: _Files):
+        self.patient = patient
+        self.name = name
         self.rows: int | None = None
-        self.header = [
-            PATIENT,
-            *AXES,
-            *(column for column, _ in files if column != MASK),
-        ]
+        channels = [column for column, _ in files if column != _MASK]
+        self.header = [_PATIENT, *AXES, *channels]
         self.stamps = {path: stamp_of(path) for _, path in files}
         refuse_header(self)
         volumes = open_each(
-            lambda file: read_header(file[1], f"{name}, {file[0]}"), files
+            lambda file: _read_header(file[1], f"{name}, {file[0]}"), files
         )
-        self.volumes = {
-            column: volume for (column, _), volume in zip(files, volumes, strict=True)
-        }
+        columns = [column for column, _ in files]
+        self.volumes = dict(zip(columns, volumes, strict=True))
         self._grid = volumes[0]
-        faults = [
-            f"{volume.name}: another {what} than {files[0][0]}; bring the images of a patient onto one grid"
-            for volume in volumes
-            for what, differs in (
-                ("shape", volume.shape != self._grid.shape),
-                ("place in space", not _alike(volume.affine, self._grid.affine)),
-            )
-            if differs
-        ]
+        faults: list[str] = []
+        for volume in volumes:
+            faults += self._grid_faults(volume, columns[0])
         if faults:
             raise CohortError(faults)
         self.bytes = sum(size for size, _ in self.stamps.values())
         digests = [f"{column} {digest_of(path)}\n" for column, path in files]
         self.sha256 = hashlib.sha256("".join(digests).encode()).hexdigest()
 
+    def _grid_faults(self, volume: Nifti, first_column: str) -> list[str]:
+        """Return how a volume's grid differs from that of the first column."""
+        differences = []
+        if volume.shape != self._grid.shape:
+            differences.append("shape")
+        if not _same_space(volume.affine, self._grid.affine):
+            differences.append("place in space")
+        return [
+            f"{volume.name}: another {difference} than {first_column}; bring the "
+            "images of a patient onto one grid"
+            for difference in differences
+        ]
+
+    @property
+    def has_mask(self) -> bool:
+        """True if a mask says which voxels are rows."""
+        return _MASK in self.volumes
+
     @property
     def geometry(self) -> Geometry | None:
-        """The grid in space; None where the images do not state one."""
+        """The grid in space; None if the images do not state one."""
         affine = self._grid.affine
         if affine is None:
             return None
@@ -191,35 +234,32 @@ class PatientImages(Part):
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the voxels of the mask, x running fastest.
 
-        Raises CohortError: a file is damaged; the mask is empty.
+        CohortError if a file is damaged or the mask is empty.
         """
         inside = self._inside()
-        # As the file has them: the last axis is the slowest.
-        places = np.flatnonzero(inside.ravel(order="F"))
-        cells: dict[str, pa.Array] = {}
+        # Fortran order, as in the file: the last axis is the slowest.
+        voxels = np.flatnonzero(inside.ravel(order="F"))
+        columns: dict[str, pa.Array] = {}
         for name, volume in self.volumes.items():
             if name in wanted:
-                values = volume.values().ravel(order="F")[places]
-                cells[name] = pa.array(
-                    values.astype(values.dtype.newbyteorder("=")), from_pandas=True
-                )
-        for name, axis in zip(
-            AXES, np.unravel_index(places, inside.shape, order="F"), strict=True
-        ):
-            cells[name] = pa.array(axis.astype(np.int32))
+                values = volume.values().ravel(order="F")[voxels]
+                native = values.astype(values.dtype.newbyteorder("="))
+                columns[name] = pa.array(native, from_pandas=True)
+        positions = np.unravel_index(voxels, inside.shape, order="F")
+        for name, position in zip(AXES, positions, strict=True):
+            columns[name] = pa.array(position.astype(np.int32))
         self.refuse_changed()
-        for start in range(0, len(places), batch_rows):
-            n_rows = min(batch_rows, len(places) - start)
-            part = {PATIENT: pa.array([self.patient] * n_rows)}
-            part |= {
-                name: column.slice(start, n_rows) for name, column in cells.items()
-            }
+        for start in range(0, len(voxels), batch_rows):
+            n_rows = min(batch_rows, len(voxels) - start)
+            part = {_PATIENT: pa.array([self.patient] * n_rows)}
+            for name, column in columns.items():
+                part[name] = column.slice(start, n_rows)
             yield pa.record_batch([part[name] for name in wanted], wanted)
 
     def _inside(self) -> np.ndarray:
-        """Which voxels are rows, shape (x, y, z)."""
-        if MASK in self.volumes:
-            mask = self.volumes[MASK].values()
+        """Return the mask of voxels that are rows, shape (x, y, z)."""
+        if self.has_mask:
+            mask = self.volumes[_MASK].values()
             inside = np.isfinite(mask) & (mask != 0)
         else:
             inside = np.zeros(self._grid.shape, dtype=bool)
@@ -231,26 +271,20 @@ class PatientImages(Part):
         return inside
 
 
-def opened(folder: Path) -> Source:
-    """The source that a folder of NIfTI files or a BIDS dataset is.
+def open_images(folder: Path) -> Source:
+    """Open a folder of NIfTI files or a BIDS dataset as a source of voxels.
 
-    Raises UsageError: there are no images, or nibabel is not installed; CohortError: images that cannot be
-    read or do not fit each other; all of them are named.
+    Raises
+    ------
+    UsageError
+        If there are no images, or nibabel is not installed.
+    CohortError
+        If images cannot be read or do not fit each other; all of them are named.
     """
-    if (folder / DATASET).is_file():
-        patients = _of_bids(folder)
+    if (folder / _DATASET_FILE).is_file():
+        patients = _bids_patients(folder)
     else:
-        # `PATIENT/CHANNEL.nii.gz`: every file is a column by its name.
-        inside = sorted(
-            path
-            for path in folder.iterdir()
-            if path.is_dir() and not path.name.startswith(".")
-        )
-        columns = {
-            path.name: [(_stem(image), image) for image in _images(path)]
-            for path in inside
-        }
-        patients = {name: files for name, files in columns.items() if files}
+        patients = _folder_patients(folder)
     if not patients:
         raise UsageError(f"no NIfTI files of patients in {folder}")
     numbered = [
@@ -258,77 +292,115 @@ def opened(folder: Path) -> Source:
         for i, (name, files) in enumerate(patients.items(), start=1)
     ]
     parts = open_each(lambda patient: PatientImages(*patient), numbered)
-    geometries = [geometry for part in parts if (geometry := part.geometry)]
+    geometries = []
+    for part in parts:
+        geometry = part.geometry
+        if geometry is not None:
+            geometries.append(geometry)
     notes = [f"images of {len(parts)} patients, numbered in the order of their names"]
-    masked = sum(MASK in part.volumes for part in parts)
-    if masked < len(parts):
+    n_without_mask = sum(not part.has_mask for part in parts)
+    if n_without_mask:
         notes.append(
-            f"{len(parts) - masked} without a mask: voxels that are 0 in every channel are left out"
+            f"{n_without_mask} without a mask: voxels that are 0 in every channel are "
+            "left out"
         )
-    if nowhere := len(parts) - len(geometries):
+    n_without_space = len(parts) - len(geometries)
+    if n_without_space:
         notes.append(
-            f"{nowhere} state no place in space: they cannot be exported as images"
+            f"{n_without_space} state no place in space: they cannot be exported as "
+            "images"
         )
-    return Source(parts, notes, group=PATIENT, geometries=geometries)
+    return Source(parts, notes, group=_PATIENT, geometries=geometries)
 
 
-def holds(folder: Path) -> bool:
-    """Whether a folder is one of images: a BIDS dataset, or folders with NIfTI files in them."""
+def is_image_folder(folder: Path) -> bool:
+    """Return True for a BIDS dataset and for a folder of folders with NIfTI files."""
     if not folder.is_dir():
         return False
-    return (folder / DATASET).is_file() or next(
-        folder.glob("*/*.nii*"), None
-    ) is not None
+    if (folder / _DATASET_FILE).is_file():
+        return True
+    return next(folder.glob("*/*.nii*"), None) is not None
 
 
-def _of_bids(folder: Path) -> dict[str, Files]:
-    """`sub-01/anat/` for channels; `derivatives/*/sub-01/anat/` for masks and label maps.
+def _folder_patients(folder: Path) -> dict[str, _Files]:
+    """Return the files of each patient from `PATIENT/CHANNEL.nii.gz`."""
+    patients: dict[str, _Files] = {}
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.name.startswith("."):
+            files = [(_stem(image), image) for image in _image_files(path)]
+            if files:
+                patients[path.name] = files
+    return patients
 
-    Raises UsageError: a subject has several sessions: their voxels lie in the same places.
+
+def _bids_patients(folder: Path) -> dict[str, _Files]:
+    """Return the files of each subject of a BIDS dataset.
+
+    Channels are in `sub-01/anat/`, masks and label maps in
+    `derivatives/*/sub-01/anat/`. UsageError if a subject has several sessions, since
+    their voxels have the same positions.
     """
-    subjects: dict[str, Files] = {}
+    subjects: dict[str, _Files] = {}
     for subject in sorted(folder.glob("sub-*")):
-        files: Files = []
-        for path in _anatomical(subject):
-            entities, suffix = _entities(path)
-            # `sub-01_ses-1_ce-gad_T1w` is the channel `ce-gad_T1w`.
-            own = [
-                f"{key}-{value}" for key, value in entities.items() if key not in WHOSE
-            ]
-            files.append(("_".join([*own, suffix]), path))
+        files = _bids_channels(subject)
         for derived in sorted(folder.glob(f"derivatives/*/{subject.name}")):
-            for path in _anatomical(derived):
-                entities, suffix = _entities(path)
-                # `..._label-lesion_mask` is column `lesion`, `..._desc-brain_mask` the mask.
-                label = entities.get("label", "brain")
-                names = {"mask": MASK if label == "brain" else label, "dseg": suffix}
-                files += [(names[suffix], path)] if suffix in names else []
+            files += _bids_labels(derived)
         if files:
             subjects[subject.name] = files
-    sessions = [
-        {_entities(path)[0].get("ses") for _, path in files} - {None}
-        for files in subjects.values()
-    ]
-    several = sum(len(labels) > 1 for labels in sessions)
-    if several:
+    n_with_sessions = 0
+    for files in subjects.values():
+        sessions = {_entities(path)[0].get("ses") for _, path in files}
+        if len(sessions - {None}) > 1:
+            n_with_sessions += 1
+    if n_with_sessions:
         raise UsageError(
-            f"{several} subjects have several sessions; give a dataset with the one that is to be read"
+            f"{n_with_sessions} subjects have several sessions; give a dataset with "
+            "the one that is to be read"
         )
     return subjects
 
 
-def _anatomical(subject: Path) -> Iterator[Path]:
+def _bids_channels(subject: Path) -> _Files:
+    """Return the channels: `sub-01_ses-1_ce-gad_T1w` is `ce-gad_T1w`."""
+    files: _Files = []
+    for path in _anatomical_files(subject):
+        entities, suffix = _entities(path)
+        parts = []
+        for key, value in entities.items():
+            if key not in _PATIENT_ENTITIES:
+                parts.append(f"{key}-{value}")
+        files.append(("_".join([*parts, suffix]), path))
+    return files
+
+
+def _bids_labels(subject: Path) -> _Files:
+    """Return masks and label maps.
+
+    `..._label-lesion_mask` is column `lesion`, `..._desc-brain_mask` the mask.
+    """
+    files: _Files = []
+    for path in _anatomical_files(subject):
+        entities, suffix = _entities(path)
+        if suffix == "mask":
+            label = entities.get("label", "brain")
+            files.append((_MASK if label == "brain" else label, path))
+        elif suffix == "dseg":
+            files.append((suffix, path))
+    return files
+
+
+def _anatomical_files(subject: Path) -> Iterator[Path]:
     for pattern in ("anat", "ses-*/anat"):
         for folder in sorted(subject.glob(pattern)):
-            yield from _images(folder)
+            yield from _image_files(folder)
 
 
-def _images(folder: Path) -> list[Path]:
-    return sorted(
-        path
-        for path in folder.iterdir()
-        if path.name.lower().endswith(SUFFIXES) and not path.name.startswith(".")
-    )
+def _image_files(folder: Path) -> list[Path]:
+    paths = []
+    for path in folder.iterdir():
+        if path.name.lower().endswith(_SUFFIXES) and not path.name.startswith("."):
+            paths.append(path)
+    return sorted(paths)
 
 
 def _stem(path: Path) -> str:
@@ -336,8 +408,10 @@ def _stem(path: Path) -> str:
 
 
 def _entities(path: Path) -> tuple[dict[str, str], str]:
-    """`sub-01_ce-gad_T1w` as {"sub": "01", "ce": "gad"} and T1w."""
+    """Return `sub-01_ce-gad_T1w` as {"sub": "01", "ce": "gad"} and T1w."""
     *parts, suffix = _stem(path).split("_")
-    return {
-        key: value for key, _, value in (part.partition("-") for part in parts)
-    }, suffix
+    entities = {}
+    for part in parts:
+        key, _, value = part.partition("-")
+        entities[key] = value
+    return entities, suffix

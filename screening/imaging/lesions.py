@@ -1,8 +1,9 @@
-"""Lesions: maps of scores smoothed within the mask and opened by area, and what a threshold finds in them.
+"""Lesions: maps of scores smoothed within the mask and opened by area.
 
-An area opening lowers each voxel's score to the highest level at which it lies in a connected cluster of the
-smallest size that counts. A voxel then reaches a threshold, whichever, if and only if it is part of a large
-enough cluster of voxels that do: one rule, score against threshold, serves voxels and lesions alike.
+An area opening lowers each voxel's score to the highest level at which it lies in a
+connected cluster of the smallest size that counts. A voxel then reaches any threshold
+if and only if it is part of a large enough cluster of voxels that do: one rule, score
+against threshold, serves voxels and lesions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from scipy.ndimage import gaussian_filter, label
 
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import UsageError
-from screening.imaging.neighbourhood import cells_of
+from screening.imaging.neighbourhood import bounding_grid
 from screening.kernels.jit import njit
 from screening.metrics.intervals import (
     beta_quantile,
@@ -33,71 +34,95 @@ from screening.schemas.figures import MinSensitivity, Rule, Threshold
 from screening.schemas.validation import Froc, LesionFacts
 from screening.store.model import Model
 
-CONNECTIVITY = 26
-"""Voxels that share a face, an edge or a corner are neighbours."""
+# Neighbors of a voxel: those that share a face, an edge or a corner.
+_CONNECTIVITY = 26
+_NEIGHBOURHOOD = np.ones((3, 3, 3))
+# Standard deviations of the Gaussian that are tried, in voxels.
+_SMOOTHINGS = (0.0, 1.0)
+# Sizes of the smallest cluster that are tried, in voxels.
+_MIN_VOXELS = (1, 5, 20)
+# Thresholds of the FROC curve.
+_CURVE_POINTS = 30
+# Draws behind the interval of false clusters.
+_DRAWS = 2000
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the voxels of one patient lie."""
+    """Positions of the voxels of one patient on a grid.
 
-    place: np.ndarray  # Shape (n, 3), of whole numbers.
+    Parameters
+    ----------
+    index : int ndarray of shape (n, 3)
+    shape : tuple of 3 int
+    """
+
+    index: np.ndarray
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, coordinates: np.ndarray) -> Grid:
-        """The grid of one patient's coordinates (CohortError: two voxels in one place, or too far apart)."""
-        return cls(*cells_of(np.asarray(coordinates, dtype=float)))
+        """Return the grid of one patient's coordinates (n, 3).
+
+        CohortError if two voxels share a position, or they lie too far apart.
+        """
+        return cls(*bounding_grid(np.asarray(coordinates, dtype=float)))
 
     def filled(self, values: np.ndarray) -> np.ndarray:
-        """Values on the grid, 0 (or False) where there is no voxel."""
+        """Return values (n,) on the grid, 0 or False where there is no voxel."""
         grid = np.zeros(self.shape, dtype=values.dtype)
-        grid[*self.place.T] = values
+        grid[*self.index.T] = values
         return grid
 
     def clusters(self, chosen: np.ndarray) -> np.ndarray:
-        """Number of the connected cluster of each chosen voxel, from 1; 0 for the others, shape (n,)."""
-        return np.asarray(
-            label(self.filled(chosen), structure=np.ones((3, 3, 3)))[0][*self.place.T]
-        )
+        """Return the number of each chosen voxel's connected cluster, shape (n,).
+
+        Numbers are from 1; 0 for voxels that are not chosen.
+        """
+        numbers, _ = label(self.filled(chosen), structure=_NEIGHBOURHOOD)
+        return np.asarray(numbers[*self.index.T])
 
 
-def smoothed(grid: Grid, scores: np.ndarray, sd: float) -> np.ndarray:
-    """Scores averaged with their surroundings by a Gaussian within the mask; `sd` in voxels, 0 for none."""
+def smooth(grid: Grid, scores: np.ndarray, sd: float) -> np.ndarray:
+    """Return scores averaged by a Gaussian within the mask, shape (n,).
+
+    `sd` is its standard deviation in voxels, 0 for none.
+    """
     if sd == 0:
         return scores
-    # About 0, so that the mask's edge costs no digits.
-    middle = float(scores.mean())
-    weight, total = (
-        gaussian_filter(grid.filled(values), sd, mode="constant", truncate=3.0)[
-            *grid.place.T
-        ]
-        for values in (np.ones(len(scores)), scores - middle)
-    )
-    return np.asarray(middle + total / weight)
+    # Centred, so that the edge of the mask costs no digits.
+    centre = float(scores.mean())
+    averages = []
+    for values in (np.ones(len(scores)), scores - centre):
+        volume = gaussian_filter(grid.filled(values), sd, mode="constant", truncate=3.0)
+        averages.append(volume[*grid.index.T])
+    weight, total = averages
+    return np.asarray(centre + total / weight)
 
 
-def opened(grid: Grid, scores: np.ndarray, min_voxels: int) -> np.ndarray:
-    """The area opening of a map, shape (n,).
+def area_opening(grid: Grid, scores: np.ndarray, min_voxels: int) -> np.ndarray:
+    """Return the area opening of a map, shape (n,).
 
-    An island of the mask that has fewer voxels altogether gets the map's lowest score.
+    An island of the mask with fewer than `min_voxels` voxels gets the lowest score of
+    the map.
     """
     if min_voxels <= 1:
         return scores
-    padded = tuple(side + 2 for side in grid.shape)
-    at = np.ravel_multi_index(tuple(grid.place.T + 1), padded)
-    row_at = np.full(int(np.prod(padded)), -1, dtype=np.int64)
-    row_at[at] = np.arange(len(at))
+    # A border of empty cells makes neighbors of edge voxels valid.
+    padded = tuple([side + 2 for side in grid.shape])
+    cell_of_row = np.ravel_multi_index(tuple(grid.index.T + 1), padded)
+    row_of_cell = np.full(int(np.prod(padded)), -1, dtype=np.int64)
+    row_of_cell[cell_of_row] = np.arange(len(cell_of_row))
     strides = np.array([padded[1] * padded[2], padded[2], 1])
-    steps = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(
-        -1, 3
-    )
+    axis_steps = np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij")
+    steps = np.stack(axis_steps, axis=-1).reshape(-1, 3)
     offsets = (steps @ strides)[np.any(steps != 0, axis=1)]
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     order = np.argsort(-scores, kind="stable")
+    floor = float(scores.min())
     return np.asarray(
         _area_opening(
-            scores, order, at, row_at, offsets, min_voxels, float(scores.min())
+            scores, order, cell_of_row, row_of_cell, offsets, min_voxels, floor
         )
     )
 
@@ -105,75 +130,94 @@ def opened(grid: Grid, scores: np.ndarray, min_voxels: int) -> np.ndarray:
 def lesion_map(
     grid: Grid, scores: np.ndarray, sd: float, min_voxels: int
 ) -> np.ndarray:
-    """The scores of one patient's voxels by which lesions are flagged, shape (n,)."""
-    return opened(grid, smoothed(grid, scores, sd), min_voxels)
+    """Return the scores of one patient's voxels by which lesions are flagged, (n,)."""
+    return area_opening(grid, smooth(grid, scores, sd), min_voxels)
 
 
 def scored_as_map(
-    how: LesionFacts, coordinates: np.ndarray, decisions: np.ndarray
+    lesions: LesionFacts, coordinates: np.ndarray, decisions: np.ndarray
 ) -> np.ndarray:
-    """Decisions on one patient's voxels, shape (n, 1), as those of the patient's map."""
-    return lesion_map(
-        Grid.of(coordinates), decisions[:, 0], how.smoothing, how.min_voxels
-    )[:, None]
+    """Return decisions on one patient's voxels as those of the patient's map.
+
+    Parameters
+    ----------
+    lesions : LesionFacts
+        How the model makes maps.
+    coordinates : ndarray of shape (n, 3)
+    decisions : ndarray of shape (n, 1)
+
+    Returns
+    -------
+    ndarray of shape (n, 1)
+    """
+    grid = Grid.of(coordinates)
+    scores = lesion_map(grid, decisions[:, 0], lesions.smoothing, lesions.min_voxels)
+    return scores[:, None]
+
+
+@njit(inline="always")
+def _find_root(parent, row):
+    """Return the root of a row's cluster, and shorten the path to it."""
+    root = row
+    while parent[root] != root:
+        root = parent[root]
+    while parent[row] != root:
+        onward = parent[row]
+        parent[row] = root
+        row = onward
+    return root
 
 
 @njit(nogil=True, cache=True)
-def _area_opening(scores, order, at, row_at, offsets, least, floor):
-    """The highest level at which each voxel lies in a connected cluster of at least `least` voxels.
+def _area_opening(scores, order, cell_of_row, row_of_cell, offsets, min_voxels, floor):
+    """Return the highest level at which each voxel lies in a large enough cluster.
 
-    Union-find after Meijster and Wilkinson (2002). `order` has the rows by falling score, `at` the cell of
-    each row in a padded grid, `row_at` the row in each cell or -1, `offsets` the steps to neighbouring cells.
-    `floor` is given to voxels of a mask's islands that are smaller than `least`.
+    Union-find after Meijster and Wilkinson (2002). `order` has the rows by falling
+    score, `cell_of_row` the cell of each row in a padded grid, `row_of_cell` the row in
+    each cell or -1, `offsets` the steps to neighboring cells. `floor` is given to
+    voxels of islands with fewer than `min_voxels` voxels.
     """
     n = scores.size
-    parent, size = np.full(n, -1), np.zeros(n, np.int64)
+    parent = np.full(n, -1)
+    size = np.zeros(n, np.int64)
     for step in range(n):
-        own = order[step]
-        parent[own], size[own] = own, 1
+        row = order[step]
+        parent[row] = row
+        size[row] = 1
         for offset in offsets:
-            near = row_at[at[own] + offset]
-            if near < 0 or parent[near] < 0:
+            neighbor = row_of_cell[cell_of_row[row] + offset]
+            if neighbor < 0 or parent[neighbor] < 0:
                 continue
-            root = near
-            while parent[root] != root:
-                root = parent[root]
-            while parent[near] != root:
-                onward = parent[near]
-                parent[near] = root
-                near = onward
-            if root == own:
+            root = _find_root(parent, neighbor)
+            if root == row:
                 continue
-            if size[root] < least or scores[root] == scores[own]:
-                parent[root] = own
-                size[own] += size[root]
+            if size[root] < min_voxels or scores[root] == scores[row]:
+                parent[root] = row
+                size[row] += size[root]
             else:
-                # It touches what is large enough already, and keeps its own level.
-                size[own] = least
+                # It touches a cluster that is large enough and keeps its own level.
+                size[row] = min_voxels
     result = np.empty(n)
     for step in range(n - 1, -1, -1):
-        own = order[step]
-        if parent[own] != own:
-            result[own] = result[parent[own]]
+        row = order[step]
+        if parent[row] != row:
+            result[row] = result[parent[row]]
         else:
-            result[own] = scores[own] if size[own] >= least else floor
+            result[row] = scores[row] if size[row] >= min_voxels else floor
     return result
-
-
-# Standard deviations of the Gaussian, in voxels, and sizes of the smallest cluster that counts.
-SMOOTHINGS = (0.0, 1.0)
-SMALLEST = (1, 5, 20)
-CURVE = 30
-"""Thresholds of the FROC curve."""
-DRAWS = 2000
 
 
 @dataclass(frozen=True)
 class Patient:
     """One patient whose lesions are known.
 
-    `scores`, shape (n,), are of a machine that has not seen the patient; `lesion`, shape (n,), has the number
-    of the connected lesion that a voxel lies in, from 1, and 0 for none.
+    Parameters
+    ----------
+    grid : Grid
+    scores : ndarray of shape (n,)
+        Scores of a machine that has not seen the patient.
+    lesion : int ndarray of shape (n,)
+        Number of the connected lesion of each voxel, from 1; 0 for none.
     """
 
     grid: Grid
@@ -184,27 +228,43 @@ class Patient:
     def of(
         cls, coordinates: np.ndarray, scores: np.ndarray, positive: np.ndarray
     ) -> Patient:
-        """A patient by the voxels that are positive: those that touch are one lesion."""
+        """Return a patient whose touching positive voxels are one lesion."""
         grid = Grid.of(coordinates)
         return cls(grid, scores, grid.clusters(positive))
 
     def peaks(self, scores: np.ndarray) -> np.ndarray:
-        """The highest score in each lesion, shape (n_lesions,)."""
+        """Return the highest score in each lesion, shape (n_lesions,)."""
         peaks = np.full(int(self.lesion.max(initial=0)) + 1, -np.inf)
         np.maximum.at(peaks, self.lesion, scores)
         return peaks[1:]
 
     def false_clusters(self, scores: np.ndarray, threshold: float) -> int:
-        """How many connected clusters at or above the threshold touch no lesion."""
+        """Return how many clusters at or above the threshold touch no lesion."""
         number = self.grid.clusters(scores >= threshold)
-        return int(number.max(initial=0)) - len(
-            np.unique(number[(number > 0) & (self.lesion > 0)])
-        )
+        on_lesion = number[(number > 0) & (self.lesion > 0)]
+        return int(number.max(initial=0)) - len(np.unique(on_lesion))
 
 
 @dataclass(frozen=True)
 class _Setting:
-    """What one way of smoothing and opening finds."""
+    """One way of smoothing and opening maps, and what it finds.
+
+    Parameters
+    ----------
+    smoothing : float
+        Standard deviation of the Gaussian, in voxels.
+    min_voxels : int
+        Size of the smallest cluster.
+    peaks : ndarray of shape (n_lesions,)
+        Highest score in each lesion.
+    codes : int ndarray of shape (n_lesions,)
+        Number of each lesion's patient.
+    threshold : float
+    design : float
+        Design effect of the lesions below the threshold.
+    false : ndarray of shape (n_patients,)
+        False clusters of each patient.
+    """
 
     smoothing: float
     min_voxels: int
@@ -216,57 +276,72 @@ class _Setting:
 
     @property
     def cost(self) -> tuple[float, float, int]:
-        """Fewest false clusters first, then the least that is done to the map."""
+        """Fewest false clusters first, then the least change of the map."""
         return float(self.false.mean()), self.smoothing, self.min_voxels
 
 
 def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
-    """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
+    """Raise UsageError if no operating point by lesions can be chosen."""
     if cohort.coordinates is None or cohort.group is None:
         raise UsageError(
-            "--lesions is of voxels: it needs the patient (`--group`) and x, y, z"
+            "`lesions` is of voxels: it needs the patient (`group`) and x, y, z",
+            parameters=["lesions", "group"],
         )
     if not isinstance(rule, MinSensitivity):
         raise UsageError(
-            "--lesions goes with --min-sensitivity, which then counts lesions"
+            "`lesions` goes with `min_sensitivity`, which then counts lesions",
+            parameters=["lesions", "min_sensitivity"],
         )
     if repeats not in (None, 1):
-        raise UsageError("--lesions deals the folds once; leave --repeats out")
+        raise UsageError(
+            "`lesions` deals the folds once; leave `repeats` out",
+            parameters=["lesions", "repeats"],
+        )
 
 
 def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, HeldOut]:
-    """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
+    """Choose smoothing, smallest cluster and threshold by lesions of held-out patients.
 
-    Gives the threshold as a rule, and the maps' scores in the place of decisions. Every voxel of a patient is
-    scored, also where it was not trained on, by the machine of the fold that the patient was held out in.
+    Every voxel of a patient is scored by the machine of the fold in which the patient
+    was held out, also voxels that are not in the training sample.
+
+    Returns
+    -------
+    rule : Rule
+        The threshold.
+    facts : LesionFacts
+    held_out : HeldOut
+        With scores of the maps instead of decisions.
     """
-    cohort, sample = study.cohort, study.sample
+    cohort = study.cohort
+    sample = study.sample
     if study.task.kind != "binary":
         raise UsageError(
-            "--lesions tells one class from the rest; name it with --positive"
+            "`lesions` tells one class from the rest; name it with `positive`",
+            parameters=["lesions", "positive"],
         )
     if study.groups is not sample.group:
         raise UsageError(
-            "--lesions is validated patient by patient: give fewer --folds, or more patients"
+            "`lesions` is validated patient by patient: give fewer `folds`, or more "
+            "patients",
+            parameters=["lesions", "folds"],
         )
-    fold = dict(zip(np.asarray(sample.group), study.fold[0], strict=True))
-    group, positive = (
-        np.asarray(cohort.group),
-        study.task.target(labels_of(cohort)) == 1,
-    )
-    rows = [np.flatnonzero(group == name) for name in fold]
+    fold_of_patient = dict(zip(np.asarray(sample.group), study.fold[0], strict=True))
+    group = np.asarray(cohort.group)
+    positive = study.task.target(labels_of(cohort)) == 1
+    rows_of_patients = [np.flatnonzero(group == name) for name in fold_of_patient]
     patients = []
-    for own, number in zip(rows, fold.values(), strict=True):
-        part = cohort.take(own)
-        scores = held_out.ensemble.decision_of(
-            int(number), held_out.encoder.transform(part)
-        )[:, 0]
-        patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[own]))
-    assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
+    for rows, fold in zip(rows_of_patients, fold_of_patient.values(), strict=True):
+        part = cohort.take(rows)
+        encoded = held_out.encoder.transform(part)
+        scores = held_out.ensemble.decision_of(int(fold), encoded)[:, 0]
+        coordinates = np.asarray(part.coordinates)
+        patients.append(Patient.of(coordinates, scores, positive[rows]))
+    assert isinstance(study.rule, MinSensitivity)  # see `refuse_without_lesions`
     threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
     scores = np.empty(cohort.n_rows)
-    for own, patient in zip(rows, patients, strict=True):
-        scores[own] = lesion_map(
+    for rows, patient in zip(rows_of_patients, patients, strict=True):
+        scores[rows] = lesion_map(
             patient.grid, patient.scores, facts.smoothing, facts.min_voxels
         )
     order = np.argsort(cohort.rows)
@@ -278,102 +353,137 @@ def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, Held
 def chosen_by_lesions(
     patients: Sequence[Patient], rule: MinSensitivity, seed: int
 ) -> tuple[float, LesionFacts]:
-    """The threshold, and how maps are smoothed and opened: fewest false clusters at the sensitivity asked.
+    """Choose the threshold and how maps are made: fewest false clusters by the rule.
 
-    The rule is of lesions; `seed` is of the draws behind the interval of false clusters.
-    Raises UsageError where there are too few lesions for the promise.
+    Parameters
+    ----------
+    patients : sequence of Patient
+    rule : MinSensitivity
+        Of lesions.
+    seed : int
+        Of the draws behind the interval of false clusters.
+
+    Raises
+    ------
+    UsageError
+        If there are too few lesions for the promise.
     """
-    settings = [
-        _setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST
-    ]
+    settings = []
+    for sd in _SMOOTHINGS:
+        settings += [
+            _setting(patients, rule, sd, min_voxels) for min_voxels in _MIN_VOXELS
+        ]
     best = min(settings, key=lambda setting: setting.cost)
-    m, misses = len(best.peaks), int((best.peaks < best.threshold).sum())
+    m = len(best.peaks)
+    misses = int((best.peaks < best.threshold).sum())
     worth = student_size_factor(len(np.unique(best.codes))) / best.design
-    hits, missed = worth * (m - misses), worth * misses
+    hits = worth * (m - misses)
+    missed = worth * misses
     sensitivity = (m - misses) / (m + best.design)
+    low = float(beta_quantile(0.025, hits, missed + 1))
+    high = float(beta_quantile(0.975, hits + 1, missed))
     return best.threshold, LesionFacts(
         smoothing=best.smoothing,
         min_voxels=best.min_voxels,
-        connectivity=CONNECTIVITY,
+        connectivity=_CONNECTIVITY,
         asked=rule.value,
         n_patients=len(patients),
         n_lesions=m,
         missed=misses,
         sensitivity=Estimate(
-            sensitivity,
-            min(float(beta_quantile(0.025, hits, missed + 1)), sensitivity),
-            max(float(beta_quantile(0.975, hits + 1, missed)), sensitivity),
+            sensitivity, min(low, sensitivity), max(high, sensitivity)
         ),
         false_positives=_false_range(best.false, seed),
         n_settings=len(settings),
-        froc=_curve(patients, best),
+        froc=_froc_curve(patients, best),
     )
 
 
 def lesions_elsewhere(
     model: Model, held: HeldOutScores, rows: Cohort
 ) -> tuple[LesionFacts, float | None]:
-    """What the model's threshold did to other patients' lesions, and what the same promise would take there.
+    """Return what the model's threshold does to the lesions of other patients.
 
-    `held` has the scores of the rows' maps, smoothed and opened as the model says. The share found
-    is as seen, with Wilson's interval by patient. The threshold is None where there are too few lesions.
+    Parameters
+    ----------
+    model : Model
+    held : HeldOutScores
+        Scores of the rows' maps, smoothed and opened as the model says.
+    rows : Cohort
+
+    Returns
+    -------
+    facts : LesionFacts
+        The sensitivity is the observed one, with Wilson's interval by patient.
+    threshold : float or None
+        Threshold that keeps the same promise here; None for too few lesions.
     """
-    how, threshold = model.lesions, model.thresholds[0]
-    assert how is not None and rows.coordinates is not None
-    scores, lesion = held.scores[:, 0], held.watched[:, 0]
-    names = np.asarray(rows.group)
-    patients = [
-        Patient.of(rows.coordinates[own], scores[own], lesion[own])
-        for own in (names == name for name in np.unique(names))
-    ]
+    lesions = model.lesions
+    threshold = model.thresholds[0]
+    assert lesions is not None
+    assert rows.coordinates is not None
+    scores = held.scores[:, 0]
+    positive = held.watched[:, 0]
+    group = np.asarray(rows.group)
+    patients = []
+    for name in np.unique(group):
+        is_patient = group == name
+        patients.append(
+            Patient.of(
+                rows.coordinates[is_patient], scores[is_patient], positive[is_patient]
+            )
+        )
     peaks, codes = _peaks(patients, [patient.scores for patient in patients])
     false = np.array(
         [patient.false_clusters(patient.scores, threshold) for patient in patients],
         dtype=float,
     )
-    here = _Setting(0.0, 1, peaks, codes, threshold, 1.0, false)
+    observed = _Setting(0.0, 1, peaks, codes, threshold, 1.0, false)
+    local_threshold: float | None
     try:
-        local = _threshold(peaks, codes, MinSensitivity(how.asked))[0]
+        local_threshold, _ = _threshold(peaks, codes, MinSensitivity(lesions.asked))
     except UsageError:
-        local = None
-    seen = how.replace(
+        local_threshold = None
+    facts = lesions.replace(
         n_patients=len(patients),
         n_lesions=len(peaks),
         missed=int((peaks < threshold).sum()),
         sensitivity=Estimate(*share_range(peaks >= threshold, codes)),
         false_positives=_false_range(false, model.facts.training.seed),
-        froc=_curve(patients, here),
+        froc=_froc_curve(patients, observed),
     )
-    return seen, local
+    return facts, local_threshold
 
 
 def _false_range(false: np.ndarray, seed: int) -> Estimate:
-    """False clusters a patient, with the interval of resampled patients."""
-    draws = np.random.default_rng(seed).choice(false, (DRAWS, len(false))).mean(axis=1)
+    """Return false clusters per patient, with the interval of resampled patients."""
+    rng = np.random.default_rng(seed)
+    draws = rng.choice(false, (_DRAWS, len(false))).mean(axis=1)
     low, high = percentiles(draws[:, None], len(false))
     return Estimate(false.mean(), max(low[0], 0.0), high[0])
 
 
-def _maps(patients: Sequence[Patient], sd: float, least: int) -> list[np.ndarray]:
-    return [lesion_map(patient.grid, patient.scores, sd, least) for patient in patients]
+def _maps(patients: Sequence[Patient], sd: float, min_voxels: int) -> list[np.ndarray]:
+    return [
+        lesion_map(patient.grid, patient.scores, sd, min_voxels) for patient in patients
+    ]
 
 
 def _peaks(
     patients: Sequence[Patient], maps: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The highest score in each lesion, and the number of its patient; (n_lesions,) each."""
+    """Return the highest score in each lesion and its patient, (n_lesions,) each."""
     peaks = [
         patient.peaks(scores) for patient, scores in zip(patients, maps, strict=True)
     ]
-    return np.concatenate(peaks), np.repeat(
-        np.arange(len(peaks)), [len(own) for own in peaks]
-    )
+    n_lesions = [len(patient_peaks) for patient_peaks in peaks]
+    return np.concatenate(peaks), np.repeat(np.arange(len(peaks)), n_lesions)
 
 
 def _setting(
-    patients: Sequence[Patient], rule: MinSensitivity, sd: float, least: int
+    patients: Sequence[Patient], rule: MinSensitivity, sd: float, min_voxels: int
 ) -> _Setting:
-    maps = _maps(patients, sd, least)
+    maps = _maps(patients, sd, min_voxels)
     peaks, codes = _peaks(patients, maps)
     threshold, design = _threshold(peaks, codes, rule)
     false = [
@@ -381,45 +491,65 @@ def _setting(
         for patient, scores in zip(patients, maps, strict=True)
     ]
     return _Setting(
-        sd, least, peaks, codes, threshold, design, np.array(false, dtype=float)
+        smoothing=sd,
+        min_voxels=min_voxels,
+        peaks=peaks,
+        codes=codes,
+        threshold=threshold,
+        design=design,
+        false=np.array(false, dtype=float),
     )
 
 
 def _threshold(
     peaks: np.ndarray, codes: np.ndarray, rule: MinSensitivity
 ) -> tuple[float, float]:
-    """The largest threshold that keeps the promise of new lesions, and the design effect of those below."""
+    """Return the largest threshold that keeps the promise for new lesions.
+
+    Also the design effect of the lesions below it. UsageError for too few lesions.
+    """
     m = len(peaks)
-    distinct = np.unique(peaks)
-    thresholds = np.concatenate([[FLAG_EVERYTHING], distinct])
-    hits = m - np.searchsorted(np.sort(peaks), thresholds, side="left")
-    cut = np.sort(peaks)[min(int((1 - rule.value) * m), m - 1)] if m else 0.0
+    too_few = UsageError(
+        f"{m} lesions are too few to promise that {rule.value:g} of new ones are "
+        "found; bring more patients, or ask for less with `min_sensitivity`",
+        parameters=["min_sensitivity"],
+    )
+    if not m:
+        raise too_few
+    ordered = np.sort(peaks)
+    thresholds = np.concatenate([[FLAG_EVERYTHING], np.unique(peaks)])
+    hits = m - np.searchsorted(ordered, thresholds, side="left")
+    cut = ordered[min(int((1 - rule.value) * m), m - 1)]
     below = peaks < cut
-    design = design_effect(below, codes) if below.any() and not below.all() else 1.0
-    # Too few patients for a promise about new ones: it then holds for further lesions of these, and the
-    # expected sensitivity says what that is worth for others.
+    design = 1.0
+    if below.any() and not below.all():
+        design = design_effect(below, codes)
+    # With too few patients for a promise about new ones it holds for further lesions of
+    # these patients, and the expected sensitivity says what that is worth for others.
     for effect in (design, 1.0):
-        column = int(pick(rule, hits, np.ones(len(hits)), effect)) if m else 0
+        column = int(pick(rule, hits, np.ones(len(hits)), effect))
         if column:
             return float(thresholds[column]), design
-    raise UsageError(
-        f"{m} lesions are too few to promise that {rule.value:g} of new ones are found; bring more patients, "
-        "or ask for less with --min-sensitivity"
-    )
+    raise too_few
 
 
-def _curve(patients: Sequence[Patient], best: _Setting) -> Froc:
-    maps = _maps(patients, best.smoothing, best.min_voxels)
-    ordered = np.sort(best.peaks)
-    positions = np.linspace(0, len(ordered) - 1, CURVE).round().astype(int)
-    thresholds = np.unique(np.append(ordered[positions], best.threshold))
-    pairs = [*zip(patients, maps, strict=True)]
-    false = [
-        np.mean([patient.false_clusters(scores, t) for patient, scores in pairs])
-        for t in thresholds
-    ]
+def _froc_curve(patients: Sequence[Patient], setting: _Setting) -> Froc:
+    """Return sensitivity and false clusters per patient over thresholds."""
+    maps = _maps(patients, setting.smoothing, setting.min_voxels)
+    ordered = np.sort(setting.peaks)
+    ranks = np.linspace(0, len(ordered) - 1, _CURVE_POINTS).round().astype(int)
+    thresholds = np.unique(np.append(ordered[ranks], setting.threshold))
+    sensitivity = []
+    false_positives = []
+    for threshold in thresholds:
+        n_false = [
+            patient.false_clusters(scores, threshold)
+            for patient, scores in zip(patients, maps, strict=True)
+        ]
+        sensitivity.append(float(np.mean(setting.peaks >= threshold)))
+        false_positives.append(float(np.mean(n_false)))
     return Froc(
         threshold=thresholds.tolist(),
-        sensitivity=[float(np.mean(best.peaks >= t)) for t in thresholds],
-        false_positives=[float(mean) for mean in false],
+        sensitivity=sensitivity,
+        false_positives=false_positives,
     )

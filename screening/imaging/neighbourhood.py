@@ -1,4 +1,7 @@
-"""Voxels on their grid, and features of their neighbourhood: mean, spread and gradient, within the mask."""
+"""Voxels on their grid, and features of their neighbourhood within the mask.
+
+The features of a channel are mean, standard deviation and gradient.
+"""
 
 from __future__ import annotations
 
@@ -16,75 +19,132 @@ from screening.io.arrow_types import is_numeric, to_floats
 from screening.io.columns import stretches
 from screening.io.readers import Batches, Part, Source
 
-STATISTICS = ("mean", "sd", "gradient")
-MOST_CELLS = 50_000_000
+_STATISTICS = ("mean", "sd", "gradient")
+MAX_CELLS = 50_000_000
+"""Cells of the box around a patient's voxels beyond which it is not searched."""
 
 
-def steps(values: np.ndarray) -> float:
-    """Distance between neighbouring grid planes: the smallest gap between distinct coordinates, 1 for one."""
+def grid_step(values: np.ndarray) -> float:
+    """Return the smallest gap between distinct coordinates, 1 if there is only one."""
     gaps = np.diff(np.unique(np.round(values, 6)))
     return float(gaps.min()) if gaps.size else 1.0
 
 
-def on_grid(coordinates: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Whole grid positions of coordinates, from 0 along each axis, shape (n, 3)."""
+def grid_index(coordinates: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Return grid positions of coordinates, from 0 along each axis.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n, 3)
+    step : ndarray of shape (3,)
+        Distance of neighboring positions along each axis.
+
+    Returns
+    -------
+    int ndarray of shape (n, 3)
+    """
     if not len(coordinates):
         return np.zeros((0, 3), dtype=np.int64)
     return np.rint((coordinates - coordinates.min(axis=0)) / step).astype(np.int64)
 
 
-def cells_of(
+def bounding_grid(
     coordinates: np.ndarray, where: str = ""
 ) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Grid positions of one patient's voxels, shape (n, 3), and the shape of the smallest box around them.
+    """Return one patient's voxels on the smallest grid around them.
 
-    Raises CohortError: beginning with `where`: the box has too many cells to be looked through, or two voxels
-    share one.
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n, 3)
+    where : str
+        Begins the message of errors.
+
+    Returns
+    -------
+    index : int ndarray of shape (n, 3)
+    shape : tuple of 3 int
+
+    Raises
+    ------
+    CohortError
+        If the grid has too many cells, or two voxels share one.
     """
-    place = on_grid(coordinates, np.array([steps(axis) for axis in coordinates.T]))
-    shape = tuple(int(most) + 1 for most in place.max(axis=0))
-    few = np.prod([float(side) for side in shape]) <= MOST_CELLS
-    if not few or len(np.unique(np.ravel_multi_index(tuple(place.T), shape))) < len(
-        place
-    ):
+    step = np.array([grid_step(axis) for axis in coordinates.T])
+    index = grid_index(coordinates, step)
+    shape = tuple([int(largest) + 1 for largest in index.max(axis=0)])
+    fits = np.prod([float(side) for side in shape]) <= MAX_CELLS
+    if not fits or not _is_distinct(index, shape):
         raise CohortError(
-            f"{where}a patient's coordinates are no grid (two voxels in one place, or far apart)"
+            f"{where}a patient's coordinates are no grid (two voxels in one place, or "
+            "far apart)"
         )
-    return place, shape
+    return index, shape
+
+
+def _is_distinct(index: np.ndarray, shape: tuple[int, ...]) -> bool:
+    cells = np.ravel_multi_index(tuple(index.T), shape)
+    return len(np.unique(cells)) == len(index)
 
 
 def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Contract]:
-    """A source of voxels whose parts have the contract's neighbourhood features as columns, and the contract.
+    """Add the contract's neighbourhood features to a source of voxels as columns.
 
-    Features of a contract that names none of them are joined by those of its numbers, declared alike.
+    If the contract declares features but none of the neighbourhood's, those of its
+    numeric features are declared too.
 
-    Raises UsageError: there are no coordinates, or no patients.
+    Returns
+    -------
+    source : Source
+        The same object, its files replaced.
+    contract : Contract
+
+    Raises
+    ------
+    UsageError
+        If there are no coordinates, or no patient column.
     """
     size = contract.neighbourhood
     if size is None:
         return source, contract
     header = source.files[0].header
     axes = contract.coordinates or [axis for axis in AXES if axis in header]
-    if len(axes) != 3 or not contract.group:
-        raise UsageError(
-            "a neighbourhood is of voxels: it needs the patient (`--group`) and x, y, z"
-        )
     group = contract.group
-    names = {
-        name: channel
-        for channel, feature in contract.features.items()
-        if feature.type == "number" and channel in header
-        for name in derived(channel)
-    }
-    if names.keys().isdisjoint(contract.features):
-        own = {
-            name: Feature(type="number", normalise=contract.features[channel].normalise)
-            for name, channel in names.items()
-        }
-        contract = contract.model_copy(update={"features": contract.features | own})
+    if len(axes) != 3 or not group:
+        raise UsageError(
+            "a neighbourhood is of voxels: it needs the patient (`group`) and x, y, z",
+            parameters=["group"],
+        )
+    contract = _declare_features(contract, header)
+    channels = _channels(contract, header, axes)
+    owners: dict[object, int] = {}
+    parts: list[Part] = [
+        _NeighbourhoodPart(part, group, axes, channels, size, owners)
+        for part in source.files
+    ]
+    # In place: a source that was downloaded deletes its files when it is freed.
+    source.files = parts
+    return source, contract
+
+
+def _declare_features(contract: Contract, header: Sequence[str]) -> Contract:
+    """Return the contract with neighbourhood features, unless it declares some."""
+    declared = {}
+    for channel, feature in contract.features.items():
+        if feature.type == "number" and channel in header:
+            for name in _feature_names(channel):
+                declared[name] = Feature(type="number", normalise=feature.normalise)
+    if not declared.keys().isdisjoint(contract.features):
+        return contract
+    return contract.model_copy(update={"features": contract.features | declared})
+
+
+def _channels(
+    contract: Contract, header: Sequence[str], axes: Sequence[str]
+) -> list[str]:
+    """Return the columns that have neighbourhood features."""
     roles = {
         contract.id,
-        group,
+        contract.group,
         contract.label,
         contract.time,
         *axes,
@@ -92,80 +152,107 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
         *contract.drop,
         *contract.display,
     }
-    channels = [
+    channels = [name for name in header if name not in roles]
+    if not contract.features:
+        return channels
+    return [
         name
-        for name in header
-        if name not in roles
-        and not (
-            contract.features and contract.features.keys().isdisjoint(derived(name))
-        )
+        for name in channels
+        if not contract.features.keys().isdisjoint(_feature_names(name))
     ]
-    owners: dict[object, int] = {}
-    parts = [
-        _Neighbours(part, group, axes, channels, size, owners) for part in source.files
-    ]
-    # In place: a source fetched from elsewhere takes its files with it when it goes.
-    source.files = parts
-    return source, contract
 
 
-def derived(channel: str) -> list[str]:
-    """Names of a channel's neighbourhood features."""
-    return [f"{channel}_{what}" for what in STATISTICS]
+def _feature_names(channel: str) -> list[str]:
+    """Return the names of a channel's neighbourhood features."""
+    return [f"{channel}_{statistic}" for statistic in _STATISTICS]
 
 
-def around(
-    values: np.ndarray, place: np.ndarray, shape: tuple[int, ...], size: int
+def neighbourhood_features(
+    values: np.ndarray, index: np.ndarray, shape: tuple[int, ...], size: int
 ) -> list[np.ndarray]:
-    """Mean, standard deviation and length of the gradient around each voxel, NaN where none has a value.
+    """Return mean, standard deviation and length of the gradient around each voxel.
 
-    `values` of one channel of one patient, NaN where missing, stand at the cells `place`, shape (n, 3), of a
-    grid of `shape`; `size` is the side of the cube. The gradient is per voxel: half the difference of the two
-    neighbours along an axis, the difference to the only one, 0 where there is none.
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        One channel of one patient, NaN if missing.
+    index : int ndarray of shape (n, 3)
+        Grid positions of the voxels.
+    shape : tuple of 3 int
+        Shape of the grid.
+    size : int
+        Side of the cube around a voxel, in voxels.
+
+    Returns
+    -------
+    list of 3 ndarray of shape (n,)
+        NaN where no voxel of the cube has a value. The gradient is per voxel: half the
+        difference of the two neighbors along an axis, the difference to the only one,
+        or 0.
     """
-    at, present = tuple(place.T), np.isfinite(values)
-    # Squares of what lies far from 0 would leave no digits for the spread.
-    middle = float(values[present].mean()) if present.any() else 0.0
-    inside, grid = np.zeros(shape), np.zeros(shape)
+    at = tuple(index.T)
+    present = np.isfinite(values)
+    # Centred, since squares of large values would leave no digits for the spread.
+    centre = float(values[present].mean()) if present.any() else 0.0
+    inside = np.zeros(shape)
+    grid = np.zeros(shape)
     inside[at] = present
-    grid[at] = np.where(present, values - middle, 0.0)
+    grid[at] = np.where(present, values - centre, 0.0)
 
-    def total(volume: np.ndarray) -> np.ndarray:
+    def cube_mean(volume: np.ndarray) -> np.ndarray:
         return np.asarray(uniform_filter(volume, size, mode="constant"))[at]
 
-    share = total(inside)
-    some = share > 0.5 / size**3
-    safe = np.where(some, share, 1.0)
-    mean = total(grid) / safe
-    square = total(grid**2) / safe
+    share = cube_mean(inside)
+    has_values = share > 0.5 / size**3
+    safe = np.where(has_values, share, 1.0)
+    mean = cube_mean(grid) / safe
+    square = cube_mean(grid**2) / safe
     variance = square - mean**2
-    # What rounding leaves of a constant surrounding is no spread.
-    spread = np.sqrt(np.where(variance > 1e-12 * square, variance, 0.0))
-    slope = sum(_slope(grid, inside > 0, axis) ** 2 for axis in range(3))
+    # Below this the variance of a constant cube is rounding.
+    sd = np.sqrt(np.where(variance > 1e-12 * square, variance, 0.0))
+    squared_gradient = sum(
+        _axis_gradient(grid, inside > 0, axis) ** 2 for axis in range(3)
+    )
     return [
-        np.where(some, mean + middle, np.nan),
-        np.where(some, spread, np.nan),
-        np.where(present, np.sqrt(slope)[at], np.nan),
+        np.where(has_values, mean + centre, np.nan),
+        np.where(has_values, sd, np.nan),
+        np.where(present, np.sqrt(squared_gradient)[at], np.nan),
     ]
 
 
-def _slope(grid: np.ndarray, inside: np.ndarray, axis: int) -> np.ndarray:
-    """Difference along an axis at every cell, from the neighbours that are inside."""
-    behind, before = (
-        tuple(part if other == axis else slice(None) for other in range(3))
-        for part in (slice(1, None), slice(None, -1))
-    )
-    both = inside[behind] & inside[before]
-    step = np.where(both, np.diff(grid, axis=axis), 0.0)
-    difference, count = np.zeros_like(grid), np.zeros_like(grid)
-    for side in (behind, before):
+def _axis_gradient(grid: np.ndarray, inside: np.ndarray, axis: int) -> np.ndarray:
+    """Return the difference along an axis per voxel, from neighbors that are inside."""
+    upper: list[slice] = [slice(None)] * 3
+    lower: list[slice] = [slice(None)] * 3
+    upper[axis] = slice(1, None)
+    lower[axis] = slice(None, -1)
+    both_inside = inside[tuple(upper)] & inside[tuple(lower)]
+    step = np.where(both_inside, np.diff(grid, axis=axis), 0.0)
+    difference = np.zeros_like(grid)
+    count = np.zeros_like(grid)
+    for side in (tuple(upper), tuple(lower)):
         difference[side] += step
-        count[side] += both
+        count[side] += both_inside
     return np.asarray(difference / np.maximum(count, 1.0))
 
 
-class _Neighbours(Part):
-    """A part of voxels, read patient by patient, with the neighbourhood features behind its own columns."""
+class _NeighbourhoodPart(Part):
+    """A part of voxels that is read by patient, with neighbourhood features added.
+
+    Parameters
+    ----------
+    part : Part
+    group : str
+        Column of the patient.
+    axes : sequence of 3 str
+        Columns of the coordinates.
+    channels : sequence of str
+        Columns that have features.
+    size : int
+        Side of the cube around a voxel.
+    owners : dict
+        Part in which each patient was read, shared by all parts of a source.
+    """
 
     def __init__(
         self,
@@ -176,75 +263,87 @@ class _Neighbours(Part):
         size: int,
         owners: dict[object, int],
     ):
-        self.part, self.name, self.sha256, self.bytes = (
-            part,
-            part.name,
-            part.sha256,
-            part.bytes,
-        )
-        self.origin, self.stamps = part.origin, part.stamps
-        self.group, self.axes, self.channels = group, list(axes), list(channels)
-        self.size, self.owners = size, owners
-        self.decimal_mark, self.other_marks = part.decimal_mark, part.other_marks
-        self.header = [
-            *part.header,
-            *(name for channel in channels for name in derived(channel)),
-        ]
+        self.part = part
+        self.name = part.name
+        self.sha256 = part.sha256
+        self.bytes = part.bytes
+        self.origin = part.origin
+        self.stamps = part.stamps
+        self.decimal_mark = part.decimal_mark
+        self.other_marks = part.other_marks
+        self.group = group
+        self.axes = list(axes)
+        self.channels = list(channels)
+        self.size = size
+        self.owners = owners
+        self.header = [*part.header]
+        for channel in channels:
+            self.header += _feature_names(channel)
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows in order.
+        """Yield the rows in order, those of one patient at a time.
 
-        Raises CohortError: a patient's rows do not stand together, a channel is text, or coordinates are no
-        grid.
+        Raises
+        ------
+        CohortError
+            If a patient's rows are not contiguous, a channel is text, or coordinates
+            are no grid.
         """
-        channels_wanted = [
-            channel for channel in self.channels if {*derived(channel)} & {*wanted}
+        channels = [
+            channel
+            for channel in self.channels
+            if not set(_feature_names(channel)).isdisjoint(wanted)
         ]
-        if not channels_wanted:
+        if not channels:
             yield from self.part.batches(wanted, batch_rows)
             return
-        own = [name for name in wanted if name in self.part.header]
-        needed = list(dict.fromkeys([*own, self.group, *self.axes, *channels_wanted]))
-        for cells in self._patients(needed, batch_rows):
-            places = np.column_stack([self._floats(cells, axis) for axis in self.axes])
-            grid = cells_of(places, f"{self.name}: ")
-            for channel in channels_wanted:
-                features = around(self._floats(cells, channel), *grid, self.size)
-                cells |= {
-                    name: pa.array(values, from_pandas=True)
-                    for name, values in zip(derived(channel), features, strict=True)
-                }
-            yield pa.record_batch([cells[name] for name in wanted], wanted)
+        read = [name for name in wanted if name in self.part.header]
+        needed = list(dict.fromkeys([*read, self.group, *self.axes, *channels]))
+        for columns in self._patients(needed, batch_rows):
+            axes = [self._floats(columns, axis) for axis in self.axes]
+            index, shape = bounding_grid(np.column_stack(axes), f"{self.name}: ")
+            for channel in channels:
+                values = self._floats(columns, channel)
+                features = neighbourhood_features(values, index, shape, self.size)
+                for name, feature in zip(
+                    _feature_names(channel), features, strict=True
+                ):
+                    columns[name] = pa.array(feature, from_pandas=True)
+            yield pa.record_batch([columns[name] for name in wanted], wanted)
 
-    def _floats(self, cells: Mapping[str, pa.Array], column: str) -> np.ndarray:
-        numbers = cells[column]
-        if not is_numeric(numbers):
+    def _floats(self, columns: Mapping[str, pa.Array], name: str) -> np.ndarray:
+        column = columns[name]
+        if not is_numeric(column):
             raise CohortError(
-                f"{self.name}: column '{column}' is text; a neighbourhood is of numbers as Parquet or images "
-                "hold them (name other columns with --drop)"
+                f"{self.name}: column '{name}' is text; a neighbourhood is of numbers "
+                "as Parquet or images hold them (name other columns with `drop`)",
+                parameters=["drop"],
             )
-        return to_floats(numbers)
+        return to_floats(column)
 
     def _patients(
         self, needed: Sequence[str], batch_rows: int
     ) -> Iterator[dict[str, pa.Array]]:
-        """The columns of one patient after the other."""
-        parts = (
-            (name, {key: cells[rows] for key, cells in block.columns.items()})
-            for block in self.part.blocks(needed, batch_rows)
-            for name, rows in stretches(
-                block.columns[self.group].to_numpy(zero_copy_only=False)
-            )
-        )
+        """Yield the columns of one patient after the other."""
         seen: set[object] = set()
-        for name, of_patient in groupby(parts, key=itemgetter(0)):
+        runs = groupby(self._runs(needed, batch_rows), key=itemgetter(0))
+        for name, patient_runs in runs:
             if name in seen or self.owners.setdefault(name, id(self)) != id(self):
                 raise CohortError(
-                    f"{self.name}: rows of a patient do not stand together; sort them by patient"
+                    f"{self.name}: rows of a patient do not stand together; sort them "
+                    "by patient"
                 )
             seen.add(name)
-            columns = [part for _, part in of_patient]
+            parts = [columns for _, columns in patient_runs]
             yield {
-                key: pa.concat_arrays([part[key] for part in columns])
-                for key in columns[0]
+                key: pa.concat_arrays([part[key] for part in parts]) for key in parts[0]
             }
+
+    def _runs(
+        self, needed: Sequence[str], batch_rows: int
+    ) -> Iterator[tuple[object, dict[str, pa.Array]]]:
+        """Yield the patient and columns of each run of rows within a block."""
+        for block in self.part.blocks(needed, batch_rows):
+            groups = block.columns[self.group].to_numpy(zero_copy_only=False)
+            for name, rows in stretches(groups):
+                yield name, {key: column[rows] for key, column in block.columns.items()}

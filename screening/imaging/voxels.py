@@ -1,7 +1,8 @@
-"""Voxel runs: how much is flagged in each patient, where it clusters, and pictures of the fullest slices.
+"""Runs on voxels: flagged volume of each patient, clusters, and pictures of slices.
 
-Slices are drawn as readers of images expect them: the patient's right on the left, the front above. Only
-flagged voxels' coordinates and the voxels of the chosen slices are ever held in memory.
+Slices are drawn as readers of images expect them: the patient's right on the left, the
+front above. Only the coordinates of flagged voxels and the voxels of the chosen slices
+are held in memory.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -19,28 +19,44 @@ import pyarrow.compute as pc
 from scipy.ndimage import label as connected
 
 from screening.contract.contract import AXES, Contract
-from screening.imaging.neighbourhood import MOST_CELLS, on_grid, steps
+from screening.imaging.neighbourhood import MAX_CELLS, grid_index, grid_step
 from screening.schemas.run import Cluster, Geometry, Slice, Volume, Voxels
 from screening.scoring.rows import Rows
 from screening.store.model import TISSUE, tissue_of
 
 
-def ramp(anchors: list[tuple[int, int, int]], steps: int) -> np.ndarray:
-    """Colours between anchors in equal steps, shape (steps, 3)."""
-    at, along = np.linspace(0, len(anchors) - 1, steps), np.arange(len(anchors))
-    rgb = [np.interp(at, along, [anchor[i] for anchor in anchors]) for i in range(3)]
-    return np.rint(np.column_stack(rgb)).astype(np.uint8)
+def ramp(anchors: list[tuple[int, int, int]], n_colours: int) -> np.ndarray:
+    """Return colours interpolated between anchors, uint8 of shape (n_colours, 3)."""
+    positions = np.linspace(0, len(anchors) - 1, n_colours)
+    anchor_positions = np.arange(len(anchors))
+    channels = []
+    for channel in range(3):
+        levels = [anchor[channel] for anchor in anchors]
+        channels.append(np.interp(positions, anchor_positions, levels))
+    return np.rint(np.column_stack(channels)).astype(np.uint8)
 
 
-PATIENTS_SHOWN = 12
-SLICES_EACH = 3
-SLICES_SHOWN = 15
 MARK = "mark"
-WIDEST = 192
-MOST_PLANES = 65_536
-GREY = ramp([(0, 0, 0), (150, 150, 150)], 64)
-# Flags are lighter than any tissue, so they stand out without colour too; a colour a watched class.
-FLAGS = np.array(
+"""Column of ``by_patient``: number of the class that a voxel is flagged for, or 0."""
+
+# Patients whose slices are drawn.
+_MAX_PATIENTS = 12
+# Slices per patient.
+_MAX_SLICES_PER_PATIENT = 3
+# Slices of all patients.
+_MAX_SLICES = 15
+# Clusters per patient and class.
+_MAX_CLUSTERS = 3
+# Pixels along a side of a picture.
+_MAX_PIXELS = 192
+# Distinct coordinates along an axis that are kept to find its step.
+_MAX_PLANES = 65_536
+# Levels of the grey and heat colours.
+_LEVELS = 64
+_GREY = ramp([(0, 0, 0), (150, 150, 150)], _LEVELS)
+# A colour per watched class, lighter than any tissue so that flags stand out without
+# colour too.
+_FLAG_COLOURS = np.array(
     [
         (255, 225, 0),
         (86, 190, 255),
@@ -48,12 +64,13 @@ FLAGS = np.array(
         (0, 225, 150),
         (255, 165, 60),
         (195, 165, 255),
-        (255,) * 3,
+        (255, 255, 255),
     ],
     dtype=np.uint8,
 )
-HEAT = ramp(
-    [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], 64
+_HEAT = ramp(
+    [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)],
+    _LEVELS,
 )
 
 
@@ -63,232 +80,346 @@ def pictured(
     rows: Rows,
     geometries: Sequence[Geometry],
 ) -> Voxels:
-    """Volumes, clusters and slices, most flagged patient first: flags over a feature, and the scores.
+    """Return volumes, clusters and slices of a night, most flagged patient first.
 
-    `contract`: names the coordinates; the third is the slice. `watched`: the classes that voxels are flagged
-    for. `rows`: of the night. `geometries`: grids of patients, whose slices are then drawn as they lie in the
-    body, and whose clusters are measured.
+    A slice has two pictures: flags over a feature, and the scores.
+
+    Parameters
+    ----------
+    contract : Contract
+        Names the coordinates; the third is the slice.
+    watched : sequence of str
+        Classes that voxels are flagged for.
+    rows : Rows
+        Of the night.
+    geometries : sequence of Geometry
+        Grids of patients: their slices are drawn as they lie in the body, and their
+        clusters are measured in millimetres.
     """
     views = {geometry.group: View.of(geometry) for geometry in geometries}
-    planes: list[set[float]] = [set(), set(), set()]
-    n_rows, flagged = Counter[str](), dict[str, list[np.ndarray]]()
-    for name, places, values in by_patient(rows, watched, ["score", MARK]):
-        for axis, coordinates in enumerate(planes):
-            if len(coordinates) < MOST_PLANES:
-                coordinates.update(np.unique(places[:, axis]).tolist())
-        n_rows[name] += len(places)
-        hit = values[MARK] > 0
-        kept = np.column_stack(
-            [places[hit], values["score"][hit], values[MARK][hit]]
-        ).astype(np.float32)
-        flagged.setdefault(name, []).append(kept)
-    step = np.array([steps(np.array(sorted(coordinates))) for coordinates in planes])
-    voxels = {
-        name: np.concatenate(parts).astype(float) for name, parts in flagged.items()
-    }
-    order = sorted(voxels, key=lambda name: (-len(voxels[name]), name))
-    shown = [name for name in order if len(voxels[name])][:PATIENTS_SHOWN]
-    n_slices = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
-    at = {
-        name: fullest_slices(_seen(views.get(name), voxels[name][:, :3]), n_slices)
-        for name in shown
-    }
-    drawn, scale = _drawn(at, step, rows, watched, views)
+    flagged, step = _flagged_voxels(rows, watched)
+    order = sorted(flagged, key=lambda name: (-flagged[name].n_flagged, name))
+    shown = [name for name in order if flagged[name].n_flagged][:_MAX_PATIENTS]
+    n_slices = min(_MAX_SLICES_PER_PATIENT, _MAX_SLICES // max(len(shown), 1))
+    planes = {}
+    for name in shown:
+        positions = _as_drawn(views.get(name), flagged[name].voxels[:, :3])
+        planes[name] = fullest_slices(positions, max(1, n_slices))
+    slices, scale = _draw_slices(planes, step, rows, watched, views)
     patients = []
     for name in shown:
-        marks, view = voxels[name][:, 4], views.get(name)
-        by_class = [
-            largest_clusters(
-                voxels[name][marks == number, :4], step, label=of, view=view
-            )
-            for number, of in enumerate(watched, start=1)
-        ]
-        numbers = [n_clusters for n_clusters, _ in by_class if n_clusters is not None]
-        clusters = [cluster for _, largest in by_class for cluster in largest]
         patients.append(
-            Volume(
-                group=name if contract.group else None,
-                voxels=n_rows[name],
-                flagged=len(voxels[name]),
-                slices=drawn[name],
-                n_clusters=sum(numbers) if len(numbers) == len(by_class) else None,
-                clusters=sorted(clusters, key=lambda cluster: -cluster.voxels),
-                anatomical=view is not None,
+            _volume(
+                name if contract.group else None,
+                flagged[name],
+                slices[name],
+                step,
+                watched,
+                views.get(name),
             )
         )
+    colours = {}
+    for number, class_name in enumerate(watched):
+        colours[class_name] = "#" + bytes(_flag_colour(number)).hex()
     return Voxels(
         axes=list(contract.coordinates),
         step=step.tolist(),
-        patients_flagged=sum(len(part) > 0 for part in voxels.values()),
+        patients_flagged=sum(voxels.n_flagged > 0 for voxels in flagged.values()),
         patients=patients,
         base=(tissue_of(contract) or "") if scale else None,
         scale=scale,
-        colours={
-            of: "#" + bytes(_colour(number)).hex() for number, of in enumerate(watched)
-        },
+        colours=colours,
     )
 
 
-def _colour(number: int) -> np.ndarray:
-    return FLAGS[number % len(FLAGS)]
+@dataclass
+class _PatientVoxels:
+    """Voxels of one patient.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of all voxels.
+    parts : list of ndarray of shape (n, 5)
+        Coordinates, score and mark of flagged voxels.
+    """
+
+    n_rows: int = 0
+    parts: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def voxels(self) -> np.ndarray:
+        """Coordinates, score and mark of all flagged voxels, (n_flagged, 5)."""
+        return np.concatenate(self.parts).astype(float)
+
+    @property
+    def n_flagged(self) -> int:
+        """Number of flagged voxels."""
+        return sum(len(part) for part in self.parts)
 
 
-def _seen(view: View | None, places: np.ndarray) -> np.ndarray:
-    """A patient's places as they are drawn."""
-    return places if view is None else view.turned(places)
+def _flagged_voxels(
+    rows: Rows, watched: Sequence[str]
+) -> tuple[dict[str, _PatientVoxels], np.ndarray]:
+    """Return the flagged voxels of each patient, and the grid step of each axis."""
+    coordinates: list[set[float]] = [set(), set(), set()]
+    patients: dict[str, _PatientVoxels] = {}
+    for name, positions, values in by_patient(rows, watched, ["score", MARK]):
+        for axis, distinct in enumerate(coordinates):
+            if len(distinct) < _MAX_PLANES:
+                distinct.update(np.unique(positions[:, axis]).tolist())
+        hit = values[MARK] > 0
+        flagged = np.column_stack(
+            [positions[hit], values["score"][hit], values[MARK][hit]]
+        )
+        patient = patients.setdefault(name, _PatientVoxels())
+        patient.n_rows += len(positions)
+        patient.parts.append(flagged.astype(np.float32))
+    steps = [grid_step(np.array(sorted(distinct))) for distinct in coordinates]
+    return patients, np.array(steps)
 
 
-def _drawn(
-    at: Mapping[str, list[float]],
+def _volume(
+    group: str | None,
+    patient: _PatientVoxels,
+    slices: list[Slice],
+    step: np.ndarray,
+    watched: Sequence[str],
+    view: View | None,
+) -> Volume:
+    """Return one patient's flagged volume, with the largest clusters of all classes."""
+    voxels = patient.voxels
+    clusters: list[Cluster] = []
+    n_clusters: int | None = 0
+    for number, class_name in enumerate(watched, start=1):
+        of_class = voxels[voxels[:, 4] == number, :4]
+        n_of_class, largest = largest_clusters(
+            of_class, step, label=class_name, view=view
+        )
+        clusters += largest
+        if n_of_class is None or n_clusters is None:
+            n_clusters = None
+        else:
+            n_clusters += n_of_class
+    return Volume(
+        group=group,
+        voxels=patient.n_rows,
+        flagged=len(voxels),
+        slices=slices,
+        n_clusters=n_clusters,
+        clusters=sorted(clusters, key=lambda cluster: -cluster.voxels),
+        anatomical=view is not None,
+    )
+
+
+def _flag_colour(number: int) -> np.ndarray:
+    return _FLAG_COLOURS[number % len(_FLAG_COLOURS)]
+
+
+def _as_drawn(view: View | None, positions: np.ndarray) -> np.ndarray:
+    """Return a patient's positions (n, 3) as they are drawn."""
+    return positions if view is None else view.turned(positions)
+
+
+def _draw_slices(
+    planes: Mapping[str, list[float]],
     step: np.ndarray,
     rows: Rows,
     watched: Sequence[str],
     views: Mapping[str, View],
 ) -> tuple[dict[str, list[Slice]], list[float] | None]:
-    """Each patient's chosen slices, and the ends of all their scores."""
-    wanted: dict[tuple[str, float], list[np.ndarray]] = {
-        (name, plane): [] for name, planes in at.items() for plane in planes
-    }
-    for name, places, values in by_patient(rows, watched, [TISSUE, "score", MARK]):
-        turned = _seen(views.get(name), places)
-        # Compared as they were gathered, in single precision.
-        depth = turned[:, 2].astype(np.float32).astype(float)
-        for plane in at.get(name, ()):
-            here = depth == plane
-            wanted[name, plane].append(
-                np.column_stack(
-                    [turned[here, :2], *(column[here] for column in values.values())]
-                )
-            )
-    every = np.concatenate(
-        [part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))]
-    )
-    if not len(every):
-        return {name: [] for name in at}, None
-    # Colours follow ranks: a few extreme scores would leave all others one colour.
-    ranked = np.quantile(every[:, 3], np.arange(1, len(HEAT)) / len(HEAT))
-    palette = np.array(
-        [(0, 0, 0), *GREY, *(_colour(number) for number in range(len(watched)))]
-    )
-    drawn = {
-        name: [
-            _slice(
+    """Return each patient's chosen slices, and the range of all their scores.
+
+    Parameters
+    ----------
+    planes : dict of str to list of float
+        Third coordinates of each patient's slices.
+    step : ndarray of shape (3,)
+    rows, watched
+        As for ``pictured``.
+    views : dict of str to View
+        By patient.
+    """
+    voxels_of = _voxels_of_slices(planes, rows, watched, views)
+    all_voxels = np.concatenate([*voxels_of.values(), np.zeros((0, 5))])
+    if not len(all_voxels):
+        return {name: [] for name in planes}, None
+    scores = all_voxels[:, 3]
+    # Colours follow ranks: with a few extreme scores all others would have one colour.
+    heat_edges = np.quantile(scores, np.arange(1, len(_HEAT)) / len(_HEAT))
+    flag_colours = [_flag_colour(number) for number in range(len(watched))]
+    palette = np.array([(0, 0, 0), *_GREY, *flag_colours])
+    slices: dict[str, list[Slice]] = {}
+    for name, patient_planes in planes.items():
+        slices[name] = [
+            _draw_slice(
                 plane,
-                np.concatenate(wanted[name, plane]),
+                voxels_of[name, plane],
                 step[:2],
-                ranked,
+                heat_edges,
                 palette,
                 views.get(name),
             )
-            for plane in planes
+            for plane in patient_planes
         ]
-        for name, planes in at.items()
-    }
-    return drawn, [float(every[:, 3].min()), float(every[:, 3].max())]
+    return slices, [float(scores.min()), float(scores.max())]
+
+
+def _voxels_of_slices(
+    planes: Mapping[str, list[float]],
+    rows: Rows,
+    watched: Sequence[str],
+    views: Mapping[str, View],
+) -> dict[tuple[str, float], np.ndarray]:
+    """Return x, y, tissue, score and mark of the voxels of each (patient, plane)."""
+    parts: dict[tuple[str, float], list[np.ndarray]] = {}
+    for name, patient_planes in planes.items():
+        for plane in patient_planes:
+            parts[name, plane] = []
+    for name, positions, values in by_patient(rows, watched, [TISSUE, "score", MARK]):
+        drawn = _as_drawn(views.get(name), positions)
+        # Rounded to single precision, as the planes were chosen.
+        depth = drawn[:, 2].astype(np.float32).astype(float)
+        for plane in planes.get(name, ()):
+            in_plane = depth == plane
+            columns = [column[in_plane] for column in values.values()]
+            parts[name, plane].append(np.column_stack([drawn[in_plane, :2], *columns]))
+    return {key: np.concatenate(blocks) for key, blocks in parts.items()}
 
 
 def by_patient(
     rows: Rows, watched: Sequence[str], columns: Sequence[str]
 ) -> Iterator[tuple[str, np.ndarray, dict[str, np.ndarray]]]:
-    """Rows of one patient: its name, places of shape (n, 3), and other columns; some have several parts.
+    """Yield the rows of one patient at a time; some patients have several parts.
 
-    `MARK` among the columns is the number of the class that a row is flagged for, from 1 on, 0 unflagged.
+    Parameters
+    ----------
+    rows : Rows
+    watched : sequence of str
+    columns : sequence of str
+        Columns to read, and `MARK`: the number of the class that a row is flagged for,
+        from 1, or 0. Missing columns are 0.
+
+    Yields
+    ------
+    name : str
+    positions : ndarray of shape (n, 3)
+    values : dict of str to ndarray of shape (n,)
     """
-    columns_read = [
-        name for name in ("group", *AXES, *columns) if name in rows.schema.names
-    ]
-    for batch in rows.batches([*columns_read, "flagged", "class"]):
-        values = {
-            name: batch[name].to_numpy(zero_copy_only=False) for name in columns_read
-        }
-        classes = pc.index_in(batch["class"], pa.array(watched)).to_numpy(
-            zero_copy_only=False
+    candidates = ("group", *AXES, *columns)
+    stored = [name for name in candidates if name in rows.schema.names]
+    for batch in rows.batches([*stored, "flagged", "class"]):
+        values = {name: _to_numpy(batch[name]) for name in stored}
+        class_number = _to_numpy(pc.index_in(batch["class"], pa.array(watched)))
+        values[MARK] = np.where(_to_numpy(batch["flagged"]), class_number + 1, 0)
+        group = values.get("group", np.full(batch.num_rows, ""))
+        names, first, number_of_row = np.unique(
+            group, return_index=True, return_inverse=True
         )
-        values[MARK] = np.where(
-            batch["flagged"].to_numpy(zero_copy_only=False), classes + 1, 0
-        )
-        of = values.get("group", np.full(batch.num_rows, ""))
-        names, first, place = np.unique(of, return_index=True, return_inverse=True)
         for number in np.argsort(first):
-            own = place == number
-            others = {
-                column: values[column][own] if column in values else np.zeros(own.sum())
-                for column in columns
-            }
-            yield (
-                str(names[number]),
-                np.column_stack([values[axis][own] for axis in AXES]),
-                others,
-            )
+            is_patient = number_of_row == number
+            patient_values = {}
+            for column in columns:
+                if column in values:
+                    patient_values[column] = values[column][is_patient]
+                else:
+                    patient_values[column] = np.zeros(is_patient.sum())
+            positions = np.column_stack([values[axis][is_patient] for axis in AXES])
+            yield str(names[number]), positions, patient_values
 
 
-def _slice(
-    at: float,
-    part: np.ndarray,
+def _to_numpy(column: pa.Array) -> np.ndarray:
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _draw_slice(
+    plane: float,
+    voxels: np.ndarray,
     step: np.ndarray,
-    ranked: np.ndarray,
+    heat_edges: np.ndarray,
     palette: np.ndarray,
     view: View | None,
 ) -> Slice:
-    """Overlay and heat map of one slice; `part` has columns x, y, tissue, score, mark."""
+    """Return the overlay and heat map of one slice.
+
+    Parameters
+    ----------
+    plane : float
+        Third coordinate of the slice.
+    voxels : ndarray of shape (n, 5)
+        x, y, tissue, score and mark.
+    step : ndarray of shape (2,)
+        Grid step along x and y.
+    heat_edges : ndarray
+        Scores between the colours of the heat map.
+    palette : ndarray of shape (n_colours, 3)
+        Of the overlay: transparent, grey levels, a colour per watched class.
+    view : View or None
+    """
     if view is None:
-        place = on_grid(
-            np.column_stack([part[:, :2], np.zeros(len(part))]), np.append(step, 1.0)
-        )[:, :2]
+        flat = np.column_stack([voxels[:, :2], np.zeros(len(voxels))])
+        pixel = grid_index(flat, np.append(step, 1.0))[:, :2]
     else:
         # The patient's right on the left, and the front above.
-        place = (part[:, :2].max(axis=0) - part[:, :2]).astype(np.int64)
-    # Coarser where a slice is wider than a page needs: the highest score, and any flag, of each block.
-    place //= max(1, int(np.ceil((place.max() + 1) / WIDEST)))
-    width, height = place.max(axis=0) + 1
+        pixel = (voxels[:, :2].max(axis=0) - voxels[:, :2]).astype(np.int64)
+    # A large slice is drawn in blocks: the highest score, and any flag, of each block.
+    pixel //= max(1, int(np.ceil((pixel.max() + 1) / _MAX_PIXELS)))
+    width, height = pixel.max(axis=0) + 1
     overlay, heat = np.zeros((2, height, width), dtype=np.uint8)
-    here = place[:, 1], place[:, 0]
-    np.maximum.at(
-        heat,
-        here,
-        1 + np.searchsorted(ranked, part[:, 3], side="right").astype(np.uint8),
-    )
-    finite = part[np.isfinite(part[:, 2]), 2]
-    low, high = np.quantile(finite, [0.01, 0.99]) if finite.size else (0.0, 1.0)
-    np.maximum.at(
-        overlay, here, 1 + _level(np.nan_to_num(part[:, 2], nan=low), low, high)
-    )
-    hit = part[:, 4] > 0
-    np.maximum.at(
-        overlay,
-        (here[0][hit], here[1][hit]),
-        (len(GREY) + part[hit, 4]).astype(np.uint8),
-    )
-    nothing = np.zeros((1, 3), dtype=np.uint8)
+    y = pixel[:, 1]
+    x = pixel[:, 0]
+    heat_level = np.searchsorted(heat_edges, voxels[:, 3], side="right")
+    np.maximum.at(heat, (y, x), 1 + heat_level.astype(np.uint8))
+    np.maximum.at(overlay, (y, x), 1 + _grey_level(voxels[:, 2]))
+    hit = voxels[:, 4] > 0
+    flag_level = (len(_GREY) + voxels[hit, 4]).astype(np.uint8)
+    np.maximum.at(overlay, (y[hit], x[hit]), flag_level)
+    transparent = np.zeros((1, 3), dtype=np.uint8)
+    heat_palette = np.concatenate([transparent, _HEAT])
     return Slice(
-        at=at,
-        voxels=len(part),
+        at=plane,
+        voxels=len(voxels),
         flagged=int(hit.sum()),
         width=int(width),
         height=int(height),
         overlay=as_base64(palette_png(overlay, palette)),
-        heat=as_base64(palette_png(heat, np.concatenate([nothing, HEAT]))),
+        heat=as_base64(palette_png(heat, heat_palette)),
         aspect=1.0 if view is None else view.aspect,
     )
 
 
-def _level(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    share = (values - low) / (high - low) if high > low else np.full(len(values), 0.5)
-    return np.clip(np.rint(share * 63), 0, 63).astype(np.uint8)
+def _grey_level(tissue: np.ndarray) -> np.ndarray:
+    """Return the grey level of each voxel, 0 to 63; extreme values are clipped."""
+    finite = tissue[np.isfinite(tissue)]
+    low, high = np.quantile(finite, [0.01, 0.99]) if finite.size else (0.0, 1.0)
+    values = np.nan_to_num(tissue, nan=low)
+    if high > low:
+        share = (values - low) / (high - low)
+    else:
+        share = np.full(len(values), 0.5)
+    largest = _LEVELS - 1
+    return np.clip(np.rint(share * largest), 0, largest).astype(np.uint8)
 
 
 @dataclass(frozen=True)
 class View:
-    """How a patient's voxel numbers become those of the canonical grid (right, front, above)."""
+    """Transform from a patient's voxel numbers to the canonical grid.
 
-    to_canonical: np.ndarray  # Shape (4, 4).
-    spacing: (
-        np.ndarray
-    )  # Shape (3,): millimetres between voxels along the canonical axes.
+    Its axes are right, front, above.
+
+    Parameters
+    ----------
+    to_canonical : ndarray of shape (4, 4)
+    spacing : ndarray of shape (3,)
+        Millimetres between voxels along the canonical axes.
+    """
+
+    to_canonical: np.ndarray
+    spacing: np.ndarray
 
     @classmethod
     def of(cls, geometry: Geometry) -> View:
-        """As nibabel's `as_closest_canonical` turns an image of this grid."""
+        """Return the transform that nibabel's `as_closest_canonical` uses."""
         from nibabel.affines import voxel_sizes
         from nibabel.orientations import inv_ornt_aff, io_orientation
 
@@ -296,114 +427,136 @@ class View:
         to_file = inv_ornt_aff(io_orientation(affine), geometry.shape)
         return cls(np.rint(np.linalg.inv(to_file)), voxel_sizes(affine @ to_file))
 
-    def turned(self, places: np.ndarray) -> np.ndarray:
-        """Voxel numbers (n, 3) of the file as those of the canonical grid."""
-        return np.asarray(
-            places @ self.to_canonical[:3, :3].T + self.to_canonical[:3, 3]
-        )
+    def turned(self, positions: np.ndarray) -> np.ndarray:
+        """Return voxel numbers of the file as those of the canonical grid, (n, 3)."""
+        rotation = self.to_canonical[:3, :3]
+        return np.asarray(positions @ rotation.T + self.to_canonical[:3, 3])
 
-    def extent(self, places: np.ndarray) -> np.ndarray:
-        """Millimetres that voxels (n, 3) reach across: right to left, front to back, top to bottom."""
-        return np.asarray((np.ptp(self.turned(places), axis=0) + 1) * self.spacing)
+    def extent(self, positions: np.ndarray) -> np.ndarray:
+        """Return the size of a set of voxels (n, 3) in millimetres, shape (3,).
+
+        From right to left, front to back, top to bottom.
+        """
+        return np.asarray((np.ptp(self.turned(positions), axis=0) + 1) * self.spacing)
 
     @property
     def aspect(self) -> float:
-        """Height of a pixel of an axial slice over its width."""
+        """Height of a pixel of an axial slice divided by its width."""
         return float(self.spacing[1] / self.spacing[0])
-
-
-LARGEST = 3
 
 
 def largest_clusters(
     voxels: np.ndarray, step: np.ndarray, label: str = "", view: View | None = None
 ) -> tuple[int | None, list[Cluster]]:
-    """Connected clusters of flagged voxels, faces, edges and corners counting as contact, the largest first.
+    """Return the number of connected clusters of flagged voxels, and the largest.
 
-    `voxels`, shape (n, 4): coordinates and scores of one patient's voxels that are flagged for one class.
-    `step`, shape (3,): grid distance along each axis.
-    `label`: the class. `view`: how the voxels lie in the body, where that is known.
-    `n_clusters`: None where the coordinates span too many cells to be looked through.
-    `clusters`: at most 3.
+    Voxels that share a face, an edge or a corner are connected.
+
+    Parameters
+    ----------
+    voxels : ndarray of shape (n, 4)
+        Coordinates and scores of one patient's voxels that are flagged for one class.
+    step : ndarray of shape (3,)
+        Grid step along each axis.
+    label : str
+        The class.
+    view : View, optional
+        How the voxels lie in the body, if it is known.
+
+    Returns
+    -------
+    n_clusters : int or None
+        None if the coordinates span too many cells to be searched.
+    clusters : list of Cluster
+        Largest first, 3 at most.
     """
-    coordinates, scores = voxels[:, :3], voxels[:, 3]
-    place = on_grid(coordinates, step)
-    if not len(place):
+    coordinates = voxels[:, :3]
+    index = grid_index(coordinates, step)
+    if not len(index):
         return 0, []
-    shape = place.max(axis=0) + 1
-    if np.prod(shape.astype(float)) > MOST_CELLS:
+    shape = index.max(axis=0) + 1
+    if np.prod(shape.astype(float)) > MAX_CELLS:
         return None, []
     grid = np.zeros(shape, dtype=bool)
-    grid[tuple(place.T)] = True
+    grid[tuple(index.T)] = True
     labelled, n_clusters = connected(grid, structure=np.ones((3, 3, 3), dtype=bool))
-    member = labelled[tuple(place.T)]
-    sizes = np.bincount(member, minlength=n_clusters + 1)[1:]
-    described = []
-    for number in np.argsort(-sizes, kind="stable")[:LARGEST] + 1:
-        own = coordinates[member == number]
-        described.append(
+    number_of_voxel = labelled[tuple(index.T)]
+    sizes = np.bincount(number_of_voxel, minlength=n_clusters + 1)[1:]
+    largest = np.argsort(-sizes, kind="stable")[:_MAX_CLUSTERS] + 1
+    clusters = []
+    for number in largest:
+        is_member = number_of_voxel == number
+        positions = coordinates[is_member]
+        clusters.append(
             Cluster(
-                voxels=len(own),
+                voxels=len(positions),
                 label=label,
-                centre=own.mean(axis=0).tolist(),
-                low=own.min(axis=0).tolist(),
-                high=own.max(axis=0).tolist(),
-                millimetres=None if view is None else view.extent(own).tolist(),
-                top_score=float(scores[member == number].max()),
+                centre=positions.mean(axis=0).tolist(),
+                low=positions.min(axis=0).tolist(),
+                high=positions.max(axis=0).tolist(),
+                millimetres=None if view is None else view.extent(positions).tolist(),
+                top_score=float(voxels[is_member, 3].max()),
             )
         )
-    return int(n_clusters), described
+    return int(n_clusters), clusters
 
 
-def fullest_slices(coordinates: np.ndarray, most: int) -> list[float]:
-    """The third coordinates of the slices with most flagged voxels, in the order of the axis."""
+def fullest_slices(coordinates: np.ndarray, n_slices: int) -> list[float]:
+    """Return the third coordinates of the slices with most voxels, ascending."""
     planes, counts = np.unique(coordinates[:, 2], return_counts=True)
-    return sorted(planes[np.argsort(-counts, kind="stable")[:most]].tolist())
+    fullest = np.argsort(-counts, kind="stable")[:n_slices]
+    return sorted(planes[fullest].tolist())
 
 
-# An imaging library would be one more dependency to keep safe: a palette of a few colours takes a screenful.
+# An imaging library would be one more dependency to keep safe, and a palette image of a
+# few colours takes few lines.
 def palette_png(pixels: np.ndarray, palette: np.ndarray) -> bytes:
     """Encode a picture of palette colours as PNG (8 bit, colour type 3).
 
-    `pixels`, shape (height, width): positions in the palette; position 0 is drawn transparent.
-    `palette`, shape (n_colours, 3): at most 256 colours, red, green, blue.
     The same picture gives the same bytes.
+
+    Parameters
+    ----------
+    pixels : uint8 ndarray of shape (height, width)
+        Positions in the palette; position 0 is transparent.
+    palette : ndarray of shape (n_colours, 3)
+        At most 256 colours: red, green, blue.
+
+    Raises
+    ------
+    ValueError
+        If the arrays have other shapes or types, or a colour is missing.
     """
     if pixels.ndim != 2 or pixels.dtype != np.uint8 or not pixels.size:
         raise ValueError(
-            f"pixels must be uint8 of shape (height, width), got {pixels.dtype} {pixels.shape}"
+            "pixels must be uint8 of shape (height, width), "
+            f"got {pixels.dtype} {pixels.shape}"
         )
-    if (
-        palette.ndim != 2
-        or palette.shape[1] != 3
-        or not int(pixels.max()) < len(palette) <= 256
-    ):
+    is_palette = palette.ndim == 2 and palette.shape[1] == 3
+    if not is_palette or not int(pixels.max()) < len(palette) <= 256:
         raise ValueError(f"palette {palette.shape} does not hold colour {pixels.max()}")
     height, width = pixels.shape
-    # Every line begins with its filter, 0: none.
+    # Every line begins with its filter: 0 for none.
     lines = np.zeros((height, width + 1), dtype=np.uint8)
     lines[:, 1:] = pixels
-    return b"".join(
-        [
-            b"\x89PNG\r\n\x1a\n",
-            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
-            _chunk(b"PLTE", palette.astype(np.uint8).tobytes()),
-            _chunk(b"tRNS", b"\x00"),
-            _chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)),
-            _chunk(b"IEND", b""),
-        ]
-    )
+    header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    chunks = [
+        b"\x89PNG\r\n\x1a\n",
+        _png_chunk(b"IHDR", header),
+        _png_chunk(b"PLTE", palette.astype(np.uint8).tobytes()),
+        _png_chunk(b"tRNS", b"\x00"),
+        _png_chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)),
+        _png_chunk(b"IEND", b""),
+    ]
+    return b"".join(chunks)
 
 
 def as_base64(picture: bytes) -> str:
-    """A picture in base64, as run.json keeps it."""
+    """Return a picture in base64, as run.json stores it."""
     return base64.b64encode(picture).decode("ascii")
 
 
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    return (
-        struct.pack(">I", len(content))
-        + kind
-        + content
-        + struct.pack(">I", zlib.crc32(kind + content))
-    )
+def _png_chunk(kind: bytes, content: bytes) -> bytes:
+    length = struct.pack(">I", len(content))
+    checksum = struct.pack(">I", zlib.crc32(kind + content))
+    return length + kind + content + checksum

@@ -38,7 +38,7 @@ def source_at(place: Readable) -> Source:
     if isinstance(place, str | Path):
         images = _holds_images(place)
         return (
-            optional("images").opened(Path(place))
+            optional("images").open_images(Path(place))
             if images
             else source_over(*local_files(place))
         )
@@ -50,7 +50,8 @@ def digests(source: str) -> list[str]:
     try:
         if _holds_images(source):
             return [
-                part.sha256 for part in optional("images").opened(Path(source)).files
+                part.sha256
+                for part in optional("images").open_images(Path(source)).files
             ]
         return [digest_of(path) for path in local_files(source)[0]]
     except (UsageError, CohortError):
@@ -58,7 +59,9 @@ def digests(source: str) -> list[str]:
 
 
 def _holds_images(place: str | Path) -> bool:
-    return "images" in OPTIONAL and bool(optional("images").holds(Path(place)))
+    return "images" in OPTIONAL and bool(
+        optional("images").is_image_folder(Path(place))
+    )
 
 
 def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:

@@ -28,7 +28,7 @@ from screening.model_selection.task import Task
 from screening.parallel import Cluster, in_parallel
 from screening.recipes.building import RecipeComponents, build
 from screening.recipes.recipe import Recipe
-from screening.store.serialization import keep_piece, read_piece
+from screening.store.checkpoints import keep_piece, read_piece
 
 # Rows by which gamma is scaled.
 MOST_SCALED = 20_000

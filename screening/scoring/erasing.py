@@ -35,10 +35,11 @@ from screening.model_selection.revising import without_patient
 from screening.report import render_model, render_run
 from screening.schemas.run import RunDocument
 from screening.scoring.rows import Rows, write_flagged
+from screening.store.checkpoints import waiting_in
 from screening.store.loading import load_model
 from screening.store.model import write_model
 from screening.store.publishing import hold, publish, sweep, write_whole
-from screening.store.serialization import read_document, waiting_in, written
+from screening.store.serialization import read_document, written
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -45,17 +45,10 @@ from screening.scoring.series_history import (
     with_states,
 )
 from screening.scoring.summary import Summary
-from screening.store.model import Model, Scored, judged, score_batch
+from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
+from screening.store.model import Model, Scored, score_batch, score_decisions
 from screening.store.publishing import publish
-from screening.store.serialization import (
-    canonical,
-    keep_piece,
-    read_document,
-    read_piece,
-    versions,
-    waiting_beside,
-    written,
-)
+from screening.store.serialization import canonical, read_document, versions, written
 
 BATCH_ROWS = 16_384
 EARLIEST = 1900
@@ -319,7 +312,7 @@ def _scored(
         batch, encoded, path, results = pending.popleft()
         (decisions,) = results
         keep_piece(path, {"decisions": decisions})
-        return batch, judged(model, batch, encoded, decisions)
+        return batch, score_decisions(model, batch, encoded, decisions)
 
     with waiting_beside(out, "fragments") as folder:
         for batch in stream:

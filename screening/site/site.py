@@ -27,7 +27,7 @@ from screening.files import read_toml
 from screening.kernels.threads import available_cores
 from screening.schemas.figures import Rule, rule_named
 from screening.spelling import did_you_mean, filled, series_name
-from screening.store.publishing import PageFolder, readers
+from screening.store.pages import PageFolder, parse_readers
 
 MOST_BYTES = 16 << 20
 PLACEHOLDERS = ("date", "series")
@@ -113,14 +113,14 @@ class Site(_Table):
                 "mode and group are those of copies for readers; give publish too"
             )
         try:
-            readers(self.mode, self.group)
+            parse_readers(self.mode, self.group)
         except UsageError as error:
             raise ValueError(str(error)) from None
         return self
 
     def pages(self, folder: Path) -> PageFolder:
         """A folder of pages for their readers."""
-        return PageFolder(folder, readers(self.mode, self.group))
+        return PageFolder(folder, parse_readers(self.mode, self.group))
 
 
 class SeriesPlan(_Table):

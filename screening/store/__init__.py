@@ -1,1 +1,1 @@
-"""A model's directory, arrays, and publishing whole or not at all."""
+"""Model directories: documents, arrays, signatures, publishing, checkpoints."""

@@ -1,4 +1,4 @@
-"""A model directory read back: held to its digests, and proven to score as when it was trained."""
+"""Reading a model directory: digests are checked, and its scores are tested."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,31 +21,42 @@ from screening.io.arrow_files import read_small_table
 from screening.recipes.building import build, read_recipe
 from screening.recipes.recipe import Recipe
 from screening.store.model import Model
-from screening.store.serialization import read_document, steady, unpack, verify
+from screening.store.serialization import read_document, steady, unpack
+from screening.store.signing import verify
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-# Another processor or BLAS may differ in the last digits, another version in which sums are float32 (right to
-# 3e-5 of the largest, `kernels.pairwise.in_double`); a damaged machine differs in the first.
-SELF_TEST_TOLERANCE = 1e-4
-# Bytes of a file on disk; no model comes near.
-LARGEST = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
+# Largest difference of a self-test score, as a share of the largest score. Another
+# processor or BLAS may change the last digits, another version which sums are float32
+# (right to 3e-5 of the largest, `kernels.pairwise.in_double`); damage changes more.
+_SELF_TEST_TOLERANCE = 1e-4
+# Size of each file on disk; no model comes near.
+_MAX_BYTES = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
+# Errors of rebuilding a model from damaged arrays or documents.
+_DAMAGE = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 def load_model(
     directory: str | Path, signed_by: Ed25519PublicKey | None = None
 ) -> Model:
-    """Read a model directory and prove that it still scores as it did when it was trained.
+    """Read a model directory and check that it scores as it did when it was trained.
 
-    One that is replaced meanwhile is read as it was before or as it is after.
+    A directory that is replaced meanwhile is read as it was before, or as it is after.
 
     Parameters
     ----------
     directory : str or Path
         Written by `save_model` or ``screen train``.
     signed_by : Ed25519PublicKey, optional
-        Whose signature it must bear (`screening.store.serialization.public_key`).
+        Key whose signature the model must have (`screening.store.signing.public_key`).
 
     Returns
     -------
@@ -55,8 +66,8 @@ def load_model(
     Raises
     ------
     ModelError
-        A file is missing, damaged or of a newer format, the signature asked for is not there, or the
-        self-test rows score differently.
+        If a file is missing, damaged or of a newer format, the required signature is
+        missing, or the self-test rows score differently.
 
     Examples
     --------
@@ -70,112 +81,112 @@ def load_model(
     True
     """
     folder = Path(directory)
-    document, content, held_out, trained = steady(
-        folder, lambda: _read_files(folder, signed_by)
-    )
-    arrays = unpack(content)
+    files = steady(folder, lambda: _read_files(folder, signed_by))
+    arrays = unpack(files.arrays)
     try:
-        recipe = read_recipe(document["recipe"]["text"])
-        contract = Contract.from_dict(document["contract"])
-        encoder = Encoder.from_state(contract, under(arrays, "encoder/"))
-        model = Model(
-            document=document,
-            recipe=recipe,
-            contract=contract,
-            encoder=encoder,
-            ensemble=_restored(
-                recipe, document, under(arrays, "estimator/"), encoder.bundles()
-            ),
-            calibration=arrays["calibration"],
-            held_out=read_small_table(held_out),
-            selftest=arrays["selftest/x"],
-            directory=folder,
-            trained=trained,
-        )
-        rescored, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
+        model = _build_model(folder, files, arrays)
+        scores = model.scores(arrays["selftest/x"])
+        stored = arrays["selftest/score"]
     except (CohortError, RecipeError) as error:
         raise ModelError(
             f"{folder}: the model cannot be rebuilt ({error}); train it again"
         ) from error
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
-        # Not in its own words: they might be a patient's.
+    except _DAMAGE as error:
+        # Without the error's own message, which might hold a patient's value.
         raise ModelError(
             f"{folder}: the model is damaged ({type(error).__name__}); train it again"
         ) from error
     scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
-    if (
-        rescored.shape != stored.shape
-        or not (np.abs(rescored - stored) <= SELF_TEST_TOLERANCE * scale).all()
-    ):
+    tolerance = _SELF_TEST_TOLERANCE * scale
+    if scores.shape != stored.shape or not (np.abs(scores - stored) <= tolerance).all():
         raise ModelError(
             f"{folder}: its self-test rows no longer score as they did; train it again"
         )
     return model
 
 
-def _read_files(
-    folder: Path, signed_by: Ed25519PublicKey | None
-) -> tuple[dict[str, Any], bytes, bytes, datetime.datetime]:
-    """`model.json`, `arrays.npz`, `validation.parquet`, and since when the model is there.
+class _ModelFiles(NamedTuple):
+    """Content of the files of a model directory."""
 
-    Raises ModelError: one is missing or damaged, or the signature that was asked for is not there.
+    document: dict[str, Any]  # model.json
+    arrays: bytes  # arrays.npz
+    table: bytes  # validation.parquet
+    trained: datetime.datetime  # when the model was trained
+
+
+def _read_files(folder: Path, signed_by: Ed25519PublicKey | None) -> _ModelFiles:
+    """Read the files of a model.
+
+    ModelError if one is missing or damaged, or the required signature is missing.
     """
     document = read_document(folder, "model")
     if signed_by is not None:
         verify(folder, str(document["sha256"]), signed_by)
+    arrays_path = folder / "arrays.npz"
     try:
-        trained = datetime.datetime.fromtimestamp(
-            (folder / "arrays.npz").stat().st_mtime
-        )
+        modified = arrays_path.stat().st_mtime
     except OSError as error:
-        raise ModelError(
-            f"cannot read {folder / 'arrays.npz'}: {error.strerror}"
-        ) from None
-    arrays = _verified(folder, "arrays.npz", document.get("arrays_sha256"))
-    table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
-    return document, arrays, table, trained
+        raise ModelError(f"cannot read {arrays_path}: {error.strerror}") from None
+    return _ModelFiles(
+        document=document,
+        arrays=_read_checked(arrays_path, document.get("arrays_sha256")),
+        table=_read_checked(
+            folder / "validation.parquet", document.get("validation_sha256")
+        ),
+        trained=datetime.datetime.fromtimestamp(modified),
+    )
 
 
-def _verified(folder: Path, name: str, digest: object) -> bytes:
-    content = read_bounded(folder / name, LARGEST[name], ModelError)
+def _read_checked(path: Path, digest: object) -> bytes:
+    """Read a file; ModelError unless it has this digest."""
+    content = read_bounded(path, _MAX_BYTES[path.name], ModelError)
     if hashlib.sha256(content).hexdigest() != digest:
-        raise ModelError(
-            f"{folder / name} is damaged: its digest does not match model.json"
-        )
+        raise ModelError(f"{path} is damaged: its digest does not match model.json")
     return content
 
 
-def _restored(
+def _build_model(
+    folder: Path, files: _ModelFiles, arrays: Mapping[str, np.ndarray]
+) -> Model:
+    document = files.document
+    recipe = read_recipe(document["recipe"]["text"])
+    contract = Contract.from_dict(document["contract"])
+    encoder = Encoder.from_state(contract, under(arrays, "encoder/"))
+    ensemble = _restore_ensemble(
+        recipe, document, under(arrays, "estimator/"), encoder.bundles()
+    )
+    return Model(
+        document=document,
+        recipe=recipe,
+        contract=contract,
+        encoder=encoder,
+        ensemble=ensemble,
+        calibration=arrays["calibration"],
+        held_out=read_small_table(files.table),
+        selftest=arrays["selftest/x"],
+        directory=folder,
+        trained=files.trained,
+    )
+
+
+def _restore_ensemble(
     recipe: Recipe,
     document: dict[str, Any],
     state: Mapping[str, np.ndarray],
     bundles: Bundles,
 ) -> FoldEnsemble | BlendedEnsemble:
-    """The machines that `state` holds.
-
-    `state`: as the ensemble's ``state`` made it.
-    Raises ModelError: arrays are missing or do not fit each other.
-    """
-    method, task = document["recipe"], document["task"]
+    """Return the machines whose fitted state was stored."""
+    method = document["recipe"]
+    task = document["task"]
     n_outputs = 1 if task["kind"] == "binary" else len(task["classes"])
     if not method.get("members"):
         builder = partial(build, recipe, **method["parameters"])
         return FoldEnsemble.from_state(
             builder, recipe.machine, n_outputs, state, bundles
         )
-    members = [
-        (read_recipe(member["text"]), member["parameters"])
-        for member in method["members"]
-    ]
-    builders = [
-        (partial(build, member, **parameters), member.machine)
-        for member, parameters in members
-    ]
+    builders = []
+    for stored in method["members"]:
+        member = read_recipe(stored["text"])
+        builder = partial(build, member, **stored["parameters"])
+        builders.append((builder, member.machine))
     return BlendedEnsemble.from_state(builders, n_outputs, state, bundles)

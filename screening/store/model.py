@@ -1,7 +1,8 @@
-"""Trained models as directories of plain data, and what they make of rows; nothing is ever unpickled.
+"""Trained models as directories of plain data; nothing is ever unpickled.
 
-`model.json` is canonical text (no clock in it) with its own digest and those of the two tables beside it, so
-one flipped byte anywhere is refused, and the same training gives the same bytes.
+`model.json` is canonical text (without a time) with its own digest and those of the two
+tables beside it: one changed byte anywhere is detected, and the same training gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from screening.schemas.base import Brief, InBrief
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import LesionFacts
 from screening.store.publishing import publish
-from screening.store.serialization import canonical, pack, sign, written
+from screening.store.serialization import canonical, pack, written
+from screening.store.signing import sign
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -44,33 +46,40 @@ if TYPE_CHECKING:
     from screening.io.opening import Readable
 
 CHANCES = ("chance", "chance_low", "chance_high")
+"""Columns of a calibrated probability and its interval."""
 DISPLAY = "display_"
-"""Before the name of a column that the contract wants shown: it may be called as one of ours."""
+"""Prefix of columns that the contract wants shown, which may be named as ours."""
 TISSUE = "tissue"
-"""What a voxel run's pictures are drawn over."""
+"""Column that the pictures of a voxel run are drawn over."""
+# Encoded rows whose scores are tested when a model is loaded.
+_N_SELF_TEST_ROWS = 16
 
 
 @dataclass(repr=False)
 class Model(InBrief):
-    """The machines of the folds with everything needed to score a new cohort.
+    """A fold ensemble with everything that is needed to score a new cohort.
 
     Parameters
     ----------
     document : dict
-        Content of `model.json`; the digests are added by `seal`.
-    recipe, contract, encoder, ensemble
-        The method, what it reads, how rows become numbers, and the machines of the folds.
-    calibration : ndarray, shape (n,)
-        Held-out scores of negative rows, sorted: what p-values are ranks in.
+        Content of `model.json`, without digests.
+    recipe : Recipe
+    contract : Contract
+    encoder : Encoder
+    ensemble : FoldEnsemble or BlendedEnsemble
+    calibration : ndarray of shape (n,)
+        Held-out scores of negative rows, ascending, in which p-values are ranks.
     held_out : Columns
-        `id, group, fold, label, score` of held-out rows, and `score@0`, `score@1`, ... of several repeats;
-        `alike` where many rows have the same values.
-    selftest : ndarray, shape (n, n_encoded), optional
-        Encoded rows whose scores are stored and compared at each loading; seeded noise if not given.
+        `id, group, fold, label, score` of held-out rows, and `score@0`, `score@1`, ...
+        of several repeats; `alike` if there are ties.
+    selftest : ndarray of shape (n, n_encoded), optional
+        Encoded rows whose scores are stored and compared when the model is loaded;
+        seeded noise by default.
     directory : Path, optional
         Where the model was loaded from.
     trained : datetime, optional
-        Kept as the time of a file and in none: the same training gives the same bytes.
+        Stored as the modification time of a file, not in one: the same training gives
+        the same bytes.
     """
 
     document: dict[str, Any]
@@ -86,17 +95,17 @@ class Model(InBrief):
 
     @cached_property
     def facts(self) -> ModelDocument:
-        """The document as its type."""
+        """The document, typed."""
         return ModelDocument.from_dict(self.document)
 
     @property
     def validation(self) -> pd.DataFrame:
-        """`held_out` as a frame, which is `validation.parquet`."""
+        """`held_out` as a frame, the content of `validation.parquet`."""
         return frame_of(self.held_out)
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the whole directory, by way of the digests that `model.json` lists."""
+        """SHA-256 of the whole directory, through the digests in `model.json`."""
         return str(self.sealed["sha256"])
 
     @property
@@ -106,62 +115,62 @@ class Model(InBrief):
 
     @property
     def operating_points(self) -> list[dict[str, Any]]:
-        """One operating point a watched class, as `model.json` has them."""
+        """One operating point per watched class, as in `model.json`."""
         return self.document["operating_points"]
 
     @property
     def watched(self) -> list[str]:
-        """The classes that are flagged, in the order of the columns of `scores`."""
+        """Classes that are flagged, in the order of the columns of `scores`."""
         return list(self.document["task"]["watched"])
 
     @property
     def thresholds(self) -> np.ndarray:
-        """The operating points' thresholds, shape (n_watched,)."""
-        return np.array(
-            [point["threshold"] for point in self.operating_points], dtype=float
-        )
+        """Thresholds of the operating points, shape (n_watched,)."""
+        thresholds = [point["threshold"] for point in self.operating_points]
+        return np.array(thresholds, dtype=float)
 
     @property
     def watched_columns(self) -> list[int]:
         """Columns of `decisions` that belong to the watched classes."""
         task = self.document["task"]
-        return (
-            [0]
-            if task["kind"] == "binary"
-            else [task["classes"].index(name) for name in self.watched]
-        )
+        if task["kind"] == "binary":
+            return [0]
+        return [task["classes"].index(name) for name in self.watched]
 
     @property
     def lesions(self) -> LesionFacts | None:
-        """How maps of scores become clusters, where the operating point is one by lesions."""
+        """How maps of scores become lesions, if the operating point is by lesions."""
         return self.facts.operating_points[0].lesions
 
     def refuse_overdue(self) -> None:
-        """ModelError where it holds rows of somebody who was erased, and was to be trained again by now."""
+        """Raise ModelError if the model should have been trained again by now.
+
+        It then holds rows of a patient who was erased.
+        """
         due = self.facts.retrain_by
         if due is not None and datetime.date.today().isoformat() > due:
             raise ModelError(
-                f"the model holds rows of a patient who was erased, and was to be trained again by {due}; "
-                "train it again on the cohort as it is now"
+                "the model holds rows of a patient who was erased, and was to be "
+                f"trained again by {due}; train it again on the cohort as it is now"
             )
 
     def decisions(self, encoded: np.ndarray) -> np.ndarray:
-        """Decision values of encoded rows, higher for more suspicious, or for more like the class.
+        """Return decisions at encoded rows, higher for more suspicious.
 
         Returns
         -------
-        ndarray, shape (n_rows, 1), or (n_rows, n_classes) for a multi-class model
+        ndarray of shape (n_rows, 1), or (n_rows, n_classes) of a multi-class model
         """
         return self.ensemble.decisions(encoded)
 
     def scores(self, encoded: np.ndarray) -> np.ndarray:
-        """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
+        """Return scores of the watched classes at encoded rows, (n_rows, n_watched)."""
         return self.decisions(encoded)[:, self.watched_columns]
 
     def predicted(self, decisions: np.ndarray) -> np.ndarray:
-        """Number of the class with the highest chance, shape (n_rows,); of a model of several classes."""
-        chances = self.facts.validation.class_chances or {}
-        return likeliest([chances[name] for name in self.facts.task.classes], decisions)
+        """Return the number of the most probable class, (n_rows,); multi-class only."""
+        curves = self.facts.validation.class_chances or {}
+        return likeliest([curves[name] for name in self.facts.task.classes], decisions)
 
     def opened(
         self,
@@ -171,14 +180,26 @@ class Model(InBrief):
         label: str | None = None,
         gated: bool = True,
     ) -> CohortStream:
-        """Rows to score, a patient's together where lesions are sought; `gated` holds them to training's."""
-        past = self.facts.training.profile if gated else None
+        """Open a source of rows to score.
+
+        The rows of a patient come together if lesions are scored.
+
+        Parameters
+        ----------
+        source : path, URL, Database, or a pandas, polars or Arrow table
+        batch_rows : int, optional
+        label : str, optional
+            Column of the label.
+        gated : bool
+            Compare the rows with those of training.
+        """
+        profile = self.facts.training.profile if gated else None
         return open_cohort(
             source,
             self.contract,
             batch_rows=BATCH_ROWS if batch_rows is None else batch_rows,
             label=label,
-            gates=Gates(past, self.contract) if past else None,
+            gates=Gates(profile, self.contract) if profile else None,
             whole_groups=self.lesions is not None,
         )
 
@@ -188,45 +209,47 @@ class Model(InBrief):
         Returns
         -------
         DataFrame
-            As `scores.parquet` has it: `id`, `score` (higher is more suspicious), `p_value`, `flagged`, ...
+            As in `scores.parquet`: `id`, `score` (higher is more suspicious),
+            `p_value`, `flagged`, ...
 
         Raises
         ------
         CohortError
-            The table breaks the model's contract, or a column is in other units.
+            If the table breaks the model's contract, or a column is in other units.
         ModelError
-            It was to be trained again by now.
+            If the model should have been trained again by now.
         """
         self.refuse_overdue()
-        rows = pa.concat_tables(
-            score_batch(self, batch).rows for batch in self.opened(frame)
-        )
-        return rows.select(
-            rows.column_names[: rows.column_names.index("row")]
-        ).to_pandas()
+        batches = [score_batch(self, batch).rows for batch in self.opened(frame)]
+        rows = pa.concat_tables(batches)
+        public = rows.column_names[: rows.column_names.index("row")]
+        return rows.select(public).to_pandas()
 
     def predict_proba(self, frame: Readable) -> np.ndarray:
-        """Calibrated chances of a pandas, polars or Arrow table, or a file.
+        """Return calibrated probabilities of a table or a file.
 
         Returns
         -------
-        ndarray, shape (n_rows, 2)
-            Without the condition and with it, in the order of `score_frame`; NaN where every row is flagged.
+        ndarray of shape (n_rows, 2)
+            Without the condition and with it, in the order of `score_frame`; NaN if
+            every row is flagged.
 
         Raises
         ------
         ModelError
-            The scores have earned no calibration, with the reason, or several classes are watched.
+            If the scores are not calibrated, with the reason, or several classes are
+            watched.
         """
         self.refuse_unearned()
         chance = self.score_frame(frame)["chance"].to_numpy(float)
         return np.column_stack([1 - chance, chance])
 
     def refuse_unearned(self) -> None:
-        """ModelError where there is not one chance a row: several watched classes, calibration not earned."""
+        """Raise ModelError unless there is one calibrated probability per row."""
         if len(self.watched) > 1:
             raise ModelError(
-                "several classes are watched; score_frame has the chance of the one that is flagged"
+                "several classes are watched; score_frame has the chance of the one "
+                "that is flagged"
             )
         calibration = self.facts.validation.calibration.get(self.watched[0])
         if calibration is None or not calibration.earned:
@@ -236,41 +259,36 @@ class Model(InBrief):
             )
 
     def brief(self) -> Brief:
+        """Return a summary for `repr` and notebooks."""
         return self.facts.brief()
 
     @cached_property
     def sealed(self) -> dict[str, object]:
-        """The document with its format number and digests: exactly what `model.json` holds."""
+        """The document with its format number and digests, as in `model.json`."""
         if self.directory is not None:
             return self.document
         digests = {
-            "arrays_sha256": self.array_bytes,
-            "validation_sha256": self.table_bytes,
+            "arrays_sha256": hashlib.sha256(self.array_bytes).hexdigest(),
+            "validation_sha256": hashlib.sha256(self.table_bytes).hexdigest(),
         }
-        sealed = {
-            key: hashlib.sha256(content).hexdigest() for key, content in digests.items()
-        }
-        return written(self.document | sealed)[0]
+        return written(self.document | digests)[0]
 
     @cached_property
     def array_bytes(self) -> bytes:
         """Content of `arrays.npz`."""
-        probe = self.selftest
-        if probe is None:
-            probe = np.random.default_rng(0).normal(
-                scale=0.5, size=(16, len(self.encoder.names))
-            )
+        selftest = self.selftest
+        if selftest is None:
+            shape = (_N_SELF_TEST_ROWS, len(self.encoder.names))
+            selftest = np.random.default_rng(0).normal(scale=0.5, size=shape)
         arrays = {
-            f"encoder/{name}": value for name, value in self.encoder.state().items()
-        }
-        arrays |= {
-            f"estimator/{name}": value for name, value in self.ensemble.state().items()
-        }
-        arrays |= {
             "calibration": self.calibration,
-            "selftest/x": probe,
-            "selftest/score": self.scores(probe),
+            "selftest/x": selftest,
+            "selftest/score": self.scores(selftest),
         }
+        for name, value in self.encoder.state().items():
+            arrays[f"encoder/{name}"] = value
+        for name, value in self.ensemble.state().items():
+            arrays[f"estimator/{name}"] = value
         return pack(arrays)
 
     @cached_property
@@ -303,9 +321,9 @@ def save_model(
     Raises
     ------
     UsageError
-        The directory holds something else or cannot be written.
+        If the directory holds something else or cannot be written.
     Locked
-        Another process is writing there.
+        If another process is writing there.
 
     Examples
     --------
@@ -329,124 +347,147 @@ def write_model(
     draw: Callable[[dict[str, object]], str] | None = None,
     signer: Ed25519PrivateKey | None = None,
 ) -> None:
-    """Write a model's files into a directory that is being published, signed where there is a key."""
+    """Write a model's files into a directory that is being published.
+
+    Parameters
+    ----------
+    model : Model
+    folder : Path
+    draw : callable, optional
+        As for ``save_model``.
+    signer : Ed25519PrivateKey, optional
+        Key to sign with.
+    """
     (folder / "arrays.npz").write_bytes(model.array_bytes)
     (folder / "validation.parquet").write_bytes(model.table_bytes)
     (folder / "model.json").write_bytes(canonical(model.sealed))
     if model.trained is not None:
-        # Another threshold makes no model younger.
-        os.utime(folder / "arrays.npz", (model.trained.timestamp(),) * 2)
+        # A model with another threshold keeps the time of its training.
+        trained = model.trained.timestamp()
+        os.utime(folder / "arrays.npz", (trained, trained))
     if draw is not None:
-        (folder / "report.html").write_text(
-            draw(model.sealed), encoding="utf-8", newline="\n"
-        )
+        page = draw(model.sealed)
+        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
     if signer is not None:
         sign(folder, model.digest, signer)
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What a model makes of one batch of rows."""
+    """A batch of rows that a model has scored.
 
-    encoded: np.ndarray  # Shape (n_rows, n_encoded).
-    decisions: (
-        np.ndarray
-    )  # Shape (n_rows, n_classes), or (n_rows, 1) where there are two.
-    rows: (
-        pa.Table
-    )  # As `scores.parquet` has them; `score_frame` shows what stands before `row`.
+    Parameters
+    ----------
+    encoded : ndarray of shape (n_rows, n_encoded)
+    decisions : ndarray of shape (n_rows, n_classes), or (n_rows, 1) for two classes
+    rows : pyarrow.Table
+        As in `scores.parquet`; `score_frame` returns the columns before `row`.
+    """
+
+    encoded: np.ndarray
+    decisions: np.ndarray
+    rows: pa.Table
 
 
 def score_batch(model: Model, batch: Cohort) -> Scored:
-    """Score the rows of one batch at the model's operating points; by lesions, a batch is a whole patient."""
+    """Score the rows of one batch; a whole patient if lesions are scored."""
     encoded = model.encoder.transform(batch)
-    return judged(model, batch, encoded, model.decisions(encoded))
+    return score_decisions(model, batch, encoded, model.decisions(encoded))
 
 
-def judged(
+def score_decisions(
     model: Model, batch: Cohort, encoded: np.ndarray, decisions: np.ndarray
 ) -> Scored:
-    """A batch at the model's operating points, from its decisions on the encoded rows.
+    """Score a batch at the model's operating points, from its decisions.
 
-    Of its rows `row` is the number in the table that was read, `class` the watched class that speaks loudest
-    for it. Of a row that is not flagged nothing is kept of what the contract wants shown beside one.
+    In its rows `row` is the row number in the table that was read, `class` the watched
+    class with the largest margin. Columns that the contract wants shown are kept only
+    for flagged rows.
+
+    Parameters
+    ----------
+    model : Model
+    batch : Cohort
+    encoded : ndarray of shape (n_rows, n_encoded)
+    decisions : ndarray of shape (n_rows, n_classes), or (n_rows, 1) for two classes
     """
     if model.lesions is not None:
-        places = np.asarray(batch.coordinates)
-        decisions = optional("lesions").scored_as_map(model.lesions, places, decisions)
-    contract, task = model.contract, model.facts.task
+        coordinates = np.asarray(batch.coordinates)
+        decisions = optional("lesions").scored_as_map(
+            model.lesions, coordinates, decisions
+        )
     watched = decisions[:, model.watched_columns]
-    score, loudest = (
-        overall(watched, model.thresholds),
-        excess(watched, model.thresholds).argmax(axis=1),
-    )
+    score = overall(watched, model.thresholds)
+    watched_number = excess(watched, model.thresholds).argmax(axis=1)
     flagged = np.any(watched >= model.thresholds, axis=1)
     columns: dict[str, object] = {"id": pa.array(batch.id, pa.string())}
     if batch.group is not None:
         columns["group"] = pa.array(batch.group, pa.string())
     if batch.coordinates is not None:
         columns |= dict(zip(AXES, batch.coordinates.T, strict=True))
-    columns |= {
-        "score": score,
-        "p_value": p_values(model.calibration, score),
-        "flagged": flagged,
-    }
-    columns |= {
-        name: pa.array(chance, from_pandas=True)
-        for name, chance in chances_of(model, score, loudest).items()
-    }
+    columns["score"] = score
+    columns["p_value"] = p_values(model.calibration, score)
+    columns["flagged"] = flagged
+    for name, chance in chances_of(model, score, watched_number).items():
+        columns[name] = pa.array(chance, from_pandas=True)
+    task = model.facts.task
     if task.kind == "multi":
-        columns["predicted"] = pa.array(task.classes).take(
-            pa.array(model.predicted(decisions))
-        )
-        columns |= {
-            f"score_{name}": decisions[:, m] for m, name in enumerate(task.classes)
-        }
-    columns |= {
-        "row": batch.rows,
-        "class": pa.array(model.watched).take(pa.array(loudest)),
-    }
+        predicted = pa.array(model.predicted(decisions))
+        columns["predicted"] = pa.array(task.classes).take(predicted)
+        for m, name in enumerate(task.classes):
+            columns[f"score_{name}"] = decisions[:, m]
+    columns["row"] = batch.rows
+    columns["class"] = pa.array(model.watched).take(pa.array(watched_number))
     for name, texts in (batch.display or {}).items():
         columns[DISPLAY + name] = pa.array(texts, pa.string(), mask=~flagged)
-    if tissue := tissue_of(contract):
+    tissue = tissue_of(model.contract)
+    if tissue:
         columns[TISSUE] = batch.measured[tissue]
     return Scored(encoded, decisions, pa.table(columns))
 
 
 def tissue_of(contract: Contract) -> str | None:
-    """The first numeric feature of voxels, which their flags are drawn over."""
-    numbers = (
-        name for name, feature in contract.features.items() if feature.type == "number"
-    )
-    return next(numbers, None) if contract.coordinates else None
+    """Return the first numeric feature of voxels, which flags are drawn over."""
+    if not contract.coordinates:
+        return None
+    for name, feature in contract.features.items():
+        if feature.type == "number":
+            return name
+    return None
 
 
 def chances_of(
-    model: Model, score: np.ndarray, column: np.ndarray
+    model: Model, score: np.ndarray, watched_number: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Chance with its interval by the names of `CHANCES`, each shape (n_rows,); NaN where none is earned.
+    """Return calibrated probabilities with their intervals, by the names of `CHANCES`.
 
-    `score`, shape (n_rows,): as `scores.parquet` has it. `column`, shape (n_rows,): the watched class that
-    each score is of. Nothing where no class has earned a calibration.
+    Parameters
+    ----------
+    model : Model
+    score : ndarray of shape (n_rows,)
+        As in `scores.parquet`.
+    watched_number : int ndarray of shape (n_rows,)
+        Number of the watched class of each score.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_rows,)
+        NaN for classes that are not calibrated; empty if none is.
     """
     calibrations = [
         model.facts.validation.calibration.get(name) for name in model.watched
     ]
-    if not any(
-        calibration is not None and calibration.earned for calibration in calibrations
-    ):
+    if not any(calibration and calibration.earned for calibration in calibrations):
         return {}
     ranges = np.full((len(CHANCES), len(score)), np.nan)
-    for m, (calibration, threshold) in enumerate(
-        zip(calibrations, model.thresholds, strict=True)
-    ):
-        # A class of which every row is flagged has no excess to go back from to its score.
-        rows = (
-            np.flatnonzero(column == m)
-            if threshold > FLAG_EVERYTHING
-            else np.empty(0, int)
-        )
-        # With several watched classes the score is the excess over the class's own threshold.
-        own = score[rows] + (threshold if len(calibrations) > 1 else 0.0)
-        ranges[:, rows] = probability_intervals(calibration, own)
+    thresholds = model.thresholds
+    for m, calibration in enumerate(calibrations):
+        # If every row of a class is flagged its excess does not determine its score.
+        if thresholds[m] <= FLAG_EVERYTHING:
+            continue
+        rows = np.flatnonzero(watched_number == m)
+        # With several watched classes the score is the excess over the class's own
+        # threshold.
+        offset = thresholds[m] if len(calibrations) > 1 else 0.0
+        ranges[:, rows] = probability_intervals(calibration, score[rows] + offset)
     return dict(zip(CHANCES, ranges, strict=True))

@@ -1,17 +1,15 @@
-"""Directories that appear whole or not at all, one writer at a time, and pages copied to where readers look.
+"""Directories and files that appear whole or not at all, with one writer at a time.
 
-What is being written is called `.NAME.partial`, and beside it lies `.NAME.screening-lock`. The lock belongs
-to the process that holds it: one that can be had is a dead process's, and what lies beside it is swept away.
+A result that is being written is called `.NAME.partial`, and beside it lies
+`.NAME.screening-lock`. The lock belongs to the process that holds it: a lock that can
+be acquired belongs to a dead process, and what lies beside it is removed.
 """
 
 from __future__ import annotations
 
 import fcntl
-import grp
 import os
-import re
 import shutil
-import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +21,8 @@ from filelock import FileLock, Timeout
 from screening.errors import Locked, UsageError, of_system
 from screening.files import exchange, refuse_other_bytes
 
-# The first name marks the kind. Anything else in a directory is somebody's own file, and is never swept away.
+# Files of each kind of directory; the first one marks the kind. Other files belong to
+# somebody else and are never removed.
 FILES = {
     "model": (
         "model.json",
@@ -36,27 +35,38 @@ FILES = {
     "comparison": ("comparison.json", "scores.parquet", "report.html"),
     "validation": ("validation.json", "report.html"),
     "omop": ("cohort_definition.csv", "cohort.csv"),
-    # The volumes beside it are called after patients: a folder with such in it is never replaced.
+    # Volumes are named after patients: a directory with volumes is never replaced.
     "volumes": ("volumes.json",),
 }
-# No other program's locks are called so: what is swept away is our own.
-LOCK = "screening-lock"
-# Seconds for somebody who only sweeps up to let go of a lock; a writer keeps it for longer.
-PATIENCE = 0.3
+# Ending of lock files, which no other program uses: ours can be removed safely.
+_LOCK = "screening-lock"
+# Seconds to wait for a process that only removes what others left; a writer holds its
+# lock for longer.
+_PATIENCE = 0.3
 
 
 @dataclass(eq=False)
 class _Hold:
-    """A target this process works on: its lock, and the parents made for it, deepest first."""
+    """A target that this process writes.
+
+    Parameters
+    ----------
+    target : Path
+    patience : float
+        Seconds to wait for the lock.
+    made : list of Path
+        Parents that were created for it, deepest first.
+    """
 
     target: Path
-    patience: float = PATIENCE
+    patience: float = _PATIENCE
     made: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # Let go by whichever thread ends the process; a lock that is a mere file would outlive a killed one.
+        # Any thread may end the process and release the lock. A lock that is a mere
+        # file (soft) would outlive a process that was killed.
         self.lock = FileLock(
-            _beside(self.target, LOCK),
+            _beside(self.target, _LOCK),
             mode=0o600,
             timeout=self.patience,
             thread_local=False,
@@ -64,12 +74,13 @@ class _Hold:
         )
 
     def end(self) -> None:
-        """Leave nothing but what was published."""
+        """Release the lock and remove everything that was not published."""
         if self.lock.is_locked:
             _clear(self.target)
-            # Removed while still held: filelock tells whoever opened it meanwhile that it guards nothing.
+            # Removed while still held: filelock then tells a process that has opened it
+            # meanwhile that it guards nothing.
             with suppress(OSError):
-                _beside(self.target, LOCK).unlink()
+                _beside(self.target, _LOCK).unlink()
             self.lock.release()
         for parent in self.made:
             with suppress(OSError):
@@ -81,13 +92,27 @@ _held: list[_Hold] = []
 
 @contextmanager
 def publish(directory: str | Path, kind: str) -> Iterator[Path]:
-    """Give an empty private directory to write in, and move it to `directory` once the block has ended well.
+    """Move a private directory to its place once the ``with`` block has ended well.
 
-    `directory`: absent, empty, or an earlier directory of the same kind, which is replaced in one step.
-    `kind`: one of "model", "run", "comparison", "validation", "omop", "volumes".
-    Gives a directory of mode 0700; its files become 0600. After an error nothing of it is left.
-    Raises UsageError: the place cannot be written, or holds something that is not an earlier result.
-    Raises Locked: another process is writing there.
+    Parameters
+    ----------
+    directory : str or Path
+        Absent, empty, or an earlier directory of the same kind, which is replaced in
+        one step.
+    kind : {"model", "run", "comparison", "validation", "omop", "volumes"}
+
+    Yields
+    ------
+    Path
+        An empty directory of mode 0700 to write in; its files become 0600. After an
+        error nothing of it is left.
+
+    Raises
+    ------
+    UsageError
+        If the place cannot be written, or holds something that is no earlier result.
+    Locked
+        If another process is writing there.
     """
     target = _resolved(directory)
     check_place(target, kind)
@@ -109,11 +134,12 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
 
 
 def check_place(directory: str | Path, kind: str) -> None:
-    """Refuse a place whose content a `kind` directory must not replace."""
+    """Raise UsageError if a place must not be replaced by a directory of a kind."""
     target = Path(directory)
     if os.path.ismount(target):
         raise UsageError(
-            f"{target} is a mount point, which cannot be replaced; give a directory in it"
+            f"{target} is a mount point, which cannot be replaced; give a directory "
+            "in it"
         )
     if _resolved(target).is_symlink():
         raise UsageError(f"{target} is a link that leads back to itself")
@@ -123,89 +149,115 @@ def check_place(directory: str | Path, kind: str) -> None:
         raise UsageError(
             f"{target} is a file; give a directory that does not exist yet"
         )
+    names = {entry.name for entry in target.iterdir()}
     # What a killed `screen report` left is replaced with the rest.
-    left = {
-        _beside(Path(name), ending).name
-        for name in FILES[kind]
-        for ending in ("partial", LOCK)
-    }
-    names = {entry.name for entry in target.iterdir()} - left
+    for name in FILES[kind]:
+        names.discard(_beside(Path(name), "partial").name)
+        names.discard(_beside(Path(name), _LOCK).name)
     if not names:
         return
     if FILES[kind][0] not in names:
         raise UsageError(
-            f"{target} is not empty and is no {kind} directory; give another --out"
+            f"{target} is not empty and is no {kind} directory; give another `out`",
+            parameters=["out"],
         )
     strangers = sorted(names.difference(FILES[kind]))
     if strangers:
         raise UsageError(
-            f"{target} also holds {', '.join(strangers)}; move that away or give another --out"
+            f"{target} also holds {', '.join(strangers)}; move that away or give "
+            "another `out`",
+            parameters=["out"],
         )
 
 
 @contextmanager
-def hold(directory: str | Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Hold the lock of an output; raise `Locked` if another process has it for so many seconds.
+def hold(directory: str | Path, patience: float = _PATIENCE) -> Iterator[None]:
+    """Hold the lock of an output inside a ``with`` block.
 
-    Parents that are missing are made (0700). After an error they are gone again, and so is what was begun.
+    Missing parents are created (0700). After an error they are removed again, with
+    everything that was begun.
+
+    Parameters
+    ----------
+    directory : str or Path
+    patience : float
+        Seconds to wait for another process. ``Locked`` is raised after that.
     """
     refuse_other_bytes(directory)
-    hold_of = _Hold(_resolved(directory), patience)
-    _held.append(hold_of)
+    held = _Hold(_resolved(directory), patience)
+    _held.append(held)
     try:
-        _make_parents(hold_of)
-        try:
-            hold_of.lock.acquire()
-        except Timeout:
-            message = f"another run is writing {hold_of.target}; wait for it, or give another --out"
-            raise Locked(message) from None
-        except BaseException:
-            # Stopped on the way to it: the file may lie there already, and is removed by who holds it.
-            with suppress(OSError):
-                hold_of.lock.acquire()
-            raise
-        # We hold the lock, so whatever lies there is what a killed run left.
-        _clear(hold_of.target)
-        sweep(hold_of.target.parent)
+        _make_parents(held)
+        _acquire(held)
+        # This process has the lock, so whatever lies there was left by a killed one.
+        _clear(held.target)
+        sweep(held.target.parent)
         yield
-        hold_of.made.clear()
+        held.made.clear()
     except OSError as error:
         if error.errno is None:
             raise
-        raise of_system(error, hold_of.target) from error
+        raise of_system(error, held.target) from error
     finally:
-        hold_of.end()
-        _held.remove(hold_of)
+        held.end()
+        _held.remove(held)
+
+
+def _acquire(held: _Hold) -> None:
+    try:
+        held.lock.acquire()
+    except Timeout:
+        raise Locked(
+            f"another run is writing {held.target}; wait for it, or give another `out`",
+            parameters=["out"],
+        ) from None
+    except BaseException:
+        # Interrupted: the lock file may exist already, and only its holder removes it.
+        with suppress(OSError):
+            held.lock.acquire()
+        raise
 
 
 def let_go() -> None:
-    """End what this process still holds: a signal may have come in the middle of ending it."""
+    """Release what this process still holds, for a signal while it was released."""
     while _held:
-        hold_of = _held.pop()
+        held = _held.pop()
         with suppress(OSError):
-            if not hold_of.lock.is_locked:
-                hold_of.lock.acquire()
-            hold_of.end()
+            if not held.lock.is_locked:
+                held.lock.acquire()
+            held.end()
 
 
 def write_whole(
     path: Path, content: bytes, mode: int = 0o600, group: int | None = None
 ) -> None:
-    """Replace one file in one step, keeping it private unless others are to read it.
+    """Replace one file in one step.
 
-    Raises UsageError: what lies there is no file, or a link, which may lead to anything.
+    Parameters
+    ----------
+    path : Path
+    content : bytes
+    mode : int
+        Private by default.
+    group : int, optional
+        Number of the group of the file.
+
+    Raises
+    ------
+    UsageError
+        If something else than a file is there, or a link, which may lead anywhere.
     """
     if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
-        what = "a link" if os.path.islink(path) else "no file"
+        obstacle = "a link" if os.path.islink(path) else "no file"
         raise UsageError(
-            f"{path} is {what}, so it cannot be replaced; give another place to write"
+            f"{path} is {obstacle}, so it cannot be replaced; give another place to "
+            "write"
         )
     target = _resolved(path)
     with hold(target):
         partial = _beside(target, "partial")
-        with open(
-            os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-        ) as file:
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(handle, "wb") as file:
             file.write(content)
             file.flush()
             flush_to_disk(file.fileno())
@@ -217,7 +269,7 @@ def write_whole(
 
 
 def _resolved(path: str | Path) -> Path:
-    # Unlike Path.resolve this does not fail where links lead in a circle; using the path then does.
+    # Unlike Path.resolve this does not fail for circular links; using the path does.
     return Path(os.path.realpath(path))
 
 
@@ -226,21 +278,24 @@ def _beside(target: Path, ending: str) -> Path:
 
 
 def sweep(folder: Path) -> None:
-    """Clean up after dead processes in a folder: their locks can be had."""
-    held_here = {_beside(held.target, LOCK) for held in _held}
-    for path in set(folder.glob(f".*.{LOCK}")) - held_here:
+    """Remove what dead processes left in a folder: their locks can be acquired."""
+    own_locks = {_beside(held.target, _LOCK) for held in _held}
+    for path in set(folder.glob(f".*.{_LOCK}")) - own_locks:
         with suppress(OSError):
             if path.is_file() and not path.is_symlink():
-                dead = _Hold(path.with_name(path.name[1 : -len(f".{LOCK}")]))
+                name = path.name[1 : -len(f".{_LOCK}")]
+                dead = _Hold(path.with_name(name))
                 dead.lock.acquire()
                 dead.end()
 
 
 def _clear(target: Path) -> None:
     """Remove what was begun beside a target."""
-    partial, old = _beside(target, "partial"), _beside(target, "old")
+    partial = _beside(target, "partial")
+    old = _beside(target, "old")
     if old.is_dir() and not target.exists():
-        # Stopped between the two renames where directories cannot be exchanged: the earlier result stands.
+        # Interrupted between the two renames, where directories cannot be exchanged:
+        # the earlier result is restored.
         with suppress(OSError):
             old.rename(target)
     for path in (partial, old):
@@ -250,21 +305,23 @@ def _clear(target: Path) -> None:
             path.unlink()
 
 
-def _make_parents(hold_of: _Hold) -> None:
-    missing, folder = [], hold_of.target.parent
+def _make_parents(held: _Hold) -> None:
+    missing = []
+    folder = held.target.parent
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent
     for path in reversed(missing):
         # Noted first: a signal may come between the two.
-        hold_of.made.insert(0, path)
+        held.made.insert(0, path)
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:
-            hold_of.made.pop(0)
+            held.made.pop(0)
 
 
 def _sync(path: Path, flags: int) -> None:
+    """Flush a file or directory to disk."""
     handle = os.open(path, flags)
     try:
         flush_to_disk(handle)
@@ -275,133 +332,8 @@ def _sync(path: Path, flags: int) -> None:
 def flush_to_disk(handle: int) -> None:
     """Make what was written to an open file durable."""
     if sys.platform == "darwin":
-        # Here fsync leaves it in the drive's cache. Some network shares know no more.
+        # fsync leaves it in the drive's cache here. Some network shares know no more.
         with suppress(OSError):
             fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
             return
     os.fsync(handle)
-
-
-LATEST = "latest.html"
-DATED = re.compile(r"\d{4}-\d{2}-\d{2}\.html")
-BEGUN = re.compile(rf"\.({DATED.pattern}|{re.escape(LATEST)})\.partial")
-PRIVATE = 0o600
-
-
-@dataclass(frozen=True)
-class Readers:
-    """Who may read pages besides their owner."""
-
-    mode: int = PRIVATE  # Of the copies; their directories can also be entered by whoever may read.
-    group: int | None = None  # Number of the group that the copies get.
-
-
-@dataclass(frozen=True)
-class PageFolder:
-    """A directory of pages by night, with a copy of the latest as `latest.html`."""
-
-    directory: Path  # Made where it is missing, with the directories above it.
-    readers: Readers
-
-    def prepare(self) -> None:
-        """Make the directory, or say that it cannot be used, before the work whose page is to lie there."""
-        if self.directory.is_symlink():
-            raise UsageError(
-                f"{self.directory} is a link; give the directory that it leads to"
-            )
-        missing = [self.directory, *self.directory.parents]
-        for folder in reversed([folder for folder in missing if not folder.exists()]):
-            try:
-                folder.mkdir(mode=0o700)
-                self._let_in(
-                    folder, self.readers.mode | (self.readers.mode & 0o444) >> 2
-                )
-            except OSError as error:
-                raise of_system(error, folder) from error
-        if not self.directory.is_dir() or not os.access(
-            self.directory, os.W_OK | os.X_OK
-        ):
-            raise UsageError(f"cannot write pages in {self.directory}")
-        if (self.directory / LATEST).is_dir() and not (
-            self.directory / LATEST
-        ).is_symlink():
-            raise UsageError(
-                f"{self.directory / LATEST} is a directory, and the latest page is called so"
-            )
-
-    def show(self, page: bytes, night: str) -> Path:
-        """Have the page of a night there, and as `latest.html` unless a later night is there already."""
-        sweep(
-            self.directory
-        )  # where every page stands, a lock alone may have been left
-        for begun in filter(
-            None, (BEGUN.fullmatch(path.name) for path in self.directory.iterdir())
-        ):
-            with suppress(Locked), hold(self.directory / begun[1]):
-                pass  # what a killed run began is removed by whoever can have its lock
-        places = self.places(night)
-        for page_path in places:
-            if not self._has(page_path, page):
-                write_whole(page_path, page, self.readers.mode, self.readers.group)
-        return places[0]
-
-    def lacking(self, page: bytes, night: str) -> list[Path]:
-        """Places of a night's page where something else lies, or nothing."""
-        return [
-            page_path
-            for page_path in self.places(night)
-            if not self._has(page_path, page)
-        ]
-
-    def places(self, night: str) -> list[Path]:
-        """Where the page of a night is to lie: under its date, and as the latest where none is later."""
-        own_page = self.of(night)
-        nights = [
-            path.name for path in self.directory.iterdir() if DATED.fullmatch(path.name)
-        ]
-        return (
-            [own_page, self.directory / LATEST]
-            if all(name <= own_page.name for name in nights)
-            else [own_page]
-        )
-
-    def _has(self, path: Path, page: bytes) -> bool:
-        """Whether a page lies there as its readers are to have it; a link is removed."""
-        if path.is_symlink():
-            path.unlink()
-        as_it_is = (
-            path.is_file() and stat.S_IMODE(path.stat().st_mode) == self.readers.mode
-        )
-        return as_it_is and path.read_bytes() == page
-
-    def of(self, night: str) -> Path:
-        """Where the page of a night lies, or would."""
-        return self.directory / f"{night}.html"
-
-    def _let_in(self, folder: Path, mode: int) -> None:
-        if self.readers.group is not None:
-            os.chown(folder, -1, self.readers.group)
-        folder.chmod(mode)
-
-
-def readers(mode: str | None, group: str | None) -> Readers:
-    """Read who may see a page: an octal mode such as 0640, and a group's name.
-
-    Raises UsageError: it is no mode for a page (its owner reads and writes, others read at most), or there
-    is no such group.
-    """
-    if mode is not None and not re.fullmatch(r"0?[0-7]{3}", mode):
-        raise UsageError(f"mode {mode}: write it in octal, such as 0640")
-    number = PRIVATE if mode is None else int(mode, 8)
-    if number & PRIVATE != PRIVATE or number & ~(PRIVATE | stat.S_IRGRP | stat.S_IROTH):
-        raise UsageError(
-            f"mode {mode}: a page is written by its owner alone; give 0600, 0640 or 0644"
-        )
-    return Readers(number, None if group is None else _group(group))
-
-
-def _group(name: str) -> int:
-    try:
-        return grp.getgrnam(name).gr_gid
-    except KeyError:
-        raise UsageError(f"there is no group '{name}' on this host") from None
