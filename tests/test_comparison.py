@@ -270,7 +270,7 @@ def test_two_positive_classes_are_judged_one_by_one_under_every_recipe(folder):
     figures = [each["figures"] for each in found.document["cohorts"][0]["methods"]]
     assert all(each["macro_recall"]["value"] > 1 / 3 for each in figures)
     with pytest.raises(
-        UsageError, match=r"--positive yes\+perhaps, or take a recipe .*auto"
+        UsageError, match=r"`positive` yes\+perhaps, or take a recipe .*auto"
     ):
         comparison.compare({"three": whole}, ["svm"], **QUICK)
 

@@ -179,7 +179,7 @@ def test_the_training_file_is_known_where_no_column_names_the_rows(
     with pytest.raises(UsageError, match="from a file that it was trained on"):
         validate(learned, past)
     assert validate(learned, past.take(np.arange(120, 240))).figures.n_rows == 120
-    with pytest.raises(CohortError, match="--positive"):
+    with pytest.raises(CohortError, match="`positive`"):
         validate(model, numbers, label="sick")
     assert validate(model, numbers, label="sick", positive="1").figures == found.figures
 

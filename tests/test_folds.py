@@ -14,12 +14,12 @@ from screening import read_cohort
 from screening.data.ids import keyed_hashes, short_hash
 from screening.errors import UsageError
 from screening.model_selection.folds import (
+    hash_names,
     in_hash_order,
-    keys,
+    plan_groups,
     plan_study,
     split_folds,
     sub_sample,
-    units,
 )
 from screening.model_selection.task import infer_task
 
@@ -34,12 +34,15 @@ def grouped(seed, n_groups=12, rows_each=15):
 def test_keys_of_names_are_fixed_numbers():
     """Rows are dealt to the same folds, and units known on several nights, whatever the version of pandas."""
     names = np.array(["p001", "Müller", "x" * 40, "", "12345678"], object)
-    assert keys(names, 0)[:3].tolist() == [
+    assert hash_names(names, 0)[:3].tolist() == [
         12457215547498215282,
         6172449052822196991,
         18373295167079362554,
     ]
-    assert keys(names, 7)[3:].tolist() == [1874201255128393200, 17224946301801908296]
+    assert hash_names(names, 7)[3:].tolist() == [
+        1874201255128393200,
+        17224946301801908296,
+    ]
     hashes = keyed_hashes(names, "0123456789abcdef0")
     assert hashes[[0, 1, 3]].tolist() == [
         12574385679337745910,
@@ -52,7 +55,7 @@ def test_keys_of_names_are_fixed_numbers():
 @given(seed=st.integers(0, 1000), folds=st.integers(2, 5))
 def test_a_group_is_never_on_both_sides(seed, folds):
     target, groups = grouped(seed)
-    fold = split_folds(target, groups, keys(groups, seed), folds)
+    fold = split_folds(target, groups, hash_names(groups, seed), folds)
     assert all(len(set(fold[groups == group])) == 1 for group in np.unique(groups))
     assert set(fold) == set(range(folds))
 
@@ -62,7 +65,7 @@ def test_every_fold_has_its_share_of_positives():
     target = (np.arange(200) % 10 == 0).astype(int)
     several = np.concatenate([np.repeat([0, 1], 40), [2, 2, 3]])
     fold, of_several = (
-        split_folds(each, None, keys(np.arange(len(each)).astype(str), 0), 5)
+        split_folds(each, None, hash_names(np.arange(len(each)).astype(str), 0), 5)
         for each in (target, several)
     )
 
@@ -134,7 +137,7 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
     x, y, z = np.meshgrid(np.arange(5), np.arange(40), np.arange(4), indexing="ij")
     coordinates = np.column_stack([x.ravel(), y.ravel(), z.ravel()]).astype(float)
     target = np.arange(len(coordinates)) % 2
-    groups, number, notes = units(
+    groups, number, notes = plan_groups(
         table(np.full(len(coordinates), "a"), coordinates), target, 5
     )
 
@@ -171,7 +174,9 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
 def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_said(
     groups, target, folds, words
 ):
-    _, number, notes = units(table(groups and np.array(groups)), np.array(target), 5)
+    _, number, notes = plan_groups(
+        table(groups and np.array(groups)), np.array(target), 5
+    )
     assert number == folds
     assert notes[0].startswith(words)
 
@@ -187,9 +192,9 @@ def test_a_class_of_a_single_row_or_group_is_refused(groups, what):
     """Or all of whose groups would be in one fold."""
     target, whose = np.repeat([0, 0, 1, 0], 5), np.repeat([*"abcd"], 5)
     with pytest.raises(UsageError, match=what):
-        units(table(groups and np.array(groups)), np.array([0] * 9 + [1]), 5)
+        plan_groups(table(groups and np.array(groups)), np.array([0] * 9 + [1]), 5)
     with pytest.raises(UsageError, match="one of them holds all there is of a class"):
-        split_folds(target, whose, keys(whose, 0), 2)
+        split_folds(target, whose, hash_names(whose, 0), 2)
 
 
 @given(

@@ -175,7 +175,7 @@ def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(
     assert model.document["validation"]["folds"] == 3
     with pytest.raises(
         UsageError,
-        match=r"3 case\(s\) of yes are too few.*9 cases.*--min-sensitivity 0.75",
+        match=r"3 case\(s\) of yes are too few.*9 cases.*`min_sensitivity` 0.75",
     ):
         train(few, beside=(), **WHO)
     with pytest.raises(UsageError, match=r"lesion are too few to promise"):
@@ -223,7 +223,7 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
         check(scores[:, None] - 100.0)
     with pytest.raises(RecipeError, match="scores all rows alike"):
         check(np.full((len(scores), 1), 5.0))
-    with pytest.raises(RecipeError, match=f"recipe svm.*{CONSTANT}.*--search"):
+    with pytest.raises(RecipeError, match=f"recipe svm.*{CONSTANT}.*`search`"):
         choose_setting("auroc", "svm", [{}], constant, target, fold)
 
 

@@ -84,9 +84,9 @@ def test_labels_that_cannot_be_trained_on_are_refused(tissue):
     table.loc[:9, "ill"] = None
     past = read_cohort(table, label="ill", id="patient")
 
-    with pytest.raises(UsageError, match="--positive"):
+    with pytest.raises(UsageError, match="`positive`"):
         train(tissue, "svm", beside=())
-    with pytest.raises(UsageError, match="--label"):
+    with pytest.raises(UsageError, match="`label`"):
         train(night, "svm", beside=())
     with pytest.raises(
         CohortError, match=rf"column 'ill': 10 of {len(table)} rows have no label"
@@ -317,7 +317,7 @@ def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(
     assert set(model_of(tmp_path, "logistic", None).watched) == {"B", "C+"}
     with pytest.raises(
         UsageError,
-        match=r"A, B are to be watched.*--positive A\+B, or take a recipe .*auto",
+        match=r"A, B are to be watched.*`positive` A\+B, or take a recipe .*auto",
     ):
         model_of(tmp_path, recipe, ["A", "B"])
 

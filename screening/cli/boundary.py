@@ -178,7 +178,7 @@ def ended_by(error: BaseException) -> int:
 
 
 # Options that are not called as their parameter is.
-OPTION_OF_PARAMETER = {"watched": "--class"}
+OPTION_OF_PARAMETER = {"watched": "--class", "pattern": "--nights"}
 
 
 def with_options(message: str, error: BaseException) -> str:

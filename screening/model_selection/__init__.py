@@ -1,1 +1,1 @@
-"""Choosing a model and judging it: folds, held-out scores, search, training, comparing, another threshold."""
+"""Choosing and judging a model: folds, held-out scores, search, training, comparing."""

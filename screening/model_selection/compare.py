@@ -1,4 +1,7 @@
-"""Several methods on the same folds of the same cohorts, everything tuned on training rows alone."""
+"""Comparing several methods on the same folds of the same cohorts.
+
+Everything is tuned on training rows alone.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,21 @@ from screening.schemas.comparison import (
 from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule
 from screening.store.serialization import versions, written
 
+# Sensitivity at which specificity is shown if the rule names none.
+_DEFAULT_SENSITIVITY = 0.9
+# Figure that answers a rule, by which methods are ordered and ranked; AUROC for others.
+_FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
+# Figures of the table of a person, with their titles.
+_TABLE_FIGURES = {
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "g_mean": "G-mean",
+    "auroc": "AUROC",
+    "specificity_at": "specificity at the asked sensitivity",
+}
+# Facts of a method in the summary, besides its figures.
+_SUMMARY_FACTS = ("sv_share", "fit_seconds", "score_seconds")
+
 
 @dataclass(frozen=True, repr=False)
 class Comparison(InBrief):
@@ -63,7 +81,7 @@ class Comparison(InBrief):
     Parameters
     ----------
     facts : ComparisonDocument
-        Settings, a table, differences and curves a cohort, ranks over cohorts.
+        Settings; a table, differences and curves per cohort; ranks over cohorts.
     scores : DataFrame
         Held-out rows: cohort, recipe, fold, id, label, class, score, flagged.
     """
@@ -73,27 +91,25 @@ class Comparison(InBrief):
 
     @cached_property
     def document(self) -> dict[str, object]:
-        """What `comparison.json` holds."""
+        """Content of `comparison.json`."""
         return self.facts.to_dict()
 
     def brief(self) -> Brief:
+        """Return a summary for `repr` and notebooks."""
         return self.facts.brief()
 
     def summary(self) -> dict[str, object]:
-        """Every figure of every method, without intervals and curves."""
-        tables = {
-            cohort.name: {
-                method.recipe: {
-                    name: figure.value for name, figure in method.figures.items()
-                }
-                | {
-                    name: getattr(method, name)
-                    for name in ("sv_share", "fit_seconds", "score_seconds")
-                }
-                for method in cohort.methods
-            }
-            for cohort in self.facts.cohorts
-        }
+        """Return every figure of every method, without intervals and curves."""
+        tables: dict[str, dict[str, dict[str, object]]] = {}
+        for cohort in self.facts.cohorts:
+            tables[cohort.name] = {}
+            for method in cohort.methods:
+                row: dict[str, object] = {}
+                for name, figure in method.figures.items():
+                    row[name] = figure.value
+                for name in _SUMMARY_FACTS:
+                    row[name] = getattr(method, name)
+                tables[cohort.name][method.recipe] = row
         ranks = self.facts.ranks
         return {
             "control": self.facts.settings.control,
@@ -102,27 +118,18 @@ class Comparison(InBrief):
         }
 
     def table(self) -> dict[str, list[str]]:
-        """A line a cohort and method: what a person reads first."""
+        """Return a line of text per cohort and method."""
         return {
-            cohort.name: [
-                f"{method.recipe:22}"
-                + "  ".join(
-                    f"{title} {_percent(method.figures[name].value)}"
-                    for name, title in _SHOWN.items()
-                )
-                for method in cohort.methods
-            ]
+            cohort.name: [_table_line(method) for method in cohort.methods]
             for cohort in self.facts.cohorts
         }
 
 
-_SHOWN = {
-    "sensitivity": "sensitivity",
-    "specificity": "specificity",
-    "g_mean": "G-mean",
-    "auroc": "AUROC",
-    "specificity_at": "specificity at the asked sensitivity",
-}
+def _table_line(method: MethodFacts) -> str:
+    figures = []
+    for name, title in _TABLE_FIGURES.items():
+        figures.append(f"{title} {_percent(method.figures[name].value)}")
+    return f"{method.recipe:22}" + "  ".join(figures)
 
 
 def _percent(share: float | None) -> str:
@@ -132,17 +139,14 @@ def _percent(share: float | None) -> str:
 def write_comparison(
     comparison: Comparison, folder: Path, templates: Path | None
 ) -> None:
-    """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
+    """Write `comparison.json`, `scores.parquet` and `report.html`.
+
+    `templates` are a site's own, for the page.
+    """
     (folder / "comparison.json").write_bytes(written(comparison.document)[1])
     comparison.scores.to_parquet(folder / "scores.parquet", index=False)
-    (folder / "report.html").write_bytes(
-        render_comparison(comparison.document, templates).encode()
-    )
-
-
-ASKED = 0.9  # sensitivity at which specificity is shown where the rule names none
-FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
-"""The figure that answers a rule, by which methods are ordered and ranked; AUROC for others."""
+    page = render_comparison(comparison.document, templates)
+    (folder / "report.html").write_bytes(page.encode())
 
 
 def compare(
@@ -164,7 +168,9 @@ def compare(
     command: str | None = None,
     **reading: Unpack[Reading],
 ) -> Comparison:
-    """Judge methods on the same folds, each with setting and threshold chosen from its held-out scores.
+    """Judge methods on the same folds, each with its own setting and threshold.
+
+    Both are chosen from its held-out scores.
 
     Parameters
     ----------
@@ -172,31 +178,32 @@ def compare(
         Cohorts with labels, by the names that the page gives them. What is no Cohort
         yet is read as `reading` says.
     recipes : sequence of Recipe or str
-        The control is added where it is missing.
+        The control is added if it is missing.
     rule : Rule
         Chooses every method's threshold from its held-out scores.
     folds : int
-        Fewer where there are fewer groups, or fewer rows of the rarer class.
+        Fewer are used if there are fewer groups, or fewer rows of the rarer class.
     repeats : int, optional
-        How often the folds are dealt; by default three times where fits are cheap.
+        How often the folds are dealt; by default three times if fits are cheap.
     search : int, optional
         Settings that compete on the held-out rows; each recipe's own number by default.
     seed : int
-        Deals the folds and the candidates.
+        Deals the folds and the settings.
     jobs : int
         Threads; -1 for all cores. The figures do not depend on it.
     max_rows : int, optional
-        Compare on a stratified sub-sample of this many rows a cohort.
+        Compare on a stratified sub-sample of this many rows per cohort.
     control : str, optional
-        Recipe that the others are compared with; the plain machine ("svm", or "one_vs_rest" where several
-        classes are told apart) if None.
+        Recipe that the others are compared with; by default the plain machine ("svm",
+        or "one_vs_rest" if several classes are separated).
     independent : bool
         Every row is a patient of its own, whatever the tables look like.
     kept : Path, optional
-        Folder for finished folds: a comparison that was killed goes on from there.
+        Folder for finished folds, from which a comparison that was killed goes on.
     cluster : str, optional
-        Where other processes fit the folds: ``"local:N"``, or the address of a dask scheduler. Rows
-        go there over TLS. The figures do not depend on it (docs/scale.md).
+        Where other processes fit the folds: ``"local:N"``, or the address of a dask
+        scheduler. Rows are sent there over TLS. The figures do not depend on it
+        (docs/scale.md).
     progress : callable, optional
         Called with (work done, work in all).
     command : str, optional
@@ -212,18 +219,20 @@ def compare(
     Raises
     ------
     UsageError
-        No cohort, one whose rows are surely of the same patients with no group that says which, or that a
-        recipe cannot be asked about; `kept` belongs to another comparison; no workers.
+        If there is no cohort, a cohort whose rows are surely of the same patients has
+        no group that says which, a recipe cannot answer a cohort's question, `kept`
+        belongs to another comparison, or there are no workers.
     RecipeError
-        A recipe is unknown, or cannot be built.
+        If a recipe is unknown, or cannot be built.
 
     Examples
     --------
     >>> from importlib.resources import files
     >>> from screening import compare, read_cohort
     >>> samples = files("screening.sample_cohorts")
-    >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
-    >>> compared = compare({"ward": cohort}, ["logistic", "one_class"], control="logistic", search=1)
+    >>> ward = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
+    >>> methods = ["logistic", "one_class"]
+    >>> compared = compare({"ward": ward}, methods, control="logistic", search=1)
     >>> list(compared.summary()["cohorts"]["ward"])
     ['logistic', 'one_class']
     """
@@ -232,98 +241,113 @@ def compare(
     read = {
         name: labelled_cohort(cohort, **reading) for name, cohort in cohorts.items()
     }
-    control = control or (
-        "one_vs_rest" if any(map(several_asked, read.values())) else "svm"
-    )
-    recipes = _methods(recipes, control)
-    given: dict[str, Any] = {"rule": rule, "folds": folds, "repeats": repeats}
-    given |= {"max_rows": max_rows, "search": search, "seed": seed}
-    studies = {
-        name: studies_of(
-            prepare_study(
-                cohort,
-                recipes[0],
-                params={},
-                independent=independent,
-                at_most=LARGEST_WHOLE,
-                **given,
-            ),
-            recipes,
-        )
-        for name, cohort in read.items()
+    if not control:
+        control = "one_vs_rest" if _are_multi_class(read) else "svm"
+    recipes = _with_control(recipes, control)
+    plan: dict[str, Any] = {
+        "rule": rule,
+        "folds": folds,
+        "repeats": repeats,
+        "max_rows": max_rows,
+        "search": search,
+        "seed": seed,
     }
+    studies = {}
+    for name, cohort in read.items():
+        study = prepare_study(
+            cohort,
+            recipes[0],
+            params={},
+            independent=independent,
+            at_most=LARGEST_WHOLE,
+            **plan,
+        )
+        studies[name] = _studies_of(study, recipes)
     settings = Settings(
-        **given,
+        **plan,
         cohorts={name: _digest(cohort) for name, cohort in read.items()},
         versions=versions(),
         control=control,
         command=command,
         recipes=[recipe.name for recipe in recipes],
     )
+    methods = {}
     with opened(cluster) as workers:
         if workers is not None:
             workers.check(secret=True)
         resources = Resources(jobs, None, progress or silent, workers, kept)
-        steps = progress_of_parts(resources, [1.0] * (len(studies) * len(recipes)))
-        methods = {name: methods_of(recipes, of, steps) for name, of in studies.items()}
-    at = rule.value if isinstance(rule, MinSensitivity) else ASKED
-    entries = [
-        cohort_entry(name, studies[name][0], of_cohort, at, seed)
-        for name, of_cohort in methods.items()
-    ]
-    first = FIRST_FIGURE.get(rule.name, "auroc")
+        parts = progress_of_parts(resources, [1.0] * (len(studies) * len(recipes)))
+        for name, cohort_studies in studies.items():
+            methods[name] = _judge_methods(recipes, cohort_studies, parts)
+    at_sensitivity = _DEFAULT_SENSITIVITY
+    if isinstance(rule, MinSensitivity):
+        at_sensitivity = rule.value
+    entries = []
+    tables: list[pd.DataFrame] = []
+    for name, cohort_methods in methods.items():
+        study = studies[name][0]
+        entries.append(_cohort_facts(name, study, cohort_methods, at_sensitivity, seed))
+        tables.extend(_score_tables(name, study.sample, cohort_methods))
+    first = _FIRST_FIGURE.get(rule.name, "auroc")
     document = ComparisonDocument(
         format_version=FORMAT_VERSION,
         settings=settings,
-        asked_sensitivity=at,
+        asked_sensitivity=at_sensitivity,
         first_figure=first,
         cohorts=entries,
         ranks=rank_entry(entries, control, first),
         sha256="",
     )
-    scores = (
-        table
-        for name, of_cohort in methods.items()
-        for table in _scores(name, studies[name][0].sample, of_cohort)
-    )
-    return Comparison(document, pd.concat(scores, ignore_index=True))
+    return Comparison(document, pd.concat(tables, ignore_index=True))
 
 
-def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
-    """The study as each recipe answers its question, all of them by the same watched classes."""
+def _are_multi_class(cohorts: Mapping[str, Cohort]) -> bool:
+    """Return True if several classes of some cohort are to be separated."""
+    return any(several_asked(cohort) for cohort in cohorts.values())
+
+
+def _studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
+    """Return the study of each recipe, all with the same watched classes."""
     studies = []
     for recipe in recipes:
         task, _ = infer_task(study.sample, tells_apart(recipe, study.sample))
         target = task.target(labels_of(study.sample))
-        studies.append(
-            replace(study, task=watchable(task, target, study.groups, study.folds)[0])
-        )
+        task, _ = watchable(task, target, study.groups, study.folds)
+        studies.append(replace(study, task=task))
     return studies
 
 
-Method = tuple[MethodFacts, Judgement]
+_Method = tuple[MethodFacts, Judgement]
 
 
-def methods_of(
-    recipes: Sequence[Recipe], studies: Sequence[Study], steps: Iterator[Resources]
-) -> list[Method]:
-    """Hold a cohort's rows out by every recipe, as `train` does, and choose thresholds by the rule.
+def _judge_methods(
+    recipes: Sequence[Recipe], studies: Sequence[Study], parts: Iterator[Resources]
+) -> list[_Method]:
+    """Hold a cohort's rows out by every recipe and choose thresholds by the rule.
 
-    Gives what there is to say of each method but for its figures; the first is the control. The predicted
-    class is judged too where every recipe tells all classes apart. RecipeError where no setting of a recipe
-    can be used.
+    Predicted classes are judged too if every recipe separates all classes. RecipeError
+    if no setting of a recipe can be used.
+
+    Returns
+    -------
+    list of (MethodFacts, Judgement)
+        Facts without figures; the first is the control.
     """
-    several, encoded = all(study.task.kind == "multi" for study in studies), None
-    methods: list[Method] = []
+    several = all(study.task.kind == "multi" for study in studies)
+    encoded = None
+    methods: list[_Method] = []
     for recipe, study in zip(recipes, studies, strict=True):
-        held_out = held_out_by(study, recipe, resources=next(steps), like=encoded)
-        encoded, search = encoded or held_out.encoded, held_out.search
+        held_out = held_out_by(study, recipe, resources=next(parts), like=encoded)
+        encoded = encoded or held_out.encoded
+        search = held_out.search
         scores = HeldOutScores.of(held_out, study)
         if not several:
             scores = replace(scores, predicted=None)
         rules = [study.rule] * len(study.task.watched)
         judgement = judge(scores, rules, study.seed, refuse=False)
-        may_decline = any(setting.get("passes") == 0 for setting in search.candidates)
+        factor_declined = None
+        if any(setting.get("passes") == 0 for setting in search.candidates):
+            factor_declined = search.chosen.get("passes") == 0
         facts = MethodFacts(
             recipe=recipe.name,
             title=recipe.title,
@@ -335,57 +359,62 @@ def methods_of(
             score_seconds=held_out.seconds[1],
             chosen=search.chosen,
             n_candidates=search.n_candidates,
-            factor_declined=search.chosen.get("passes") == 0 if may_decline else None,
+            factor_declined=factor_declined,
         )
         methods.append((facts, judgement))
     return methods
 
 
-def cohort_entry(
-    name: str, study: Study, methods: Sequence[Method], at_sensitivity: float, seed: int
+def _cohort_facts(
+    name: str,
+    study: Study,
+    methods: Sequence[_Method],
+    at_sensitivity: float,
+    seed: int,
 ) -> CohortFacts:
-    """Table, differences and curves of one cohort; the first method is the control."""
+    """Return table, differences and curves of one cohort.
+
+    The first method is the control.
+    """
     judgements = [judgement for _, judgement in methods]
-    draws = resampled(judgements, at_sensitivity, seed=seed)
-    estimates = [
-        {
-            figure: float(value[0])
-            for figure, value in measured(judgement, at_sensitivity).items()
-        }
-        for judgement in judgements
-    ]
-    control, watched, groups = judgements[0], judgements[0].held.watched, study.groups
+    draws = _resampled_figures(judgements, at_sensitivity, seed)
+    estimates = []
+    for judgement in judgements:
+        figures = measured(judgement, at_sensitivity)
+        estimates.append({figure: float(value[0]) for figure, value in figures.items()})
+    control = judgements[0]
+    watched = control.held.watched
+    groups = study.groups
     n_units = min(fewest_units(positive, groups) for positive in watched.T)
     entries = []
-    for (facts, judgement), own, drawn in zip(methods, estimates, draws, strict=True):
-        gaps = {
-            figure: resampled_difference(
-                (value, estimates[0][figure]),
-                (drawn[figure], draws[0][figure]),
-                n_units,
-            )
-            for figure, value in own.items()
-            if figure in estimates[0]
-        }
-        figures = {
-            figure: _with_interval(value, drawn[figure], n_units)
-            for figure, value in own.items()
-        }
+    for m, (facts, judgement) in enumerate(methods):
+        with_intervals = {}
+        gaps = {}
+        for figure, value in estimates[m].items():
+            with_intervals[figure] = _with_interval(value, draws[m][figure], n_units)
+            if figure in estimates[0]:
+                gaps[figure] = resampled_difference(
+                    (value, estimates[0][figure]),
+                    (draws[m][figure], draws[0][figure]),
+                    n_units,
+                )
+        method_differences = None
+        if not facts.control:
+            method_differences = gaps | differences(judgement, control)
         entries.append(
             facts.replace(
-                figures=figures | dict(judgement.means),
-                differences=None
-                if facts.control
-                else gaps | differences(judgement, control),
-                curve=[round(float(x), 5) for x in mean_curve(judgement.held)],
+                figures=with_intervals | dict(judgement.means),
+                differences=method_differences,
+                curve=[round(float(x), 5) for x in _mean_roc_curve(judgement.held)],
             )
         )
+    signs = [f"{sign.seen} {sign.remedy}" for sign in study.signs]
     return CohortFacts(
         name=name,
         n_rows=len(watched),
         n_positive=int(watched.any(axis=1).sum()),
         n_groups=None if groups is None else len(np.unique(groups)),
-        notes=[*study.notes, *(f"{sign.seen} {sign.remedy}" for sign in study.signs)],
+        notes=[*study.notes, *signs],
         methods=entries,
     )
 
@@ -393,11 +422,22 @@ def cohort_entry(
 def measured(
     method: Judgement, at_sensitivity: float, weights: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Figures of one method on one cohort, over the rows of all folds together, (n_draws,) each.
+    """Return figures of one method on one cohort, over the rows of all folds together.
 
-    Several watched classes are averaged. `at_sensitivity` is where `specificity_at` is read from
-    the ROC curve; `weights` (n_draws, n_rows) say how often each row counts in each draw. NaN where a draw
-    holds no positive or no negative row.
+    Several watched classes are averaged.
+
+    Parameters
+    ----------
+    method : Judgement
+    at_sensitivity : float
+        Where `specificity_at` is read from the ROC curve.
+    weights : ndarray of shape (n_draws, n_rows), optional
+        How often each row counts in each draw.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_draws,)
+        NaN where a draw holds no positive or no negative row.
     """
     held = method.held
     w = np.ones((1, len(held.fold))) if weights is None else weights
@@ -406,17 +446,17 @@ def measured(
         sensitivity, specificity, g_mean = weighted_rates(
             method.flagged[:, m], positive, w
         )
-        rates = {
+        figures = {
             "sensitivity": sensitivity,
             "specificity": specificity,
             "g_mean": g_mean,
             "min_sensitivity": np.minimum(sensitivity, specificity),
         }
         if held.own is not None:
-            rates["own_g_mean"] = weighted_rates(held.own[:, m], positive, w)[2]
-        by_class.append(
-            rates | weighted_ranking(held.scores[:, m], positive, w, at_sensitivity)
-        )
+            _, _, own_g_mean = weighted_rates(held.own[:, m], positive, w)
+            figures["own_g_mean"] = own_g_mean
+        figures |= weighted_ranking(held.scores[:, m], positive, w, at_sensitivity)
+        by_class.append(figures)
     means = {
         name: np.mean([figures[name] for figures in by_class], axis=0)
         for name in by_class[0]
@@ -426,91 +466,104 @@ def measured(
     return means
 
 
-def resampled(
-    methods: Sequence[Judgement],
-    at_sensitivity: float,
-    *,
-    seed: int = 0,
-    draws: int = DRAWS,
+def _resampled_figures(
+    methods: Sequence[Judgement], at_sensitivity: float, seed: int
 ) -> list[dict[str, np.ndarray]]:
-    """Figures of every method, (draws,) each, in the same bootstrap samples of groups (or rows).
+    """Return figures of every method in the same bootstrap samples of groups, or rows.
 
-    The fitted models are kept: the spread is that of new rows, not of training on another cohort.
+    The fitted models are kept: the spread is that of new rows, not of training on
+    another cohort. Values are (n_draws,).
     """
     held = methods[0].held
-    parts = [
-        [measured(method, at_sensitivity, weights) for method in methods]
-        for weights in drawn_weights(len(held.fold), held.groups, seed, draws)
-    ]
-    return [
-        {
-            name: np.concatenate([part[m][name] for part in parts])
-            for name in parts[0][m]
-        }
-        for m in range(len(methods))
-    ]
+    parts = []
+    for weights in drawn_weights(len(held.fold), held.groups, seed, DRAWS):
+        parts.append([measured(method, at_sensitivity, weights) for method in methods])
+    figures = []
+    for m in range(len(methods)):
+        figures.append(
+            {
+                name: np.concatenate([part[m][name] for part in parts])
+                for name in parts[0][m]
+            }
+        )
+    return figures
 
 
-def mean_curve(held: HeldOutScores) -> np.ndarray:
-    """1 - specificity at sensitivities of 0, 0.01, ... 1, averaged over watched classes; shape (101,)."""
-    grid, pairs = (
-        np.linspace(0.0, 1.0, 101),
-        zip(held.scores.T, held.watched.T, strict=True),
-    )
-    return np.mean(
-        [false_alarms_at(scores, positive, grid) for scores, positive in pairs], axis=0
-    )
+def _mean_roc_curve(held: HeldOutScores) -> np.ndarray:
+    """Return 1 - specificity at sensitivities of 0, 0.01, ... 1, shape (101,).
+
+    Averaged over watched classes.
+    """
+    sensitivities = np.linspace(0.0, 1.0, 101)
+    curves = [
+        false_alarms_at(scores, positive, sensitivities)
+        for scores, positive in zip(held.scores.T, held.watched.T, strict=True)
+    ]
+    return np.mean(curves, axis=0)
 
 
 def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
+    if not np.isfinite(value):
+        return Estimate(None)
     finite = draws[np.isfinite(draws)]
-    if not np.isfinite(value) or not len(finite):
-        return Estimate(value if np.isfinite(value) else None)
+    if not len(finite):
+        return Estimate(value)
     low, high = percentiles(finite, n_units)
     return Estimate(value, min(float(low), value), max(float(high), value))
 
 
 def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
-    """Recipe names of a command line: `all` stands for every method that fits the cohorts, `auto` apart."""
-    machines = FITS["multi" if any(map(several_asked, cohorts.values())) else "binary"]
+    """Return recipe names with `all` replaced by every method that fits the cohorts.
+
+    `auto` is not among them.
+    """
+    machines = FITS["multi" if _are_multi_class(cohorts) else "binary"]
     recipes: list[str] = []
     for name in names:
-        shipped = list_recipes()
-        fitting = [
-            one.name for one in shipped if one.machine in machines and not one.lacks
-        ]
-        recipes += fitting if name == "all" else [name]
+        if name != "all":
+            recipes.append(name)
+            continue
+        for recipe in list_recipes():
+            if recipe.machine in machines and not recipe.lacks:
+                recipes.append(recipe.name)
     return list(dict.fromkeys(recipes))
 
 
 def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
-    """A short name for each cohort: its file's stem or its table, numbered where two share one."""
+    """Return a short name for each cohort: its file's stem, or its table.
+
+    They are numbered if several have the same.
+    """
     cohorts: dict[str, str | Database] = {}
     for source in sources:
         name = source.name if isinstance(source, Database) else source
         stem = Path(name).stem or name
-        n_alike = sum(name == stem or name.startswith(f"{stem} ") for name in cohorts)
-        cohorts[f"{stem} {n_alike + 1}" if n_alike else stem] = source
+        n_same = sum(
+            earlier == stem or earlier.startswith(f"{stem} ") for earlier in cohorts
+        )
+        cohorts[f"{stem} {n_same + 1}" if n_same else stem] = source
     return cohorts
 
 
-def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
-    """The recipes, the control first."""
-    loaded = [
-        load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes
-    ]
-    named = {recipe.name: recipe for recipe in loaded}
-    if len(named) < len(loaded):
+def _with_control(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
+    """Load the recipes, the control first."""
+    by_name: dict[str, Recipe] = {}
+    for recipe in recipes:
+        if isinstance(recipe, str):
+            recipe = load_recipe(recipe)
+        by_name[recipe.name] = recipe
+    if len(by_name) < len(recipes):
         raise UsageError(
             "two of the recipes have the same name; a comparison needs each once"
         )
-    first = named.pop(control, None) or load_recipe(control)
-    return [first, *named.values()]
+    first = by_name.pop(control, None) or load_recipe(control)
+    return [first, *by_name.values()]
 
 
-def _scores(
-    name: str, sample: Cohort, methods: Sequence[Method]
+def _score_tables(
+    name: str, sample: Cohort, methods: Sequence[_Method]
 ) -> Iterator[pd.DataFrame]:
+    """Yield the held-out scores of each method and watched class."""
     for facts, judgement in methods:
         held = judgement.held
         for m, watched in enumerate(held.task.watched):
@@ -528,7 +581,7 @@ def _scores(
 
 
 def _digest(cohort: Cohort) -> str:
-    """SHA-256 of everything the rows come from."""
+    """Return the SHA-256 of everything the rows come from."""
     return digest_of_json(
         [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]
     )

@@ -1,9 +1,9 @@
-"""External validation: a model tried on a cohort of which no row took part in its training."""
+"""External validation: a model on a cohort whose rows took no part in its training."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ from screening.schemas.comparison import ClassElsewhere, ExternalValidation, Pro
 from screening.schemas.figures import OperatingPoint, Ranking, Rule, Threshold
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
-from screening.schemas.validation import OperatingPointFacts
+from screening.schemas.validation import LesionFacts, OperatingPointFacts
 from screening.spelling import first_of
 from screening.store.model import Model, score_batch
 from screening.store.serialization import versions, written
@@ -47,21 +47,25 @@ def validate(
     prevalence: float | None = None,
     command: str | None = None,
 ) -> ExternalValidation:
-    """Try a model's thresholds and chances on another cohort, and say what its rule would choose there.
+    """Apply a model's thresholds and probabilities to another cohort.
+
+    Also choose what the model's rule would choose there.
 
     Parameters
     ----------
     model : Model
         As `load_model` or `train` returns it.
     cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
-        Rows that took no part in training, with labels; read by the model's contract. A Cohort must have
-        been read by it.
+        Rows that took no part in training, with labels; read by the model's contract. A
+        Cohort must have been read by it.
     label : str, optional
         Column that says who was a case; the contract's by default.
     positive : str, optional
-        Label value of a case (or several, "A+B"), where this cohort writes it otherwise than training did.
+        Label value of a case (or several, "A+B"), if this cohort writes it otherwise
+        than training did.
     prevalence : float, optional
-        Share of cases, 0 to 1, where the model would be used, if it is another than among these rows.
+        Share of cases, 0 to 1, at the place of use, if it differs from that of these
+        rows.
     command : str, optional
         The command line, to be stated on the page.
 
@@ -73,12 +77,13 @@ def validate(
     Raises
     ------
     CohortError
-        The table breaks the model's contract, a row has no label, or one that training never met.
+        If the table breaks the model's contract, or a row has no label or one that did
+        not occur in training.
     UsageError
-        Rows of the training are among these, a class is missing altogether, or a prevalence is given for
-        several classes.
+        If rows of the training are among these, a class is missing altogether, or a
+        prevalence is given for several classes.
     ModelError
-        The model was to be trained again by now.
+        If the model should have been trained again by now.
 
     Examples
     --------
@@ -93,76 +98,54 @@ def validate(
     """
     model.refuse_overdue()
     facts = model.facts
-    column = (
-        label
-        or (cohort.contract.label if isinstance(cohort, Cohort) else None)
-        or facts.task.label
-    )
-    source, batches, refused, notes = _batches(model, cohort, column)
-    if not batches:
-        raise UsageError("the cohort has no rows that can be scored")
-    rows = joined(batches)
-    refuse_trained_on(model, rows, source)
-    task, target, cases = _truth(model, rows, column, positive)
+    column = label
+    if not column and isinstance(cohort, Cohort):
+        column = cohort.contract.label
+    column = column or facts.task.label
+    read = _read(model, cohort, column)
+    rows = joined(read.batches)
+    _refuse_trained_on(model, rows, read.source)
+    truth = _true_classes(model, rows, column, positive)
+    task = truth.task
     if prevalence is not None and len(task.watched) > 1:
         raise UsageError(
-            "--prevalence: several classes are watched, and it would be of one of them"
+            "`prevalence`: several classes are watched, and it would be of one of them",
+            parameters=["prevalence"],
         )
-    scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
-    by_class = facts.validation.class_chances or {}
-    chances = [by_class[name] for name in facts.task.classes if name in by_class]
-    promised = [
+    promises = [
         point for point in facts.operating_points if point.label in task.watched
     ]
-    held = HeldOutScores.of_decisions(
-        scored[None],
-        task,
-        target,
-        rows.group,
-        chances,
-        recipe=facts.recipe.name,
-        subgroups=rows.subgroups,
-        shares={
-            name: prevalence_range(target == code, rows.group)
-            for name, code in zip(task.watched, task.watched_codes, strict=True)
-        },
-        prevalence=prevalence,
-        fixed=Fixed(
-            np.array([point.threshold for point in promised]),
-            facts.validation.calibration,
-        ),
-    )
-    lesions = (
-        None
-        if model.lesions is None
-        else optional("lesions").lesions_elsewhere(model, held, rows)
-    )
-    judgement = judge(held, [point.rule for point in promised], facts.training.seed)
-    points = [
-        promise.replace(**vars(point), lesions=lesions and lesions[0])
-        for promise, point in zip(promised, judgement.points, strict=True)
-    ]
-    classes = {
-        point.label: _class_elsewhere(
+    held = _held_out_scores(model, read.batches, rows, truth, promises, prevalence)
+    lesions: LesionFacts | None = None
+    local_threshold: float | None = None
+    if model.lesions is not None:
+        lesions, local_threshold = optional("lesions").lesions_elsewhere(
+            model, held, rows
+        )
+    rules = [promise.rule for promise in promises]
+    judgement = judge(held, rules, facts.training.seed)
+    points = []
+    classes = {}
+    for promise, observed in zip(promises, judgement.points, strict=True):
+        point = promise.replace(**vars(observed), lesions=lesions)
+        points.append(point)
+        classes[point.label] = _class_elsewhere(
             facts,
             promise,
             point,
             judgement.figures.summary[point.label],
             held,
-            lesions and lesions[1],
+            local_threshold,
         )
-        for promise, point in zip(promised, points, strict=True)
-    }
+    identified = model.sealed | {"id": model.id, "digest": model.digest}
     validation = ExternalValidation(
-        model=RunModel.from_dict(
-            model.sealed | {"id": model.id, "digest": model.digest}
-        ),
-        source=SourceFacts.from_dict(source.to_dict()),
+        model=RunModel.from_dict(identified),
+        source=SourceFacts.from_dict(read.source.to_dict()),
         label=column,
-        positive=cases,
+        positive=truth.cases,
         prevalence=prevalence,
-        n_refused=sum(refused.values()),
-        notes=notes,
+        n_refused=sum(read.refused.values()),
+        notes=read.notes,
         operating_points=points,
         figures=judgement.figures,
         classes=classes,
@@ -172,8 +155,40 @@ def validate(
         format_version=FORMAT_VERSION,
         sha256="",
     )
-    signs = reasons(dependence(source, rows.contract))
+    signs = reasons(dependence(read.source, rows.contract))
     return validation.replace(attention=[*of_validation(validation), *signs])
+
+
+def _held_out_scores(
+    model: Model,
+    batches: Sequence[Cohort],
+    rows: Cohort,
+    truth: _Truth,
+    promises: Sequence[OperatingPointFacts],
+    prevalence: float | None,
+) -> HeldOutScores:
+    """Return the model's scores of these rows, with its thresholds fixed."""
+    facts = model.facts
+    task = truth.task
+    decisions = [score_batch(model, batch).decisions for batch in batches]
+    curves = facts.validation.class_chances or {}
+    class_curves = [curves[name] for name in facts.task.classes if name in curves]
+    shares = {}
+    for name, code in zip(task.watched, task.watched_codes, strict=True):
+        shares[name] = prevalence_range(truth.target == code, rows.group)
+    thresholds = np.array([promise.threshold for promise in promises])
+    return HeldOutScores.of_decisions(
+        np.concatenate(decisions)[None],
+        task,
+        truth.target,
+        rows.group,
+        class_curves,
+        recipe=facts.recipe.name,
+        subgroups=rows.subgroups,
+        shares=shares,
+        prevalence=prevalence,
+        fixed=Fixed(thresholds, facts.validation.calibration),
+    )
 
 
 def write_validation(
@@ -182,20 +197,48 @@ def write_validation(
     """Write `validation.json` and `report.html`, the page by a site's own templates."""
     document, content = written(validation.to_dict())
     (folder / "validation.json").write_bytes(content)
-    (folder / "report.html").write_bytes(
-        render_validation(document, templates).encode()
-    )
+    page = render_validation(document, templates)
+    (folder / "report.html").write_bytes(page.encode())
 
 
-def _batches(
-    model: Model, cohort: Cohort | Readable, label: str
-) -> tuple[Source, list[Cohort], Mapping[str, int], list[str]]:
-    """The rows as the model reads them, a patient's together where it counts lesions."""
-    if not isinstance(cohort, Cohort):
+@dataclass(frozen=True)
+class _ReadCohort:
+    """Rows as the model reads them.
+
+    Parameters
+    ----------
+    source : Source
+    batches : list of Cohort
+        One per patient, if the model counts lesions.
+    refused : dict of str to int
+        Rows that were refused, by reason.
+    notes : list of str
+    """
+
+    source: Source
+    batches: list[Cohort]
+    refused: Mapping[str, int]
+    notes: list[str]
+
+
+def _read(model: Model, cohort: Cohort | Readable, label: str) -> _ReadCohort:
+    """Read the rows by the model's contract; UsageError if there are none."""
+    if isinstance(cohort, Cohort):
+        read = _as_read_by(model, cohort)
+    else:
         stream = model.opened(cohort, label=label)
-        return stream.source, list(stream), stream.refused, list(stream.notes)
-    own, wanted = cohort.contract.features, model.contract.features
-    if {name: own.get(name) for name in wanted} != dict(wanted):
+        batches = list(stream)
+        read = _ReadCohort(stream.source, batches, stream.refused, list(stream.notes))
+    if not read.batches:
+        raise UsageError("the cohort has no rows that can be scored")
+    return read
+
+
+def _as_read_by(model: Model, cohort: Cohort) -> _ReadCohort:
+    """Return a cohort as the model reads it; UsageError for another contract."""
+    features = cohort.contract.features
+    wanted = model.contract.features
+    if {name: features.get(name) for name in wanted} != dict(wanted):
         raise UsageError(
             "the cohort was read by another contract than the model's; read it with "
             "read_cohort(source, model.contract, label=...), or give its file"
@@ -203,68 +246,89 @@ def _batches(
     rows = replace(cohort, values={name: cohort.values[name] for name in wanted})
     batches = [rows]
     if model.lesions is not None:
-        names = np.asarray(rows.group)
-        batches = [rows.take(names == name) for name in np.unique(names)]
-    return cohort.source, batches, cohort.refused, list(cohort.notes)
+        group = np.asarray(rows.group)
+        batches = [rows.take(group == name) for name in np.unique(group)]
+    return _ReadCohort(cohort.source, batches, cohort.refused, list(cohort.notes))
 
 
-def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
-    """UsageError where rows, or their patients, are among those that the model was trained on."""
-    trained_on = {file.sha256 for file in model.facts.training.source.files}
-    same_file = any(file.sha256 in trained_on for file in source.files)
-    trained_on_rows = np.zeros(rows.n_rows, dtype=bool)
-    for name, named in (
-        ("id", same_file or model.contract.id),
-        ("group", model.contract.group),
-    ):
-        values = getattr(rows, name)
-        if named and values is not None and name in model.held_out:
-            trained_on_rows |= pd.Index(values).isin(model.held_out[name])
-    if not trained_on_rows.any():
+def _refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
+    """Raise UsageError if rows, or their patients, took part in training."""
+    trained_files = {file.sha256 for file in model.facts.training.source.files}
+    same_file = any(file.sha256 in trained_files for file in source.files)
+    is_trained_on = np.zeros(rows.n_rows, dtype=bool)
+    # Without an id column ids are row numbers, which mean something only in one file.
+    if (same_file or model.contract.id) and "id" in model.held_out:
+        is_trained_on |= pd.Index(rows.id).isin(model.held_out["id"])
+    in_groups = bool(model.contract.group) and "group" in model.held_out
+    if in_groups and rows.group is not None:
+        is_trained_on |= pd.Index(rows.group).isin(model.held_out["group"])
+    if not is_trained_on.any():
         return
-    numbers = rows.rows[trained_on_rows].tolist()
-    what = (
-        "from a file that it was trained on"
-        if same_file
-        else "of ids or groups that it was trained on"
-    )
-    raise UsageError(
-        f"{len(numbers)} of {rows.n_rows} rows are {what} (rows {first_of(numbers, NAMED_ROWS)}): figures "
-        "would be too good. Leave them out; if they are other people who happen to bear the same names, put "
-        "the place's name before theirs"
-    )
-
-
-def _truth(
-    model: Model, rows: Cohort, column: str, positive: str | None
-) -> tuple[Task, np.ndarray, list[str]]:
-    """The question with the watched classes that occur, the rows' classes, and which labels are cases."""
-    task = Task.of(model.facts.task)
-    label = labels_of(rows)
-    refuse_unlabelled(label, column)
-    if positive is not None and task.kind != "binary":
-        raise UsageError(
-            "--positive: the model tells several classes apart; label them as in training"
-        )
-    if positive is not None:
-        labelled = replace(rows, contract=rows.contract.with_roles(label=column))
-        cases, target = list(labelled.positives(positive)), labelled.y(positive)
+    numbers = rows.rows[is_trained_on].tolist()
+    if same_file:
+        origin = "from a file that it was trained on"
     else:
-        cases = list(task.positive or task.watched)
-        remedy = "correct them, or say which are cases with --positive"
-        target = task.target(known_labels(model.facts, model.contract, rows, remedy))
-    present = [
-        np.isin(code, target) and not (target == code).all()
-        for code in task.watched_codes
-    ]
-    if not any(present):
-        raise UsageError(
-            f"column '{column}': these rows are all cases, or none is; there must be some of both"
-        )
-    watched = tuple(
-        name for name, occurs in zip(task.watched, present, strict=True) if occurs
+        origin = "of ids or groups that it was trained on"
+    raise UsageError(
+        f"{len(numbers)} of {rows.n_rows} rows are {origin} (rows "
+        f"{first_of(numbers, NAMED_ROWS)}): figures would be too good. Leave them out; "
+        "if they are other people who happen to bear the same names, put the place's "
+        "name before theirs"
     )
-    return task.replace(watched=watched), target, cases
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """True classes of the rows.
+
+    Parameters
+    ----------
+    task : Task
+        With the watched classes that occur.
+    target : int ndarray of shape (n_rows,)
+    cases : list of str
+        Labels that are cases.
+    """
+
+    task: Task
+    target: np.ndarray
+    cases: list[str]
+
+
+def _true_classes(
+    model: Model, rows: Cohort, column: str, positive: str | None
+) -> _Truth:
+    """Return the true classes of the rows.
+
+    CohortError or UsageError if labels are missing or unknown, or a class is missing.
+    """
+    task = Task.of(model.facts.task)
+    refuse_unlabelled(labels_of(rows), column)
+    if positive is None:
+        cases = list(task.positive or task.watched)
+        remedy = "correct them, or say which are cases with `positive`"
+        target = task.target(known_labels(model.facts, model.contract, rows, remedy))
+    elif task.kind == "binary":
+        labelled = replace(rows, contract=rows.contract.with_roles(label=column))
+        cases = list(labelled.positives(positive))
+        target = labelled.y(positive)
+    else:
+        raise UsageError(
+            "`positive`: the model tells several classes apart; label them as in "
+            "training",
+            parameters=["positive"],
+        )
+    watched = []
+    for name, code in zip(task.watched, task.watched_codes, strict=True):
+        is_class = target == code
+        if is_class.any() and not is_class.all():
+            watched.append(name)
+    if not watched:
+        raise UsageError(
+            f"column '{column}': these rows are all cases, or none is; there must be "
+            "some of both"
+        )
+    return _Truth(task.replace(watched=tuple(watched)), target, cases)
 
 
 def _class_elsewhere(
@@ -273,22 +337,39 @@ def _class_elsewhere(
     point: OperatingPointFacts,
     ranking: Ranking,
     held: HeldOutScores,
-    by_lesions: float | None,
+    local_threshold: float | None,
 ) -> ClassElsewhere:
-    """Promise and finding of one watched class, and the point that its rule chooses from these scores."""
+    """Compare promise and observation of one watched class.
+
+    Parameters
+    ----------
+    facts : ModelDocument
+    promise : OperatingPointFacts
+        Of the model.
+    point : OperatingPointFacts
+        The same threshold on these rows.
+    ranking : Ranking
+        Of these rows.
+    held : HeldOutScores
+    local_threshold : float, optional
+        Threshold by lesions that the rule chooses here.
+    """
     past = facts.validation.summary[promise.label]
-    local, reason = None, None
+    local = None
+    local_reason = None
     try:
-        local = _local(held, promise, facts.training.seed, by_lesions)
+        local = _local_point(held, promise, facts.training.seed, local_threshold)
     except UsageError as error:
-        reason = str(error)
-    pairs = {
-        "sensitivity": (point.sensitivity, promise.sensitivity),
-        "specificity": (point.specificity, promise.specificity),
-        "auroc": (ranking.auroc, past.auroc),
+        local_reason = str(error)
+    differences = {
+        "sensitivity": independent_difference(point.sensitivity, promise.sensitivity),
+        "specificity": independent_difference(point.specificity, promise.specificity),
+        "auroc": independent_difference(ranking.auroc, past.auroc),
     }
     if point.lesions is not None and promise.lesions is not None:
-        pairs["lesions"] = (point.lesions.sensitivity, promise.lesions.sensitivity)
+        differences["lesions"] = independent_difference(
+            point.lesions.sensitivity, promise.lesions.sensitivity
+        )
     return ClassElsewhere(
         promise=Promise(
             rule=promise.rule,
@@ -298,29 +379,30 @@ def _class_elsewhere(
             auroc=past.auroc,
             **rates(promise.sensitivity, promise.specificity, point.prevalence),
         ),
-        differences={
-            name: independent_difference(*pair) for name, pair in pairs.items()
-        },
+        differences=differences,
         local=local,
-        local_reason=reason,
+        local_reason=local_reason,
     )
 
 
-def _local(
+def _local_point(
     held: HeldOutScores,
     promise: OperatingPointFacts,
     seed: int,
-    by_lesions: float | None,
+    local_threshold: float | None,
 ) -> OperatingPoint:
-    """The operating point that the model's rule chooses here; UsageError where it keeps none."""
+    """Return the operating point that the model's rule chooses for these rows.
+
+    UsageError if no threshold keeps the rule.
+    """
     rule: Rule = replace(promise.rule, prevalence=held.prevalence)
     if promise.lesions is not None:
-        if by_lesions is None:
-            share = promise.lesions.asked
+        if local_threshold is None:
             raise UsageError(
-                f"too few lesions to promise that {share:g} of new ones are found"
+                f"too few lesions to promise that {promise.lesions.asked:g} of new "
+                "ones are found"
             )
-        rule = Threshold(by_lesions, prevalence=held.prevalence)
+        rule = Threshold(local_threshold, prevalence=held.prevalence)
     elif isinstance(rule, Threshold):
         raise UsageError(
             "the model's threshold was given by hand, not chosen by a rule"

@@ -1,7 +1,7 @@
-"""How rows are held out: a study's folds, which never split a patient, and sub-samples with the rare class.
+"""How rows are held out: folds that never split a patient, and sub-samples.
 
-Everything goes by a keyed hash of the row's id, never by its place: the same rows in another order are dealt
-alike.
+Rows are dealt by a keyed hash of their ids, never by position: the same rows in another
+order are dealt the same way.
 """
 
 from __future__ import annotations
@@ -23,154 +23,201 @@ from screening.model_selection.task import Task, watchable
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import Leak
 
-SLABS_PER_FOLD = 4
-MANY_GROUPS = 5_000
-# Up to so many rows the folds are dealt three times where nobody says how often.
-CHEAP_ROWS, CHEAP_REPEATS = 5_000, 3
+# Slabs of voxels per fold, if there are fewer patients than folds.
+_SLABS_PER_FOLD = 4
+# Groups beyond which scikit-learn's splitter, which weighs each one, is too slow.
+_MAX_SPLITTER_GROUPS = 5_000
+# Rows up to which folds are dealt several times by default, and how often.
+_MAX_CHEAP_ROWS = 5_000
+_CHEAP_REPEATS = 3
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked of a method, or of several: the rows, the question, the rule and the folds."""
+    """Rows, question, rule and folds by which one or several methods are judged.
 
-    # cohort, sample: all rows, without what is known only after the outcome; and those that are trained and
-    # validated on.
+    Parameters
+    ----------
+    cohort : Cohort
+        All rows, without columns that are known only after the outcome.
+    sample : Cohort
+        Rows that are trained and validated on.
+    task : Task
+    fold : int ndarray of shape (n_repeats, n_rows)
+        Fold in which each row of the sample is held out.
+    groups : ndarray of shape (n_rows,), optional
+        Groups that no fold splits; None if rows are independent.
+    rule : Rule
+        With the prevalence, if the sample no longer has it.
+    repeats_asked : bool
+        The caller asked for the repeats. Otherwise machines with a factor are dealt
+        once: each of them costs its own time at every scoring, while plain ones average
+        to a single machine.
+    params : dict
+        Parameters that the caller fixed.
+    search : int, optional
+        Number of settings that compete; None for each recipe's own.
+    seed : int
+        Of folds and settings.
+    leaks : sequence of Leak
+        Columns that may be the outcome itself.
+    signs : sequence of Sign
+        Signs that several rows are of one patient.
+    notes : sequence of str
+    """
+
     cohort: Cohort
     sample: Cohort
     task: Task
-    fold: (
-        np.ndarray
-    )  # int, (n_repeats, n_rows): the fold that each row of the sample is held out in
-    groups: np.ndarray | None  # what no fold splits; None where rows are independent
-    rule: Rule = DEFAULT_RULE  # with the prevalence that the sample no longer shows
-    # Whether the caller asked for the repeats. Otherwise machines with a factor are dealt once: each of
-    # them costs its own time at every scoring, while plain ones average to a single machine.
+    fold: np.ndarray
+    groups: np.ndarray | None
+    rule: Rule = DEFAULT_RULE
     repeats_asked: bool = True
-    params: Mapping[str, object] = field(default_factory=dict)  # what the caller fixed
-    search: int | None = None  # settings that compete; each recipe's own number if None
-    seed: int = 0  # of folds and candidates
-    leaks: Sequence[Leak] = ()  # columns that may be the answer itself
-    signs: Sequence[Sign] = ()  # that several rows may be of one patient
-    notes: Sequence[str] = ()  # what has to be said of all this
+    params: Mapping[str, object] = field(default_factory=dict)
+    search: int | None = None
+    seed: int = 0
+    leaks: Sequence[Leak] = ()
+    signs: Sequence[Sign] = ()
+    notes: Sequence[str] = ()
 
     @property
     def folds(self) -> int:
-        """How many folds there are in a repeat."""
+        """Number of folds of a repeat."""
         return int(self.fold.max()) + 1
 
     @cached_property
     def target(self) -> np.ndarray:
-        """The class of each row of the sample."""
+        """Class code of each row of the sample, (n_rows,)."""
         return self.task.target(labels_of(self.sample))
 
 
-def keys(names: np.ndarray, seed: int) -> np.ndarray:
-    """A hash of each name, shape (n,), of type uint64; another seed gives another order."""
-    return pd.util.hash_array(np.asarray(names, object), hash_key=f"{seed:016d}"[-16:])
+def _hash_key(seed: int) -> str:
+    return f"{seed:016d}"[-16:]
+
+
+def hash_names(names: np.ndarray, seed: int) -> np.ndarray:
+    """Return a hash of each name, uint64 of shape (n,); each seed gives an order."""
+    return pd.util.hash_array(np.asarray(names, object), hash_key=_hash_key(seed))
 
 
 def in_hash_order(cohort: Cohort, seed: int) -> Cohort:
-    """The rows sorted by the hash of their ids: by that of their values where the table names no id."""
-    return cohort.take(np.argsort(row_keys(cohort, seed), kind="stable"))
+    """Return the rows sorted by the hash of their ids, or of their values without."""
+    return cohort.take(np.argsort(_hash_rows(cohort, seed), kind="stable"))
 
 
-def row_keys(cohort: Cohort, seed: int) -> np.ndarray:
-    """A hash of each row's id, or of its values where the id is but the row's number; shape (n_rows,)."""
+def _hash_rows(cohort: Cohort, seed: int) -> np.ndarray:
+    """Return a hash of each row's id, or of its values if it has no id; (n_rows,)."""
     if cohort.contract.id is not None:
-        return keys(cohort.id, seed)
+        return hash_names(cohort.id, seed)
     table = cohort.features[sorted(cohort.features.columns)]
     if cohort.label is not None:
         table = table.assign(**{"": cohort.label})
-    hashes = pd.util.hash_pandas_object(
-        table, index=False, hash_key=f"{seed:016d}"[-16:]
-    ).to_numpy()
-    return _told_apart(hashes, seed)
+    hashes = pd.util.hash_pandas_object(table, index=False, hash_key=_hash_key(seed))
+    return _make_distinct(hashes.to_numpy(), seed)
 
 
-def _told_apart(hashes: np.ndarray, seed: int) -> np.ndarray:
-    """Keys of which the copies of a row have one each, shape (n,); the first keeps its hash.
+def _make_distinct(hashes: np.ndarray, seed: int) -> np.ndarray:
+    """Return hashes in which copies of a row differ; the first keeps its hash.
 
-    With one key for all, copies would be dealt in turn, one a fold: a row held out would meet every other
-    of its own label in training and a share of those of the other label, and all figures would be too good.
+    With equal hashes copies would be dealt in turn, one per fold: a held-out row would
+    meet every other copy of its label in training, but only some copies of the other
+    label, and all figures would be too good.
     """
     copy = occurrence(hashes)
     numbers = np.arange(1, copy.max(initial=0) + 1).astype(str)
-    return hashes ^ np.append(np.uint64(0), keys(numbers, seed))[copy]
+    return hashes ^ np.append(np.uint64(0), hash_names(numbers, seed))[copy]
 
 
-def units(
+def plan_groups(
     cohort: Cohort, target: np.ndarray, folds: int
 ) -> tuple[np.ndarray | None, int, tuple[str, ...]]:
-    """What no fold splits, how many folds that leaves, and what had to be invented or given up.
+    """Return the groups that no fold splits, the number of folds, and notes.
 
-    Voxels of fewer patients than folds are cut into slabs along their longest axis, because neighbouring
-    voxels are alike. Otherwise there are as many folds as the groups (or the rows) of the rarer class allow.
-    UsageError where one group, or one row, holds all of a class.
+    Voxels of fewer patients than folds are cut into slabs along their longest axis,
+    because neighboring voxels are similar. Otherwise there are at most as many folds as
+    groups, or rows, of the rarer class.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    target : int ndarray of shape (n_rows,)
+    folds : int
+
+    Raises
+    ------
+    UsageError
+        If one group, or one row, holds all of a class.
     """
     n_groups = 0 if cohort.group is None else len(np.unique(cohort.group))
     if n_groups < folds and cohort.coordinates is not None:
         groups, note = _slabs(cohort.coordinates, max(n_groups, 1), folds)
         return groups, folds, (note,)
-    holders = [units_of(target == value, cohort.group) for value in np.unique(target)]
-    most = min(folds, n_groups or folds, *(holders if len(holders) == 2 else [folds]))
+    n_units = [units_of(target == value, cohort.group) for value in np.unique(target)]
+    most = min(folds, n_groups or folds)
+    if len(n_units) == 2:
+        most = min(most, *n_units)
     if most < 2:
-        column = cohort.contract.group
-        what = (
-            f"group of column {column} holds" if cohort.group is not None else "row is"
-        )
+        holder = "row is"
+        if cohort.group is not None:
+            holder = f"group of column {cohort.contract.group} holds"
         raise UsageError(
-            f"one {what} all there is of a class: nothing is left to validate on; "
+            f"one {holder} all there is of a class: nothing is left to validate on; "
             "at least two are needed, and more for figures worth having"
         )
     if most == folds:
         return cohort.group, folds, ()
-    few = (
-        f"{n_groups} group(s)"
-        if most == n_groups
-        else (
-            f"{min(holders)} "
-            + ("row(s)" if cohort.group is None else "group(s)")
-            + " of the rarer class"
-        )
-    )
-    return (
-        cohort.group,
-        most,
-        (f"{few} for {folds} folds: validated by {most} folds instead",),
-    )
+    if most == n_groups:
+        few = f"{n_groups} group(s)"
+    else:
+        unit = "row(s)" if cohort.group is None else "group(s)"
+        few = f"{min(n_units)} {unit} of the rarer class"
+    note = f"{few} for {folds} folds: validated by {most} folds instead"
+    return cohort.group, most, (note,)
 
 
 def _slabs(
     coordinates: np.ndarray, n_patients: int, folds: int
 ) -> tuple[np.ndarray, str]:
+    """Return the slab of each voxel, and a note."""
     axis = int(np.argmax(np.ptp(coordinates, axis=0)))
     along = coordinates[:, axis]
-    cuts = np.unique(
-        np.quantile(along, np.linspace(0, 1, SLABS_PER_FOLD * folds + 1)[1:-1])
-    )
+    shares = np.linspace(0, 1, _SLABS_PER_FOLD * folds + 1)[1:-1]
+    cuts = np.unique(np.quantile(along, shares))
+    number = np.searchsorted(cuts, along, side="right").astype(str)
     note = (
-        f"{n_patients} patient(s) for {folds} folds: validated on slabs of neighbouring voxels "
-        f"along {'xyz'[axis]}; this tells how it does elsewhere in the same patients, not on new ones"
+        f"{n_patients} patient(s) for {folds} folds: validated on slabs of "
+        f"neighbouring voxels along {'xyz'[axis]}; this tells how it does elsewhere in "
+        "the same patients, not on new ones"
     )
-    return np.char.add(
-        "slab ", np.searchsorted(cuts, along, side="right").astype(str)
-    ), note
+    return np.char.add("slab ", number), note
 
 
 def split_folds(
     target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds: int
 ) -> np.ndarray:
-    """Number of the fold that each row is held out in, (n_rows,): stratified, whole groups together.
+    """Return the fold in which each row is held out, (n_rows,).
 
-    `order` are keys of the rows, or of their groups, by which they are dealt. UsageError where a fold would
-    leave a class out of its training rows.
+    Folds are stratified and keep groups whole.
+
+    Parameters
+    ----------
+    target : int ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,), optional
+    order : ndarray of shape (n_rows,)
+        Hashes of the rows, or of their groups, by which they are dealt.
+    folds : int
+
+    Raises
+    ------
+    UsageError
+        If a fold would leave a class out of its training rows.
     """
     present, strata = np.unique(target, return_inverse=True)
-    holders = np.array([units_of(target == value, groups) for value in present])
-    # A class with fewer rows than folds cannot be spread evenly: it is dealt with the commonest class.
-    strata = np.where(
-        holders[strata] >= folds, strata, int(np.bincount(strata).argmax())
-    )
+    n_units = np.array([units_of(target == value, groups) for value in present])
+    # A class with fewer units than folds cannot be spread evenly: it is dealt with the
+    # commonest class.
+    commonest = int(np.bincount(strata).argmax())
+    strata = np.where(n_units[strata] >= folds, strata, commonest)
     if groups is None:
         fold = np.empty(len(target), int)
         fold[np.lexsort([order, strata])] = np.arange(len(target)) % folds
@@ -179,7 +226,9 @@ def split_folds(
     for number in range(folds):
         if len(present) == 2 and len(np.unique(target[fold != number])) < 2:
             raise UsageError(
-                f"with {folds} folds one of them holds all there is of a class; use fewer --folds"
+                f"with {folds} folds one of them holds all there is of a class; use "
+                "fewer `folds`",
+                parameters=["folds"],
             )
     return fold
 
@@ -187,19 +236,20 @@ def split_folds(
 def _deal_groups(
     strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int
 ) -> np.ndarray:
-    _, first, code = np.unique(groups, return_index=True, return_inverse=True)
-    if (
-        len(first) > MANY_GROUPS
-    ):  # groups of the same rows of each class in turn: a splitter weighs each one
-        held = np.zeros((len(first), strata.max() + 1), int)
-        np.add.at(held, (code, strata), 1)
-        of_group = np.empty(len(first), int)
-        of_group[np.lexsort([order[first], *held.T])] = np.arange(len(first)) % folds
-        return of_group[code]
-    by_hash = np.argsort(np.argsort(order[first], kind="stable"), kind="stable")[code]
+    _, first, group_of_row = np.unique(groups, return_index=True, return_inverse=True)
+    if len(first) > _MAX_SPLITTER_GROUPS:
+        # Groups with the same numbers of rows of each class are dealt in turn.
+        counts = np.zeros((len(first), strata.max() + 1), int)
+        np.add.at(counts, (group_of_row, strata), 1)
+        fold_of_group = np.empty(len(first), int)
+        dealt = np.lexsort([order[first], *counts.T])
+        fold_of_group[dealt] = np.arange(len(first)) % folds
+        return fold_of_group[group_of_row]
+    rank_of_group = np.argsort(np.argsort(order[first], kind="stable"), kind="stable")
     fold = np.empty(len(strata), int)
     splitter = StratifiedGroupKFold(folds)
-    for number, (_, test) in enumerate(splitter.split(strata, strata, by_hash)):
+    splits = splitter.split(strata, strata, rank_of_group[group_of_row])
+    for number, (_, test) in enumerate(splits):
         fold[test] = number
     return fold
 
@@ -213,37 +263,43 @@ def plan_study(
     *,
     search: int | None = None,
 ) -> Study:
-    """Deal a cohort's rows to folds, each repeat anew: as often as asked, or three times where that is cheap.
+    """Deal a cohort's rows to folds, anew for each repeat.
 
-    Three take away some of what one deal of the folds does to the printed specificity; more gain nothing.
+    By default there are three repeats if the table is small: they reduce the effect of
+    one deal on the specificity that is printed, and more gain nothing. Parameters as
+    for ``Study``.
     """
     target = task.target(labels_of(sample))
-    groups, number, few = units(sample, target, folds)
-    task, unwatched = watchable(task, target, groups, folds)
-    times = repeats or (CHEAP_REPEATS if sample.n_rows <= CHEAP_ROWS else 1)
+    groups, n_folds, fold_notes = plan_groups(sample, target, folds)
+    task, task_notes = watchable(task, target, groups, folds)
+    n_repeats = repeats
+    if not n_repeats:
+        n_repeats = _CHEAP_REPEATS if sample.n_rows <= _MAX_CHEAP_ROWS else 1
+    fold = [
+        split_cohort(sample, target, groups, n_folds, seed + repeat)
+        for repeat in range(n_repeats)
+    ]
     return Study(
         cohort=sample,
         sample=sample,
         task=task,
-        fold=np.array(
-            [
-                split_cohort(sample, target, groups, number, seed + repeat)
-                for repeat in range(times)
-            ]
-        ),
+        fold=np.array(fold),
         groups=groups,
         repeats_asked=repeats is not None,
         search=search,
         seed=seed,
-        notes=[*unwatched, *few],
+        notes=[*task_notes, *fold_notes],
     )
 
 
 def split_cohort(
     cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> np.ndarray:
-    """`split_folds` by the ids of rows, or of their groups."""
-    order = row_keys(cohort, seed) if groups is None else keys(groups, seed)
+    """Return ``split_folds`` by the ids of rows, or of their groups."""
+    if groups is None:
+        order = _hash_rows(cohort, seed)
+    else:
+        order = hash_names(groups, seed)
     return split_folds(target, groups, order, folds)
 
 
@@ -254,27 +310,37 @@ def sub_sample(
     rare_share: float,
     seed: int,
 ) -> np.ndarray:
-    """Row numbers of a sub-sample, sorted, that keeps every group's share of every class.
+    """Return row numbers of a sub-sample that keeps every group's share of each class.
 
-    Rows are in hash order, so that a draw by number is a draw by hash. A binary target's positives are kept
-    until they make `rare_share` of the sample, so that a rare class survives; 0 keeps the proportions. The
-    prevalence is then no longer the cohort's.
+    Parameters
+    ----------
+    target : int ndarray of shape (n_rows,)
+        Of rows in hash order, so that a draw by number is a draw by hash.
+    groups : ndarray of shape (n_rows,), optional
+    max_rows : int
+    rare_share : float
+        Positives of a binary target are kept until they have this share of the sample,
+        so that a rare class survives; the prevalence is then no longer the cohort's. 0
+        keeps the proportions.
+    seed : int
+
+    Returns
+    -------
+    int ndarray, ascending
     """
     rng = np.random.default_rng(seed)
-    wanted = np.bincount(target) * (max_rows / len(target))
-    if rare_share and len(wanted) == 2:
-        positives = min(int((target == 1).sum()), max(wanted[1], rare_share * max_rows))
-        wanted = np.array([max_rows - positives, positives])
+    sizes = np.bincount(target) * (max_rows / len(target))
+    if rare_share and len(sizes) == 2:
+        n_positive = int((target == 1).sum())
+        kept_positive = min(n_positive, max(sizes[1], rare_share * max_rows))
+        sizes = np.array([max_rows - kept_positive, kept_positive])
     kept = []
-    for value, count in enumerate(wanted):
+    for value, size in enumerate(sizes):
         rows = rng.permutation(np.flatnonzero(target == value))
         if groups is not None:
-            # Taking every step-th row of the rows sorted by group keeps each group's share.
+            # Every n-th row of the rows sorted by group keeps each group's share.
             rows = rows[np.argsort(groups[rows], kind="stable")]
-        count = min(len(rows), max(round(count), 1))
-        kept.append(
-            rows[np.linspace(0, len(rows), count, endpoint=False).astype(int)]
-            if count
-            else rows[:0]
-        )
+        count = min(len(rows), max(round(size), 1))
+        index = np.linspace(0, len(rows), count, endpoint=False).astype(int)
+        kept.append(rows[index])
     return np.sort(np.concatenate(kept))

@@ -1,8 +1,9 @@
-"""One judgement: from scores of rows that no machine had seen, and a rule, to every figure of a page.
+"""Judging held-out scores by a rule: every figure of a page comes from here.
 
-`train` makes the held-out scores and judges them, `compare` those of several methods; `threshold` reads them
-back from the model and judges them by another rule; `validate` scores another cohort and tries there what the
-model had chosen. All call `judge`, so no page can show figures of two rules.
+`train` makes the held-out scores and judges them, `compare` those of several methods;
+`threshold` reads them back from the model and judges them by another rule; `validate`
+scores another cohort and applies what the model had chosen. All call `judge`, so no
+page can show figures of two rules.
 """
 
 from __future__ import annotations
@@ -45,38 +46,54 @@ from screening.schemas.figures import (
     Threshold,
 )
 from screening.schemas.model import BlendMember, MemberAlone
-from screening.schemas.validation import BesideFacts, Figures, Forward, LaterClass
+from screening.schemas.validation import (
+    BesideFacts,
+    Calibration,
+    Figures,
+    Forward,
+    LaterClass,
+)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Held-out scores at the operating points of a rule: every figure, made when asked for, is of these."""
+    """Held-out scores at the operating points of a rule; figures are computed lazily.
+
+    Parameters
+    ----------
+    held : HeldOutScores
+    rules : sequence of Rule
+        One per watched class.
+    points : list of OperatingPoint
+        One per watched class.
+    seed : int
+    """
 
     held: HeldOutScores
-    rules: Sequence[Rule]  # one a watched class, and so are the points
+    rules: Sequence[Rule]
     points: list[OperatingPoint]
     seed: int
 
     @property
     def thresholds(self) -> np.ndarray:
-        """One a watched class, shape (n_watched,)."""
+        """One threshold per watched class, shape (n_watched,)."""
         return np.array([point.threshold for point in self.points])
 
     @property
     def flagged(self) -> np.ndarray:
-        """Flagged at the thresholds, shape (n_rows, n_watched)."""
+        """Mask of flagged rows at the thresholds, shape (n_rows, n_watched)."""
         return self.held.scores >= self.thresholds
 
     @cached_property
     def means(self) -> Mapping[str, Estimate]:
-        """AUROC, sensitivity and specificity at the thresholds, means over the watched classes."""
-        rows = self.held
-        areas = [
-            Estimate(
-                *auroc_of_settings(own, cases, rows.groups, n_settings=rows.n_settings)
+        """AUROC, sensitivity and specificity, means over the watched classes."""
+        held = self.held
+        areas = []
+        for scores, cases in zip(held.scores.T, held.watched.T, strict=True):
+            area = auroc_of_settings(
+                scores, cases, held.groups, n_settings=held.n_settings
             )
-            for own, cases in zip(rows.scores.T, rows.watched.T, strict=True)
-        ]
+            areas.append(Estimate(*area))
         return {
             "auroc": _mean_of(areas),
             "sensitivity": _mean_of([point.sensitivity for point in self.points]),
@@ -85,101 +102,122 @@ class Judgement:
 
     @cached_property
     def figures(self) -> Figures:
-        """What a page shows of these rows."""
-        held, seed = self.held, self.seed
-        groups = held.groups
-        rankings, curves, tables, subgroups, predictive, calibration = (
-            {},
-            {},
-            {},
-            {},
-            {},
-            {},
-        )
-        for m, (name, point) in enumerate(
-            zip(held.task.watched, self.points, strict=True)
-        ):
-            scores, positive = held.scores[:, m], held.watched[:, m]
-            curves[name] = curve(
-                scores, positive, groups, seed=seed, prevalence=point.prevalence
-            )
-            tables[name] = held.selector(m, seed).points(point.prevalence)
-            if held.subgroups is not None:
-                subgroups[name] = performance_by_subgroup(
-                    held.subgroups,
-                    scores,
-                    positive,
-                    point.threshold,
-                    groups,
-                    held.shares[name].value,
-                    point.rule,
-                )
-            predictive[name] = at_local_prevalence(
-                point, held.shares[name], held.prevalence
-            )
-            if held.fixed is None:
-                rankings[name] = ranking_summary(
-                    scores, positive, groups, seed=seed, n_settings=held.n_settings
-                )
-                calibration[name] = calibrate(
-                    scores,
-                    positive,
-                    held.fold,
-                    point.prevalence,
-                    groups,
-                    held.one_class,
-                )
-            else:  # No interval is widened for folds and settings: none of them saw these rows.
-                seen = performance(scores, positive, point.threshold, groups)
-                rankings[name] = Ranking(**_shared_by(Ranking, seen))
-                calibration[name] = calibration_elsewhere(
-                    held.fixed.calibration[name],
-                    scores,
-                    positive,
-                    groups,
-                    held.prevalence,
-                )
-        confusion, rows = None, None
+        """Everything that a page shows of these rows."""
+        held = self.held
+        by_class: dict[str, dict[str, Any]] = {
+            "summary": {},
+            "curves": {},
+            "points": {},
+            "subgroups": {},
+            "predictive": {},
+            "calibration": {},
+        }
+        for m, name in enumerate(held.task.watched):
+            for figure, value in self._class_figures(m).items():
+                by_class[figure][name] = value
+        confusion = None
+        class_rows = None
         if held.predicted is not None:
-            confusion, rows = per_class(held.target, held.predicted, held.task.classes)
+            confusion, class_rows = per_class(
+                held.target, held.predicted, held.task.classes
+            )
+        groups = held.groups
         return Figures(
             grouped=groups is not None,
             n_rows=len(held.fold),
             n_positive=int(held.watched.any(axis=1).sum()),
             n_groups=None if groups is None else len(np.unique(groups)),
             prevalence=held.shares,
-            summary=rankings,
-            curves=curves,
-            points=tables,
             confusion=confusion,
-            per_class=rows,
-            subgroups=subgroups,
-            predictive=predictive,
-            calibration=calibration,
+            per_class=class_rows,
+            **by_class,
+        )
+
+    def _class_figures(self, m: int) -> dict[str, Any]:
+        """Return the figures of one watched class, by number."""
+        held = self.held
+        point = self.points[m]
+        name = held.task.watched[m]
+        scores = held.scores[:, m]
+        positive = held.watched[:, m]
+        figures: dict[str, Any] = {
+            "curves": curve(
+                scores,
+                positive,
+                held.groups,
+                seed=self.seed,
+                prevalence=point.prevalence,
+            ),
+            "points": held.selector(m, self.seed).points(point.prevalence),
+            "predictive": at_local_prevalence(
+                point, held.shares[name], held.prevalence
+            ),
+        }
+        if held.subgroups is not None:
+            figures["subgroups"] = performance_by_subgroup(
+                held.subgroups,
+                scores,
+                positive,
+                point.threshold,
+                held.groups,
+                held.shares[name].value,
+                point.rule,
+            )
+        if held.fixed is None:
+            figures["summary"] = ranking_summary(
+                scores,
+                positive,
+                held.groups,
+                seed=self.seed,
+                n_settings=held.n_settings,
+            )
+        else:
+            # Intervals are not widened for folds and settings: none saw these rows.
+            observed = performance(scores, positive, point.threshold, held.groups)
+            figures["summary"] = Ranking(**_shared_fields(Ranking, observed))
+        figures["calibration"] = self._calibration(m)
+        return figures
+
+    def _calibration(self, m: int) -> Calibration:
+        held = self.held
+        scores = held.scores[:, m]
+        positive = held.watched[:, m]
+        if held.fixed is not None:
+            written = held.fixed.calibration[held.task.watched[m]]
+            return calibration_elsewhere(
+                written, scores, positive, held.groups, held.prevalence
+            )
+        return calibrate(
+            scores,
+            positive,
+            held.fold,
+            self.points[m].prevalence,
+            held.groups,
+            held.one_class,
         )
 
     @cached_property
     def members(self) -> list[BlendMember]:
-        """Of a blend: what each member does alone, on its scale, and what it adds to the others."""
-        held, pooling = self.held, self.held.pooling
+        """What each member of a blend does alone, and what it adds to the others."""
+        held = self.held
+        pooling = held.pooling
         if pooling is None:
             return []
-        slopes, intercepts, weights = (
-            values[:, held.task.watched_columns]
-            for values in (pooling.slopes, pooling.intercepts, pooling.weights)
-        )
+        columns = held.task.watched_columns
+        slopes = pooling.slopes[:, columns]
+        intercepts = pooling.intercepts[:, columns]
+        weights = pooling.weights[:, columns]
         methods = [held.methods[recipe] for recipe in held.members]
-        parts = weights * (
-            np.stack([own.scores for own in methods], axis=1) * slopes + intercepts
-        )
+        scores = np.stack([method.scores for method in methods], axis=1)
+        parts = weights * (scores * slopes + intercepts)
         members = []
-        for j, ((recipe, title), alone) in enumerate(
-            zip(held.members.items(), methods, strict=True)
-        ):
-            without, classes = np.delete(parts, j, axis=1).sum(axis=1), {}
+        for j, (recipe, title) in enumerate(held.members.items()):
+            without = np.delete(parts, j, axis=1).sum(axis=1)
+            classes = {}
             for m, (name, rule) in enumerate(
                 zip(held.task.watched, self.rules, strict=True)
             ):
+                alone = methods[j]
                 threshold = alone.operating_point(m, rule, self.seed).threshold
                 classes[name] = MemberAlone(
                     auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
@@ -199,30 +237,35 @@ class Judgement:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The fields of `ValidationFacts` that a rule decides."""
-        others = {
-            "comparison": _comparison(self),
-            "forward": _forward(self.held, self.rules, self.seed),
-        }
-        return vars(self.figures) | others
+        """The fields of `ValidationFacts` that depend on the rule."""
+        facts = dict(vars(self.figures))
+        facts["comparison"] = _compare_baselines(self)
+        facts["forward"] = _validate_forward(self.held, self.rules, self.seed)
+        return facts
 
 
 def judge(
     held: HeldOutScores, rules: Sequence[Rule], seed: int, *, refuse: bool = True
 ) -> Judgement:
-    """Choose thresholds by a rule a watched class, and say what they do to rows nobody trained on.
+    """Choose thresholds by rules and judge them on held-out scores.
 
-    `rules`, one a watched class, have the prevalence that holds where the model is used. Where thresholds and
-    chances are fixed, nothing is chosen: they are tried on these rows. `refuse`: whether what no model may
-    promise is an error, which `chosen` raises; a method that others are compared with is shown as it is.
+    If thresholds and probabilities are fixed nothing is chosen: they are applied to
+    these rows.
+
+    Parameters
+    ----------
+    held : HeldOutScores
+    rules : sequence of Rule
+        One per watched class, with the prevalence at the place of use.
+    seed : int
+    refuse : bool
+        Raise the errors of ``chosen``. A method that others are compared with is judged
+        without.
     """
     if held.fixed is not None:
-        points = [
-            _point_seen(held, m, threshold, rule)
-            for m, (threshold, rule) in enumerate(
-                zip(held.fixed.thresholds, rules, strict=True)
-            )
-        ]
+        points = []
+        for m, threshold in enumerate(held.fixed.thresholds):
+            points.append(_observed_point(held, m, threshold, rules[m]))
     elif refuse:
         points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
     else:
@@ -231,56 +274,69 @@ def judge(
 
 
 def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
-    """The threshold of a watched class, by its number, that a rule chooses.
+    """Return the operating point of a watched class, by number, that a rule chooses.
 
-    UsageError where only flagging every row could keep the rule, RecipeError where the machines do not do on
-    their own rows what they promise.
+    Raises
+    ------
+    UsageError
+        If only flagging every row could keep the rule.
+    RecipeError
+        If the machines do not do on their own training rows what they promise.
     """
     name = held.task.watched[m]
     refuse_too_few(name, int(held.watched[:, m].sum()), rule)
     point = held.operating_point(m, rule, seed)
     if point.threshold <= FLAG_EVERYTHING and isinstance(rule, MinSensitivity):
         if rule.confidence is not None:
-            raise UsageError(_too_few(name, point.n_positive, rule))
+            raise _too_few(name, point.n_positive, rule)
         raise UsageError(
-            f"sensitivity {rule.value:g} of {name} would flag every row: many cases have the same values as "
-            "most others, and no threshold parts them. Add a column that tells them apart, ask for less with "
-            "--min-sensitivity, or take another rule such as --g-mean"
+            f"sensitivity {rule.value:g} of {name} would flag every row: many cases "
+            "have the same values as most others, and no threshold parts them. Add a "
+            "column that tells them apart, ask for less with `min_sensitivity`, or "
+            "take another rule such as `g_mean`",
+            parameters=["min_sensitivity", "g_mean"],
         )
     if held.trained is not None:
         check_model(held, m, point)
     return point
 
 
-def _point_seen(
+def _observed_point(
     held: HeldOutScores, m: int, threshold: float, rule: Rule
 ) -> OperatingPoint:
-    """A threshold that was chosen elsewhere: its figures are what it does to these rows."""
-    seen = performance(held.scores[:, m], held.watched[:, m], threshold, held.groups)
-    figures = _shared_by(OperatingPoint, seen)
+    """Return a threshold that was chosen elsewhere, with its figures on these rows."""
+    observed = performance(
+        held.scores[:, m], held.watched[:, m], threshold, held.groups
+    )
+    figures = _shared_fields(OperatingPoint, observed)
     if held.prevalence is not None:
-        at_share = rates(seen.sensitivity, seen.specificity, held.prevalence)
-        figures |= {"prevalence": held.prevalence} | at_share
-    return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **figures)
+        figures |= rates(observed.sensitivity, observed.specificity, held.prevalence)
+        figures["prevalence"] = held.prevalence
+    return OperatingPoint(
+        rule=rule, misses=observed.false_negative, notes=(), **figures
+    )
 
 
-def _shared_by(declared: type[Document], *documents: Document) -> dict[str, Any]:
-    """The fields of a document that other documents have."""
-    return {
-        name: getattr(document, name)
-        for document in documents
-        for name in declared.model_fields
-        if hasattr(document, name)
-    }
+def _shared_fields(declared: type[Document], *documents: Document) -> dict[str, Any]:
+    """Return the fields of a document type that other documents have."""
+    fields = {}
+    for document in documents:
+        for name in declared.model_fields:
+            if hasattr(document, name):
+                fields[name] = getattr(document, name)
+    return fields
 
 
-def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward | None:
-    """The past judged by the rule, and what its thresholds and chances did to what came after."""
-    later, facts = held.later, held.forward
+def _validate_forward(
+    held: HeldOutScores, rules: Sequence[Rule], seed: int
+) -> Forward | None:
+    """Judge the past by the rule, and its thresholds on what came after."""
+    later = held.later
+    facts = held.forward
     if later is None or facts is None:
         return facts
-    own = dict(zip(held.task.watched, rules, strict=True))
-    rules = [own[name] for name in later.task.watched]
+    rule_of_class = dict(zip(held.task.watched, rules, strict=True))
+    rules = [rule_of_class[name] for name in later.task.watched]
     later = replace(
         later, recipe=held.recipe, shares=held.shares, one_class=held.one_class
     )
@@ -290,138 +346,173 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
         return facts.replace(reason=f"training on the past alone failed: {error}")
     fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
     after = judge(replace(later.take(later.fold == AFTER), fixed=fixed), rules, seed)
-    figures = after.figures
-    classes = {
-        name: LaterClass(
-            **_shared_by(
-                LaterClass, point, figures.summary[name], figures.calibration[name]
-            )
+    classes = {}
+    for name, point in zip(later.task.watched, after.points, strict=True):
+        fields = _shared_fields(
+            LaterClass,
+            point,
+            after.figures.summary[name],
+            after.figures.calibration[name],
         )
-        for name, point in zip(later.task.watched, after.points, strict=True)
-    }
+        classes[name] = LaterClass(**fields)
     return facts.replace(classes=classes)
 
 
-def _comparison(judgement: Judgement) -> BesideFacts | None:
-    """Every baseline at thresholds chosen by the same rule from its own held-out scores."""
-    held, rules, points = judgement.held, judgement.rules, judgement.points
+def _compare_baselines(judgement: Judgement) -> BesideFacts | None:
+    """Judge every baseline at thresholds that the same rule chooses for it."""
+    held = judgement.held
     if held.beside is None:
         return None
-    shared = [_shared(rule, point) for rule, point in zip(rules, points, strict=True)]
-    rows = []
+    shared_rules = [
+        _shared_rule(rule, point)
+        for rule, point in zip(judgement.rules, judgement.points, strict=True)
+    ]
+    baselines = []
     for facts in held.beside:
         if facts.reason is None:
             other = judge(
-                held.methods[facts.recipe], shared, judgement.seed, refuse=False
+                held.methods[facts.recipe], shared_rules, judgement.seed, refuse=False
             )
             facts = facts.replace(
                 thresholds=other.thresholds.tolist(),
-                figures=_of_method(other),
+                figures=_method_figures(other),
                 differences=differences(judgement, other),
             )
-        rows.append(facts)
+        baselines.append(facts)
     return BesideFacts(
-        rules=list(rules),
-        rule=shared[0],
-        n_watched=len(points),
-        figures=_of_method(judgement),
-        beside=rows,
+        rules=list(judgement.rules),
+        rule=shared_rules[0],
+        n_watched=len(judgement.points),
+        figures=_method_figures(judgement),
+        beside=baselines,
     )
 
 
-def _shared(rule: Rule, point: OperatingPoint) -> Rule:
-    """The rule that chooses the others' thresholds: a threshold says nothing on another method's scale."""
+def _shared_rule(rule: Rule, point: OperatingPoint) -> Rule:
+    """Return the rule that chooses the thresholds of other methods.
+
+    A threshold means nothing on another method's scale: its sensitivity is used.
+    """
     if not isinstance(rule, Threshold):
         return rule
     sensitivity = 0.5 if point.sensitivity.value is None else point.sensitivity.value
     return MinSensitivity(min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
-def _of_method(judgement: Judgement) -> dict[str, float | None]:
-    rows, figures = (
-        judgement.held,
-        {name: mean.value for name, mean in judgement.means.items()},
-    )
-    if rows.predicted is None:
-        return figures
-    recalls = weighted_recalls(
-        rows.target, rows.predicted, np.ones((1, len(rows.fold)))
-    )
-    return figures | {"macro_recall": float(recalls["macro_recall"][0])}
+def _method_figures(judgement: Judgement) -> dict[str, float | None]:
+    held = judgement.held
+    figures = {name: mean.value for name, mean in judgement.means.items()}
+    if held.predicted is not None:
+        ones = np.ones((1, len(held.fold)))
+        recalls = weighted_recalls(held.target, held.predicted, ones)
+        figures["macro_recall"] = float(recalls["macro_recall"][0])
+    return figures
 
 
 def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
-    """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
+    """Return AUROC, sensitivity and specificity of a method minus those of another.
 
-    Over several watched classes means, of the ends of intervals too, as if all classes erred together. Where
-    both thresholds were chosen for one sensitivity, its interval says how far other cases would move them.
+    With 95 % intervals. Over several watched classes they are means, also of the ends
+    of intervals, as if all classes erred together. If both thresholds were chosen for
+    one sensitivity, its interval says how much other cases would change it.
     """
-    own, others = method.held, other.held
-    n_settings, groups = max(own.n_settings, others.n_settings), own.groups
-    gaps: dict[str, list[Estimate]] = {
-        "auroc": [],
-        "sensitivity": [],
-        "specificity": [],
-    }
-    for m, positive in enumerate(own.watched.T):
-        pair = own.scores[:, m], others.scores[:, m]
-        gaps["auroc"].append(
-            auroc_difference(*pair, positive, groups, n_settings=n_settings)
+    held = method.held
+    other_held = other.held
+    groups = held.groups
+    n_settings = max(held.n_settings, other_held.n_settings)
+    aurocs = []
+    sensitivities = []
+    specificities = []
+    for m, positive in enumerate(held.watched.T):
+        aurocs.append(
+            auroc_difference(
+                held.scores[:, m],
+                other_held.scores[:, m],
+                positive,
+                groups,
+                n_settings=n_settings,
+            )
         )
-        for name, side, fold in (
-            ("sensitivity", positive, None),
-            ("specificity", ~positive, own.fold),
-        ):
-            clear, others_clear = (
-                judged.flagged[side, m] == positive[side] for judged in (method, other)
+        right = method.flagged[:, m] == positive
+        other_right = other.flagged[:, m] == positive
+        sensitivities.append(
+            share_difference(
+                right[positive],
+                other_right[positive],
+                None,
+                None if groups is None else groups[positive],
             )
-            of_fold, units = (
-                None if values is None else values[side] for values in (fold, groups)
+        )
+        specificities.append(
+            share_difference(
+                right[~positive],
+                other_right[~positive],
+                held.fold[~positive],
+                None if groups is None else groups[~positive],
             )
-            gaps[name].append(share_difference(clear, others_clear, of_fold, units))
-    means = {name: _mean_of(classes) for name, classes in gaps.items()}
-    if own.predicted is None or others.predicted is None:
-        return means
-    right = own.predicted == own.target, others.predicted == own.target
-    return means | {"macro_recall": recall_difference(*right, own.target, groups)}
+        )
+    means = {
+        "auroc": _mean_of(aurocs),
+        "sensitivity": _mean_of(sensitivities),
+        "specificity": _mean_of(specificities),
+    }
+    if held.predicted is not None and other_held.predicted is not None:
+        means["macro_recall"] = recall_difference(
+            held.predicted == held.target,
+            other_held.predicted == held.target,
+            held.target,
+            groups,
+        )
+    return means
 
 
 def _mean_of(classes: Sequence[Estimate]) -> Estimate:
-    """Means over classes of a figure and of its ends; None where one is."""
+    """Return the mean over classes of a figure and of its ends, None if one is None."""
     means = np.array([figure.ends for figure in classes], float).mean(axis=0)
-    return Estimate(*(None if np.isnan(end) else end for end in means))
+    return Estimate(*[None if np.isnan(end) else end for end in means])
 
 
-# Training cases flagged may fall short of the promise by this many standard errors, and by so much.
-ERRORS_SHORT, SHORT = 3.0, 0.05
+# The share of training cases that is flagged may fall short of the promise by so many
+# standard errors, and by so much.
+_MAX_STANDARD_ERRORS = 3.0
+_MAX_SHORTFALL = 0.05
 
-REMEDY = "try another recipe (logistic, svm_weighted), more settings with --search, or fewer columns with --drop"
+_REMEDY = (
+    "try another recipe (logistic, svm_weighted), more settings with `search`, or "
+    "fewer columns with `drop`"
+)
+_REMEDY_PARAMETERS = ("search", "drop")
 
 
 def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
-    """UsageError where no method could promise the rule's sensitivity from so few cases of a class."""
-    if isinstance(rule, MinSensitivity) and n_cases < _needed(rule):
-        raise UsageError(_too_few(name, n_cases, rule))
+    """Raise UsageError if no method could promise a sensitivity from so few cases.
+
+    `name` is that of the class.
+    """
+    if isinstance(rule, MinSensitivity) and n_cases < _n_cases_needed(rule):
+        raise _too_few(name, n_cases, rule)
 
 
-def _too_few(name: str, m: int, rule: MinSensitivity) -> str:
-    sure, needed = (
-        "" if rule.confidence is None else f" with confidence {rule.confidence:g}",
-        _needed(rule),
+def _too_few(name: str, m: int, rule: MinSensitivity) -> UsageError:
+    confidence = ""
+    # The promise of a threshold at the lowest of m cases.
+    most = 1 - 1 / (m + 1)
+    if rule.confidence is not None:
+        confidence = f" with confidence {rule.confidence:g}"
+        most = (1 - rule.confidence) ** (1 / m)
+    needed = _n_cases_needed(rule)
+    more = "More" if np.isinf(needed) else f"At least {needed:.0f}"
+    return UsageError(
+        f"{m} case(s) of {name} are too few to promise sensitivity {rule.value:g}"
+        f"{confidence}: every row would be flagged. {more} cases are needed, or ask "
+        f"for less: `min_sensitivity` {np.floor(100 * most) / 100:g}, or another rule "
+        "such as `max_flag_rate` 0.1",
+        parameters=["min_sensitivity", "max_flag_rate"],
     )
-    # What a threshold at the lowest of so many cases promises.
-    most = (
-        1 - 1 / (m + 1) if rule.confidence is None else (1 - rule.confidence) ** (1 / m)
-    )
-    return (
-        f"{m} case(s) of {name} are too few to promise sensitivity {rule.value:g}{sure}: every row would be "
-        f"flagged. {'More' if np.isinf(needed) else f'At least {needed:.0f}'} cases are needed, or ask for "
-        f"less: --min-sensitivity {np.floor(100 * most) / 100:g}, or another rule such as --max-flag-rate 0.1"
-    )
 
 
-def _needed(rule: MinSensitivity) -> float:
-    """How many cases promise what is asked with a threshold at the lowest."""
+def _n_cases_needed(rule: MinSensitivity) -> float:
+    """Return how many cases the rule needs, with a threshold at the lowest."""
     sensitivity = rule.value
     if sensitivity >= 1:
         return np.inf
@@ -433,28 +524,40 @@ def _needed(rule: MinSensitivity) -> float:
 
 
 def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
-    """Refuse a model that does not do on its own rows what it promises of others (RecipeError).
+    """Raise RecipeError if a model does not do on its own rows what it promises.
 
-    That is where scores cannot carry a threshold (`unusable`), or training cases are not flagged.
+    That is if no threshold can be set on its scores (`unusable`), or training cases are
+    not flagged.
+
+    Parameters
+    ----------
+    held : HeldOutScores
+    m : int
+        Number of the watched class.
+    point : OperatingPoint
     """
     recipe = held.recipe
     assert held.trained is not None
-    scores, positive = held.trained[:, [m]], held.watched[:, m]
-    which = f" of {held.task.watched[m]}" if held.task.kind == "multi" else ""
-    by_all = np.zeros(len(scores), int)
+    scores = held.trained[:, [m]]
+    positive = held.watched[:, m]
+    of_class = f" of {held.task.watched[m]}" if held.task.kind == "multi" else ""
+    one_fold = np.zeros(len(scores), int)
     for where, values, fold in (
-        ("", scores, by_all),
+        ("", scores, one_fold),
         (" on held-out rows", held.repeats[0][:, [m]], held.fold),
     ):
-        if why := unusable(values, positive.astype(int), fold):
-            raise RecipeError(f"recipe {recipe}: {why}{which}{where}; {REMEDY}")
-    flagged, promised = (
-        float(np.mean(scores[positive] >= point.threshold)),
-        point.sensitivity.value or 0.0,
-    )
+        reason = unusable(values, positive.astype(int), fold)
+        if reason:
+            raise RecipeError(
+                f"recipe {recipe}: {reason}{of_class}{where}; {_REMEDY}",
+                parameters=_REMEDY_PARAMETERS,
+            )
+    flagged = float(np.mean(scores[positive] >= point.threshold))
+    promised = point.sensitivity.value or 0.0
     error = np.sqrt(promised * (1 - promised) / positive.sum())
-    if flagged < promised - max(ERRORS_SHORT * error, SHORT):
+    if flagged < promised - max(_MAX_STANDARD_ERRORS * error, _MAX_SHORTFALL):
         raise RecipeError(
-            f"recipe {recipe}: it promises to find {promised:.0%} of new cases{which} and flags "
-            f"{flagged:.0%} of its own training cases; {REMEDY}"
+            f"recipe {recipe}: it promises to find {promised:.0%} of new cases"
+            f"{of_class} and flags {flagged:.0%} of its own training cases; {_REMEDY}",
+            parameters=_REMEDY_PARAMETERS,
         )

@@ -1,4 +1,4 @@
-"""The document of a trained model: what went in, what was tuned on what, and under which versions."""
+"""The document of a trained model: what went in, what was chosen on what, versions."""
 
 from __future__ import annotations
 
@@ -40,41 +40,55 @@ def model_document(
     max_rows: int | None,
     command: str | None,
 ) -> ModelDocument:
-    """What is known once every row was held out; what deserves attention is decided on it."""
+    """Return the document of a model whose rows were held out and judged.
+
+    Reasons for attention are added later, and digests when it is written.
+
+    Parameters
+    ----------
+    study : Study
+    held_out : HeldOut
+    judgement : Judgement
+    max_rows : int, optional
+        As for ``train``.
+    command : str, optional
+        The command line.
+    """
     task = study.task
     approximation = None
     if by_landmarks(study.params):
         approximation = cost_of_landmarks(study, held_out)
+    members = [
+        MemberFacts(
+            search=part.search, machines=_machine_facts(part), **_method_facts(part)
+        )
+        for part in held_out.parts
+    ]
+    points = [
+        OperatingPointFacts(label=name, chosen_by="training", **vars(point))
+        for name, point in zip(task.watched, judgement.points, strict=True)
+    ]
+    class_chances = dict(zip(task.classes, held_out.class_chances, strict=False))
     return ModelDocument(
         recipe=RecipeFacts(
             paper=held_out.recipe.paper,
-            members=[
-                MemberFacts(
-                    search=part.search, machines=_machine(part), **_described(part)
-                )
-                for part in held_out.parts
-            ]
-            or (),
-            **_described(held_out),
+            members=members or (),
+            **_method_facts(held_out),
         ),
         contract=study.cohort.contract.to_dict(),
         task=task,
-        operating_points=[
-            OperatingPointFacts(label=name, chosen_by="training", **vars(point))
-            for name, point in zip(task.watched, judgement.points, strict=True)
-        ],
+        operating_points=points,
         validation=ValidationFacts(
             folds=study.folds,
             repeats=len(held_out.fold),
             n_machines=len(held_out.ensemble.machines),
             encoded_by="negatives" if held_out.one_class else "all rows",
             search=held_out.search,
-            class_chances=dict(zip(task.classes, held_out.class_chances, strict=False))
-            or None,
+            class_chances=class_chances or None,
             **judgement.facts,
         ),
-        training=_training(study, held_out, approximation, max_rows, command),
-        machine=_machine(held_out),
+        training=_training_facts(study, held_out, approximation, max_rows, command),
+        machine=_machine_facts(held_out),
         versions=versions(),
         blend=judgement.members or (),
         attention=(),
@@ -85,8 +99,8 @@ def model_document(
     )
 
 
-def _described(held_out: HeldOut) -> dict[str, Any]:
-    """The method of a model or of a member, as much as makes its machines again."""
+def _method_facts(held_out: HeldOut) -> dict[str, Any]:
+    """Return what is needed to build the machines of a model or a member again."""
     recipe = held_out.recipe
     return {
         "name": recipe.name,
@@ -97,32 +111,33 @@ def _described(held_out: HeldOut) -> dict[str, Any]:
     }
 
 
-def _training(
+def _training_facts(
     study: Study,
     held_out: HeldOut,
     approximation: Approximation | None,
     max_rows: int | None,
     command: str | None,
 ) -> TrainingFacts:
-    cohort, sample = study.cohort, study.sample
+    cohort = study.cohort
+    sample = study.sample
+    notes = [*study.notes, *held_out.notes]
+    if approximation:
+        notes.append(approximation.note)
+    missing = {}
+    for name, values in cohort.values.items():
+        missing[name] = float(absent(values).mean())
     return TrainingFacts(
         source=SourceFacts.from_dict(cohort.source.to_dict()),
         n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
         n_rows_used=sample.n_rows,
         n_by_class=dict(sorted(Counter(labels_of(sample).tolist()).items())),
         max_rows=max_rows,
-        window=_window(cohort),
+        window=_training_days(cohort),
         seed=study.seed,
         command=command,
-        notes=[
-            *study.notes,
-            *held_out.notes,
-            *([approximation.note] if approximation else []),
-        ],
-        missing={
-            name: float(absent(values).mean()) for name, values in cohort.values.items()
-        },
-        features=_features(sample, held_out.encoder),
+        notes=notes,
+        missing=missing,
+        features=_feature_facts(sample, held_out.encoder),
         profile=profile(cohort.measured, cohort.contract, cohort.group),
         leaks=study.leaks,
         approximation=approximation,
@@ -130,50 +145,54 @@ def _training(
     )
 
 
-def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
-    """Each feature with unit, its ranges and median."""
-    described = []
+def _feature_facts(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
+    """Return unit, ranges and median of each feature."""
+    facts = []
     for name, feature in sample.contract.features.items():
-        seen, given = feature.seen, sample.values[name]
-        if seen is None and feature.type == "number" and not absent(given).all():
-            low, high = np.nanquantile(given, [0.05, 0.95])
-            seen = float(low), float(high)
+        seen = feature.seen
+        values = sample.values[name]
+        if seen is None and feature.type == "number" and not absent(values).all():
+            low, high = np.nanquantile(values, [0.05, 0.95])
+            seen = (float(low), float(high))
         median = encoder.medians[name]
-        described.append(
+        if not isinstance(median, str | None) and not np.isfinite(median):
+            median = None
+        facts.append(
             FeatureFacts(
                 name=name,
                 type=feature.type,
                 unit=feature.unit,
                 reference=feature.reference,
                 seen=seen,
-                median=median
-                if isinstance(median, str)
-                or (median is not None and np.isfinite(median))
-                else None,
+                median=median,
                 description=feature.description,
             )
         )
-    return described
+    return facts
 
 
-def _machine(held_out: HeldOut) -> MachineFacts:
-    """Size and certificate of the machines, with the passes of the first; a baseline has none of these."""
+def _machine_facts(held_out: HeldOut) -> MachineFacts:
+    """Return size and KKT gap of the machines, and the passes of the first one.
+
+    A baseline has none of these.
+    """
     ensemble = held_out.ensemble
     if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
         return MachineFacts(
             n_support_vectors=None, sv_share=None, passes=(), kkt_gap=None
         )
     machines = ensemble.kernel_machines
+    rows, _ = ensemble.union
     return MachineFacts(
-        n_support_vectors=len(ensemble.union[0]),
+        n_support_vectors=len(rows),
         sv_share=held_out.sv_share,
         passes=machines[0].passes_,
         kkt_gap=float(max(np.max(machine.kkt_gap_) for machine in machines)),
     )
 
 
-def _window(cohort: Cohort) -> list[str] | None:
-    """First and last day of the training rows, where the contract names a time column."""
+def _training_days(cohort: Cohort) -> list[str] | None:
+    """Return the first and last day of the training rows, None without times."""
     if cohort.time is None:
         return None
     days = np.sort(np.asarray(cohort.time).astype("datetime64[D]"))

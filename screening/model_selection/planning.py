@@ -1,8 +1,8 @@
-"""Before anything is trained: which rows, folds, rule and approximation; and whose directory it would be."""
+"""Preparing a study before anything is trained: rows, folds, rule and approximation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import dependence, refuse_dependent
 from screening.data.labels import refuse_slips
 from screening.errors import ModelError, UsageError
+from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.landmarks import RARE_SHARE
 from screening.model_selection.fold_fits import EncodedRows, fit_fold
 from screening.model_selection.folds import (
@@ -31,8 +32,10 @@ from screening.schemas.figures import Rule
 from screening.schemas.model import Approximation, ModelDocument
 from screening.store.serialization import read_document
 
-# Rows that a kernel machine takes all of: where it reads the matrix row by row, and where it needs the whole.
-LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
+# Rows that a kernel machine is trained on exactly, if it reads the matrix by rows.
+_MAX_ROWS_BY_ROWS = 50_000
+LARGEST_WHOLE = 20_000
+"""Rows that a kernel machine is trained on exactly, if it needs the whole matrix."""
 
 
 def prepare_study(
@@ -49,70 +52,98 @@ def prepare_study(
     independent: bool,
     at_most: int | None = None,
 ) -> Study:
-    """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it.
+    """Prepare the study that a recipe is trained on.
 
-    Where there are more rows than the recipe takes, landmarks stand for them; with `at_most`, for several
-    recipes, more rows are refused.
+    If there are more rows than the recipe can take, landmarks stand for them.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    recipe : Recipe
+    rule : Rule
+    params : dict
+        Parameters that the caller fixed.
+    folds, repeats, max_rows, search, seed, independent
+        As for ``train``.
+    at_most : int, optional
+        For several recipes: more rows than this raise UsageError.
+
+    Raises
+    ------
+    UsageError, CohortError
+        If the cohort does not allow it.
     """
     signs = [] if independent else dependence(cohort.source, cohort.contract)
     refuse_dependent(signs)
-    cohort, late = before_the_outcome(cohort)
+    cohort, late_columns = before_the_outcome(cohort)
     several = tells_apart(recipe, cohort)
     refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
-    task, guessed = infer_task(cohort, several)
+    task, task_notes = infer_task(cohort, several)
     n_positive = int((task.target(labels_of(cohort)) == 1).sum())
-    largest = at_most or largest_exact(recipe, params, task, n_positive)
-    too_many = (
-        at_most is None
-        and max_rows is None
-        and largest is not None
-        and cohort.n_rows > largest
-    )
-    members = recipe.every.values() if recipe.machine == "blend" else [recipe]
-    if too_many and any("approximation" in member.names for member in members):
-        params = {"approximation": "landmarks"} | params
+    largest = at_most or _largest_exact(recipe, params, task, n_positive)
+    if at_most is None and max_rows is None:
+        params = _with_landmarks(recipe, params, cohort.n_rows, largest)
     sample, rule, notes = sample_rows(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
     )
     study = plan_study(sample, task, folds, repeats, seed, search=search)
-    given_away = leaks(sample, study.task)
-    notes += [*guessed, *study.notes]
-    notes += [
-        f"{name} is left out: it is known only after the outcome (contract)"
-        for name in late
-    ]
-    notes += [leak.said for leak in given_away]
+    found_leaks = leaks(sample, study.task)
+    notes += [*task_notes, *study.notes]
+    for name in late_columns:
+        notes.append(
+            f"{name} is left out: it is known only after the outcome (contract)"
+        )
+    notes += [leak.said for leak in found_leaks]
     return replace(
         study,
         cohort=cohort,
         rule=rule,
         params=params,
-        leaks=given_away,
+        leaks=found_leaks,
         signs=signs,
         notes=notes,
     )
 
 
+def _with_landmarks(
+    recipe: Recipe, params: Parameters, n_rows: int, largest: int | None
+) -> Parameters:
+    """Return the parameters, with landmarks if there are more rows than `largest`."""
+    if largest is None or n_rows <= largest:
+        return params
+    members: Sequence[Recipe] = [recipe]
+    if recipe.machine == "blend":
+        members = list(recipe.every.values())
+    if any("approximation" in member.names for member in members):
+        return {"approximation": "landmarks"} | params
+    return params
+
+
 def by_landmarks(params: Mapping[str, object]) -> bool:
-    """Whether machines see landmarks that stand for all rows."""
+    """Return True if machines are trained on landmarks that stand for all rows."""
     return params.get("approximation") == "landmarks"
 
 
-def largest_exact(
+def _largest_exact(
     recipe: Recipe, params: Parameters, task: Task, n_positive: int
 ) -> int | None:
-    """Rows that the recipe's machine can take all of; None where it is no kernel machine."""
+    """Return how many rows a recipe's machine is trained on exactly.
+
+    None if it is no kernel machine.
+    """
     if recipe.machine == "baseline":
         return None
     if recipe.machine == "blend":
-        members = (
-            member
-            for member in members_for(recipe, task.kind, n_positive)
-            if not may_span(member)
-        )
-        sizes = [largest_exact(member, {}, task, n_positive) for member in members]
-        return min((size for size in sizes if size is not None), default=None)
-    return LARGEST_EXACT if build(recipe, **params).by_rows else LARGEST_WHOLE
+        sizes = []
+        for member in members_for(recipe, task.kind, n_positive):
+            if not may_span(member):
+                size = _largest_exact(member, {}, task, n_positive)
+                if size is not None:
+                    sizes.append(size)
+        return min(sizes, default=None)
+    machine = build(recipe, **params)
+    assert isinstance(machine, KernelMachine)
+    return _MAX_ROWS_BY_ROWS if machine.by_rows else LARGEST_WHOLE
 
 
 def sample_rows(
@@ -123,7 +154,20 @@ def sample_rows(
     seed: int,
     largest: int | None,
 ) -> tuple[Cohort, Rule, list[str]]:
-    """The rows to train on (no more than `largest`), and the rule with the prevalence they no longer show."""
+    """Return the rows to train on, the rule and notes.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    task : Task
+    rule : Rule
+        Returned with the prevalence, if the sample no longer has it.
+    max_rows : int, optional
+        Size of a stratified sub-sample.
+    seed : int
+    largest : int, optional
+        Without a sub-sample more rows than this raise UsageError.
+    """
     notes = list(cohort.notes)
     if rule.prevalence is None and cohort.contract.prevalence is not None:
         rule = replace(rule, prevalence=cohort.contract.prevalence)
@@ -131,111 +175,120 @@ def sample_rows(
     if max_rows is None or max_rows >= cohort.n_rows:
         if largest is not None and cohort.n_rows > largest:
             raise UsageError(
-                f"{cohort.n_rows} rows are more than the {largest} that an exact kernel machine takes; "
-                f"train on a stratified sub-sample with --max-rows {LARGEST_WHOLE // 4}"
+                f"{cohort.n_rows} rows are more than the {largest} that an exact "
+                "kernel machine takes; train on a stratified sub-sample with "
+                f"`max_rows` {LARGEST_WHOLE // 4}",
+                parameters=["max_rows"],
             )
         return cohort, rule, notes
     target = task.target(labels_of(cohort))
-    kept = sub_sample(
-        target,
-        cohort.group,
-        max_rows,
-        RARE_SHARE if task.kind == "binary" else 0.0,
-        seed,
-    )
-    positives, kept_positives = int((target == 1).sum()), int((target[kept] == 1).sum())
-    if task.kind == "binary":
+    is_binary = task.kind == "binary"
+    rare_share = RARE_SHARE if is_binary else 0.0
+    kept = sub_sample(target, cohort.group, max_rows, rare_share, seed)
+    sizes = f"trained and validated on {len(kept)} of {cohort.n_rows} rows"
+    if is_binary:
+        n_positive = int((target == 1).sum())
+        n_kept_positive = int((target[kept] == 1).sum())
         notes.append(
-            f"trained and validated on {len(kept)} of {cohort.n_rows} rows, "
-            f"{kept_positives} of {positives} positive; predictive values at the table's prevalence"
+            f"{sizes}, {n_kept_positive} of {n_positive} positive; predictive values "
+            "at the table's prevalence"
         )
         if rule.prevalence is None:
-            rule = replace(rule, prevalence=positives / len(target))
+            rule = replace(rule, prevalence=n_positive / len(target))
     else:
-        notes.append(
-            f"trained and validated on {len(kept)} of {cohort.n_rows} rows, every class in proportion"
-        )
+        notes.append(f"{sizes}, every class in proportion")
     return cohort.take(kept), rule, notes
 
 
 def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
-    """UsageError where a directory's model is of another recipe, other files or another label.
+    """Raise UsageError if a directory holds a model of another recipe, files or label.
 
-    The same training again, with other settings or an edited contract, may replace its own model.
+    The same training with other settings or an edited contract may replace its model.
     """
     if not (directory / "model.json").exists():
         return
-    remedy = "give another --out, or --force to replace it"
+    remedy = "give another `out`, or `force` to replace it"
+    parameters = ["out", "force"]
     try:
         earlier = ModelDocument.from_dict(read_document(directory, "model"))
     except ModelError:
         raise UsageError(
-            f"{directory} holds a model that cannot be read; {remedy}"
+            f"{directory} holds a model that cannot be read; {remedy}",
+            parameters=parameters,
         ) from None
-    files = [file.sha256 for file in earlier.training.source.files]
-    same = {
-        "recipe": earlier.recipe.text == recipe.text,
-        "cohort": files == [file.sha256 for file in cohort.source.files],
-        "label": earlier.task.label == (cohort.contract.label or "label"),
-    }
-    others = [what for what, agrees in same.items() if not agrees]
-    if others:
+    earlier_files = [file.sha256 for file in earlier.training.source.files]
+    differences = []
+    if earlier.recipe.text != recipe.text:
+        differences.append("recipe")
+    if earlier_files != [file.sha256 for file in cohort.source.files]:
+        differences.append("cohort")
+    if earlier.task.label != (cohort.contract.label or "label"):
+        differences.append("label")
+    if differences:
         raise UsageError(
-            f"{directory} holds a model of another {' and '.join(others)}; {remedy}"
+            f"{directory} holds a model of another {' and '.join(differences)}; "
+            f"{remedy}",
+            parameters=parameters,
         )
 
 
-# Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
-SUB_SAMPLE = 10_000
-_FEWER = 5
+# Rows of the sub-sample on which the cost of landmarks is measured; half of them are
+# trained on.
+_SUB_SAMPLE = 10_000
+# Training rows per landmark in that measurement.
+_ROWS_PER_LANDMARK = 5
 
 
 def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
-    """AUROC on held-out rows of a sub-sample, trained exactly and on a fifth of the rows as landmarks.
+    """Measure the AUROC that landmarks cost, on a sub-sample.
 
-    Of a blend the first member that has an approximation counts. Groups are never on both sides.
+    It is trained exactly, and on a fifth of the rows as landmarks; groups are never on
+    both sides. For a blend the first member with an approximation is measured.
     """
     parts = held_out.parts or (held_out,)
-    one = next(part for part in parts if "approximation" in part.recipe.names)
-    recipe, settings = one.recipe, one.search.chosen
-    sample, task, target = study.sample, study.task, study.target
-    rows = sub_sample(
-        target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed
-    )
-    some, inside = (
-        sample.take(rows),
-        None if study.groups is None else study.groups[rows],
-    )
-    encoded = EncodedRows.of(some, recipe, task, inside)
-    fold = split_cohort(some, target[rows], inside, 2, study.seed)
-    few = max(len(encoded.learnable(np.flatnonzero(fold == 1))) // _FEWER, 2)
+    part = next(part for part in parts if "approximation" in part.recipe.names)
+    recipe = part.recipe
+    settings = part.search.chosen
+    n_rows = min(_SUB_SAMPLE, study.sample.n_rows)
+    rows = sub_sample(study.target, study.groups, n_rows, RARE_SHARE, study.seed)
+    sample = study.sample.take(rows)
+    groups = None if study.groups is None else study.groups[rows]
+    encoded = EncodedRows.of(sample, recipe, study.task, groups)
+    fold = split_cohort(sample, study.target[rows], groups, 2, study.seed)
+    n_learnable = len(encoded.learnable(np.flatnonzero(fold == 1)))
+    n_few = max(n_learnable // _ROWS_PER_LANDMARK, 2)
     tried = [
-        settings | {"approximation": name, "n_landmarks": few}
+        settings | {"approximation": name, "n_landmarks": n_few}
         for name in ("none", "landmarks")
     ]
     fit = fit_fold(encoded, fold, 0, [0, 1], tried)
-    exact, landmarks = (
-        criterion("auroc", decided, encoded.target[fit.rows])
-        for decided in fit.decisions
-    )
-    n_test, n_train = len(fit.rows), len(rows) - len(fit.rows)
-    # Where the recipe names none, the machine's own number holds.
-    wanted = int(
-        ({"n_landmarks": build(recipe, **settings).n_landmarks} | settings)[
-            "n_landmarks"
-        ]
-    )
-    two_classes = recipe.machine != "one_class" and len(task.classes) == 2
-    weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
+    target = encoded.target[fit.rows]
+    auroc_exact, auroc_landmarks = [
+        criterion("auroc", decisions, target) for decisions in fit.decisions
+    ]
+    n_test = len(fit.rows)
+    n_train = len(rows) - n_test
+    n_landmarks = int(settings.get("n_landmarks", _default_landmarks(recipe, settings)))
+    weighting = ""
+    if recipe.machine != "one_class" and len(study.task.classes) == 2:
+        weighting = ", the rarer class weighed up to a fifth"
     return Approximation(
         method="landmarks",
-        n_landmarks=wanted,
-        n_rows=sample.n_rows,
-        auroc_exact=float(exact),
-        auroc_landmarks=float(landmarks),
+        n_landmarks=n_landmarks,
+        n_rows=study.sample.n_rows,
+        auroc_exact=float(auroc_exact),
+        auroc_landmarks=float(auroc_landmarks),
         note=(
-            f"approximate: trained on {wanted} landmarks that stand for {sample.n_rows} rows{weighed}; "
-            f"on {n_test} held-out rows of a sub-sample AUROC was {landmarks:.3f} with {few} "
-            f"landmarks and {exact:.3f} with exact training on {n_train} rows"
+            f"approximate: trained on {n_landmarks} landmarks that stand for "
+            f"{study.sample.n_rows} rows{weighting}; on {n_test} held-out rows of a "
+            f"sub-sample AUROC was {auroc_landmarks:.3f} with {n_few} landmarks and "
+            f"{auroc_exact:.3f} with exact training on {n_train} rows"
         ),
     )
+
+
+def _default_landmarks(recipe: Recipe, settings: Mapping[str, object]) -> int:
+    """Return the number of landmarks of a setting that names none."""
+    machine = build(recipe, **settings)
+    assert isinstance(machine, KernelMachine)
+    return machine.n_landmarks

@@ -1,4 +1,4 @@
-"""The champion's method again, on its past cohort and on what reviewers said of its nights."""
+"""Training a champion's recipe again on its past cohort and on reviewers' verdicts."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from screening.schemas.model import ModelDocument, TrainedOn
 from screening.spelling import filled, shown_series
 from screening.store.model import Model
 
+# Reasons why a verdict is left out.
 UNSURE = "the reviewer was unsure"
 DISPUTED = "two reviewers contradict each other"
 KNOWN = "had the condition already when it was judged"
@@ -32,16 +33,27 @@ NO_TABLE = "the night's table is not there or cannot be read"
 OTHER_TABLE = "another table lies there than was judged"
 NO_ROW = "no row of that table has the id"
 SEVERAL_ROWS = "the patient has several rows, and the verdict does not say which"
-CASE, NO_CASE = "confirmed", "ruled out"
+_REASON_OF_VERDICT = {"unsure": UNSURE, "disputed": DISPUTED, "known": KNOWN}
+# Digits of a file's digest in the ledger.
+_DIGEST_DIGITS = 16
 
 
 @dataclass(frozen=True)
 class JudgedCohort:
-    """The past cohort with the judged rows, and what they are."""
+    """The past cohort with the judged rows.
 
-    # With labels; where a patient has rows from several sources, or the contract names groups, with groups.
+    Parameters
+    ----------
+    cohort : Cohort
+        With labels; with groups if a patient has several rows, or the contract names
+        groups.
+    prevalence : float
+        Share of positives in the past cohort. Judged rows have another one, since they
+        were selected.
+    facts : TrainedOn
+    """
+
     cohort: Cohort
-    # Share of positives in the past cohort: among judged rows it is another, for they were chosen.
     prevalence: float
     facts: TrainedOn
 
@@ -49,80 +61,141 @@ class JudgedCohort:
 def judged_cohort(
     champion: Model, past: Cohort, judged: Judged, pattern: str
 ) -> JudgedCohort:
-    """Put the judged rows beside the past cohort, which has labels and was read by the champion's contract.
+    """Add the judged rows to the past cohort.
 
-    A verdict stands for its row in the very table it was given on, by the digest that the ledger keeps: those
-    of `pattern`, with `{date}` and, where it helps, `{series}`. A patient counts once, by the last word.
-    UsageError where verdicts do not say what to learn, or nobody can tell whose rows they are of.
+    A verdict is applied to its row in exactly the table on which it was given, by the
+    digest that the ledger keeps. A patient counts once, by the last verdict.
+
+    Parameters
+    ----------
+    champion : Model
+    past : Cohort
+        With labels, read by the champion's contract.
+    judged : Judged
+    pattern : str
+        Path of the nights' tables, with `{date}` and optionally `{series}`.
+
+    Raises
+    ------
+    UsageError
+        If verdicts do not say what to learn, or patients cannot be identified.
     """
-    contract, task = champion.contract, champion.document["task"]
-    if task["kind"] != "binary":
-        raise UsageError(
-            "a verdict does not say which class a case is of; train again with `screen train`"
-        )
-    if contract.id is None and contract.group is None:
-        raise UsageError(
-            "no column names the patients, so a judged row cannot be told from one of the past cohort; "
-            "give the contract an id or a group and train again"
-        )
-    if "{date}" not in pattern:
-        raise UsageError(
-            f"--nights {pattern}: write {{date}} where the night stands in the tables' names"
-        )
+    contract = champion.contract
+    task = champion.document["task"]
+    _refuse_unusable(contract, task["kind"], pattern)
     (positive,) = past.positives(task["positive"]).values()
-    negative = Counter(
-        text for text in labels_of(past) if text and text not in positive
-    )
-    labels = {CASE: positive[0], NO_CASE: negative.most_common(1)[0][0]}
-    left_out: Counter[str] = Counter()
-    usable = [word for word in judged.words if not _unusable(word, left_out)]
-    series = shown_series(judged.series)
-    nights = {
-        night: rows
-        for night, of_night in groupby(usable, lambda word: word.night)
-        if (
-            rows := _rows(
-                contract, filled(pattern, series, night), [*of_night], labels, left_out
-            )
-        )
+    negatives = [text for text in labels_of(past) if text and text not in positive]
+    label_of_verdict = {
+        "confirmed": positive[0],
+        "ruled out": Counter(negatives).most_common(1)[0][0],
     }
+    series = shown_series(judged.series)
+    left_out: Counter[str] = Counter()
+    nights: dict[str, Cohort] = {}
+    for night, verdicts in groupby(
+        _usable_verdicts(judged.words, left_out), lambda verdict: verdict.night
+    ):
+        path = filled(pattern, series, night)
+        night_rows = _NightTable(contract, path, [*verdicts]).rows(
+            label_of_verdict, left_out
+        )
+        if night_rows is not None:
+            nights[night] = night_rows
     if not nights:
-        why = "; ".join(
-            f"{count} left out: {reason}" for reason, count in sorted(left_out.items())
-        )
-        raise UsageError(
-            f"series {series} has no verdict to learn from"
-            + (f" ({why})" if why else "")
-        )
+        raise UsageError(_nothing_to_learn(series, left_out))
     after = joined([*nights.values()])
-    in_past = pd.Index(_names(after)).isin(_names(past))
-    past_labels = dict(zip(_names(past), labels_of(past), strict=True))
-    disagreeing = sum(
-        (past_labels[name] in positive) != (label == labels[CASE])
-        for name, label in zip(
-            _names(after)[in_past], labels_of(after)[in_past], strict=True
-        )
-    )
-    new = after.take(~in_past)
+    known = _match_past(past, after)
+    is_case = labels_of(after) == label_of_verdict["confirmed"]
+    past_label = labels_of(past)[known.row_in_past]
+    is_past_case = np.array([label in positive for label in past_label], bool)
+    new = after.take(~known.in_past)
     cohort = joined([past, new]) if new.n_rows else past
     if cohort.group is None and len(np.unique(cohort.id)) < cohort.n_rows:
-        cohort = replace(
-            cohort, group=cohort.id
-        )  # No fold may split a patient of several rows.
-    cases = int((labels_of(new) == labels[CASE]).sum())
+        # No fold may split a patient with several rows.
+        cohort = replace(cohort, group=cohort.id)
+    n_cases = int(is_case[~known.in_past].sum())
     facts = TrainedOn(
         series=series,
         champion=champion.digest,
         first=min(nights),
         last=max(nights),
         nights=len(nights),
-        confirmed=cases,
-        ruled_out=new.n_rows - cases,
-        already=int(in_past.sum()),
-        disagreeing=disagreeing,
+        confirmed=n_cases,
+        ruled_out=new.n_rows - n_cases,
+        already=int(known.in_past.sum()),
+        disagreeing=int((is_past_case != is_case[known.in_past]).sum()),
         left_out=dict(sorted(left_out.items())),
     )
     return JudgedCohort(cohort, float(past.y(task["positive"]).mean()), facts)
+
+
+def _refuse_unusable(contract: Contract, kind: str, pattern: str) -> None:
+    """Raise UsageError if verdicts cannot be applied to rows."""
+    if kind != "binary":
+        raise UsageError(
+            "a verdict does not say which class a case is of; train again with "
+            "`screen train`"
+        )
+    if contract.id is None and contract.group is None:
+        raise UsageError(
+            "no column names the patients, so a judged row cannot be told from one of "
+            "the past cohort; give the contract an id or a group and train again"
+        )
+    if "{date}" not in pattern:
+        raise UsageError(
+            f"`pattern` {pattern}: write {{date}} where the night stands in the "
+            "tables' names",
+            parameters=["pattern"],
+        )
+
+
+def _usable_verdicts(
+    verdicts: Sequence[LastWord], left_out: Counter[str]
+) -> list[LastWord]:
+    """Return the verdicts to learn from; count the others by reason."""
+    usable = []
+    for verdict in verdicts:
+        reason = _REASON_OF_VERDICT.get(verdict.verdict)
+        if reason is None and not verdict.table:
+            reason = NO_DIGEST
+        if reason is None:
+            usable.append(verdict)
+        else:
+            left_out[reason] += 1
+    return usable
+
+
+def _nothing_to_learn(series: str, left_out: Counter[str]) -> str:
+    message = f"series {series} has no verdict to learn from"
+    reasons = [
+        f"{count} left out: {reason}" for reason, count in sorted(left_out.items())
+    ]
+    return f"{message} ({'; '.join(reasons)})" if reasons else message
+
+
+@dataclass(frozen=True)
+class _Match:
+    """Which judged rows are in the past cohort.
+
+    Parameters
+    ----------
+    in_past : bool ndarray of shape (n_judged,)
+    row_in_past : int ndarray of shape (n_in_past,)
+        Row in the past cohort of each of these.
+    """
+
+    in_past: np.ndarray
+    row_in_past: np.ndarray
+
+
+def _match_past(past: Cohort, after: Cohort) -> _Match:
+    """Find judged rows in the past cohort by patient and all values."""
+    past_hashes = _hash_rows(past)
+    row_of_hash = {row_hash: row for row, row_hash in enumerate(past_hashes)}
+    hashes = _hash_rows(after)
+    in_past = pd.Index(hashes).isin(past_hashes)
+    rows = [row_of_hash[row_hash] for row_hash in hashes[in_past]]
+    return _Match(in_past, np.array(rows, int))
 
 
 def retrained(
@@ -135,34 +208,46 @@ def retrained(
     progress: Progress | None = None,
     command: str | None = None,
 ) -> Model:
-    """Train the champion's recipe by its rule and contract, with as many settings, folds and repeats.
+    """Train the champion's recipe by its rule and contract on a judged cohort.
 
-    The model is not yet written; `training.verdicts` of its document says what it learned from.
+    It has as many settings, folds and repeats as the champion. The model is not yet
+    written; `training.verdicts` of its document says what it learned from.
+
+    Parameters
+    ----------
+    champion : Model
+    judged : JudgedCohort
+    review_by : date, optional
+        Day by which the new model must be reviewed.
+    jobs, memory, progress, command
+        As for ``train``.
     """
-    stated, training = champion.facts.validation, champion.facts.training
-    rule, source = _rule(champion, judged.prevalence)
+    validation = champion.facts.validation
+    training = champion.facts.training
+    rule, rule_note = _rule(champion, judged.prevalence)
     contract = judged.cohort.contract.model_copy(update={"review_by": review_by})
-    notes = [*judged.cohort.notes, *sentences(judged.facts), source]
-    if champion.contract.review_by is not None and review_by is None:
-        due = champion.contract.review_by
+    notes = [*judged.cohort.notes, *sentences(judged.facts), rule_note]
+    due = champion.contract.review_by
+    if due is not None and review_by is None:
         notes.append(
-            f"the champion was to be reviewed by {due}; this model is two years after training"
+            f"the champion was to be reviewed by {due}; this model is two years after "
+            "training"
         )
     model = train(
         replace(judged.cohort, contract=contract, notes=notes),
         champion.recipe,
         rule=rule,
-        folds=stated.folds,
-        repeats=stated.repeats,
-        search=stated.search.n_candidates,
-        params=_fixed(champion.facts),
+        folds=validation.folds,
+        repeats=validation.repeats,
+        search=validation.search.n_candidates,
+        params=_fixed_parameters(champion.facts),
         max_rows=training.max_rows,
         seed=training.seed,
         jobs=jobs,
         memory=memory,
         progress=progress,
         command=command,
-        beside=None if stated.comparison else (),
+        beside=None if validation.comparison else (),
         independent=True,  # or the champion would not be
     )
     learned = model.facts.training.replace(verdicts=judged.facts)
@@ -170,101 +255,121 @@ def retrained(
 
 
 def sentences(facts: TrainedOn) -> list[str]:
-    """What was learned from verdicts, and what was not, in words."""
+    """Return in words what was learned from verdicts, and what was not."""
     notes = [
-        f"trained again on the past cohort and on {facts.taken} judged rows of {facts.nights} nights of "
-        f"{facts.series} ({facts.confirmed} with the condition); they were flagged or drawn, so figures "
-        "of held-out rows lean towards cases that the model before flagged"
+        f"trained again on the past cohort and on {facts.taken} judged rows of "
+        f"{facts.nights} nights of {facts.series} ({facts.confirmed} with the "
+        "condition); they were flagged or drawn, so figures of held-out rows lean "
+        "towards cases that the model before flagged"
     ]
     if facts.already:
         notes.append(
-            f"{facts.already} judged rows stand in the past cohort too and count once, by its label; on "
-            f"{facts.disagreeing} the verdict says something else"
+            f"{facts.already} judged rows stand in the past cohort too and count once, "
+            f"by its label; on {facts.disagreeing} the verdict says something else"
         )
-    return notes + [
-        f"{count} verdicts left out: {why}" for why, count in facts.left_out.items()
-    ]
+    for reason, count in facts.left_out.items():
+        notes.append(f"{count} verdicts left out: {reason}")
+    return notes
 
 
-def _unusable(word: LastWord, left_out: Counter[str]) -> bool:
-    reason = {"unsure": UNSURE, "disputed": DISPUTED, "known": KNOWN}.get(
-        word.verdict
-    ) or ("" if word.table else NO_DIGEST)
-    left_out.update([reason] if reason else [])
-    return bool(reason)
+@dataclass(frozen=True)
+class _NightTable:
+    """The table of a night and the verdicts on its rows.
 
+    Parameters
+    ----------
+    contract : Contract
+    path : str
+    verdicts : list of LastWord
+    """
 
-def _rows(
-    contract: Contract,
-    table: str,
-    verdicts: Sequence[LastWord],
-    labels: Mapping[str, str],
-    left_out: Counter[str],
-) -> Cohort | None:
-    """The judged rows of a night, labelled; None where there are none to be had."""
-    try:
-        # Read as it was when it was scored, so that a category unknown in training refuses nothing.
-        stream = open_cohort(table, contract)
-        digest = ",".join(file.sha256[:16] for file in stream.source.files)
-        own = [word for word in verdicts if word.table == digest]
-        left_out.update([OTHER_TABLE] * (len(verdicts) - len(own)))
-        if not own:
+    contract: Contract
+    path: str
+    verdicts: list[LastWord]
+
+    def rows(
+        self, label_of_verdict: Mapping[str, str], left_out: Counter[str]
+    ) -> Cohort | None:
+        """Return the judged rows with labels, None if there are none.
+
+        Verdicts that are left out are counted by reason.
+        """
+        try:
+            # Read as when it was scored: a category unknown in training is no error.
+            stream = open_cohort(self.path, self.contract)
+            digests = [file.sha256[:_DIGEST_DIGITS] for file in stream.source.files]
+            digest = ",".join(digests)
+            verdicts = [verdict for verdict in self.verdicts if verdict.table == digest]
+            left_out.update([OTHER_TABLE] * (len(self.verdicts) - len(verdicts)))
+            if not verdicts:
+                return None
+            night = joined(list(stream))
+        except (UsageError, CohortError):
+            left_out.update([NO_TABLE] * len(self.verdicts))
             return None
-        night = joined(list(stream))
-    except (UsageError, CohortError):
-        left_out.update([NO_TABLE] * len(verdicts))
-        return None
-    # Of a patient with several rows a verdict says nothing of any one of them, whichever it is.
-    names, counts = np.unique(_patients(night), return_counts=True)
-    rows = dict(zip(names, counts, strict=True))
-    left_out.update([NO_ROW] * sum(word.case_id not in rows for word in own))
-    left_out.update([SEVERAL_ROWS] * sum(rows.get(word.case_id, 0) > 1 for word in own))
-    by_case = {
-        word.case_id: labels[word.verdict]
-        for word in own
-        if rows.get(word.case_id) == 1
-    }
-    chosen = night.take(pd.Index(_patients(night)).isin(by_case))
-    if not chosen.n_rows:
-        return None
-    ids = (
-        chosen.id
-        if contract.id
-        else np.array([f"{own[0].night} {name}" for name in chosen.id], object)
-    )
-    label = np.array([by_case[name] for name in _patients(chosen)], object)
-    return replace(chosen, id=ids, label=label, display=None)
+        return self._label_rows(night, verdicts, label_of_verdict, left_out)
+
+    def _label_rows(
+        self,
+        night: Cohort,
+        verdicts: Sequence[LastWord],
+        label_of_verdict: Mapping[str, str],
+        left_out: Counter[str],
+    ) -> Cohort | None:
+        patients = _patients(night)
+        n_rows_of = Counter(patients.tolist())
+        label_of_patient = {}
+        for verdict in verdicts:
+            n_rows = n_rows_of[verdict.case_id]
+            if n_rows == 1:
+                label_of_patient[verdict.case_id] = label_of_verdict[verdict.verdict]
+            else:
+                # Of a patient with several rows a verdict is about none in particular.
+                left_out[SEVERAL_ROWS if n_rows else NO_ROW] += 1
+        rows = night.take(pd.Index(patients).isin(label_of_patient))
+        if not rows.n_rows:
+            return None
+        ids = rows.id
+        if not self.contract.id:
+            ids = np.array([f"{verdicts[0].night} {name}" for name in rows.id], object)
+        labels = [label_of_patient[name] for name in _patients(rows)]
+        return replace(rows, id=ids, label=np.array(labels, object), display=None)
 
 
 def _patients(cohort: Cohort) -> np.ndarray:
-    """By what the ledger knows a row's patient."""
+    """Return the patient of each row, as the ledger names it, (n_rows,)."""
     return cohort.id if cohort.group is None else cohort.group
 
 
-def _names(cohort: Cohort) -> np.ndarray:
-    """What tells one row from every other: whose it is and all its values, shape (n_rows,)."""
+def _hash_rows(cohort: Cohort) -> np.ndarray:
+    """Return a hash of each row's patient and values, (n_rows,)."""
     table = cohort.features.assign(**{"": _patients(cohort)})
     return pd.util.hash_pandas_object(table, index=False).to_numpy()
 
 
 def _rule(champion: Model, prevalence: float) -> tuple[Rule, str]:
-    """The champion's rule; where nobody gave a prevalence, at that of the past cohort, and that is said."""
+    """Return the champion's rule with a prevalence, and a note about that.
+
+    It is that given for the champion, or that of the past cohort.
+    """
     rule = champion.facts.operating_points[0].rule
     given = rule.prevalence or champion.contract.prevalence
-    whose = "given for the champion" if given else "of the past cohort"
-    note = f"predictive values and workload are at the prevalence {whose}, {given or prevalence:.3g}"
-    return replace(rule, prevalence=given or prevalence), note
+    origin = "given for the champion" if given else "of the past cohort"
+    used = given or prevalence
+    note = f"predictive values and workload are at the prevalence {origin}, {used:.3g}"
+    return replace(rule, prevalence=used), note
 
 
-def _fixed(model: ModelDocument) -> Parameters:
-    """Parameters that whoever trained the champion fixed: the same in every setting that competed."""
-    searches = [member.search for member in model.recipe.members] or [
-        model.validation.search
-    ]
-    settings = [setting for search in searches for setting in search.candidates]
-    first = settings[0].items()
+def _fixed_parameters(model: ModelDocument) -> Parameters:
+    """Return parameters that the caller fixed: those equal in all tried settings."""
+    searches = [member.search for member in model.recipe.members]
+    if not searches:
+        searches = [model.validation.search]
+    settings: list[Mapping[str, object]] = []
+    for search in searches:
+        settings.extend(search.candidates)
     return {
         name: value
-        for name, value in first
-        if all(own.get(name) == value for own in settings)
+        for name, value in settings[0].items()
+        if all(setting.get(name) == value for setting in settings)
     }

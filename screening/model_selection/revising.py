@@ -1,4 +1,4 @@
-"""A trained model changed afterwards, by its kept held-out scores: threshold, approval, a patient less."""
+"""Changes of a trained model by its held-out scores: threshold, approval, erasure."""
 
 from __future__ import annotations
 
@@ -28,119 +28,162 @@ from screening.store.model import Model
 def set_threshold(
     model: Model, rule: Rule, reason: str, watched: str | None = None
 ) -> Model:
-    """The model with another operating point, of one class or of all; its machines stay as they are.
+    """Return the model with other operating points; its machines stay as they are.
 
-    The prevalence in use is kept where the rule names none. UsageError where the reason, which every page
-    shows, is empty, or the class is not watched; ModelError where it holds no held-out scores.
+    Parameters
+    ----------
+    model : Model
+    rule : Rule
+        If it names no prevalence, that of the model is kept.
+    reason : str
+        Every page shows it.
+    watched : str, optional
+        Class whose operating point changes; all by default.
+
+    Raises
+    ------
+    UsageError
+        If the reason is empty, the class is not watched, or the model has an operating
+        point by lesions.
+    ModelError
+        If the model holds no held-out scores.
     """
     if not reason.strip():
-        raise UsageError("--reason: say why in a few words; every page will show it")
+        raise UsageError(
+            "`reason`: say why in a few words; every page will show it",
+            parameters=["reason"],
+        )
     if model.lesions is not None:
         raise UsageError(
-            "the operating point of this model is one by lesions, whose maps are not kept; train it again "
-            "with --lesions and another --min-sensitivity"
+            "the operating point of this model is one by lesions, whose maps are not "
+            "kept; train it again with `lesions` and another `min_sensitivity`",
+            parameters=["lesions", "min_sensitivity"],
         )
     if watched is not None and watched not in model.watched:
         raise UsageError(
-            f"--class {watched}: the model watches {', '.join(model.watched)}"
+            f"`watched` {watched}: the model watches {', '.join(model.watched)}",
+            parameters=["watched"],
         )
-    before, scores = model.facts, held_out_scores(model)
+    facts = model.facts
+    scores = held_out_scores(model)
     if rule.prevalence is not None:
         scores = replace(scores, prevalence=rule.prevalence)
-    rules = [
-        replace(rule, prevalence=rule.prevalence or point.rule.prevalence)
-        if watched in (None, point.label)
-        else point.rule
-        for point in before.operating_points
-    ]
-    judgement = judge(scores, rules, before.training.seed)
-    points = [
-        OperatingPointFacts(
-            label=point.label,
-            chosen_by="screen threshold",
-            reason=reason.strip(),
-            **vars(chosen),
-        )
-        if watched in (None, point.label)
-        else point
-        for point, chosen in zip(before.operating_points, judgement.points, strict=True)
-    ]
-    document = before.replace(
+    rules = []
+    for point in facts.operating_points:
+        if watched in (None, point.label):
+            prevalence = rule.prevalence or point.rule.prevalence
+            rules.append(replace(rule, prevalence=prevalence))
+        else:
+            rules.append(point.rule)
+    judgement = judge(scores, rules, facts.training.seed)
+    points = []
+    for point, chosen in zip(facts.operating_points, judgement.points, strict=True):
+        if watched in (None, point.label):
+            point = OperatingPointFacts(
+                label=point.label,
+                chosen_by="screen threshold",
+                reason=reason.strip(),
+                **vars(chosen),
+            )
+        points.append(point)
+    document = facts.replace(
         operating_points=points,
-        validation=before.validation.replace(**judgement.facts),
+        validation=facts.validation.replace(**judgement.facts),
         blend=judgement.members or (),
-        approval=None,  # of another operating point nobody has approved yet
+        approval=None,  # nobody has approved the new operating point
     )
-    document = _attended(document)
     thresholds = judgement.thresholds
     return replace(
         model,
-        document=document.to_dict(),
+        document=_with_attention(document).to_dict(),
         calibration=scores.calibration(thresholds),
         held_out={**model.held_out, "score": overall(scores.scores, thresholds)},
         directory=None,
     )
 
 
-def _attended(document: ModelDocument) -> ModelDocument:
-    """With what deserves attention now; what training said of the rows is as it was."""
-    of_rows = [
-        reason
-        for reason in document.attention
-        if reason.code in (ROW_NUMBERS, ROWS_OF_ONE_PATIENT)
-    ]
-    return document.replace(attention=[*of_model(document), *of_rows])
+def _with_attention(document: ModelDocument) -> ModelDocument:
+    """Return the document with its reasons for attention.
+
+    Those about the rows of training stay as training wrote them.
+    """
+    about_rows = []
+    for reason in document.attention:
+        if reason.code in (ROW_NUMBERS, ROWS_OF_ONE_PATIENT):
+            about_rows.append(reason)
+    return document.replace(attention=[*of_model(document), *about_rows])
 
 
 def change_of(before: Model, after: Model) -> dict[str, object]:
-    """What the ledger keeps of a change: digests, thresholds and rules before and after, and the reason."""
-    pairs = zip(
+    """Return what the ledger records of a change of thresholds.
+
+    Digests, thresholds and rules before and after, and the reason.
+    """
+    changed = []
+    for old, new in zip(
         before.facts.operating_points, after.facts.operating_points, strict=True
-    )
-    changed = [(old, new) for old, new in pairs if old != new]
+    ):
+        if old != new:
+            changed.append((old, new))
+    classes = []
+    for old, new in changed:
+        change = ChangedClass(
+            label=new.label,
+            threshold_before=old.threshold,
+            threshold_after=new.threshold,
+            rule_before=old.rule,
+            rule_after=new.rule,
+        )
+        classes.append(change.to_dict())
     return {
         "model_before": before.digest,
         "model_after": after.digest,
         "reason": changed[0][1].reason if changed else None,
-        "classes": [
-            ChangedClass(
-                label=new.label,
-                threshold_before=old.threshold,
-                threshold_after=new.threshold,
-                rule_before=old.rule,
-                rule_after=new.rule,
-            ).to_dict()
-            for old, new in changed
-        ],
+        "classes": classes,
     }
 
 
 def approve(
     model: Model, by: str, date: datetime.date, reason: str | None = None
 ) -> Model:
-    """Return the model with somebody's approval; another threshold or training makes it a draft again.
+    """Return the model with an approval.
 
-    `by`: who answers for it.
-    `reason`: required where the verdict of its validation is "no".
-    Raises UsageError: nobody is named, or the verdict asks for a reason.
+    Another threshold or training makes it a draft again.
+
+    Parameters
+    ----------
+    model : Model
+    by : str
+        Who approves it.
+    date : date
+    reason : str, optional
+        Required if the verdict of its validation is "no".
+
+    Raises
+    ------
+    UsageError
+        If nobody is named, or a reason is required.
     """
     if not by.strip():
-        raise UsageError("--by: name who approves the model")
-    why = (reason or "").strip() or None
+        raise UsageError("`by`: name who approves the model", parameters=["by"])
+    stripped_reason = (reason or "").strip() or None
     draft = model.facts.replace(approval=None)
-    if why is None and usefulness_of(draft).verdict == "no":
+    if stripped_reason is None and usefulness_of(draft).verdict == "no":
         raise UsageError(
-            "--reason: validation says this model is not fit for use; say why it is used all the same"
+            "`reason`: validation says this model is not fit for use; say why it is "
+            "used all the same",
+            parameters=["reason"],
         )
-    document = draft.replace(
-        approval=Approval(by=by.strip(), date=date.isoformat(), reason=why)
-    )
-    document = _attended(document)
+    approval = Approval(by=by.strip(), date=date.isoformat(), reason=stripped_reason)
+    document = _with_attention(draft.replace(approval=approval))
     return replace(model, document=document.to_dict(), directory=None)
 
 
 def approval_of(before: Model, after: Model) -> dict[str, object]:
-    """What the ledger keeps of an approval: digests before and after, who, when and why."""
+    """Return what the ledger records of an approval.
+
+    Digests before and after, who approved, when and why.
+    """
     approval = after.facts.approval
     assert approval is not None
     return {
@@ -151,7 +194,7 @@ def approval_of(before: Model, after: Model) -> dict[str, object]:
 
 
 def refuse_draft(model: Model, name: object) -> None:
-    """UsageError where nobody has approved the model."""
+    """Raise UsageError if nobody has approved the model."""
     if model.facts.approval is None:
         raise UsageError(
             f"{name} is a draft: approve it first with screen approve {name} --by NAME"
@@ -159,53 +202,86 @@ def refuse_draft(model: Model, name: object) -> None:
 
 
 HELD = "held"
-NAMES = ("id", "group", "unit")
+"""Column of held-out scores: some machine stores a copy of the row."""
+# Columns of held-out scores that name a patient.
+_PATIENT_COLUMNS = ("id", "group", "unit")
 
 
 def held_rows(held_out: HeldOut) -> np.ndarray:
-    """Which rows of training some machine keeps a copy of, shape (n_rows,); all, where over-sampled."""
+    """Return the mask of training rows of which some machine stores a copy, (n_rows,).
+
+    All rows, if synthetic rows are stored.
+    """
     held = np.zeros(len(held_out.encoded.x), dtype=bool)
     for part in held_out.parts or (held_out,):
-        if (
-            not isinstance(part.ensemble, FoldEnsemble)
-            or not part.ensemble.kernel_machines
-        ):
+        ensemble = part.ensemble
+        if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
             continue
-        hashes, kept = hashed(part.encoded.x), hashed(part.ensemble.union[0])
-        held |= np.isin(hashes, kept) if np.isin(kept, hashes).all() else True
+        rows, _ = ensemble.union
+        hashes = hashed(part.encoded.x)
+        stored = hashed(rows)
+        if np.isin(stored, hashes).all():
+            held |= np.isin(hashes, stored)
+        else:
+            held |= True
     return held
 
 
 def without_patient(
     model: Model, name: str, retrain_by: datetime.date, today: datetime.date
 ) -> Model | None:
-    """The model without a patient (id or group); None where its held-out scores do not name that one.
+    """Return the model without a patient's held-out scores.
 
-    Its figures stay as they were measured. Where machines stand on the patient's rows, it is to be trained
-    again by `retrain_by`, or an earlier day set before. ModelError where nobody else is in it.
+    Its figures stay as they were measured.
+
+    Parameters
+    ----------
+    model : Model
+    name : str
+        Id or group of the patient.
+    retrain_by : date
+        Day by which the model must be trained again if its machines store the patient's
+        rows; an earlier day that was set before is kept.
+    today : date
+
+    Returns
+    -------
+    Model or None
+        None if its held-out scores do not name the patient.
+
+    Raises
+    ------
+    ModelError
+        If there is no other patient.
     """
     table = model.held_out
-    gone = np.zeros(count_rows(table), dtype=bool)
-    for column in NAMES:
+    is_patient = np.zeros(count_rows(table), dtype=bool)
+    for column in _PATIENT_COLUMNS:
         if column in table:
-            gone |= (table[column] == name).astype(bool)
-    if not gone.any():
+            is_patient |= (table[column] == name).astype(bool)
+    if not is_patient.any():
         return None
-    if gone.all():
+    if is_patient.all():
         raise ModelError("nobody else is in its held-out scores; remove the model")
-    facts, rest = model.facts, {name: values[~gone] for name, values in table.items()}
-    note = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
+    note = (
+        f"the held-out scores of a patient were erased on {today}; the figures are as "
+        "they were with them"
+    )
+    facts = model.facts
     training = facts.training.replace(notes=[*facts.training.notes, note])
     document = facts.replace(training=training)
-    if table[HELD][gone].any():
-        document = document.replace(
-            retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by)))
-        )
-    document = _attended(document)
-    # Its stored test rows are each made of two patients'; noise stands for them.
-    fewer = replace(
-        model, document=document.to_dict(), held_out=rest, selftest=None, directory=None
+    if table[HELD][is_patient].any():
+        due = retrain_by.isoformat()
+        if facts.retrain_by:
+            due = min(due, facts.retrain_by)
+        document = document.replace(retrain_by=due)
+    # Its self-test rows are made of two patients' rows each: noise replaces them.
+    remaining = replace(
+        model,
+        document=_with_attention(document).to_dict(),
+        held_out={column: values[~is_patient] for column, values in table.items()},
+        selftest=None,
+        directory=None,
     )
-    return replace(
-        fewer, calibration=held_out_scores(fewer).calibration(fewer.thresholds)
-    )
+    scores = held_out_scores(remaining)
+    return replace(remaining, calibration=scores.calibration(remaining.thresholds))

@@ -1,4 +1,4 @@
-"""Which settings a search tries, how each is judged on held-out rows, and which the folds settle on."""
+"""The settings of a search: which are tried, and which one is chosen."""
 
 from __future__ import annotations
 
@@ -16,80 +16,108 @@ from screening.recipes.recipe import Recipe
 from screening.schemas.validation import SearchFacts
 
 Parameters = dict[str, Any]
-LANDMARKS = 8000  # where none is given; as the machines have it
+"""Overrides of a recipe's parameters."""
+# Landmarks of a setting that names none: the default of the kernel machines.
+_DEFAULT_LANDMARKS = 8000
 
 
 def candidates_of(
     recipe: Recipe, params: Parameters, search: int | None, seed: int
 ) -> list[Parameters]:
-    """The recipe's candidates with the caller's parameters fixed, without repetitions."""
+    """Return the settings to try, without repetitions.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    params : dict
+        Parameters that the caller fixed. RecipeError if they are invalid.
+    search : int, optional
+        Number of settings; the recipe's own number by default.
+    seed : int
+    """
     build(recipe, **params)
-    candidates = candidates_for(
-        recipe,
-        recipe.search.candidates if search is None else search,
-        np.random.default_rng(seed),
-    )
-    fixed = [candidate | params for candidate in candidates]
-    return [
-        candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]
-    ]
+    n = recipe.search.candidates if search is None else search
+    candidates: list[Parameters] = []
+    for candidate in candidates_for(recipe, n, np.random.default_rng(seed)):
+        setting = candidate | params
+        if setting not in candidates:
+            candidates.append(setting)
+    return candidates
 
 
 def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
-    """Numbers of the candidates: those of one kernel after each other, from the smallest C upwards."""
+    """Return the order in which settings share most work.
 
-    def sort_key(at: int) -> tuple[list[str], float, int]:
-        cost = candidates[at].get("C", 0.0)
-        return (
-            kernel_of(candidates[at]),
-            cost if isinstance(cost, float | int) else 0.0,
-            at,
-        )
+    Settings of one kernel follow each other, from the smallest C to the largest.
+    """
+
+    def sort_key(index: int) -> tuple[list[str], float, int]:
+        cost = candidates[index].get("C", 0.0)
+        if not isinstance(cost, float | int):
+            cost = 0.0
+        return kernel_of(candidates[index]), cost, index
 
     return sorted(range(len(candidates)), key=sort_key)
 
 
 def kernel_of(candidate: Parameters) -> list[str]:
-    """What tells the kernel of a candidate from another's; no solution is shared between two."""
+    """Return a key of a setting's kernel; other keys share no solution."""
     return [str(candidate.get(name)) for name in ("kernel", "gamma", "sigma")]
 
 
 def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:
-    """Rows of the largest square of kernel values that fitting any of them to so many rows makes."""
-    most = [n_rows]
+    """Return the side of the largest square of kernel values that a fit needs.
+
+    Parameters
+    ----------
+    candidates : sequence of dict
+        Settings that may be fitted.
+    n_rows : int
+        Training rows.
+    """
+    sides = []
     for candidate in candidates:
-        few = min(n_rows, int(candidate.get("n_landmarks", LANDMARKS)))
-        # By Nystroem all rows stand beside the landmarks.
-        held = {"nystroem": math.isqrt(few * n_rows), "landmarks": few}
-        most.append(held.get(str(candidate.get("approximation")), n_rows))
-    return max(most[1:] or most)
+        n_landmarks = int(candidate.get("n_landmarks", _DEFAULT_LANDMARKS))
+        n_landmarks = min(n_rows, n_landmarks)
+        approximation = str(candidate.get("approximation"))
+        if approximation == "landmarks":
+            sides.append(n_landmarks)
+        elif approximation == "nystroem":
+            # The kernel between all rows and the landmarks.
+            sides.append(math.isqrt(n_landmarks * n_rows))
+        else:
+            sides.append(n_rows)
+    return max(sides, default=n_rows)
 
 
 def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
-    """Score decisions, one column or one a class, against their labels; higher is better.
+    """Return the criterion of decisions against their labels; higher is better.
 
-    "g_mean" judges the machine's own boundary (0, or the largest decision), "best_g_mean" the best threshold
-    on these rows; with several classes each is averaged over one class against the rest.
+    "g_mean" and "balanced_accuracy" judge the machine's own boundary (0, or the largest
+    decision), "best_g_mean" the best threshold on these rows. With several classes the
+    others are averaged over one class against the rest.
+
+    Parameters
+    ----------
+    name : str
+        A ``recipe.Criterion``.
+    decisions : ndarray of shape (n_rows,), (n_rows, 1) or (n_rows, n_classes)
+    target : int ndarray of shape (n_rows,)
     """
     if decisions.ndim == 1 or decisions.shape[1] == 1:
-        return _binary(name, decisions.ravel(), target == 1)
-    if name == "g_mean" or name == "balanced_accuracy":
-        return float(
-            recall_score(
-                target,
-                decisions.argmax(axis=1),
-                labels=np.unique(target),
-                average="macro",
-            )
-        )
+        return _binary_criterion(name, decisions.ravel(), target == 1)
+    present = np.unique(target)
+    if name in ("g_mean", "balanced_accuracy"):
+        predicted = decisions.argmax(axis=1)
+        return float(recall_score(target, predicted, labels=present, average="macro"))
     return float(
         np.mean(
-            [_binary(name, decisions[:, m], target == m) for m in np.unique(target)]
+            [_binary_criterion(name, decisions[:, m], target == m) for m in present]
         )
     )
 
 
-def _binary(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
+def _binary_criterion(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
     if positive.all() or not positive.any():
         return 0.5
     if name == "auroc":
@@ -100,23 +128,33 @@ def _binary(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
         false, hit, _ = roc_curve(positive, decision)
         return float(np.sqrt(hit * (1 - false)).max())
     flagged = decision > 0
-    sensitivity, specificity = flagged[positive].mean(), 1 - flagged[~positive].mean()
+    sensitivity = flagged[positive].mean()
+    specificity = 1 - flagged[~positive].mean()
     if name == "balanced_accuracy":
         return float((sensitivity + specificity) / 2)
     return float(np.sqrt(sensitivity * specificity))
 
 
-# Fold machines further apart than this, in interquartile ranges of the negatives, share no threshold.
-FARTHEST_APART = 2.0
-# Nor do machines of which one scores so many times as widely as another: it decides their mean alone.
-WIDEST_APART, FEWEST_OF_FOLD = 100.0, 20
-# Of a normal distribution: 5 to 95 % in interquartile ranges.
-WIDE_IN_QUARTILES = 2.44
-ROUNDING = 1e-9  # a spread below this share of the largest decision
+# Distance of the fold machines, in interquartile ranges of the negatives, beyond which
+# they share no threshold.
+_MAX_DISTANCE = 2.0
+# Ratio of the spreads of two machines beyond which one alone decides their mean.
+_MAX_SPREAD_RATIO = 100.0
+# Negatives of a fold from which its spread can be estimated.
+_MIN_NEGATIVES = 20
+# Range from 5 to 95 % of a normal distribution, in interquartile ranges.
+_RANGE_IN_QUARTILES = 2.44
+# Share of the largest decision below which a spread is rounding.
+_ROUNDING = 1e-9
+# Digits to which criteria are compared, so that rounding errors tie on any machine.
+_DIGITS = 9
 
 CONSTANT = "scores all rows alike"
+"""Reason to drop a setting: its machines do not separate rows."""
 APART = "the machines of its folds lie apart"
+"""Reason to drop a setting: no threshold serves all its machines."""
 NOT_FINITE = "scores are not finite"
+"""Reason to drop a setting."""
 
 
 def choose_setting(
@@ -127,28 +165,49 @@ def choose_setting(
     target: np.ndarray,
     fold: np.ndarray,
 ) -> SearchFacts:
-    """The setting with the best criterion on held-out rows, among those whose folds agree.
+    """Choose the setting with the best criterion, among those whose folds agree.
 
-    Judged on the rows of all folds together: one threshold has to serve several machines, so a setting whose
-    scale drifts from fold to fold must lose, however well it ranks within a fold. `decisions` are
-    (n_settings, n_rows, n_outputs). RecipeError where every setting was dropped.
+    The criterion is computed on the rows of all folds together: one threshold has to
+    serve several machines, so a setting whose scale differs between folds must lose,
+    however well it ranks within a fold.
+
+    Parameters
+    ----------
+    name : str
+        Of the criterion.
+    recipe : str
+        Name for errors.
+    candidates : sequence of dict
+    decisions : ndarray of shape (n_settings, n_rows, n_outputs)
+        Held-out.
+    target, fold : int ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    RecipeError
+        If no setting can be used.
     """
-    dropped = [unusable(of_setting, target, fold) for of_setting in decisions]
-    scores = [
-        None if why else criterion(name, of_setting, target)
-        for why, of_setting in zip(dropped, decisions, strict=True)
-    ]
-    usable = [at for at, why in enumerate(dropped) if why is None]
+    dropped: list[str | None] = []
+    scores: list[float | None] = []
+    for setting_decisions in decisions:
+        reason = unusable(setting_decisions, target, fold)
+        dropped.append(reason)
+        if reason is None:
+            scores.append(criterion(name, setting_decisions, target))
+        else:
+            scores.append(None)
+    usable = [index for index, reason in enumerate(dropped) if reason is None]
     if not usable:
-        reasons = "; ".join(sorted({str(why) for why in dropped}))
+        reasons = "; ".join(sorted({str(reason) for reason in dropped}))
         raise RecipeError(
-            f"recipe {recipe}: no setting of {len(candidates)} can be used on this table ({reasons}); try "
-            "more settings with --search, another recipe, or drop columns that are nearly unique"
+            f"recipe {recipe}: no setting of {len(candidates)} can be used on this "
+            f"table ({reasons}); try more settings with `search`, another recipe, or "
+            "drop columns that are nearly unique",
+            parameters=["search"],
         )
-    # Rounding lets settings that differ by noise in the last digits tie, on any machine: the first wins.
-    best = usable[
-        int(np.round([float(scores[at] or 0.0) for at in usable], 9).argmax())
-    ]
+    # The first of equally good settings is chosen.
+    usable_scores = [float(scores[index] or 0.0) for index in usable]
+    best = usable[int(np.round(usable_scores, _DIGITS).argmax())]
     return SearchFacts(
         criterion=name,
         n_candidates=len(candidates),
@@ -160,51 +219,68 @@ def choose_setting(
 
 
 def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:
-    """Why held-out decisions cannot carry a threshold; None where they can."""
+    """Return why no threshold can be set on held-out decisions, None if one can.
+
+    Parameters
+    ----------
+    decisions : ndarray of shape (n_rows, n_outputs)
+    target, fold : int ndarray of shape (n_rows,)
+    """
     if not np.isfinite(decisions).all():
         return NOT_FINITE
     numbers = np.unique(fold)
     spread = max(float(np.ptp(decisions[fold == k], axis=0).max()) for k in numbers)
-    if spread <= ROUNDING * float(np.abs(decisions).max()):
+    if spread <= _ROUNDING * float(np.abs(decisions).max()):
         return CONSTANT
     for m in range(decisions.shape[1]):
-        negative = target != (1 if decisions.shape[1] == 1 else m)
-        held = decisions[negative, m], fold[negative]
-        if apart(*held) > FARTHEST_APART or scales_apart(*held) > WIDEST_APART:
+        positive_code = 1 if decisions.shape[1] == 1 else m
+        is_negative = target != positive_code
+        negatives = decisions[is_negative, m]
+        negative_fold = fold[is_negative]
+        if _distance_of_folds(negatives, negative_fold) > _MAX_DISTANCE:
+            return APART
+        if _spread_ratio_of_folds(negatives, negative_fold) > _MAX_SPREAD_RATIO:
             return APART
     return None
 
 
-def apart(negatives: np.ndarray, fold: np.ndarray) -> float:
-    """How far the folds' median held-out negatives lie apart, in interquartile ranges of all of them.
+def _central_range(values: np.ndarray) -> float:
+    """Return the range from 5 to 95 %.
 
-    One intercept that flipped between two ends that fit equally well ruins the mean of the machines.
+    The quartiles would not do: far from every bump half of the rows and more may have
+    nearly the same score.
+    """
+    return float(np.ptp(np.quantile(values, [0.05, 0.95])))
+
+
+def _distance_of_folds(negatives: np.ndarray, fold: np.ndarray) -> float:
+    """Return the distance of the folds' median negatives, in interquartile ranges.
+
+    One intercept at the wrong one of two ends that fit equally well ruins the mean of
+    the machines.
     """
     by_fold = [negatives[fold == k] for k in np.unique(fold)]
-    medians = [float(np.median(own)) for own in by_fold]
+    medians = [float(np.median(values)) for values in by_fold]
     if len(medians) < 2:
         return 0.0
     low, high = np.quantile(negatives, [0.25, 0.75])
-    # Of the few scores that yes and no can give, half may be one: then the rest tells their spread.
-    wide = (
-        float(np.median([np.ptp(np.quantile(own, [0.05, 0.95])) for own in by_fold]))
-        / WIDE_IN_QUARTILES
-    )
-    unit = max(float(high - low), wide) or float(np.std(negatives))
+    # If scores have few distinct values, half of them may be equal: the range from 5 to
+    # 95 % then gives the unit.
+    ranges = [_central_range(values) for values in by_fold]
+    typical = float(np.median(ranges)) / _RANGE_IN_QUARTILES
+    unit = max(float(high - low), typical) or float(np.std(negatives))
     return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
 
 
-def scales_apart(negatives: np.ndarray, fold: np.ndarray) -> float:
-    """How many times as widely as another's one fold's negatives are spread; 1 where a fold has too few.
+def _spread_ratio_of_folds(negatives: np.ndarray, fold: np.ndarray) -> float:
+    """Return the largest spread of a fold's negatives divided by the smallest.
 
-    From 5 to 95 % of them: far from every bump half of the rows and more may score all but alike.
+    1 if a fold has too few negatives.
     """
-    held = [negatives[fold == k] for k in np.unique(fold)]
-    spreads = [
-        float(np.ptp(np.quantile(own, [0.05, 0.95])))
-        for own in held
-        if len(own) >= FEWEST_OF_FOLD
-    ]
-    if len(spreads) < len(held) or min(spreads, default=0.0) <= 0:
+    by_fold = [negatives[fold == k] for k in np.unique(fold)]
+    if any(len(values) < _MIN_NEGATIVES for values in by_fold):
+        return 1.0
+    spreads = [_central_range(values) for values in by_fold]
+    if min(spreads, default=0.0) <= 0:
         return 1.0
     return max(spreads) / min(spreads)

@@ -1,4 +1,4 @@
-"""What a model is asked to find: one positive class, or several watched classes among many."""
+"""The question that a model answers: one positive class, or several watched classes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts
 from screening.spelling import first_of
 
+NAMED_ROWS = 5
+"""Row numbers that an error lists."""
+
 
 class Task(TaskFacts):
-    """The question a cohort's label column asks: `model.json` states it as it is."""
+    """The question of a cohort's label column, as `model.json` states it."""
 
     @property
     def n_outputs(self) -> int:
-        """Columns of decisions: one a class, or one that tells the positive class from the rest."""
+        """Columns of decisions: one per class, or one for the positive class."""
         return 1 if self.kind == "binary" else len(self.classes)
 
     @property
     def watched_codes(self) -> list[int]:
-        """What `target` calls the watched classes."""
-        return (
-            [1]
-            if self.kind == "binary"
-            else [self.classes.index(name) for name in self.watched]
-        )
+        """Codes that `target` gives the watched classes."""
+        if self.kind == "binary":
+            return [1]
+        return [self.classes.index(name) for name in self.watched]
 
     @property
     def watched_columns(self) -> list[int]:
@@ -37,161 +38,205 @@ class Task(TaskFacts):
 
     @property
     def score_columns(self) -> list[str]:
-        """What `validation.parquet` calls the scores of the watched classes."""
-        return (
-            ["score"]
-            if self.kind == "binary"
-            else [f"score_{name}" for name in self.watched]
-        )
+        """Columns of `validation.parquet` with the scores of the watched classes."""
+        if self.kind == "binary":
+            return ["score"]
+        return [f"score_{name}" for name in self.watched]
 
     def target(self, label: np.ndarray) -> np.ndarray:
-        """Label text to integers, shape (n_rows,): 0 / 1 for binary, the position in `classes` otherwise.
+        """Return labels as codes, shape (n_rows,).
 
-        CohortError where a row's label is not one of a multi-class model's classes.
+        They are 0 and 1 for a binary task, the position in `classes` otherwise.
+        CohortError if a row's label is not one of a multi-class model's classes.
         """
-        labels = [(self.joined or {}).get(name, (name,)) for name in self.classes]
+        joined = self.joined or {}
+        labels_of_classes = [joined.get(name, (name,)) for name in self.classes]
         if self.kind == "binary":
-            return np.isin(label, labels[1]).astype(np.int64)
-        position = {text: code for code, texts in enumerate(labels) for text in texts}
-        codes = np.array([position.get(text, -1) for text in label], dtype=np.int64)
+            return np.isin(label, labels_of_classes[1]).astype(np.int64)
+        code_of = {}
+        for code, labels in enumerate(labels_of_classes):
+            for text in labels:
+                code_of[text] = code
+        codes = np.array([code_of.get(text, -1) for text in label], dtype=np.int64)
         if (codes < 0).any():
-            rows = ", ".join(str(row + 1) for row in np.flatnonzero(codes < 0)[:5])
+            unknown = np.flatnonzero(codes < 0)[:NAMED_ROWS]
+            rows = ", ".join(str(row + 1) for row in unknown)
             raise CohortError(
-                f"column {self.label}: rows {rows} have a class the model was not trained on; "
-                f"known classes: {', '.join(self.classes)}"
+                f"column {self.label}: rows {rows} have a class the model was not "
+                f"trained on; known classes: {', '.join(self.classes)}"
             )
         return codes
 
     def is_watched(self, label: np.ndarray) -> np.ndarray:
-        """Whether each row belongs to each watched class, shape (n_rows, n_watched), boolean."""
+        """Return the mask of rows of each watched class, (n_rows, n_watched)."""
         return self.target(label)[:, None] == np.asarray(self.watched_codes)
 
     @classmethod
     def of(cls, facts: TaskFacts) -> Task:
-        """What a model's document states."""
+        """Return the task of a model's document."""
         return cls(**dict(facts))
-
-
-NAMED_ROWS = 5
 
 
 def known_labels(
     facts: ModelDocument, contract: Contract, rows: Cohort, remedy: str
 ) -> np.ndarray:
-    """The labels of rows as training wrote them (1 for 1.0), "" where there is none; shape (n_rows,).
+    """Return labels of rows as training wrote them (1 for 1.0), shape (n_rows,).
 
-    Raises CohortError: a label that training never met: as a case that is spelled otherwise, it would count
-    as none.
+    "" if a row has none.
+
+    Parameters
+    ----------
+    facts : ModelDocument
+    contract : Contract
+    rows : Cohort
+    remedy : str
+        Ends the message of the error; it may name the parameter `positive`.
+
+    Raises
+    ------
+    CohortError
+        If a label did not occur in training: a case with another spelling would count
+        as none.
     """
     labels = list(dict.fromkeys([*facts.training.n_by_class, *contract.negative]))
-    texts, numbers_of = np.unique(labels_of(rows), return_inverse=True)
+    texts, text_of_row = np.unique(labels_of(rows), return_inverse=True)
     meant = [text and same_label(text, labels) for text in texts.tolist()]
-    strange = np.array([name is None for name in meant])[numbers_of]
-    # A sub-sample need not have met every label that is not the positive one.
-    if strange.any() and facts.training.max_rows is None:
-        numbers = rows.rows[strange].tolist()
+    is_unknown = np.array([name is None for name in meant])[text_of_row]
+    # A sub-sample need not hold every label that is not the positive one.
+    if is_unknown.any() and facts.training.max_rows is None:
+        numbers = rows.rows[is_unknown].tolist()
         raise CohortError(
             f"column '{facts.task.label}', rows {first_of(numbers, NAMED_ROWS)}: "
-            f"a label the model was not trained on; known: {', '.join(labels)}; {remedy}"
+            "a label the model was not trained on; known: "
+            f"{', '.join(labels)}; {remedy}",
+            parameters=["positive"],
         )
-    return np.array(
-        [
-            text if name is None else name
-            for text, name in zip(texts, meant, strict=True)
-        ]
-    )[numbers_of]
+    known = []
+    for text, name in zip(texts, meant, strict=True):
+        known.append(text if name is None else name)
+    return np.array(known)[text_of_row]
 
 
 def refuse_unlabelled(label: np.ndarray, column: str) -> None:
-    """CohortError where a row has no label: it would count as one without the condition."""
-    if untold := int((label == "").sum()):
+    """Raise CohortError if a row has no label: it would count as a negative."""
+    n_unlabelled = int((label == "").sum())
+    if n_unlabelled:
         raise CohortError(
-            f"column '{column}': {untold} of {len(label)} rows have no label; "
+            f"column '{column}': {n_unlabelled} of {len(label)} rows have no label; "
             "fill the label column, or leave these rows out"
         )
 
 
 def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
-    """Turn a cohort's label column, and what its contract says of it, into a Task; and what was guessed.
+    """Infer the task from a cohort's label column and its contract.
 
-    Where `several` classes are told apart rather than one from the rest, the contract's positive values name
-    the classes to watch; without them the rare classes are watched. UsageError where there is no label
-    column, one class only, a positive value that does not occur, or another number of positive classes than
-    one for a recipe that tells one from the rest; CohortError where a row has no label.
+    Parameters
+    ----------
+    cohort : Cohort
+    several : bool
+        The recipe separates several classes. The contract's positive values are then
+        the watched classes; without them the rare classes are watched.
+
+    Returns
+    -------
+    task : Task
+    notes : list of str
+        What was guessed.
+
+    Raises
+    ------
+    UsageError
+        If there is only one class, a positive value does not occur, or there are
+        several positive classes for a recipe that separates one from the rest.
+    CohortError
+        If a row has no label.
     """
-    classes, column = cohort.classes, cohort.contract.label or "label"
+    classes = cohort.classes
+    column = cohort.contract.label or "label"
     if cohort.label is not None:
         refuse_unlabelled(cohort.label, column)
     if len(classes) < 2:
         raise UsageError(
-            f"column {column}: every row has the same label; is it the outcome? Name its column with --label"
+            f"column {column}: every row has the same label; is it the outcome? Name "
+            "its column with `label`",
+            parameters=["label"],
         )
-    positives = (
-        cohort.positives()
-        if cohort.contract.positive or len(classes) == 2 or not several
-        else {}
-    )
-    rest = [
-        name
-        for name in classes
-        if not any(name in labels for labels in positives.values())
-    ]
+    positives: dict[str, tuple[str, ...]] = {}
+    if cohort.contract.positive or len(classes) == 2 or not several:
+        positives = cohort.positives()
+    named: set[str] = set()
+    for labels in positives.values():
+        named.update(labels)
+    rest = [name for name in classes if name not in named]
     if not rest:
         raise UsageError(
             f"column {column}: every class is named positive; leave one out"
         )
     if len(positives) > 1 and not several:
         raise UsageError(
-            f"{', '.join(positives)} are to be watched, and this recipe tells one class from the rest: join "
-            f"them with --positive {'+'.join(positives)}, or take a recipe that gives each its own score "
-            "(auto, random_forest, logistic, one_vs_rest, ...)"
+            f"{', '.join(positives)} are to be watched, and this recipe tells one "
+            f"class from the rest: join them with `positive` {'+'.join(positives)}, or "
+            "take a recipe that gives each its own score (auto, random_forest, "
+            "logistic, one_vs_rest, ...)",
+            parameters=["positive"],
         )
-    watched = list(positives)
-    if not watched:
-        # Those holding less than half of an even share, or the rarest one.
-        counts = {name: np.count_nonzero(cohort.label == name) for name in classes}
-        by_size = sorted(classes, key=lambda name: counts[name])
-        even = cohort.n_rows / len(classes)
-        watched = [name for name in by_size if counts[name] < even / 2] or by_size[:1]
+    watched = list(positives) or _rare_classes(cohort)
+    joined = {name: labels for name, labels in positives.items() if len(labels) > 1}
     task = Task(
         kind="multi" if several else "binary",
         label=column,
         positive=list(positives),
         classes=sorted([*positives, *rest]) if several else ["negative", *positives],
         watched=watched,
-        joined={name: labels for name, labels in positives.items() if len(labels) > 1}
-        or None,
+        joined=joined or None,
     )
     if cohort.contract.positive:
         return task, []
-    what = (
-        "watched classes taken to be the rare ones"
-        if several
-        else "positive class taken to be"
-    )
-    return task, [
-        f"{what}{':' * several} {', '.join(watched)} (say otherwise with --positive)"
-    ]
+    if several:
+        guess = "watched classes taken to be the rare ones:"
+    else:
+        guess = "positive class taken to be"
+    return task, [f"{guess} {', '.join(watched)} (say otherwise with --positive)"]
+
+
+def _rare_classes(cohort: Cohort) -> list[str]:
+    """Return classes with less than half of an even share of rows, or the rarest."""
+    counts = {name: np.count_nonzero(cohort.label == name) for name in cohort.classes}
+    by_size = sorted(cohort.classes, key=lambda name: counts[name])
+    even_share = cohort.n_rows / len(by_size)
+    rare = [name for name in by_size if counts[name] < even_share / 2]
+    return rare or by_size[:1]
 
 
 def watchable(
     task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int
 ) -> tuple[Task, list[str]]:
-    """The task without watched classes that nobody named and too few groups (or rows) hold; a note of them.
+    """Return the task without classes that are too rare to watch, and a note.
 
-    A class held by fewer groups than there are folds has no operating point worth a promise: the only
-    threshold that keeps one flags everything. Classes the caller named stay watched.
+    For a class with fewer groups than folds only a threshold that flags everything
+    could be promised. Classes that the caller named stay watched.
+
+    Parameters
+    ----------
+    task : Task
+    target : int ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,), optional
+    folds : int
     """
     if task.kind == "binary" or task.positive:
         return task, []
-    codes = zip(task.watched, task.watched_codes, strict=True)
-    holders = {name: units_of(target == code, groups) for name, code in codes}
-    kept = [name for name in task.watched if holders[name] >= folds]
+    n_units = {}
+    for name, code in zip(task.watched, task.watched_codes, strict=True):
+        n_units[name] = units_of(target == code, groups)
+    kept = [name for name in task.watched if n_units[name] >= folds]
     if not kept or kept == task.watched:
         return task, []
-    what = "rows" if groups is None else "groups"
-    left = ", ".join(
-        f"{name} ({holders[name]} {what})" for name in task.watched if name not in kept
+    unit = "rows" if groups is None else "groups"
+    dropped = [
+        f"{name} ({n_units[name]} {unit})" for name in task.watched if name not in kept
+    ]
+    note = (
+        f"not watched, too few for {folds} folds: {', '.join(dropped)} (insist with "
+        "--positive)"
     )
-    note = f"not watched, too few for {folds} folds: {left} (insist with --positive)"
     return task.replace(watched=kept), [note]
