@@ -22,7 +22,7 @@ from screening.estimators.remedies import (
     Smote,
     UnequalCosts,
 )
-from screening.estimators.remedies.threshold_moving import best_g_mean
+from screening.estimators.remedies.moved_boundary import best_g_mean
 from screening.estimators.schemes import OneVsOne
 from screening.factors import (
     FACTORS,

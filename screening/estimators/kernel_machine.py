@@ -611,9 +611,9 @@ def fit_on_subset(
         x = np.ascontiguousarray(rows.x[index])
         groups = _take(rows.groups, index)
         cache = KernelCache(x, memory)
-        return machine.fit_each([machine.factor], x, rows.codes[index], groups, cache)[
-            0
-        ]
+        codes = rows.codes[index]
+        (fitted,) = machine.fit_each([machine.factor], x, codes, groups, cache)
+        return fitted
 
     return fit
 

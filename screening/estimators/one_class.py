@@ -51,15 +51,14 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         Largest violation of the optimality conditions, in units of
         ``solvers.Problem.unit``: the margin or, if that is smaller or there is no
         margin, the change that one row at its bound makes.
-    approximation : {"none", "landmarks", "nystroem"}
+    approximation : {"none", "landmarks"}
         "landmarks" trains on ``n_landmarks`` rows, each with the cost of the rows it
-        stands for; "nystroem", for two classes without a factor, trains on all rows in
-        the span of that many (see ``estimators.landmarks``). Exact if there are no more
-        rows than that.
+        stands for (see ``estimators.landmarks``). Exact if there are no more rows than
+        that.
     n_landmarks : int, >= 2
         Number of landmarks.
     random_state : int, RandomState or None
-        Draws the landmarks and the inner folds of ``stop``.
+        Draws the landmarks.
     nu : float in (0, 1]
         Largest share of training rows outside, smallest share of support vectors.
 

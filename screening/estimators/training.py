@@ -157,10 +157,6 @@ def join_outputs(duals: Sequence[DualSolution]) -> DualSolution:
     )
 
 
-# Wu and Chang's theta: passes go on while the score gains more than this.
-_MIN_GAIN = 1e-3
-
-
 def inner_folds(
     codes: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -194,6 +190,10 @@ def mean_recall(codes: np.ndarray, predicted: np.ndarray) -> float:
     """
     recalls = [np.mean(predicted[codes == m] == m) for m in np.unique(codes)]
     return float(np.prod(recalls) ** (1.0 / len(recalls)))
+
+
+# Wu and Chang's theta: passes go on while the score gains more than this.
+_MIN_GAIN = 1e-3
 
 
 def n_passes_by_cv(scores: np.ndarray) -> int:

@@ -52,8 +52,8 @@ class TwoClassSVM(KernelClassifier):
         margin, the change that one row at its bound makes.
     approximation : {"none", "landmarks", "nystroem"}
         "landmarks" trains on ``n_landmarks`` rows, each with the cost of the rows it
-        stands for; "nystroem", for two classes without a factor, trains on all rows in
-        the span of that many (see ``estimators.landmarks``). Exact if there are no more
+        stands for; "nystroem", without a factor, trains on all rows in the span of that
+        many (see ``estimators.landmarks``). Exact if there are no more
         rows than that.
     n_landmarks : int, >= 2
         Number of landmarks.

@@ -64,7 +64,8 @@ _PRODUCT_BLOCK = 1024
 
 # 2^y in float32: adding _MAGIC = 1.5 * 2^23 rounds y to an integer in the low bits.
 _MAGIC = np.float32(12582912.0)
-_FLOOR = np.float32(-125.0)
+# Least y, so that 2^y is a normal number.
+_MIN_EXPONENT = np.float32(-125.0)
 _ONE = np.float32(1.0)
 # Polynomial of 2^f - 1 on [-1/2, 1/2], relative error 9.2e-8.
 _C1 = np.float32(0.6931469775988578)
@@ -75,7 +76,7 @@ _C5 = np.float32(0.001326472706523345)
 
 # The same in float64: _MAGIC_64 = 1.5 * 2^52.
 _MAGIC_64 = 6755399441055744.0
-_FLOOR_64 = -1021.0
+_MIN_EXPONENT_64 = -1021.0
 # Polynomial of 2^f - 1 on [-1/2, 1/2] through Chebyshev nodes, relative error 6e-16:
 # three terms fewer than Taylor's series.
 _E1 = 0.6931471805599462
@@ -413,7 +414,7 @@ def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
     out = np.zeros((len(columns), len(matrix)))
     for column, total in zip(columns, out, strict=True):
         (used,) = column.nonzero()
-        weighted_rows(matrix, used, column[used], total)
+        add_weighted_rows(matrix, used, column[used], total)
     return out.T if weights.ndim == 2 else out[0]
 
 
@@ -443,7 +444,7 @@ def _exp2_of_product(a, b):
     if a == types.float32:
 
         def single(a, b):
-            y = maximum(a * b, _FLOOR)
+            y = maximum(a * b, _MIN_EXPONENT)
             rounded = y + _MAGIC
             f = y - (rounded - _MAGIC)
             p = fma(_C5, f, _C4)
@@ -455,7 +456,7 @@ def _exp2_of_product(a, b):
         return single
 
     def double(a, b):
-        y = maximum(a * b, _FLOOR_64)
+        y = maximum(a * b, _MIN_EXPONENT_64)
         rounded = y + _MAGIC_64
         f = y - (rounded - _MAGIC_64)
         p = fma(_E10, f, _E9)
@@ -669,7 +670,7 @@ def sweep_rows(
 
 
 @njit(nogil=True, cache=True)
-def weighted_rows(gram, index, weights, out):
+def add_weighted_rows(gram, index, weights, out):
     """Add sum_k weights[k] gram[index[k]] to out, in float64."""
     use_widest_vectors()
     control_word = flush_subnormals()

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -200,6 +201,10 @@ def _add_absolutes(builder, total, differences):
     return builder.fadd(total, builder.fadd(builder.fadd(a, b), builder.fadd(c, d)))
 
 
+AddDistances = Callable[[Any, Any, list[Any]], Any]
+"""add_distances(builder, total, differences): adds four features to a sum."""
+
+
 @dataclass(frozen=True)
 class _VectorCode:
     """Emits loads, stores and loops over vectors of one type.
@@ -212,12 +217,15 @@ class _VectorCode:
         Type of indices.
     align : int
         Alignment of an element, in bytes.
+    add_distances : callable
+        Adds four differences to a sum, as for ``_tile``.
     """
 
     builder: Any
     vector: Any
     word: Any
     align: int
+    add_distances: AddDistances
 
     def sum_of(self, value, offset: int):
         """Return an index plus a constant."""
@@ -249,6 +257,25 @@ class _VectorCode:
         single = self.builder.insert_element(undefined, number, lane_type(0))
         return self.builder.shuffle_vector(single, undefined, first_lane)
 
+    def add_to_sums(self, registers, features, coordinates) -> None:
+        """Add the distances of rows to one centre, over four features, to its sums.
+
+        `features` are loaded vectors, [feature][register]; `coordinates` the centre's,
+        broadcast.
+        """
+        for v, pointer in enumerate(registers):
+            differences = []
+            for vectors, coordinate in zip(features, coordinates, strict=True):
+                differences.append(self.builder.fsub(vectors[v], coordinate))
+            total = self.builder.load(pointer)
+            total = self.add_distances(self.builder, total, differences)
+            self.builder.store(total, pointer)
+
+    def copy(self, sources, targets) -> None:
+        """Copy vectors from aligned memory to memory aligned as their elements are."""
+        for source, target in zip(sources, targets, strict=True):
+            self.builder.store(self.builder.load(source), target, align=self.align)
+
     def loop(self, stop, step: int):
         """Open a loop over range(0, stop, step), as a context manager."""
         return cgutils.for_range_slice(
@@ -256,7 +283,7 @@ class _VectorCode:
         )
 
 
-def _tile(add_distances: Callable[[Any, Any, list[Any]], Any]):
+def _tile(add_distances: AddDistances):
     """Return the intrinsic that computes distances of rows to four centres.
 
     `add_distances(builder, total, differences)` adds four features to a sum.
@@ -278,7 +305,7 @@ def _tile(add_distances: Callable[[Any, Any, list[Any]], Any]):
             out = context.make_array(acc)(context, builder, args[3])
             n_panels, n_padded, _ = cgutils.unpack_tuple(builder, rows.shape)
             word = n_padded.type
-            code = _VectorCode(builder, vector, word, bits // 8)
+            code = _VectorCode(builder, vector, word, bits // 8, add_distances)
             first_centre = context.cast(builder, args[2], i, types.intp)
             sums = []
             for _ in range(CENTRES):
@@ -290,9 +317,8 @@ def _tile(add_distances: Callable[[Any, Any, list[Any]], Any]):
                 code.loop(n_panels, 1) as (panel, _),
                 code.loop(word(PANEL), n_lanes * _REGISTERS) as (lane, _),
             ):
-                for registers in sums:
-                    for pointer in registers:
-                        builder.store(zeros, pointer)
+                for pointer in chain.from_iterable(sums):
+                    builder.store(zeros, pointer)
                 first_feature = builder.mul(panel, n_padded)
                 with code.loop(n_padded, 4) as (k, _):
                     features = []
@@ -307,20 +333,11 @@ def _tile(add_distances: Callable[[Any, Any, list[Any]], Any]):
                             column = code.sum_of(k, j)
                             pointer = code.element(centre, row, n_padded, column)
                             coordinates.append(code.broadcast(pointer))
-                        for v, pointer in enumerate(registers):
-                            differences = [
-                                builder.fsub(features[j][v], coordinates[j])
-                                for j in range(4)
-                            ]
-                            total = builder.load(pointer)
-                            builder.store(
-                                add_distances(builder, total, differences), pointer
-                            )
+                        code.add_to_sums(registers, features, coordinates)
                 column = builder.add(builder.mul(panel, word(PANEL)), lane)
                 for c, registers in enumerate(sums):
                     targets = code.registers(out, word(c), n_columns, column)
-                    for pointer, target in zip(registers, targets, strict=True):
-                        builder.store(builder.load(pointer), target, align=code.align)
+                    code.copy(registers, targets)
             return context.get_dummy_value()
 
         return types.void(panels, centres, i, acc), codegen

@@ -49,21 +49,21 @@ class Limits:
     ----------
     count : float
         Events in the baseline.
-    of : float
-        Trials in the baseline: what the events are a share of.
+    trials : float
+        Trials in the baseline, of which the events are a share.
     spread : float
         How much more nights differ than chance explains, >= 1: Laney's sigma of z; 1 is
         a p-chart.
     """
 
     count: float
-    of: float
+    trials: float
     spread: float
 
     @property
     def centre(self) -> float:
         """Share of the baseline."""
-        return self.count / self.of
+        return self.count / self.trials
 
     def at(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return low and high limits of shares of so many trials, (n_nights,) each.
@@ -76,10 +76,10 @@ class Limits:
         sizes : ndarray of shape (n_nights,)
             Whole numbers above 0.
         """
-        variance = self.centre * (1 - self.centre) * (1 / sizes + 1 / self.of)
+        variance = self.centre * (1 - self.centre) * (1 / sizes + 1 / self.trials)
         reach = _SIGMAS * self.spread * np.sqrt(variance)
-        exceeded = _rarely_exceeded(sizes, self.count, self.of)
-        missed = _rarely_exceeded(sizes, self.of - self.count, self.of)
+        exceeded = _rarely_exceeded(sizes, self.count, self.trials)
+        missed = _rarely_exceeded(sizes, self.trials - self.count, self.trials)
         high = np.maximum(self.centre + reach, exceeded)
         low = np.minimum(self.centre - reach, 1 - missed)
         return np.clip(low, 0, 1), np.clip(high, 0, 1)
@@ -103,8 +103,8 @@ def limits(counts: np.ndarray, sizes: np.ndarray) -> Limits | None:
     if len(sizes) < LEAST:
         return None
     count = float(counts.sum())
-    of = float(sizes.sum())
-    share = count / of
+    trials = float(sizes.sum())
+    share = count / trials
     spread = 1.0
     if 0 < share < 1:
         z = (counts / sizes - share) / np.sqrt(share * (1 - share) / sizes)
@@ -112,23 +112,23 @@ def limits(counts: np.ndarray, sizes: np.ndarray) -> Limits | None:
         # underestimate the spread.
         moving_range = float(np.abs(np.diff(z)).mean()) / _MEAN_RANGE_OF_TWO
         spread = max(1.0, moving_range, float(z.std(ddof=1)))
-    return Limits(count, of, spread)
+    return Limits(count, trials, spread)
 
 
-def _rarely_exceeded(sizes: np.ndarray, count: float, of: float) -> np.ndarray:
+def _rarely_exceeded(sizes: np.ndarray, count: float, trials: float) -> np.ndarray:
     """Return the share that chance exceeds with probability `TAIL` at most.
 
     Quantile of the beta-binomial law of the events in `sizes` trials, after `count`
-    events in `of` trials (Jeffreys' prior); 0 if many events are expected.
+    events in `trials` trials (Jeffreys' prior); 0 if many events are expected.
     """
     a = count + 0.5
-    b = of - count + 0.5
+    b = trials - count + 0.5
     few = np.where(sizes * a / (a + b) < _MANY_EVENTS, sizes, 0)
     distinct, number = np.unique(few, return_inverse=True)
     mean = distinct * a / (a + b)
     # Beyond this nothing is left, for any rate. `betabinom.ppf` would take one night at
     # a time.
-    reach = 12 * np.sqrt(mean * (1 + distinct / of)) + 40
+    reach = 12 * np.sqrt(mean * (1 + distinct / trials)) + 40
     furthest = np.minimum(distinct, np.ceil(mean + reach))
     mass = betabinom.pmf(np.arange(furthest.max() + 1), distinct[:, None], a, b)
     reached = np.argmax(np.cumsum(mass, axis=1) >= 1 - TAIL, axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import hypot
@@ -237,18 +237,35 @@ def flagged_samples(
         if len(audit) < len(waiting) or (night.waiting and not judged):
             samples.append(Sample())
             continue
-        rows = []
-        for case in night_cases:
-            if case.state not in WAITING:
-                # Without a verdict its state from an earlier run of nights counts.
-                verdict = verdict_by_case[case.case_id] or case.state
-                rows.append(JudgedCase(case.case_id, 1.0, verdict in HAS_IT))
-        weight = night.waiting / max(len(judged), 1)
-        for case_id in judged:
-            has_condition = verdict_by_case[case_id] in HAS_IT
-            rows.append(JudgedCase(_patient(night, case_id), weight, has_condition))
+        rows = _known_cases(night_cases, verdict_by_case)
+        rows += _audited_cases(night, judged, verdict_by_case)
         samples.append(Sample(1, night.cases, rows))
     return samples
+
+
+def _known_cases(
+    night_cases: Cases, verdict_by_case: Mapping[str, str | None]
+) -> list[JudgedCase]:
+    """Return the cases that had a verdict when the night was scored."""
+    rows = []
+    for case in night_cases:
+        if case.state not in WAITING:
+            # Without a verdict its state from an earlier run of nights counts.
+            verdict = verdict_by_case[case.case_id] or case.state
+            rows.append(JudgedCase(case.case_id, 1.0, verdict in HAS_IT))
+    return rows
+
+
+def _audited_cases(
+    night: NightRun, judged: Sequence[str], verdict_by_case: Mapping[str, str | None]
+) -> list[JudgedCase]:
+    """Return the judged cases of the audit, weighted to stand for all that wait."""
+    weight = night.waiting / max(len(judged), 1)
+    rows = []
+    for case_id in judged:
+        has_condition = verdict_by_case[case_id] in HAS_IT
+        rows.append(JudgedCase(_patient(night, case_id), weight, has_condition))
+    return rows
 
 
 def _verdicts_of_runs(

@@ -78,14 +78,13 @@ def set_threshold(
     judgement = judge(scores, rules, facts.training.seed)
     points = []
     for point, chosen in zip(facts.operating_points, judgement.points, strict=True):
-        if watched in (None, point.label):
-            point = OperatingPointFacts(
-                label=point.label,
-                chosen_by="screen threshold",
-                reason=reason.strip(),
-                **vars(chosen),
-            )
-        points.append(point)
+        revised = OperatingPointFacts(
+            label=point.label,
+            chosen_by="screen threshold",
+            reason=reason.strip(),
+            **vars(chosen),
+        )
+        points.append(revised if watched in (None, point.label) else point)
     document = facts.replace(
         operating_points=points,
         validation=facts.validation.replace(**judgement.facts),

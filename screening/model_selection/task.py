@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from screening.contract.contract import Contract
@@ -151,27 +153,19 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     CohortError
         If a row has no label.
     """
-    classes = cohort.classes
     column = cohort.contract.label or "label"
     if cohort.label is not None:
         refuse_unlabelled(cohort.label, column)
-    if len(classes) < 2:
+    if len(cohort.classes) < 2:
         raise UsageError(
             f"column {column}: every row has the same label; is it the outcome? Name "
             "its column with `label`",
             parameters=["label"],
         )
     positives: dict[str, tuple[str, ...]] = {}
-    if cohort.contract.positive or len(classes) == 2 or not several:
+    if cohort.contract.positive or len(cohort.classes) == 2 or not several:
         positives = cohort.positives()
-    named: set[str] = set()
-    for labels in positives.values():
-        named.update(labels)
-    rest = [name for name in classes if name not in named]
-    if not rest:
-        raise UsageError(
-            f"column {column}: every class is named positive; leave one out"
-        )
+    rest = _other_classes(cohort.classes, positives, column)
     if len(positives) > 1 and not several:
         raise UsageError(
             f"{', '.join(positives)} are to be watched, and this recipe tells one "
@@ -197,6 +191,21 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     else:
         guess = "positive class taken to be"
     return task, [f"{guess} {', '.join(watched)} (say otherwise with --positive)"]
+
+
+def _other_classes(
+    classes: Sequence[str], positives: Mapping[str, tuple[str, ...]], column: str
+) -> list[str]:
+    """Return the classes that no positive one contains; UsageError if there is none."""
+    named: set[str] = set()
+    for labels in positives.values():
+        named.update(labels)
+    rest = [name for name in classes if name not in named]
+    if not rest:
+        raise UsageError(
+            f"column {column}: every class is named positive; leave one out"
+        )
+    return rest
 
 
 def _rare_classes(cohort: Cohort) -> list[str]:

@@ -510,22 +510,18 @@ def candidates_for(
     components = RecipeComponents(recipe)
     names = [name for name in recipe.parameters if name in grid]
     names += [name for name in grid if name not in names]
-    default = {
-        name: recipe.parameters[name] for name in names if name in recipe.parameters
-    }
-    if "sigma" in names and "gamma" in recipe.parameters:
-        default["gamma"] = recipe.parameters["gamma"]
+    default = _default_setting(recipe, names)
     candidates = [default]
     if "passes" in default:
         candidates.append(_without_factor(components, default | {"passes": 0}))
+    if not names:
+        return candidates[:n]
     total = math.prod([len(grid[name]) for name in names])
     # In a larger grid repetitions are rare.
     if total <= _MAX_PERMUTED_GRID:
         order = rng.permutation(total)
     else:
         order = rng.integers(total, size=20 * n)
-    if not names:
-        return candidates[:n]
     for number in order:
         if len(candidates) >= n:
             break
@@ -533,6 +529,16 @@ def candidates_for(
         if setting not in candidates and components.works(setting):
             candidates.append(setting)
     return candidates[:n]
+
+
+def _default_setting(recipe: Recipe, names: list[str]) -> dict[str, object]:
+    """Return the recipe's own values of the grid's parameters."""
+    parameters = recipe.parameters
+    default = {name: parameters[name] for name in names if name in parameters}
+    # The grid may set the kernel's width by sigma and the recipe by gamma.
+    if "sigma" in names and "gamma" in parameters:
+        default["gamma"] = parameters["gamma"]
+    return default
 
 
 def _nth_setting(

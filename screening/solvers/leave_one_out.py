@@ -71,18 +71,25 @@ def leave_one_out(
 
 
 @njit
+def _best_to_move(sign, s, upper, alpha, v):
+    """Return the point that gains most if s alpha moves by a sign; -1 if none can."""
+    best = -1
+    best_gain = -np.inf
+    for k in range(s.size):
+        rises = s[k] == sign
+        can_move = alpha[k] < upper[k] if rises else alpha[k] > 0.0
+        if can_move and sign * v[k] > best_gain:
+            best = k
+            best_gain = sign * v[k]
+    return best
+
+
+@njit
 def _pay(owed, s, c, upper, alpha, v, gram):
     """Increase the signed sum of alphas by `owed`, best points first, in place."""
     while owed != 0.0:
         sign = 1.0 if owed > 0.0 else -1.0
-        best = -1
-        best_gain = -np.inf
-        for k in range(s.size):
-            rises = s[k] == sign
-            can_move = alpha[k] < upper[k] if rises else alpha[k] > 0.0
-            if can_move and sign * v[k] > best_gain:
-                best = k
-                best_gain = sign * v[k]
+        best = _best_to_move(sign, s, upper, alpha, v)
         if best < 0:
             break
         rises = s[best] == sign

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from screening.kernels.jit import njit
-from screening.kernels.pairwise import weighted_rows
+from screening.kernels.pairwise import add_weighted_rows
 from screening.kernels.simd import maximum
 from screening.solvers.kernel_rows import Gram, KernelRows
 
@@ -220,7 +220,7 @@ def levels(equality, signs, c, linear, alphas, gram):
     for t in range(n):
         weights[t] = signs[t] * c[t] * alphas[t]
     (used,) = weights.nonzero()
-    weighted_rows(gram, used, weights[used], v)
+    add_weighted_rows(gram, used, weights[used], v)
     for t in range(n):
         gradient = signs[t] * c[t] * v[t] + linear[t]
         v[t] = -signs[t] * gradient if equality else gradient
