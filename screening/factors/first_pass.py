@@ -272,7 +272,7 @@ class FirstPass:
 
     @property
     def labels(self) -> np.ndarray:
-        """+1, -1, or 0 outside this output's problem, for each row of ``state.rows``."""
+        """+1, -1, or 0 outside this output's problem, by row of ``state.rows``."""
         return self.state.current_pass.labels[:, self.m]
 
     @property

@@ -100,6 +100,18 @@ def _first_bound(free, inside, direction, s, upper, alpha):
 
 
 @njit
+def _sums_inside(inside, of_levels, of_ones, start):
+    """Return `start` plus the sum of the levels' solution, and that of the ones'."""
+    total = start
+    weight = 0.0
+    for a in range(inside.size):
+        if inside[a]:
+            total += of_levels[a]
+            weight += of_ones[a]
+    return total, weight
+
+
+@njit
 def _set_direction(direction, inside, owed, total, weight, of_levels, of_ones):
     """Set the Newton direction, whose sum is `owed` to the last bit."""
     left = owed
@@ -130,12 +142,7 @@ def move_to_optimum(free, inverse, inside, owed, s, upper, alpha, v, moved):
             _subtract(of_levels, -v[free[b]], inverse[b])
             _subtract(of_ones, -1.0, inverse[b])
     for _ in range(n):
-        total = -owed
-        weight = 0.0
-        for a in range(n):
-            if inside[a]:
-                total += of_levels[a]
-                weight += of_ones[a]
+        total, weight = _sums_inside(inside, of_levels, of_ones, -owed)
         if not weight > 0.0:
             break
         _set_direction(direction, inside, owed, total, weight, of_levels, of_ones)
