@@ -36,7 +36,7 @@ from screening.metrics.ranks import (
 )
 from screening.model_selection import compare as comparison
 from screening.model_selection import train as training
-from screening.model_selection.compare import measured
+from screening.model_selection.compare import figures_of
 from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import held_out_by
 from screening.model_selection.judge import Judgement
@@ -184,8 +184,8 @@ def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
 
 
 def test_all_means_every_method_that_fits_the_classes(folder):
-    binary = comparison.comparable(["all"], {"one": cohort(folder, "one")})
-    several = comparison.comparable(["all", "auto"], {"three": cohort(folder, "three")})
+    binary = comparison.expand_all(["all"], {"one": cohort(folder, "one")})
+    several = comparison.expand_all(["all", "auto"], {"three": cohort(folder, "three")})
     assert {"svm", "one_class", "boosting", "logistic"} <= set(binary)
     assert {"one_vs_rest", "boosting", "logistic", "auto"} <= set(several)
     assert not {"svm", "one_class"} & set(several)
@@ -421,8 +421,8 @@ def test_weights_count_as_copies_of_rows():
     y = rng.random(40) < 0.4
     scores, weights = rng.normal(size=40) + y, rng.integers(0, 3, size=(1, 40))
     copies = np.repeat(np.arange(40), weights[0])
-    weighted = measured(outcome(scores, y), 0.9, weights.astype(float))
-    copied = measured(outcome(scores[copies], y[copies]), 0.9)
+    weighted = figures_of(outcome(scores, y), 0.9, weights.astype(float))
+    copied = figures_of(outcome(scores[copies], y[copies]), 0.9)
 
     assert weighted.keys() == copied.keys()
     for name, value in weighted.items():

@@ -260,14 +260,16 @@ def compare(
         waiting_beside(out, "fits") as kept,
         bar("Comparing") as progress,
     ):
-        sources = comparison.named([database.source(cohort) for cohort in cohorts])
+        sources = comparison.name_sources(
+            [database.source(cohort) for cohort in cohorts]
+        )
         past = {
             name: read_cohort(source, contract, **columns.roles, need_label=True)
             for name, source in sources.items()
         }
         compared = comparison.compare(
             past,
-            comparison.comparable(options.names_from(recipes), past),
+            comparison.expand_all(options.names_from(recipes), past),
             rule=chosen_by,
             **vars(validation),
             control=control,

@@ -37,6 +37,7 @@ _MAX_VOXELS = 1 << 27
 # Millimetres by which the grids of one patient's images may differ: the rounding to
 # float32.
 _TOLERANCE = 1e-3
+# Columns of the patient and of the mask.
 _PATIENT = "patient_id"
 _MASK = "mask"
 _DATASET_FILE = "dataset_description.json"

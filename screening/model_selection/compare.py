@@ -380,7 +380,7 @@ def _cohort_facts(
     draws = _resampled_figures(judgements, at_sensitivity, seed)
     estimates = []
     for judgement in judgements:
-        figures = measured(judgement, at_sensitivity)
+        figures = figures_of(judgement, at_sensitivity)
         estimates.append({figure: float(value[0]) for figure, value in figures.items()})
     control = judgements[0]
     watched = control.held.watched
@@ -419,7 +419,7 @@ def _cohort_facts(
     )
 
 
-def measured(
+def figures_of(
     method: Judgement, at_sensitivity: float, weights: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
     """Return figures of one method on one cohort, over the rows of all folds together.
@@ -477,7 +477,9 @@ def _resampled_figures(
     held = methods[0].held
     parts = []
     for weights in drawn_weights(len(held.fold), held.groups, seed, DRAWS):
-        parts.append([measured(method, at_sensitivity, weights) for method in methods])
+        parts.append(
+            [figures_of(method, at_sensitivity, weights) for method in methods]
+        )
     figures = []
     for m in range(len(methods)):
         figures.append(
@@ -512,7 +514,7 @@ def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
     return Estimate(value, min(float(low), value), max(float(high), value))
 
 
-def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
+def expand_all(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
     """Return recipe names with `all` replaced by every method that fits the cohorts.
 
     `auto` is not among them.
@@ -529,7 +531,7 @@ def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]
     return list(dict.fromkeys(recipes))
 
 
-def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
+def name_sources(sources: Sequence[str | Database]) -> dict[str, str | Database]:
     """Return a short name for each cohort: its file's stem, or its table.
 
     They are numbered if several have the same.

@@ -190,9 +190,9 @@ class _Match:
 
 def _match_past(past: Cohort, after: Cohort) -> _Match:
     """Find judged rows in the past cohort by patient and all values."""
-    past_hashes = _hash_rows(past)
+    past_hashes = _hash_patients_and_values(past)
     row_of_hash = {row_hash: row for row, row_hash in enumerate(past_hashes)}
-    hashes = _hash_rows(after)
+    hashes = _hash_patients_and_values(after)
     in_past = pd.Index(hashes).isin(past_hashes)
     rows = [row_of_hash[row_hash] for row_hash in hashes[in_past]]
     return _Match(in_past, np.array(rows, int))
@@ -341,7 +341,7 @@ def _patients(cohort: Cohort) -> np.ndarray:
     return cohort.id if cohort.group is None else cohort.group
 
 
-def _hash_rows(cohort: Cohort) -> np.ndarray:
+def _hash_patients_and_values(cohort: Cohort) -> np.ndarray:
     """Return a hash of each row's patient and values, (n_rows,)."""
     table = cohort.features.assign(**{"": _patients(cohort)})
     return pd.util.hash_pandas_object(table, index=False).to_numpy()
