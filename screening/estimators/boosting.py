@@ -118,7 +118,7 @@ class HistogramBoosting(_Boosted, TreesClassifier):
         # folds are fitted concurrently.
         with threadpool_limits(1, user_api="openmp"):
             model.fit(x, codes, sample_weight=sample_weight)
-        self.trees_ = boosted_trees(model)
+        self.trees_ = _boosted_trees(model)
         # Boosting starts from one value for all rows, unless trees were read wrongly.
         rows = x[:: max(1, len(x) // _N_CHECKED_ROWS)]
         decisions = model.decision_function(rows).reshape(len(rows), -1)
@@ -145,7 +145,7 @@ class HistogramBoosting(_Boosted, TreesClassifier):
         return super().restore(state)
 
 
-def boosted_trees(model: HistGradientBoostingClassifier) -> Trees:
+def _boosted_trees(model: HistGradientBoostingClassifier) -> Trees:
     """Return the trees of a fitted model; a leaf adds to the output of its tree.
 
     scikit-learn has no public name for the nodes of these trees (one record each, in

@@ -140,7 +140,7 @@ class KernelMachine(Estimator):
     def _kernel(self) -> Kernel:
         """The kernel as a value, from its name and the machine's gamma if named."""
         if self.kernel is None or isinstance(self.kernel, str):
-            return kernel_by_name(self.kernel or "gaussian", self.gamma)
+            return _kernel_by_name(self.kernel or "gaussian", self.gamma)
         return self.kernel
 
     @property
@@ -618,7 +618,7 @@ def fit_on_subset(
     return fit
 
 
-def kernel_by_name(name: str, gamma: float | str) -> Kernel:
+def _kernel_by_name(name: str, gamma: float | str) -> Kernel:
     """Return the kernel of this name; ValueError for an unknown one.
 
     "rbf" is scikit-learn's name of the Gaussian kernel.

@@ -20,7 +20,7 @@ from sklearn.linear_model import Ridge
 from screening.estimators.training import DualSolution, Training
 from screening.metrics.ties import hashed
 
-APPROXIMATIONS = ("none", "landmarks", "nystroem")
+_APPROXIMATIONS = ("none", "landmarks", "nystroem")
 # Share of a class's landmarks that rows near the boundary get.
 _NEAR_SHARE = 0.8
 # Share of all weights that the rarer of two classes has at least.
@@ -152,9 +152,9 @@ def _draw(strata: list[np.ndarray], counts: list[int], order: np.ndarray) -> Lan
 
 def check(approximation: str, n_landmarks: int, allows_nystroem: bool) -> None:
     """Raise ValueError for an invalid approximation or number of landmarks."""
-    if approximation not in APPROXIMATIONS:
+    if approximation not in _APPROXIMATIONS:
         raise ValueError(
-            f"approximation must be one of {', '.join(APPROXIMATIONS)}, "
+            f"approximation must be one of {', '.join(_APPROXIMATIONS)}, "
             f"got {approximation!r}"
         )
     if approximation == "nystroem" and not allows_nystroem:

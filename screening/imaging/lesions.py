@@ -127,7 +127,7 @@ def area_opening(grid: Grid, scores: np.ndarray, min_voxels: int) -> np.ndarray:
     )
 
 
-def lesion_map(
+def _lesion_map(
     grid: Grid, scores: np.ndarray, sd: float, min_voxels: int
 ) -> np.ndarray:
     """Return the scores of one patient's voxels by which lesions are flagged, (n,)."""
@@ -151,7 +151,7 @@ def scored_as_map(
     ndarray of shape (n, 1)
     """
     grid = Grid.of(coordinates)
-    scores = lesion_map(grid, decisions[:, 0], lesions.smoothing, lesions.min_voxels)
+    scores = _lesion_map(grid, decisions[:, 0], lesions.smoothing, lesions.min_voxels)
     return scores[:, None]
 
 
@@ -341,7 +341,7 @@ def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, Held
     threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
     scores = np.empty(cohort.n_rows)
     for rows, patient in zip(rows_of_patients, patients, strict=True):
-        scores[rows] = lesion_map(
+        scores[rows] = _lesion_map(
             patient.grid, patient.scores, facts.smoothing, facts.min_voxels
         )
     order = np.argsort(cohort.rows)
@@ -465,7 +465,8 @@ def _false_range(false: np.ndarray, seed: int) -> Estimate:
 
 def _maps(patients: Sequence[Patient], sd: float, min_voxels: int) -> list[np.ndarray]:
     return [
-        lesion_map(patient.grid, patient.scores, sd, min_voxels) for patient in patients
+        _lesion_map(patient.grid, patient.scores, sd, min_voxels)
+        for patient in patients
     ]
 
 

@@ -99,7 +99,7 @@ def neighbors(
     neighbors = Neighbors.empty(len(arguments[-1]), len(rows))
 
     def task(first: int) -> None:
-        neighbors_of_rows(
+        _neighbors_of_rows(
             rows,
             first,
             min(first + _TASK, len(rows)),
@@ -139,7 +139,7 @@ def neighbors_in(
     """
     arguments = _contiguous(c_x, c_centres, centre_labels, labels, _as_array(radii))
     neighbors = Neighbors.empty(len(arguments[-1]), len(rows))
-    neighbors_from_matrix(
+    _neighbors_from_matrix(
         matrix,
         centres.view(np.uint64),
         rows.view(np.uint64),
@@ -247,7 +247,7 @@ def _summarize(
 
 
 @njit(nogil=True, cache=True)
-def neighbors_of_rows(
+def _neighbors_of_rows(
     x,
     start,
     stop,
@@ -298,7 +298,7 @@ def neighbors_of_rows(
 
 
 @njit(nogil=True, cache=True)
-def neighbors_from_matrix(
+def _neighbors_from_matrix(
     matrix,
     centres,
     rows,

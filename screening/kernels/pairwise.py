@@ -37,8 +37,8 @@ Precision = type[np.float32] | type[np.float64]
 """Type of distances and kernels; sums of kernels are float64."""
 SQUARED = 0
 """Code of squared Euclidean distances in the loops."""
-ABSOLUTE = 1
-"""Code of city-block distances in the loops."""
+# The same of city-block distances.
+_ABSOLUTE = 1
 BLOCK = 256
 """Rows in a block: the accumulators of a block stay in the first-level cache."""
 # Rows that a thread takes at a time.
@@ -123,8 +123,8 @@ def input_distances(x: np.ndarray, z: np.ndarray, norm: int = 2) -> np.ndarray:
 
 
 def distance_code(norm: int) -> int:
-    """Return the code of a norm in the loops, ``SQUARED`` or ``ABSOLUTE``."""
-    return SQUARED if norm == 2 else ABSOLUTE
+    """Return the code of a norm in the loops."""
+    return SQUARED if norm == 2 else _ABSOLUTE
 
 
 def rate_of(kernel: RadialKernel) -> float:
@@ -238,7 +238,7 @@ def weighted_sums(
         panels = _aligned_zeros(panel_shape, dtype)
         workspace = _aligned_zeros((5 + out.shape[1], block), dtype)
         total = _aligned_zeros((out.shape[1], block), np.float64)
-        sweep_rows(
+        _sweep_rows(
             rows,
             first,
             min(first + _TASK, len(rows)),
@@ -303,7 +303,7 @@ def gram_from_distances(kernel: RadialKernel, distances: np.ndarray) -> np.ndarr
 
     def task(first: int) -> None:
         stop = min(first + step, len(distances))
-        kernels_from_distances(distances, first, stop, rate, out)
+        _kernels_from_distances(distances, first, stop, rate, out)
 
     run_in_threads(task, range(0, len(distances), step))
     return out
@@ -474,7 +474,7 @@ def _exp2_of_product(a, b):
 
 
 @njit(inline="always")
-def distances_to(xt, first, width, centre, n_padded, kind, acc):
+def _distances_to(xt, first, width, centre, n_padded, kind, acc):
     """Store in acc the distances of columns of xt (features, rows) to one centre.
 
     The columns are first .. first + width - 1. Loops run from 0 over slices: numba
@@ -527,7 +527,7 @@ def kernel_row(xt, centre, kind, rate, row):
     for first in range(0, row.size, BLOCK):
         width = min(BLOCK, row.size - first)
         acc = row[first : first + width]
-        distances_to(xt, first, width, centre, centre.size, kind, acc)
+        _distances_to(xt, first, width, centre, centre.size, kind, acc)
         if rate != 0:
             for t in range(width):
                 acc[t] = exp2_of_product(acc[t], rate)
@@ -547,7 +547,7 @@ def fill_panels(x, first, width, panels):
 def tile_distances(panels, centres, i, kind, acc):
     """Store in acc (4, block) the distances of rows to centres i .. i + 3.
 
-    They have the same bits as those of `distances_to`.
+    They have the same bits as those of `_distances_to`.
     """
     if kind == SQUARED:
         squared_tile(panels, centres, i, acc)
@@ -582,7 +582,7 @@ def kernel_rows(x, centres, start, stop, kind, rate, out):
 
 
 @njit(nogil=True, cache=True)
-def kernels_from_distances(distances, start, stop, rate, out):
+def _kernels_from_distances(distances, start, stop, rate, out):
     """Store in rows start .. stop - 1 of out the kernels of these distances.
 
     They have the same bits as those of `kernel_rows`.
@@ -634,7 +634,7 @@ def _flush_partial_sums(part, total):
 
 
 @njit(nogil=True, cache=True)
-def sweep_rows(
+def _sweep_rows(
     x, start, stop, centres, kind, rates, ends, weights, panels, workspace, total, out
 ):
     """Store in rows start .. stop - 1 of out the weighted sums of kernels.

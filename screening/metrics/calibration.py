@@ -28,7 +28,7 @@ from screening.schemas.validation import Bin, Calibration, DecisionCurve, Platt
 
 FEWEST_CASES = 20
 """Cases below which scores are not calibrated."""
-FEWEST_GROUPS = 20
+_FEWEST_GROUPS = 20
 """Groups, if rows come in groups, below which scores are not calibrated."""
 # Bins of the reliability diagram.
 _BINS = 10
@@ -92,9 +92,9 @@ def calibrate(
         return _not_calibrated(
             f"{n_cases} cases are too few to calibrate it ({FEWEST_CASES} are needed)"
         )
-    if codes is not None and n_units < FEWEST_GROUPS:
+    if codes is not None and n_units < _FEWEST_GROUPS:
         return _not_calibrated(
-            f"{n_units} patients are too few to calibrate it ({FEWEST_GROUPS} are "
+            f"{n_units} patients are too few to calibrate it ({_FEWEST_GROUPS} are "
             "needed)"
         )
     weight = _weights_for_prevalence(positive, prevalence)

@@ -132,7 +132,7 @@ def review_figures(
     promised : SensitivityAndPpv, optional
         Estimates of validation.
     """
-    flagged = flagged_samples(nights, cases, verdicts)
+    flagged = _flagged_samples(nights, cases, verdicts)
     unflagged = []
     for night, night_verdicts in zip(nights, on_run, strict=True):
         unflagged.append(_unflagged_sample(night, night_verdicts))
@@ -208,7 +208,7 @@ def _shares_to_date(
         yield documents.ShareToDate(night=night.night, **vars(share))
 
 
-def flagged_samples(
+def _flagged_samples(
     nights: Sequence[NightRun], cases: Sequence[Cases], verdicts: Verdicts
 ) -> list[Sample]:
     """Return samples that stand for all flagged cases of each night.

@@ -51,7 +51,7 @@ def _column_leaks(cohort: Cohort, name: str, watched: np.ndarray) -> list[Leak]:
     """
     values = cohort.values[name]
     missing = absent(values)
-    alone = max(column_alone(cohort, name, positive) for positive in watched)
+    alone = max(_column_alone(cohort, name, positive) for positive in watched)
     missingness = max(
         auroc_either_way(missing.astype(float), positive) for positive in watched
     )
@@ -89,7 +89,7 @@ def _leak(code: str, column: str, figure: float, sentence: str) -> Leak:
     return Leak(code=code, column=column, figure=figure, said=sentence)
 
 
-def column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
+def _column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
     """Return the AUROC of one column, in the better direction.
 
     Missing values rank in the middle. `positive` is a mask of shape (n_rows,).
@@ -205,7 +205,7 @@ def _suspicious_ranking(
     """Return a ranking of one class if it is too good, None otherwise."""
     whole = auroc(scores, positive)
     alone = {
-        column: column_alone(cohort, column, positive)
+        column: _column_alone(cohort, column, positive)
         for column in cohort.contract.features
     }
     ranked = sorted(alone, key=lambda column: -alone[column])

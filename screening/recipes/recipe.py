@@ -31,19 +31,19 @@ from screening.kernels import KERNELS
 from screening.registry import members
 from screening.spelling import did_you_mean
 
-ESTIMATORS: Mapping[str, type[Estimator]] = members("screening.estimators")
+_ESTIMATORS: Mapping[str, type[Estimator]] = members("screening.estimators")
 COMPONENTS: dict[str, Mapping[str, type]] = {
     "kernel": KERNELS,
     "factor": FACTORS,
     "remedy": REMEDIES,
     "machine": {
         name: kind
-        for name, kind in ESTIMATORS.items()
+        for name, kind in _ESTIMATORS.items()
         if issubclass(kind, KernelMachine)
     },
     "baseline": {
         name: kind
-        for name, kind in ESTIMATORS.items()
+        for name, kind in _ESTIMATORS.items()
         if not issubclass(kind, KernelMachine)
     },
 }
@@ -296,7 +296,7 @@ class Recipe(BaseModel):
     @property
     def estimator(self) -> type[Estimator] | None:
         """Class of the estimator; None for a blend and for an unknown baseline."""
-        return ESTIMATORS.get(self.baseline or self.machine)
+        return _ESTIMATORS.get(self.baseline or self.machine)
 
     @property
     def persistable(self) -> bool:

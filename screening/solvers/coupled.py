@@ -254,7 +254,7 @@ class _CrammerSingerSolver:
 
     def steps(self, point: np.ndarray, gradient: np.ndarray, limit: int) -> int:
         return int(
-            crammer_singer_steps(
+            _crammer_singer_steps(
                 self.gram,
                 self.codes,
                 self.c,
@@ -382,7 +382,7 @@ def _largest_violation(codes, upper, weights, gradient, tol):
 
 
 @njit(nogil=True, cache=True)
-def crammer_singer_steps(gram, codes, c, upper, weights, gradient, tol, limit):
+def _crammer_singer_steps(gram, codes, c, upper, weights, gradient, tol, limit):
     """Take up to `limit` row steps on weights (n_classes, n), in place.
 
     Returns their number, fewer if no row violates its conditions by `tol`.

@@ -27,11 +27,11 @@ from screening.kernels.pairwise import (
 # Modes of `fetch`: a row of the Gram matrix as it is, a cached row of some of its
 # columns, or a cached row that is computed.
 DIRECT = 0
-GATHERED = 1
-COMPUTED = 2
+_GATHERED = 1
+_COMPUTED = 2
 # Positions in ``ActiveRows.turn``: the slot to be filled next, and the slot read last.
-NEXT = 0
-LAST = 1
+_NEXT = 0
+_LAST = 1
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ActiveRows(NamedTuple):
     Parameters
     ----------
     mode : int
-        DIRECT, GATHERED or COMPUTED.
+        DIRECT, _GATHERED or _COMPUTED.
     active : int ndarray of shape (m,)
         The active points.
     gram : ndarray of shape (n, n)
@@ -100,7 +100,7 @@ class ActiveRows(NamedTuple):
     owner : int ndarray of shape (n_slots,)
         Active point of each slot, -1 if it is free.
     turn : int ndarray of shape (2,)
-        The slots NEXT and LAST.
+        The slots _NEXT and _LAST.
     """
 
     mode: int
@@ -177,14 +177,14 @@ class ActiveSet:
         self.points = points
         self.xt = self._xt_of_all
         if self.computed:
-            self.mode = COMPUTED
+            self.mode = _COMPUTED
             self.xt = np.ascontiguousarray(self._xt_of_all[:, points])
         elif m == len(self.dense):
             self.mode = DIRECT
             self._clear_cache()
             return
         else:
-            self.mode = GATHERED
+            self.mode = _GATHERED
         n_numbers = min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
         if len(self.buffer) < n_numbers and not was_cached:
             self.buffer = np.empty(n_numbers, self.dense.dtype)
@@ -217,7 +217,7 @@ class ActiveSet:
 @njit
 def _fill(row, i, mode, active, gram, xt, kind, rate):
     m = row.size
-    if mode == GATHERED:
+    if mode == _GATHERED:
         source = gram[active[i]]
         for t in range(m):
             row[t] = source[active[t]]
@@ -243,17 +243,17 @@ def fetch(i, rows):
     turn = rows.turn
     slot = rows.slot_of[i]
     if slot >= 0:
-        turn[LAST] = slot
+        turn[_LAST] = slot
         return buffer[slot * m : slot * m + m]
-    slot = turn[NEXT]
-    if slot == turn[LAST]:
+    slot = turn[_NEXT]
+    if slot == turn[_LAST]:
         slot = (slot + 1) % owner.size
     if owner[slot] >= 0:
         rows.slot_of[owner[slot]] = -1
     owner[slot] = i
     rows.slot_of[i] = slot
-    turn[NEXT] = (slot + 1) % owner.size
-    turn[LAST] = slot
+    turn[_NEXT] = (slot + 1) % owner.size
+    turn[_LAST] = slot
     row = buffer[slot * m : slot * m + m]
     _fill(row, i, rows.mode, rows.active, rows.gram, rows.xt, rows.kind, rows.rate)
     return row

@@ -54,7 +54,7 @@ def leave_one_out(
 
     def task(first: int) -> None:
         share = slice(first, None, threads)
-        solve_without(
+        _solve_without(
             rows[share],
             _MAX_STEPS,
             tol * unit,
@@ -105,7 +105,7 @@ def _pay(owed, s, c, upper, alpha, v, gram):
 
 
 @njit(nogil=True, cache=True)
-def solve_without(
+def _solve_without(
     left_out, limit, tol, s, c, diagonal, upper, alpha, v, solutions, certificates, rows
 ):
     """Solve without each row of `left_out`, at most `limit` pair steps each.
