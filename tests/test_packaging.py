@@ -19,6 +19,9 @@ import conftest
 import extras
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from screening.kernels.simd import NUMBA_VERSIONS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -153,6 +156,13 @@ def requirements(*extras: str) -> list[Requirement]:
 def required(*extras: str) -> set[str]:
     """Return the names of the packages that these extras need."""
     return {requirement.name.lower() for requirement in requirements(*extras)}
+
+
+def test_numba_range():
+    """It is that of which the vector code knows numba's internals."""
+    by_name = {requirement.name: requirement for requirement in requirements("")}
+
+    assert by_name["numba"].specifier == SpecifierSet(NUMBA_VERSIONS)
 
 
 def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own():

@@ -28,7 +28,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-NUMBA_VERSIONS = ">=0.61,<0.69"
+NUMBA_VERSIONS = ">=0.61.2,<0.69"
 """Versions of numba whose internals this module knows, each with its own llvmlite.
 
 It uses `numba.core.cgutils`, the lowering context of `intrinsic`, and llvmlite's sets
