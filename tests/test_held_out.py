@@ -192,7 +192,7 @@ def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence)
     with pytest.raises(UsageError) as refused:
         refuse(m, asked)
 
-    advice = r"At least (\d+) cases are needed.* --min-sensitivity ([\d.]+),"
+    advice = r"At least (\d+) cases are needed.* `min_sensitivity` ([\d.]+),"
     cases, less = re.search(advice, str(refused.value)).groups()
     refuse(int(cases), asked)
     refuse(m, float(less))

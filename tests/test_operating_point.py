@@ -553,7 +553,7 @@ def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):
     people = pd.DataFrame({"fever": (row < 100).astype(int), "ill": ill})
     with pytest.raises(
         UsageError,
-        match=r"would flag every row: many cases have the same values.*--g-mean",
+        match=r"would flag every row: many cases have the same values.*`g_mean`",
     ):
         train(
             past(tmp_path, people), "logistic", search=1, repeats=1, beside=(), jobs=1
