@@ -86,7 +86,7 @@ def test_labels_that_cannot_be_trained_on_are_refused(tissue):
 
     with pytest.raises(UsageError, match="--positive"):
         train(tissue, "svm", beside=())
-    with pytest.raises(UsageError, match="`label`"):
+    with pytest.raises(UsageError, match="--label"):
         train(night, "svm", beside=())
     with pytest.raises(
         CohortError, match=rf"column 'ill': 10 of {len(table)} rows have no label"
