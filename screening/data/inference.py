@@ -27,7 +27,7 @@ from screening.data.summary import (
 )
 from screening.errors import CohortError, UsageError
 from screening.io.arrow_types import to_texts
-from screening.io.number_formats import truths
+from screening.io.number_formats import is_yes_no
 from screening.io.readers import Block, Part, Source
 from screening.spelling import first_of
 
@@ -531,7 +531,7 @@ def _feature(summary: ColumnSummary, codes: bool) -> dict[str, Any]:
     often_missing = summary.missing_share(coded=numeric) > INDICATOR_SHARE
     feature: dict[str, object] = {"missing": "indicator" if often_missing else "impute"}
     flag = not numeric or (summary.n_texts <= 2 and summary.texts <= {"0", "1"})
-    words = summary.native_boolean or truths(text.lower() for text in summary.texts)
+    words = summary.native_boolean or is_yes_no(text.lower() for text in summary.texts)
     if words and flag and not summary.constant:
         return {"type": "boolean", **feature}
     if numeric:
@@ -557,7 +557,7 @@ def _feature(summary: ColumnSummary, codes: bool) -> dict[str, Any]:
     }
     if unanswered:
         feature["missing_values"] = sorted(unanswered)
-        if truths(text.lower() for text in summary.texts - unanswered):
+        if is_yes_no(text.lower() for text in summary.texts - unanswered):
             return {"type": "boolean", **feature}
     feature.update(type="category", missing="category" if often_missing else "impute")
     # Of many codes the next table has some that this one lacks, which is no fault of it.
