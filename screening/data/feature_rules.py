@@ -44,7 +44,23 @@ MIN_SHARE_OF_NUMBERS = 0.9
 MIN_SHARE_OF_MANY_NUMBERS = 0.5
 MANY_NUMBERS = 30
 # Codes that are no category either; "none" or "unknown" may be an answer.
-NO_ANSWER = frozenset(["na", "n/a", "n.a.", "#n/a", "nan", "null", "n.d.", "nd", "k.a.", ".", "?", "-", "--"])
+NO_ANSWER = frozenset(
+    [
+        "na",
+        "n/a",
+        "n.a.",
+        "#n/a",
+        "nan",
+        "null",
+        "n.d.",
+        "nd",
+        "k.a.",
+        ".",
+        "?",
+        "-",
+        "--",
+    ]
+)
 # 45 %, 12.5mg/l, <0,5 g: a number, and what it is counted in.
 MEASURED = re.compile(
     r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)"
