@@ -139,6 +139,7 @@ def postgres() -> Iterator[str]:
     """Directory of the socket of a PostgreSQL server that lives as long as the tests."""
     if not ledger_places.BINARIES:
         pytest.skip(ledger_places.ABSENT)
+    pytest.importorskip("psycopg")
     yield from ledger_places.server()
 
 

@@ -1,4 +1,4 @@
-"""From a column as it was read (text, or what Parquet holds) to typed values and a mask per fault."""
+"""Typing a column by the contract: its values, and a mask of the rows a fault."""
 
 from __future__ import annotations
 
@@ -15,194 +15,263 @@ from screening.io.columns import absent
 from screening.io.number_formats import (
     FALSE,
     TRUE,
-    fast_numbers,
-    moment,
-    parsed_number,
-    trimmed,
+    parse_number,
+    parse_plain_numbers,
+    parse_time,
+    trim,
 )
+
+TRUTHS = dict.fromkeys(FALSE, 0.0) | dict.fromkeys(TRUE, 1.0)
 
 
 @dataclass
-class Typed:
-    """Typed values of one column in one batch, shape (n_rows,), and the rows at fault by kind."""
+class TypedColumn:
+    """One column of one block, typed.
 
-    values: np.ndarray  # float64 with NaN for missing, or text with None
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+        float64 with NaN for missing, datetime64[us] with NaT, or text with None.
+    faults : list of (str, ndarray)
+        Kind of the fault, a key of `violations.FAULTS`, and the mask of its rows.
+    """
+
+    values: np.ndarray
     faults: list[tuple[str, np.ndarray]] = field(default_factory=list)
 
-    def fault(self, kind: str, mask: np.ndarray) -> None:
+    def add_fault(self, kind: str, mask: np.ndarray) -> None:
+        """Note the rows of a fault; nothing where the mask is all False."""
         if mask.any():
             self.faults.append((kind, mask))
 
 
-def read_feature(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
-    typed = (
-        _numbers(cells, feature, decimal)
-        if feature.type == "number"
-        else _words(cells, feature)
-    )
+def parse_feature(cells: pa.Array, feature: Feature, decimal: str) -> TypedColumn:
+    """Type a feature's column: float64, or text where the feature is a category.
+
+    Parameters
+    ----------
+    cells : pa.Array
+        As `Block.columns` has them.
+    feature : Feature
+        What the contract says of the column.
+    decimal : {".", ","}
+        Decimal mark of numbers kept as text.
+    """
+    if feature.type == "number":
+        column = _parse_numbers(cells, feature, decimal)
+    else:
+        column = _parse_words(cells, feature)
     if feature.missing == "refuse":
-        at_fault = [~absent(typed.values), *(mask for _, mask in typed.faults)]
-        typed.fault("missing", ~np.any(at_fault, axis=0))
-    return typed
+        filled_or_at_fault = ~absent(column.values)
+        for _, mask in column.faults:
+            filled_or_at_fault = filled_or_at_fault | mask
+        column.add_fault("missing", ~filled_or_at_fault)
+    return column
 
 
-def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
-    """Type a role column, such as the id; blank cells are missing, and at fault of kind `absent` if given."""
-    column = to_texts(cells)
-    if column is None:
+def parse_texts(
+    cells: pa.Array, missing_fault: str | None, strip: bool = False
+) -> TypedColumn:
+    """Type a role's column, such as the id, as text; blank cells are missing.
+
+    Parameters
+    ----------
+    cells : pa.Array
+    missing_fault : str or None
+        Kind of the fault of a missing text; None where it may be missing.
+    strip : bool
+        Leave out spaces at the ends, and Excel's apostrophe before a number.
+    """
+    texts = to_texts(cells)
+    if texts is None:
         return _unreadable(cells, "unreadable", None)
-    bare = trimmed(column)
-    empty = pc.fill_null(pc.equal(bare, ""), True)
-    typed = Typed(_mapped(_without(empty, bare if trim else column), str, "object"))
-    if absent:
-        typed.fault(absent, np.asarray(empty))
-    return typed
+    stripped = trim(texts)
+    is_blank = pc.fill_null(pc.equal(stripped, ""), True)
+    kept = _with_nulls(stripped if strip else texts, is_blank)
+    column = TypedColumn(_map_texts(kept, str, "object"))
+    if missing_fault:
+        column.add_fault(missing_fault, np.asarray(is_blank))
+    return column
 
 
-def given_texts(cells: pa.Array) -> pa.Array:
-    """Trimmed texts, null where they are blank, or where the column has no text."""
-    column = to_texts(cells)
-    return pa.nulls(len(cells), pa.string()) if column is None else _given(column)
+def present_texts(cells: pa.Array) -> pa.Array:
+    """Return the texts without spaces at the ends, null where blank or unreadable."""
+    texts = to_texts(cells)
+    if texts is None:
+        return pa.nulls(len(cells), pa.string())
+    return _nonmissing(texts)
 
 
-def filled_down(cells: pa.Array, above: str | None) -> pa.Array:
-    """Texts in which a blank has the text above it, the first one `above`."""
-    column = to_texts(cells)
-    if column is None:
+def fill_down(cells: pa.Array, above: str | None) -> pa.Array:
+    """Return the texts with each blank filled by the text above it.
+
+    `above` stands above the first row; cells without text stay as they are.
+    """
+    texts = to_texts(cells)
+    if texts is None:
         return cells
-    column = _without(pc.equal(trimmed(column), ""), column)
-    return pc.fill_null_forward(
-        pa.concat_arrays([pa.array([above], pa.string()), column])
-    ).slice(1)
+    texts = _with_nulls(texts, pc.equal(trim(texts), ""))
+    whole = pa.concat_arrays([pa.array([above], pa.string()), texts])
+    return pc.fill_null_forward(whole).slice(1)
 
 
-def read_time(cells: pa.Array, order: str | None) -> Typed:
-    """Type a time column: dates to datetime64[us], zones to UTC; `order` is that of day and month."""
-    column = to_texts(cells)
-    if column is None or is_numeric(cells):
+def parse_times(cells: pa.Array, order: str | None) -> TypedColumn:
+    """Type a time column as datetime64[us] in UTC; NaT is a fault.
+
+    `order`: {"dmy", "mdy"} or None, that of dates with the year at the end.
+    """
+    texts = to_texts(cells)
+    if texts is None or is_numeric(cells):
         return _unreadable(cells, "not_time", np.datetime64("NaT", "us"))
-    typed = Typed(
-        _mapped(_given(column), lambda text: moment(text, order), "datetime64[us]")
+    times = _map_texts(
+        _nonmissing(texts), lambda text: parse_time(text, order), "datetime64[us]"
     )
-    typed.fault("not_time", np.isnat(typed.values))
-    return typed
+    column = TypedColumn(times)
+    column.add_fault("not_time", np.isnat(times))
+    return column
 
 
-def read_coordinate(cells: pa.Array, decimal: str) -> Typed:
-    """Type a coordinate column: finite numbers, none missing."""
-    typed = Typed(_numbers(cells, Feature(type="number"), decimal).values)
-    typed.fault("no_coordinate", np.isnan(typed.values))
-    return typed
+def parse_coordinate(cells: pa.Array, decimal: str) -> TypedColumn:
+    """Type a coordinate's column as float64; what is no finite number is a fault."""
+    column = TypedColumn(_parse_numbers(cells, Feature(type="number"), decimal).values)
+    column.add_fault("no_coordinate", np.isnan(column.values))
+    return column
 
 
-def _unreadable(cells: pa.Array, kind: str, missing: object) -> Typed:
-    typed = Typed(np.full(len(cells), missing))
-    typed.fault(kind, np.ones(len(cells), dtype=bool))
-    return typed
+def _unreadable(cells: pa.Array, kind: str, missing: object) -> TypedColumn:
+    """Return a column in which every row is missing and at fault."""
+    column = TypedColumn(np.full(len(cells), missing))
+    column.add_fault(kind, np.ones(len(cells), dtype=bool))
+    return column
 
 
-def _given(column: pa.Array, missing_values: Sequence[str] = ()) -> pa.Array:
-    """Trimmed texts, null where they are missing."""
-    bare = trimmed(column)
-    missing = pa.array(["", *(text.strip() for text in missing_values)], bare.type)
-    return _without(pc.is_in(bare, missing), bare)
+def _nonmissing(texts: pa.Array, missing_values: Sequence[str] = ()) -> pa.Array:
+    """Return stripped texts, null where blank or one of `missing_values`."""
+    stripped = trim(texts)
+    missing = ["", *(value.strip() for value in missing_values)]
+    return _with_nulls(stripped, pc.is_in(stripped, pa.array(missing, pa.string())))
 
 
-def _without(mask: pa.Array, column: pa.Array) -> pa.Array:
-    """Return the column with null where the mask is true.
+def _with_nulls(texts: pa.Array, mask: pa.Array) -> pa.Array:
+    """Return the texts with null where the mask is true.
 
     Before Arrow 24, `if_else` with a null scalar reads beyond a sliced column of texts.
     """
-    return pc.replace_with_mask(column, mask, pa.scalar(None, column.type))
+    return pc.replace_with_mask(texts, mask, pa.scalar(None, texts.type))
 
 
-def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
+def _parse_numbers(cells: pa.Array, feature: Feature, decimal: str) -> TypedColumn:
     if is_text(cells):
-        given = _given(cells, feature.missing_values)
-        values = fast_numbers(given, decimal)
-        if values is None:
-            typed = _meant(
-                given, lambda text: parsed_number(text, decimal, feature.censored)
-            )
-        else:
-            typed = Typed(values)
-    elif is_numeric(cells) or pa.types.is_boolean(cells.type):
-        typed = Typed(
-            to_floats(
-                cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells
-            )
-        )
+        column = _numbers_of_texts(cells, feature, decimal)
+    elif is_numeric(cells):
+        column = TypedColumn(to_floats(cells))
+    elif pa.types.is_boolean(cells.type):
+        column = TypedColumn(to_floats(cells.cast(pa.int8())))
     else:
-        typed = Typed(np.full(len(cells), np.nan))
-        typed.fault("unreadable", np.asarray(pc.is_valid(cells)))
-        return typed
-    values = np.array(typed.values, dtype=np.float64)
-    # A code such as -999 is one number in every notation, so it is compared as a number too.
-    codes = [parsed_number(text.strip()) for text in feature.missing_values]
-    values[np.isin(values, [code for code in codes if isinstance(code, float)])] = (
-        np.nan
-    )
-    infinite = np.isinf(values)
-    typed.fault("infinite", infinite)
-    values[infinite] = np.nan
-    typed.values = values
+        column = TypedColumn(np.full(len(cells), np.nan))
+        column.add_fault("unreadable", np.asarray(cells.is_valid()))
+        return column
+    values = np.array(column.values, dtype=np.float64)
+    values[np.isin(values, _missing_numbers(feature))] = np.nan
+    is_infinite = np.isinf(values)
+    column.add_fault("infinite", is_infinite)
+    values[is_infinite] = np.nan
     if feature.plausible:
         low, high = feature.plausible
-        typed.fault("implausible", (values < low) | (values > high))
-    return typed
+        column.add_fault("implausible", (values < low) | (values > high))
+    column.values = values
+    return column
 
 
-def _words(cells: pa.Array, feature: Feature) -> Typed:
-    """Truths as 0 and 1, texts that have an order as their places in it, categories as text."""
-    column = to_texts(cells)
-    if column is None:
-        return _unreadable(
-            cells, "unreadable", None if feature.type == "category" else np.nan
-        )
-    given = _given(column, feature.missing_values)
+def _numbers_of_texts(cells: pa.Array, feature: Feature, decimal: str) -> TypedColumn:
+    texts = _nonmissing(cells, feature.missing_values)
+    values = parse_plain_numbers(texts, decimal)
+    if values is not None:
+        return TypedColumn(values)
+    return _map_numbers(
+        texts, lambda text: parse_number(text, decimal, feature.censored)
+    )
+
+
+def _missing_numbers(feature: Feature) -> list[float]:
+    """Return the codes for missing that are numbers, such as -999.
+
+    A code is one number in every notation, so it is compared as a number too.
+    """
+    codes = [parse_number(value.strip()) for value in feature.missing_values]
+    return [code for code in codes if isinstance(code, float)]
+
+
+def _parse_words(cells: pa.Array, feature: Feature) -> TypedColumn:
+    """Type yes and no as 1 and 0, an ordinal as its place, a category as text."""
+    texts = to_texts(cells)
+    if texts is None:
+        missing = None if feature.type == "category" else np.nan
+        return _unreadable(cells, "unreadable", missing)
+    present = _nonmissing(texts, feature.missing_values)
     if feature.type == "ordinal":
-        places = {
-            text: float(place) for place, text in enumerate(feature.categories or ())
-        }
-        return _meant(given, lambda text: places.get(text, "unknown_category"))
+        return _parse_ordinal(present, feature)
     if feature.type == "boolean":
-        truths = dict.fromkeys(FALSE, 0.0) | dict.fromkeys(TRUE, 1.0)
-        typed = _meant(given, lambda text: truths.get(text.lower(), "not_boolean"))
-        if feature.missing == "no":
-            typed.values = np.where(np.isnan(typed.values), 0.0, typed.values)
-        return typed
-    typed = Typed(_mapped(given, str, "object"))
+        return _parse_boolean(present, feature)
+    return _parse_category(present, feature)
+
+
+def _parse_ordinal(texts: pa.Array, feature: Feature) -> TypedColumn:
+    places = {text: float(place) for place, text in enumerate(feature.categories or ())}
+    return _map_numbers(texts, lambda text: places.get(text, "unknown_category"))
+
+
+def _parse_boolean(texts: pa.Array, feature: Feature) -> TypedColumn:
+    column = _map_numbers(texts, lambda text: TRUTHS.get(text.lower(), "not_boolean"))
+    if feature.missing == "no":
+        column.values = np.nan_to_num(column.values)
+    return column
+
+
+def _parse_category(texts: pa.Array, feature: Feature) -> TypedColumn:
+    column = TypedColumn(_map_texts(texts, str, "object"))
     # Fixed-width arrays of a stored encoder would lose a NUL at a text's end.
-    typed.fault("nul", np.asarray(pc.fill_null(pc.match_substring(given, "\0"), False)))
+    has_nul = pc.fill_null(pc.match_substring(texts, "\0"), False)
+    column.add_fault("nul", np.asarray(has_nul))
     if feature.categories is not None:
-        listed = pc.or_(
-            pc.is_in(given, pa.array(feature.categories, given.type)), pc.is_null(given)
-        )
-        # The text stays: where the row is scored all the same, it is unknown, not missing.
-        typed.fault("unknown_category", ~np.asarray(listed))
-    return typed
+        is_listed = pc.is_in(texts, pa.array(feature.categories, texts.type))
+        # The text stays: a row that is scored all the same has an unknown value.
+        is_unknown = pc.and_(pc.invert(is_listed), texts.is_valid())
+        column.add_fault("unknown_category", np.asarray(is_unknown))
+    return column
 
 
-def _meant(given: pa.Array, meaning: Callable[[str], float | str]) -> Typed:
-    """Numbers that texts mean, NaN where missing or at fault; of a fault `meaning` gives the kind."""
-    distinct, codes = _coded(given)
-    meant = [meaning(text) for text in distinct]
-    numbers = [value if isinstance(value, float) else np.nan for value in meant]
-    typed = Typed(np.array([*numbers, np.nan])[codes])
-    for kind in dict.fromkeys(value for value in meant if isinstance(value, str)):
-        typed.fault(kind, np.array([*(value == kind for value in meant), False])[codes])
-    return typed
+def _map_numbers(
+    texts: pa.Array, number_of: Callable[[str], float | str]
+) -> TypedColumn:
+    """Map texts to numbers, each distinct text once; NaN where missing or at fault.
+
+    `number_of` returns a number, or the kind of the text's fault.
+    """
+    distinct, codes = _codes_of(texts)
+    mapped = [number_of(text) for text in distinct]
+    numbers = [value if isinstance(value, float) else np.nan for value in mapped]
+    column = TypedColumn(np.array([*numbers, np.nan])[codes])
+    kinds = [value for value in mapped if isinstance(value, str)]
+    for kind in dict.fromkeys(kinds):
+        has_fault = [value == kind for value in mapped]
+        column.add_fault(kind, np.array([*has_fault, False])[codes])
+    return column
 
 
-def _mapped(
-    given: pa.Array, meaning: Callable[[str], object], dtype: str
+def _map_texts(
+    texts: pa.Array, value_of: Callable[[str], object], dtype: str
 ) -> np.ndarray:
-    """What texts mean, equal ones as one object, None where missing."""
-    distinct, codes = _coded(given)
-    return np.array([*map(meaning, distinct), None], dtype=dtype)[codes]
+    """Map texts to values, each distinct text once, so that equal ones are one object.
+
+    None, or NaT, where a text is missing.
+    """
+    distinct, codes = _codes_of(texts)
+    values = [value_of(text) for text in distinct]
+    return np.array([*values, None], dtype=dtype)[codes]
 
 
-def _coded(given: pa.Array) -> tuple[list[str], np.ndarray]:
-    """The distinct texts, and the place of each row's among them, -1 where it has none."""
-    coded = given.dictionary_encode()
-    return coded.dictionary.to_pylist(), coded.indices.fill_null(-1).to_numpy()
+def _codes_of(texts: pa.Array) -> tuple[list[str], np.ndarray]:
+    """Return the distinct texts, and the place of each row's among them, -1 if null."""
+    encoded = texts.dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy()

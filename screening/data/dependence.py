@@ -16,7 +16,7 @@ import pandas as pd
 from sklearn.neighbors import NearestNeighbors
 
 from screening.contract.contract import Contract, Feature
-from screening.contract.parsing import given_texts, read_feature, read_text
+from screening.contract.parsing import parse_feature, parse_texts, present_texts
 from screening.data.ids import few_rows_each, sizes_of_stems, stems_of
 from screening.data.summary import INDEX_NAME, any_like, is_called
 from screening.errors import UsageError
@@ -139,16 +139,16 @@ def _values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
     if not cells:
         return np.zeros(0)
     numbers = np.concatenate(
-        [read_feature(part, NUMBER, decimal).values for part, decimal in cells]
+        [parse_feature(part, NUMBER, decimal).values for part, decimal in cells]
     )
-    given = [given_texts(part) for part, _ in cells]
+    given = [present_texts(part) for part, _ in cells]
     n_given = sum(len(texts) - texts.null_count for texts in given)
     if np.isfinite(numbers).sum() >= 0.9 * n_given and not any(
         any_like(one, LED_BY_ZERO) for one in given
     ):
         return numbers
     return np.concatenate(
-        [read_text(part, None, trim=True).values for part, _ in cells]
+        [parse_texts(part, None, strip=True).values for part, _ in cells]
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
-from screening.io.number_formats import TRUE, truths
+from screening.io.number_formats import TRUE, is_yes_no
 from screening.spelling import did_you_mean, first_of
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
@@ -121,7 +121,7 @@ def affected(counts: Mapping[str, int]) -> str:
 def affirming(classes: Sequence[str]) -> str | None:
     """The one of two classes that reads like "yes"; 1 beside 2 may be either, so neither does."""
     texts = {text.lower(): text for text in classes}
-    yes = texts.keys() & (TRUE if truths(texts) else POSITIVE_WORDS)
+    yes = texts.keys() & (TRUE if is_yes_no(texts) else POSITIVE_WORDS)
     numbers = {_number(text) for text in classes}
     if len(yes) != 1 or (None not in numbers and not numbers <= {0, 1, -1}):
         return None

@@ -1,4 +1,8 @@
-"""Values that do not compare between groups, read by their centre and spread within each."""
+"""Values that do not compare between groups, scaled by centre and spread within each.
+
+One scanner's intensities are not another's: a patient's voxels are scaled by the
+patient's own.
+"""
 
 from __future__ import annotations
 
@@ -11,131 +15,154 @@ import numpy as np
 from screening.errors import CohortError
 from screening.io.columns import Columns, coded, stretches
 
-# By which the median distance from the median is multiplied to be the standard deviation of normal values.
+# Ratio of the standard deviation to the median distance from the median, of normal
+# values.
 NORMAL = 1.4826
+# Of the values' mean square: a variance below is what rounding leaves of a constant.
+ROUNDING = 1e-24
 
 
 @dataclass
 class GroupScales:
-    """Centre and spread of columns within groups: `add` takes in all batches in order, then any is scaled."""
+    """Centre and spread of some columns within each group.
+
+    `add` takes in all rows, batch by batch and in order; only then `applied` scales.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of the columns that are scaled.
+    """
 
     columns: Sequence[str]
-    _numbers: dict[str, int] = field(
-        default_factory=dict
-    )  # of the groups, in the order they come
+    # Numbers of the groups, in the order in which they come.
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    def add(self, group: np.ndarray, features: Columns) -> None:
+        """Take in rows: the name of each row's group, shape (n_rows,), and its values."""
+        raise NotImplementedError
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
-        """Centre and spread, shape (n_groups, n_columns) each; spread 0 where a column is constant."""
+        """Centre and spread, shape (n_groups, n_columns) each.
+
+        The spread of a column that is constant in a group is 0 there.
+        """
         raise NotImplementedError
 
     def applied(self, group: np.ndarray, features: Columns) -> Columns:
-        """The features, standardised; 0 in a group where a column is constant."""
+        """Return the features, `columns` scaled; 0 where one is constant in a group."""
         names, codes = coded(group)
-        rows = np.array([self._numbers[name] for name in names], dtype=np.intp)[codes]
-        centre, spread = (scale[rows] for scale in self.scales)
+        numbers = np.array([self._numbers[name] for name in names], dtype=np.intp)
+        rows = numbers[codes]
+        all_centres, all_spreads = self.scales
+        centre = all_centres[rows]
+        spread = all_spreads[rows]
         spread = np.where(spread > 0, spread, np.inf)
-        own = {
+        scaled = {
             name: (features[name] - centre[:, column]) / spread[:, column]
             for column, name in enumerate(self.columns)
         }
-        return {**features, **own}
+        return {**features, **scaled}
 
 
 @dataclass
 class Moments(GroupScales):
-    """Scales by mean and standard deviation; sums run row by row: any batch size gives the same bits."""
+    """Scales by mean and standard deviation.
+
+    Sums run row by row, so that batches of any size give the same bits.
+    """
 
     def __post_init__(self) -> None:
-        self._sums = np.zeros(
-            (4, 0, len(self.columns))
-        )  # shift, count, sum and sum of squares of x - shift
+        # By group and column: a shift, the count of values x, and the sums of
+        # x - shift and of its square.
+        self._sums = np.zeros((4, 0, len(self.columns)))
 
     def add(self, group: np.ndarray, features: Columns) -> None:
         names, codes = coded(group)
         numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
         rows = np.array(numbers, dtype=np.intp)[codes]
-        grown = len(self._numbers) - self._sums.shape[1]
-        if grown > 0:
-            # Room is doubled, so that many small groups cost no quadratic time.
-            room = max(grown, self._sums.shape[1])
-            self._sums = np.concatenate(
-                [self._sums, np.zeros((4, room, len(self.columns)))], axis=1
-            )
+        self._make_room()
         for column, name in enumerate(self.columns):
-            finite = np.isfinite(features[name])
-            groups, x = rows[finite], features[name][finite]
-            shift, count, total, squares = (part[:, column] for part in self._sums)
-            # Shifting by a group's first value keeps the squares small, hence exact enough.
-            new, first = np.unique(groups, return_index=True)
-            unseen = count[new] == 0
-            shift[new[unseen]] = x[first[unseen]]
-            d = x - shift[groups]
-            np.add.at(count, groups, 1.0)
-            np.add.at(total, groups, d)
-            np.add.at(squares, groups, d * d)
+            is_finite = np.isfinite(features[name])
+            self._add_column(column, rows[is_finite], features[name][is_finite])
+
+    def _make_room(self) -> None:
+        n_held = self._sums.shape[1]
+        n_new = len(self._numbers) - n_held
+        if n_new > 0:
+            # Room is doubled, so that many small groups cost no quadratic time.
+            room = np.zeros((4, max(n_new, n_held), len(self.columns)))
+            self._sums = np.concatenate([self._sums, room], axis=1)
+
+    def _add_column(self, column: int, groups: np.ndarray, x: np.ndarray) -> None:
+        shift, count, total, squares = self._sums[:, :, column]
+        # Shifted by a group's first value the squares are small, hence exact enough.
+        present, first = np.unique(groups, return_index=True)
+        is_new = count[present] == 0
+        shift[present[is_new]] = x[first[is_new]]
+        shifted = x - shift[groups]
+        np.add.at(count, groups, 1.0)
+        np.add.at(total, groups, shifted)
+        np.add.at(squares, groups, shifted * shifted)
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
         shift, count, total, squares = self._sums[:, : len(self._numbers)]
-        some = np.maximum(count, 1.0)
-        mean = shift + total / some
-        variance = np.maximum(squares / some - (total / some) ** 2, 0.0)
-        # What rounding leaves of a constant column is no spread.
-        spread = np.where(
-            variance > 1e-24 * np.maximum(mean**2, squares / some),
-            np.sqrt(variance),
-            0.0,
-        )
-        return mean, spread
+        n_values = np.maximum(count, 1.0)
+        mean = shift + total / n_values
+        mean_square = squares / n_values
+        variance = np.maximum(mean_square - (total / n_values) ** 2, 0.0)
+        is_constant = variance <= ROUNDING * np.maximum(mean**2, mean_square)
+        return mean, np.where(is_constant, 0.0, np.sqrt(variance))
 
 
 @dataclass
 class Medians(GroupScales):
-    """Scales by the median and 1.4826 times the median distance from it, or else the standard deviation.
+    """Scales by the median, and 1.4826 times the median distance from it.
 
-    Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
+    Where that distance is 0, by the standard deviation. Rows of a group stand
+    together: a median needs all of a group's values, so memory is bounded by the
+    largest group.
     """
 
-    _held: list[np.ndarray] = field(
-        default_factory=list
-    )  # rows of the group that is read
-    _robust: list[list[tuple[float, float]]] = field(default_factory=list)
+    # Values of the group that is being read.
+    _held: list[np.ndarray] = field(default_factory=list)
+    # By group, centre and spread of each column.
+    _concluded: list[list[tuple[float, float]]] = field(default_factory=list)
 
     def add(self, group: np.ndarray, features: Columns) -> None:
+        """Take in rows; CohortError if a group's rows come after those of another."""
         values = np.column_stack([features[name] for name in self.columns])
         for name, rows in stretches(group):
-            if (
-                self._numbers.setdefault(name, len(self._numbers))
-                < len(self._numbers) - 1
-            ):
-                needs = (
-                    "as normalising by the median needs it; sort the table by its group"
+            number = self._numbers.setdefault(name, len(self._numbers))
+            if number < len(self._numbers) - 1:
+                raise CohortError(
+                    "rows of a group do not stand together, as normalising by the "
+                    "median needs it; sort the table by its group"
                 )
-                raise CohortError(f"rows of a group do not stand together, {needs}")
-            if len(self._numbers) > len(self._robust) + 1:
-                self._conclude()
+            if number > len(self._concluded):
+                self._conclude_group()
             self._held.append(values[rows])
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
         if self._held:
-            self._conclude()
-        centre, spread = np.reshape(self._robust, (-1, len(self.columns), 2)).transpose(
-            2, 0, 1
-        )
-        return centre, spread
+            self._conclude_group()
+        scales = np.reshape(self._concluded, (-1, len(self.columns), 2))
+        return scales[:, :, 0], scales[:, :, 1]
 
-    def _conclude(self) -> None:
-        robust = []
-        for column in np.concatenate(self._held).T:
-            finite = (
-                column[np.isfinite(column)]
-                if np.isfinite(column).any()
-                else np.zeros(1)
-            )
-            centre = float(np.median(finite))
-            distance = float(np.median(np.abs(finite - centre)))
-            robust.append((centre, NORMAL * distance or float(finite.std())))
-        self._robust.append(robust)
+    def _conclude_group(self) -> None:
+        columns = np.concatenate(self._held).T
+        self._concluded.append([_robust_scale(values) for values in columns])
         self._held = []
+
+
+def _robust_scale(values: np.ndarray) -> tuple[float, float]:
+    """Return median and spread of the finite values, (0, 0) where there is none."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, 0.0
+    centre = float(np.median(finite))
+    distance = float(np.median(np.abs(finite - centre)))
+    return centre, NORMAL * distance or float(finite.std())

@@ -9,7 +9,12 @@ from typing import TypedDict, Unpack
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, joined
 from screening.data.inference import Ask, completed, proposed
-from screening.data.stream import BATCH_ROWS, CohortStream, contract_of, opened
+from screening.data.stream import (
+    BATCH_ROWS,
+    CohortStream,
+    open_source,
+    resolve_contract,
+)
 from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
 from screening.monitoring.drift import Gates
@@ -93,7 +98,7 @@ def read_cohort(
     >>> cohort.n_rows, int(sum(cohort.label == "yes"))
     (683, 75)
     """
-    given = contract_of(
+    given = resolve_contract(
         contract,
         label=label,
         positive=positive,
@@ -102,7 +107,7 @@ def read_cohort(
         drop=drop,
         neighbourhood=neighbourhood,
     )
-    files, given = opened(source, given)
+    files, given = open_source(source, given)
     if propose and not given.features:
         complete, notes = proposed(files, given, independent=independent)
     else:
@@ -138,9 +143,9 @@ def check_cohort(
     to_score: bool = False,
 ) -> tuple[list[str], list[str]]:
     """Violations of a table, to train on or, with `to_score`, to score, and notes on what was detected."""
-    given = contract_of(contract, label=label)
+    given = resolve_contract(contract, label=label)
     try:
-        files, given = opened(source, given)
+        files, given = open_source(source, given)
         complete, notes = completed(files, given)
         if not to_score and not complete.label:
             notes = [
@@ -164,8 +169,8 @@ def starter_contract(
     **roles: str | Sequence[str] | None,
 ) -> tuple[Contract, list[str]]:
     """A contract for a table, for a person to review, and notes on what was guessed; `ask` may correct it."""
-    files, given = opened(
-        source, contract_of(None, None, **roles).with_roles(capacity=capacity)
+    files, given = open_source(
+        source, resolve_contract(None, None, **roles).with_roles(capacity=capacity)
     )
     contract, notes = proposed(files, given, ask)
     # What cannot be read is said now and not by the next command.

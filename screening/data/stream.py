@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -15,37 +15,145 @@ import pandas as pd
 
 from screening.contract.contract import Contract
 from screening.contract.parsing import (
-    Typed,
-    filled_down,
-    read_coordinate,
-    read_feature,
-    read_text,
-    read_time,
+    TypedColumn,
+    fill_down,
+    parse_coordinate,
+    parse_feature,
+    parse_texts,
+    parse_times,
 )
 from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
 from screening.data.cohort import Cohort, joined
 from screening.data.ids import stems_of
-from screening.data.normalising import Medians, Moments
+from screening.data.normalising import GroupScales, Medians, Moments
 from screening.errors import CohortError
-from screening.io.columns import stretches
+from screening.io.columns import Columns, stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Block, Part, Source
 from screening.monitoring.drift import Gates
 from screening.registry import optional
 
 BATCH_ROWS = 65536
-# Rows whose hashed ids are held at a time.
+# Rows whose hashed ids are held in memory at a time.
 HELD_ROWS = 1 << 19
+SCALES = {"within_group": Moments, "within_group_robust": Medians}
+
+
+@dataclass(frozen=True)
+class TypedBlock:
+    """The rows of one block, sound or not.
+
+    Parameters
+    ----------
+    rows : Cohort
+    faults : list of Fault
+        What is wrong with some of the rows.
+    unlisted : mapping from str to ndarray of bool, shape (n_rows,)
+        By feature, the rows whose category the contract does not list. Only where the
+        rows are to be scored; elsewhere these are faults.
+    """
+
+    rows: Cohort
+    faults: list[Fault]
+    unlisted: dict[str, np.ndarray]
+
+
+@dataclass
+class _BlockParser:
+    """Types columns of one block, and notes the faults of their cells."""
+
+    file: Part
+    block: Block
+    faults: list[Fault] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.faults = [
+            ("", "ragged", self.block.ragged),
+            ("", "repeated_header", self.block.repeated_header),
+        ]
+        self._broken = self.block.ragged | self.block.repeated_header
+
+    def texts(
+        self, column: str | None, missing_fault: str | None = None, strip: bool = True
+    ) -> np.ndarray | None:
+        """Return a role's texts, shape (n_rows,); None where no column has the role."""
+        if column is None:
+            return None
+        cells = self.block.columns[column]
+        return self._noted(column, parse_texts(cells, missing_fault, strip))
+
+    def text_columns(self, names: Sequence[str]) -> Columns | None:
+        """Return several columns of text by name, None for no names."""
+        columns = {name: np.asarray(self.texts(name)) for name in names}
+        return columns or None
+
+    def coordinates(self, names: Sequence[str]) -> np.ndarray | None:
+        """Return coordinates, shape (n_rows, 3), None for no names."""
+        if not names:
+            return None
+        axes = []
+        for name in names:
+            cells = self.block.columns[name]
+            axis = parse_coordinate(cells, self.file.decimal(name))
+            axes.append(self._noted(name, axis))
+        return np.column_stack(axes)
+
+    def times(self, column: str | None, order: str | None) -> np.ndarray | None:
+        """Return times as datetime64[us], shape (n_rows,), None for no column."""
+        if column is None:
+            return None
+        return self._noted(column, parse_times(self.block.columns[column], order))
+
+    def features(self, contract: Contract) -> Columns:
+        """Return the values of every feature by name."""
+        values = {}
+        for name, feature in contract.features.items():
+            cells = self.block.columns[name]
+            typed = parse_feature(cells, feature, self.file.decimal(name))
+            values[name] = self._noted(name, typed)
+        return values
+
+    def _noted(self, column: str, typed: TypedColumn) -> np.ndarray:
+        for kind, mask in typed.faults:
+            # A broken row has no cells to blame.
+            self.faults.append((column, kind, mask & ~self._broken))
+        return typed.values
 
 
 class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
 
-    Iterating reads the table once and gives its sound rows in their order. Violations are raised together at
-    the end; from the first that the contract does not leave out, no more rows are given: what is made of the
-    rows stands only once the iteration has ended well. `gates` may stop the run too. `to_score`: `on_unseen`
-    decides on an unseen category, and the columns to display are read. `refused` (rows left out by reason),
-    `n_rows` and notes on the rows are known once the table was read.
+    Iterating reads the table once and yields its sound rows in order. Violations are
+    raised together at the end, and from the first one that stops the run no more rows
+    are yielded: results made of the rows count only once the iteration has ended.
+
+    Parameters
+    ----------
+    source : Source
+    contract : Contract
+        With features.
+    batch_rows : int
+        Rows read at a time.
+    label : str, optional
+        Column of the label, where it is read.
+    need_label : bool
+        A row without a label is a violation.
+    notes : sequence of str
+        What was inferred before; `notes` has these and what the table shows.
+    gates : Gates, optional
+        Profile of training that the rows are compared with; it may stop the run.
+    to_score : bool
+        Rows are to be scored: `on_unseen` decides on a category that training has not
+        seen, and the contract's columns to display are read.
+    by_group : bool
+        Yield one batch a group.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the table, 0 before it was read once.
+    refused : dict
+        Rows left out, by reason; complete once the table was read.
     """
 
     def __init__(
@@ -60,193 +168,209 @@ class CohortStream:
         to_score: bool = False,
         by_group: bool = False,
     ):
-        self.source, self.contract, self.batch_rows = source, contract, batch_rows
-        self.label, self.need_label = label, need_label
+        self.source = source
+        self.contract = contract
+        self.batch_rows = batch_rows
+        self.label = label
+        self.need_label = need_label
         self.notes = [*source.notes, *notes]
-        self.gates, self.to_score, self.by_group = gates, to_score, by_group
+        self.gates = gates
+        self.to_score = to_score
+        self.by_group = by_group
         self.refused: dict[str, int] = {}
         self.n_rows = 0
-        # Hashes of ids that repeat, where such rows are left out.
-        self._repeats: np.ndarray | None = None
-        self._scales: list[Moments | Medians] | None = (
-            None  # Known once the whole table was read.
-        )
+        # Hashes of repeated ids, read beforehand where such rows are left out.
+        self._repeated_ids: np.ndarray | None = None
+        # Centres and spreads within groups, read beforehand where features need them.
+        self._scales: list[GroupScales] | None = None
         self._display = contract.display if to_score else []
-        self._columns = list(
-            dict.fromkeys(filter(None, [*contract.columns(), *self._display, label]))
-        )
+        columns = [*contract.columns(), *self._display, label]
+        self._columns = list(dict.fromkeys(name for name in columns if name))
         refuse_absent(source, self._columns)
-        meant = {"", contract.label, *self._columns, *contract.drop, *contract.display}
-        extra = dict.fromkeys(
-            name for file in source.files for name in file.header if name not in meant
-        )
-        if extra:
+        self._note_ignored_columns()
+
+    def _note_ignored_columns(self) -> None:
+        contract = self.contract
+        named = {*self._columns, *contract.drop, *contract.display, contract.label, ""}
+        ignored: dict[str, None] = {}
+        for file in self.source.files:
+            ignored |= dict.fromkeys(name for name in file.header if name not in named)
+        if ignored:
             self.notes.append(
-                f"columns not in the contract were ignored: {', '.join(extra)}"
+                f"columns not in the contract were ignored: {', '.join(ignored)}"
             )
 
     def check(self) -> None:
-        """Read the whole table; CohortError with all violations, by column and row number."""
-        for _ in self._sound():
+        """Read the whole table; CohortError with all violations by column and row."""
+        for _ in self._sound_rows():
             pass
 
     def __iter__(self) -> Iterator[Cohort]:
-        batches = (self._normalised(rows.take(sound)) for rows, sound in self._sound())
+        batches = (
+            self._normalised(rows.take(is_sound))
+            for rows, is_sound in self._sound_rows()
+        )
         return whole_groups(batches) if self.by_group else batches
 
     def _normalised(self, rows: Cohort) -> Cohort:
         values = rows.values
+        raw: dict[str, np.ndarray] = {}
         for scales in self._scales or ():
             values = scales.applied(np.asarray(rows.group), values)
-        raw = {
-            name: rows.values[name]
-            for scales in self._scales or ()
-            for name in scales.columns
-        }
+            raw |= {name: rows.values[name] for name in scales.columns}
         return replace(rows, values=values, raw=raw or None)
 
-    def _sound(self) -> Iterator[tuple[Cohort, np.ndarray]]:
-        """The table in blocks, each with a mask of its sound rows."""
-        self._read_before()
-        violations, ids = Violations(self.contract), DuplicateIds()
+    def _sound_rows(self) -> Iterator[tuple[Cohort, np.ndarray]]:
+        """Yield the table in blocks, each with the mask of its sound rows."""
+        self._read_beforehand()
         # A table that is read again was counted before.
-        gates = None if self.n_rows else self.gates
-        for file, block, numbers in self._cells(self._columns, violations):
-            rows, faults, unlisted = self._typed(file, block, numbers)
-            if self.contract.id and self._repeats is None:
-                ids.add(rows.id)
+        is_first_reading = not self.n_rows
+        gates = self.gates if is_first_reading else None
+        violations = Violations(self.contract)
+        ids = DuplicateIds()
+        for file, block, numbers in self._blocks(self._columns, violations):
+            typed = self._type_block(file, block, numbers)
+            if self.contract.id and self._repeated_ids is None:
+                ids.add(typed.rows.id)
             if gates:
-                # Values that break the contract count too: a column in other units breaks it in every row.
-                gates.add(rows.values, rows.group, unlisted)
-            sound = violations.add_block(file.name, block, faults)
-            if sound.any() and not violations.stopped:
-                yield rows, sound
-        _, positions = ids.repeats()
-        start = 0
-        for part in self.source.files if positions.size else ():
-            end = start + (part.rows or 0)
-            own = positions[(positions >= start) & (positions < end)] - start
-            violations.add(part.name, str(self.contract.id), "repeated_id", 1 + own)
-            start = end
+                # Also rows that break the contract: other units may break it in each.
+                gates.add(typed.rows.values, typed.rows.group, typed.unlisted)
+            is_sound = violations.add_block(file.name, block, typed.faults)
+            if is_sound.any() and not violations.stopped:
+                yield typed.rows, is_sound
+        self._add_repeated_ids(ids, violations)
         if gates:
             violations.whole += [
                 f"column {stop.words} {stop.remedy}" for stop in gates.stops()
             ]
         lines = violations.concluded(len(self.source.files) > 1)
-        if not self.n_rows:
+        if is_first_reading:
             self.notes += [f"rows left out: {line}" for line in lines]
             self.notes += gates.notes() if gates else []
             self.refused.update(violations.refused)
             self.n_rows = violations.n_rows
 
-    def _read_before(self) -> None:
-        """Read what must be known of the whole table before its first row can be judged."""
-        aside = Violations(self.contract)
-        if (
-            self.contract.id
-            and self.contract.on_violation != "stop"
-            and self._repeats is None
-        ):
-            ids = DuplicateIds()
-            for _, block, _ in self._cells([self.contract.id], aside):
-                ids.add(read_text(block.columns[self.contract.id], "no_id").values)
-            self._repeats, _ = ids.repeats()
-        if self._scales is None:
-            names: dict[str, list[str]] = {}
-            for name, feature in self.contract.features.items():
-                if feature.normalise:
-                    names.setdefault(feature.normalise, []).append(name)
-            kinds = {"within_group": Moments, "within_group_robust": Medians}
-            self._scales = [
-                kinds[normalise](columns) for normalise, columns in names.items()
-            ]
-            for file, block, numbers in (
-                self._cells(self._columns, aside) if names else ()
-            ):
-                rows, faults, _ = self._typed(file, block, numbers)
-                sound = rows.take(aside.add_block(file.name, block, faults))
-                for scales in self._scales:
-                    scales.add(np.asarray(sound.group), sound.values)
+    def _add_repeated_ids(self, ids: DuplicateIds, violations: Violations) -> None:
+        """Add the rows with an id of another row to the violations of their file."""
+        _, positions = ids.repeats()
+        if not positions.size:
+            return
+        start = 0
+        for file in self.source.files:
+            end = start + (file.rows or 0)
+            in_file = positions[(positions >= start) & (positions < end)]
+            rows = 1 + in_file - start
+            violations.add(file.name, str(self.contract.id), "repeated_id", rows)
+            start = end
 
-    def _cells(
+    def _read_beforehand(self) -> None:
+        """Read what must be known of the whole table before its first row is judged."""
+        leaves_out = self.contract.on_violation != "stop"
+        if self.contract.id and leaves_out and self._repeated_ids is None:
+            self._repeated_ids = self._read_repeated_ids(self.contract.id)
+        if self._scales is None:
+            self._scales = self._read_scales()
+
+    def _read_repeated_ids(self, column: str) -> np.ndarray:
+        ids = DuplicateIds()
+        for _, block, _ in self._blocks([column], Violations(self.contract)):
+            ids.add(parse_texts(block.columns[column], None).values)
+        repeated, _ = ids.repeats()
+        return repeated
+
+    def _read_scales(self) -> list[GroupScales]:
+        """Read centre and spread of the features that the contract normalises."""
+        names: dict[str, list[str]] = {}
+        for name, feature in self.contract.features.items():
+            if feature.normalise:
+                names.setdefault(feature.normalise, []).append(name)
+        all_scales: list[GroupScales] = [
+            SCALES[normalise](columns) for normalise, columns in names.items()
+        ]
+        if not all_scales:
+            return []
+        # What is wrong with the table is raised when it is read for its rows.
+        violations = Violations(self.contract)
+        for file, block, numbers in self._blocks(self._columns, violations):
+            typed = self._type_block(file, block, numbers)
+            is_sound = violations.add_block(file.name, block, typed.faults)
+            sound = typed.rows.take(is_sound)
+            for scales in all_scales:
+                scales.add(np.asarray(sound.group), sound.values)
+        return all_scales
+
+    def _blocks(
         self, columns: Sequence[str], violations: Violations
     ) -> Iterator[tuple[Part, Block, np.ndarray]]:
-        """The table in blocks as they are written, with the numbers of their rows."""
-        before = 0
+        """Yield the blocks of all files, and the numbers of their rows in the table.
+
+        Blanks are filled where the contract says so. A file that cannot be read is a
+        violation, and the others are still read, so that all faults come together.
+        """
+        n_rows_before = 0
+        filled_columns = [name for name in self.contract.fill_down if name in columns]
         for file in self.source.files:
-            above = dict.fromkeys(
-                name for name in self.contract.fill_down if name in columns
-            )
+            above: dict[str, str | None] = dict.fromkeys(filled_columns)
             try:
                 for block in file.blocks(columns, self.batch_rows):
                     filled = {
-                        name: filled_down(block.columns[name], above[name])
-                        for name in above
+                        name: fill_down(block.columns[name], above[name])
+                        for name in filled_columns
                     }
-                    above = {
-                        name: cells[-1].as_py()
-                        for name, cells in filled.items()
-                        if len(cells)
-                    }
+                    if block.n_rows:
+                        above = {
+                            name: cells[-1].as_py() for name, cells in filled.items()
+                        }
                     block = replace(block, columns={**block.columns, **filled})
-                    yield (
-                        file,
-                        block,
-                        before + block.first_row + np.arange(block.n_rows),
-                    )
+                    in_file = block.first_row + np.arange(block.n_rows)
+                    yield file, block, n_rows_before + in_file
             except CohortError as error:
-                # The other files are still read, so that all faults come together.
                 violations.whole += error.violations
-            before += file.rows or 0
+            n_rows_before += file.rows or 0
 
-    def _typed(
-        self, file: Part, block: Block, numbers: np.ndarray
-    ) -> tuple[Cohort, list[Fault], dict[str, np.ndarray]]:
-        """Rows sound or not, their faults, and by column the rows whose text the contract has not."""
-        contract, cells, decimal = self.contract, block.columns, file.decimal
-        broken = block.ragged | block.repeated_header
-        noted: list[Fault] = [
-            ("", "ragged", block.ragged),
-            ("", "repeated_header", block.repeated_header),
-        ]
+    def _type_block(self, file: Part, block: Block, numbers: np.ndarray) -> TypedBlock:
+        parser = _BlockParser(file, block)
+        rows = self._type_rows(parser, numbers)
+        # When rows are scored, `on_unseen` decides on a category that is not listed.
+        unlisted = {}
+        faults = []
+        for column, kind, mask in parser.faults:
+            if self.to_score and kind == "unknown_category":
+                unlisted[column] = mask
+            else:
+                faults.append((column, kind, mask))
+        faults += self._unseen_faults(rows, unlisted)
+        if self._repeated_ids is not None and self._repeated_ids.size:
+            is_repeated = np.isin(_hash_ids(rows.id), self._repeated_ids)
+            faults.append((str(self.contract.id), "repeated_id", is_repeated))
+        return TypedBlock(rows, [fault for fault in faults if fault[2].any()], unlisted)
 
-        def kept(column: str, typed: Typed) -> np.ndarray:
-            # A broken row has no cells to blame.
-            noted.extend((column, kind, mask & ~broken) for kind, mask in typed.faults)
-            return typed.values
-
-        def role(
-            column: str | None, absent: str | None, trim: bool = False
-        ) -> np.ndarray | None:
-            return (
-                kept(column, read_text(cells[column], absent, trim)) if column else None
-            )
-
-        ids, group = role(contract.id, "no_id"), role(contract.group, "no_group")
-        label = role(self.label, "no_label" if self.need_label else None, trim=True)
-        axes = [
-            kept(name, read_coordinate(cells[name], decimal(name)))
-            for name in contract.coordinates
-        ]
-        day, features = contract.time, contract.features.items()
-        rows = Cohort(
-            id=numbers.astype(str).astype(object) if ids is None else ids,
-            group=stems_of(group)
-            if group is not None and contract.group_stem
-            else group,
-            label=None if label is None else np.where(label == None, "", label),  # noqa: E711
-            time=kept(day, read_time(cells[day], contract.date_order)) if day else None,
-            coordinates=np.column_stack(axes) if axes else None,
-            subgroups={
-                name: np.asarray(role(name, None, True)) for name in contract.subgroup
-            }
-            or None,
-            display={name: np.asarray(role(name, None, True)) for name in self._display}
-            or None,
-            values={
-                name: kept(name, read_feature(cells[name], kind, decimal(name)))
-                for name, kind in features
-            },
+    def _type_rows(self, parser: _BlockParser, numbers: np.ndarray) -> Cohort:
+        contract = self.contract
+        # In the order in which a row's faults are told: it is left out for the first.
+        ids = parser.texts(contract.id, "no_id", strip=False)
+        group = parser.texts(contract.group, "no_group", strip=False)
+        label = parser.texts(self.label, "no_label" if self.need_label else None)
+        coordinates = parser.coordinates(contract.coordinates)
+        time = parser.times(contract.time, contract.date_order)
+        subgroups = parser.text_columns(contract.subgroup)
+        display = parser.text_columns(self._display)
+        values = parser.features(contract)
+        if ids is None:
+            ids = numbers.astype(str).astype(object)
+        if group is not None and contract.group_stem:
+            group = stems_of(group)
+        if label is not None:
+            label = np.where(pd.isna(label), "", label)
+        return Cohort(
+            id=ids,
+            group=group,
+            label=label,
+            time=time,
+            coordinates=coordinates,
+            subgroups=subgroups,
+            display=display,
+            values=values,
             raw=None,
             rows=numbers,
             contract=contract,
@@ -254,26 +378,19 @@ class CohortStream:
             notes=self.notes,
             refused=self.refused,
         )
-        of_scoring = "unknown_category" if self.to_score else ""
-        unlisted = {column: mask for column, kind, mask in noted if kind == of_scoring}
-        faults = [fault for fault in noted if fault[1] != of_scoring]
-        # Unseen categories that the contract does not want scored as unknown.
+
+    def _unseen_faults(
+        self, rows: Cohort, unlisted: dict[str, np.ndarray]
+    ) -> list[Fault]:
+        """Return faults for categories that training has not seen and nobody allows."""
         unseen = self.gates.unseen_rows(rows.values) if self.gates else {}
+        faults: list[Fault] = []
         for name in dict.fromkeys([*unseen, *unlisted]):
-            if contract.policy("on_unseen", name) != "unknown":
-                masks = [
-                    rows_of[name] for rows_of in (unseen, unlisted) if name in rows_of
-                ]
-                faults.append((name, UNSEEN, np.any(masks, axis=0)))
-        if self._repeats is not None and self._repeats.size:
-            faults.append(
-                (
-                    str(contract.id),
-                    "repeated_id",
-                    np.isin(hashed(rows.id), self._repeats),
-                )
-            )
-        return rows, [fault for fault in faults if fault[2].any()], unlisted
+            if self.contract.policy("on_unseen", name) == "unknown":
+                continue
+            masks = [by_name[name] for by_name in (unseen, unlisted) if name in by_name]
+            faults.append((name, UNSEEN, np.any(masks, axis=0)))
+        return faults
 
 
 def open_cohort(
@@ -285,15 +402,22 @@ def open_cohort(
     gates: Gates | None = None,
     whole_groups: bool = False,
 ) -> CohortStream:
-    """Open a cohort for scoring, in batches of at most `batch_rows` rows, or of one group each."""
-    complete = contract_of(contract)
+    """Open a cohort for scoring, in batches of `batch_rows` rows or of one group.
+
+    Raises
+    ------
+    CohortError
+        The contract names no features, or a column that the table has not.
+    """
+    complete = resolve_contract(contract)
     if not complete.features:
         raise CohortError(
-            "the contract names no features; add [features.NAME], as `screen init` writes them"
+            "the contract names no features; add [features.NAME], as `screen init` "
+            "writes them"
         )
-    files, complete = opened(source, complete)
+    opened, complete = open_source(source, complete)
     return CohortStream(
-        files,
+        opened,
         complete,
         batch_rows,
         label,
@@ -303,58 +427,71 @@ def open_cohort(
     )
 
 
-def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
-    """The source of a cohort, and the contract with what such a source brings: patients, neighbourhoods."""
-    files = source_at(source)
-    if not given.features and not given.group:
-        given = given.with_roles(group=files.group)
-    if given.neighbourhood is None:
-        return files, given
-    return optional("neighbourhood").with_neighbourhood(files, given)  # type: ignore[no-any-return]
+def open_source(source: Readable, contract: Contract) -> tuple[Source, Contract]:
+    """Open a cohort's source, and add to the contract what such a source brings.
+
+    A folder of images brings the group, a neighbourhood its features.
+    """
+    opened = source_at(source)
+    if not contract.features and not contract.group:
+        contract = contract.with_roles(group=opened.group)
+    if contract.neighbourhood is None:
+        return opened, contract
+    with_neighbourhood = optional("neighbourhood").with_neighbourhood
+    return with_neighbourhood(opened, contract)  # type: ignore[no-any-return]
 
 
-def contract_of(
+def resolve_contract(
     contract: Contract | str | Path | None,
     neighbourhood: int | None = None,
+    drop: str | Sequence[str] | None = None,
     **roles: str | Sequence[str] | None,
 ) -> Contract:
-    """The contract given (or an empty one), with roles from flags put in."""
-    base = (
-        contract
-        if isinstance(contract, Contract)
-        else Contract.load(contract)
-        if contract
-        else Contract()
-    )
-    drop = roles.pop("drop", None) or []
-    names = (
-        [*filter(None, map(str.strip, drop.split(",")))]
-        if isinstance(drop, str)
-        else drop
-    )
-    dropped = [*base.drop, *names] if names else None
-    return base.with_roles(neighbourhood=neighbourhood, drop=dropped, **roles)
+    """Return a contract, of a file or an empty one, with roles put in its place.
+
+    Columns to drop, which may be one text with commas, are added to the contract's.
+    """
+    if contract is None:
+        contract = Contract()
+    elif not isinstance(contract, Contract):
+        contract = Contract.load(contract)
+    if isinstance(drop, str):
+        drop = [name.strip() for name in drop.split(",") if name.strip()]
+    dropped = [*contract.drop, *drop] if drop else None
+    return contract.with_roles(neighbourhood=neighbourhood, drop=dropped, **roles)
 
 
 def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
-    """The same rows, one group a batch; CohortError where rows of a group come after those of another."""
-    seen = set[str]()
-    parts = (
-        (name, batch.take(np.arange(rows.start, rows.stop)))
-        for batch in batches
-        for name, rows in stretches(np.asarray(batch.group))
-    )
-    for name, of_group in groupby(parts, key=itemgetter(0)):
+    """Yield the same rows, one group a batch.
+
+    Raises
+    ------
+    CohortError
+        Rows of a group come after those of another one.
+    """
+    seen: set[str] = set()
+    for name, pieces in groupby(_pieces_of_groups(batches), key=itemgetter(0)):
         if name in seen:
             raise CohortError(
                 "rows of a group do not stand together; sort the table by its group"
             )
         seen.add(name)
-        yield joined([part for _, part in of_group])
+        yield joined([piece for _, piece in pieces])
+
+
+def _pieces_of_groups(batches: Iterable[Cohort]) -> Iterator[tuple[str, Cohort]]:
+    """Yield runs of rows of one group, none across two batches."""
+    for batch in batches:
+        for name, rows in stretches(np.asarray(batch.group)):
+            yield name, batch.take(np.arange(rows.start, rows.stop))
 
 
 class DuplicateIds:
-    """Takes in the ids of a table in row order, as 64 bits each, many of them in a file without a name."""
+    """Finds repeated ids of a table of any length, in bounded memory.
+
+    Takes in the ids in row order and holds 64 bits of each, of many rows in a file
+    without a name.
+    """
 
     def __init__(self) -> None:
         self.n_rows = 0
@@ -362,30 +499,37 @@ class DuplicateIds:
         weakref.finalize(self, self._file.close)
 
     def add(self, ids: np.ndarray) -> None:
-        """Take in the ids of further rows, None where there is none."""
-        self._file.write(hashed(ids).tobytes())
+        """Take in the ids of further rows, None where a row has none."""
+        self._file.write(_hash_ids(ids).tobytes())
         self.n_rows += len(ids)
 
     def repeats(self) -> tuple[np.ndarray, np.ndarray]:
-        """Hashes of repeated ids, sorted ascending, and the rows that have one, from 0."""
+        """Return the hashes of repeated ids, and the rows that have one.
+
+        Both are sorted ascending; rows count from 0.
+        """
         n_parts = 1 + self.n_rows // HELD_ROWS
         repeated = [pd.Series(dtype=np.uint64)]
-        # Equal hashes leave one remainder, and so many rows are held at a time.
+        # Equal hashes have one remainder, by which a part of the rows is held at a time.
         for remainder in range(n_parts):
-            parts = []
-            self._file.seek(0)
-            for start in range(0, 1 + self.n_rows, HELD_ROWS):
-                hashes = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
-                members = np.flatnonzero(hashes % np.uint64(n_parts) == remainder)
-                parts.append(pd.Series(hashes[members], index=start + members))
-            part = pd.concat(parts)
+            part = self._hashes_with(remainder, n_parts)
             # 0 stands for no id.
             repeated.append(part[part.duplicated(keep=False) & (part != 0)])
         rows = pd.concat(repeated)
         return np.unique(rows.to_numpy()), np.sort(rows.index.to_numpy())
 
+    def _hashes_with(self, remainder: int, n_parts: int) -> pd.Series:
+        """Return the hashes with a remainder modulo `n_parts`, by row."""
+        pieces = []
+        self._file.seek(0)
+        for start in range(0, 1 + self.n_rows, HELD_ROWS):
+            hashes = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
+            members = np.flatnonzero(hashes % np.uint64(n_parts) == remainder)
+            pieces.append(pd.Series(hashes[members], index=start + members))
+        return pd.concat(pieces)
 
-def hashed(ids: np.ndarray) -> np.ndarray:
-    """64 bits per id, in this process alone; 0 where there is none."""
-    texts = (0 if text is None else hash(text) for text in ids.tolist())
-    return np.fromiter(texts, dtype=np.int64, count=len(ids)).view(np.uint64)
+
+def _hash_ids(ids: np.ndarray) -> np.ndarray:
+    """Return 64 bits an id, the same in this process alone; 0 where there is none."""
+    hashes = [0 if text is None else hash(text) for text in ids.tolist()]
+    return np.array(hashes, dtype=np.int64).view(np.uint64)

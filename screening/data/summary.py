@@ -16,10 +16,10 @@ from screening.io.number_formats import (
     DATE,
     LED_BY_ZERO,
     MARKS,
-    fast_numbers,
-    moment,
-    parsed_number,
-    trimmed,
+    parse_number,
+    parse_plain_numbers,
+    parse_time,
+    trim,
 )
 from screening.monitoring.drift import SampledValues
 
@@ -156,7 +156,7 @@ class ColumnSummary:
         self.zero_led = False  # digits behind a zero, as codes are written
         self.faults: Counter[str] = (
             Counter()
-        )  # of cells that are no numbers, as `parsed_number` names them
+        )  # of cells that are no numbers, as `parse_number` names them
         self.missing_codes, self.odd_texts = set[str](), set[str]()
         self.date_orders = {"dmy", "mdy"}
         self.whole = True
@@ -252,15 +252,16 @@ class ColumnSummary:
             self.unreadable = True
         else:
             self.native_boolean = self.native_boolean or not is_text(cells)
-            trim = trimmed(column)
+            stripped = trim(column)
             self._add_cells(
-                trim.filter(pc.fill_null(pc.not_equal(trim, ""), False)), decimal
+                stripped.filter(pc.fill_null(pc.not_equal(stripped, ""), False)),
+                decimal,
             )
 
     def _add_cells(self, given: pa.Array, decimal: str) -> None:
         self.present += len(given)
         self.zero_led = self.zero_led or any_like(self._add_texts(given), LED_BY_ZERO)
-        numbers = fast_numbers(given, decimal)
+        numbers = parse_plain_numbers(given, decimal)
         if numbers is not None:
             return self._add_numbers(numbers)
         dates = given.filter(pc.match_substring_regex(given, DATE))
@@ -270,12 +271,12 @@ class ColumnSummary:
             self.date_orders = {
                 order
                 for order in self.date_orders
-                if all(moment(day, order) for day in days)
+                if all(parse_time(day, order) for day in days)
             }
             self.day_or_month_first = self.day_or_month_first or any_like(dates, OTHER)
         mixed: list[float] = []
         for text, count in _counted(given).items():
-            number = parsed_number(text, decimal)
+            number = parse_number(text, decimal)
             if isinstance(number, float):
                 mixed += [number] * count
                 continue

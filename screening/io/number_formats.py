@@ -1,11 +1,10 @@
-"""How numbers, truths and dates are written: the marks, words and orders of the usual languages."""
+"""How tables write numbers, yes and no, and dates, in the usual languages."""
 
 from __future__ import annotations
 
 import datetime
 import re
 from collections.abc import Iterable
-from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ GROUPED = {
 NUMBER_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d{1,3}(,\d{3})+(\.\d*)?", re.ASCII)
 CENSORED = re.compile(r"(<=?|>=?|≤|≥)\s*(.*)", re.DOTALL)
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-# A number of which only one reading is left: "1,5" and "1.234,5" have a decimal comma, "1,234" may have none.
+# A number with one reading: "1,5" and "1.234,5" have a decimal comma, "1,234" may not.
 ONE_READING = (
     r"[+-]?(\d*[{0}](\d{{1,2}}|\d{{4,}})|0?[{0}]\d{{3}}|\d{{4,}}[{0}]\d{{3}}"
     r"|\d{{1,3}}([{1}]\d{{3}})+[{0}]\d+|\d{{1,3}}([{1}]\d{{3}}){{2,}})"
@@ -35,27 +34,28 @@ DECIDED = {
 UNDECIDED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 # Digits behind a zero: a name or a code, and no quantity.
 LED_BY_ZERO = r"^[+-]?0[0-9]+$"
-# Excel's mark of text, where what follows is a number, a date or a code.
+# Excel's mark of text before a number, a date or a code.
 APOSTROPHE = r"^'([-+<>]?[.,]?\d)"
-# fmt: off
-MISSING_CODES = frozenset((
-    "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "missing", "unknown", "unk", "n.d.", "nd",
-    "k.a.", ".", "?", "-", "--",
-))
-MARKS = frozenset(("x", "✓", "✔"))
-TRUE = frozenset((
-    "yes", "y", "true", "t", "1", "1.0", "ja", "j", "wahr", "oui", "o", "vrai", "v", "si", "sí", "sì", "s",
-    "sim", "verdadero", "verdadeiro", "vero",
-)) | MARKS
-FALSE = frozenset((
-    "no", "n", "false", "f", "0", "0.0", "nein", "nee", "nej", "nei", "falsch", "non", "faux", "falso", "não",
-    "nao",
-))
-# Letters that answer each other in one language; T and N are stages of a tumour.
-LETTERS = (
-    {"y", "n"}, {"t", "f"}, {"j", "n"}, {"o", "n"}, {"s", "n"}, {"v", "f"}, {"1", "0"}, {"1.0", "0.0"},
+MISSING = "na n/a n.a. #n/a nan null none nil missing unknown unk n.d. nd k.a. . ? - --"
+MISSING_CODES = frozenset(MISSING.split())
+MARKS = frozenset({"x", "✓", "✔"})
+YES = (
+    "yes y true t 1 1.0 ja j wahr oui o vrai v si sí sì s sim verdadero verdadeiro vero"
 )
-# fmt: on
+NO = "no n false f 0 0.0 nein nee nej nei falsch non faux falso não nao"
+TRUE = frozenset(YES.split()) | MARKS
+FALSE = frozenset(NO.split())
+# Letters that answer each other in one language; T and N are stages of a tumour.
+LETTER_PAIRS = (
+    {"y", "n"},
+    {"t", "f"},
+    {"j", "n"},
+    {"o", "n"},
+    {"s", "n"},
+    {"v", "f"},
+    {"1", "0"},
+    {"1.0", "0.0"},
+)
 TIME = r"(?:[T ](?P<time>.*))?"
 ISO_DATE = re.compile(
     r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})" + TIME, re.ASCII
@@ -71,114 +71,202 @@ DATE = (
 )
 
 
-def trimmed(cells: pa.Array) -> pa.Array:
-    """Text without spaces at its ends and without Excel's apostrophe before a number."""
+# pandas, which the times go to, holds 64 bits of nanoseconds: no other years.
+FIRST_YEAR = 1678
+LAST_YEAR = 2261
+# Of a year with two digits, 70 is 1970 and 69 is 2069.
+FIRST_SHORT_YEAR = 70
+# Whether a column has a decimal comma is open: all its marks may be of thousands.
+UNDECIDED_MARK = ""
+
+
+def trim(cells: pa.Array) -> pa.Array:
+    """Return texts without spaces at the ends and Excel's apostrophe before a number."""
     texts = pc.utf8_trim_whitespace(cells)
     if pc.any(pc.starts_with(texts, "'")).as_py():
         texts = pc.replace_substring_regex(texts, APOSTROPHE, r"\1")
     return texts
 
 
-def truths(words: Iterable[str]) -> bool:
-    """Whether these texts, in small letters, are yes and no of one language."""
-    distinct = {*words}
+def is_yes_no(words: Iterable[str]) -> bool:
+    """Return True if lower-case texts are yes and no of one language, both used."""
+    distinct = set(words)
+    if not distinct & TRUE or not distinct & FALSE or not distinct <= TRUE | FALSE:
+        return False
     letters = {word for word in distinct if len(word) == 1 or word in ("1.0", "0.0")}
-    both = bool(distinct & TRUE) and bool(distinct & FALSE)
-    return (
-        both and distinct <= TRUE | FALSE and any(letters <= pair for pair in LETTERS)
-    )
+    return any(letters <= pair for pair in LETTER_PAIRS)
 
 
 def decimal_marks(
     rows: list[list[str]], header: list[str], delimiter: str
 ) -> tuple[str, dict[str, str]]:
-    """The decimal mark of a file, and the columns in the other one; 12,345 is read as other columns are."""
+    """Return the decimal mark of a file, and by name the columns with the other one.
+
+    A comma that could as well be one of thousands, as in 12,345, is read as in the
+    file's other columns.
+    """
+    whole_rows = [cells for cells in rows if len(cells) == len(header)]
     mark_of: dict[str, str] = {}
     for position, name in enumerate(header):
-        cells = {
-            cells[position].translate(SPACERS)
-            for cells in rows
-            if len(cells) == len(header)
-        }
-        marks = {
-            mark for mark, cell in product(",.", cells) if DECIDED[mark].fullmatch(cell)
-        }
-        if marks:
-            mark_of[name] = "," if marks == {","} else "."
-        elif (
-            any("," in cell and UNDECIDED.fullmatch(cell) for cell in cells)
-            and delimiter != ","
-        ):
-            mark_of[name] = ""
-    decided = {mark for mark in mark_of.values() if mark}
-    whole = "," if decided == {","} or (not decided and "" in mark_of.values()) else "."
-    return whole, {
-        name: mark for name, mark in mark_of.items() if mark and mark != whole
+        cells = {row[position].translate(SPACERS) for row in whole_rows}
+        mark = _decimal_mark(cells, delimiter)
+        if mark is not None:
+            mark_of[name] = mark
+    marks = set(mark_of.values())
+    file_mark = "."
+    if marks and marks <= {",", UNDECIDED_MARK}:
+        file_mark = ","
+    other_marks = {
+        name: mark
+        for name, mark in mark_of.items()
+        if mark not in (file_mark, UNDECIDED_MARK)
     }
+    return file_mark, other_marks
 
 
-def fast_numbers(given: pa.Array, decimal: str) -> np.ndarray | None:
-    """Numbers of a text column if every cell is null or a plain finite number, else None."""
+def _decimal_mark(cells: set[str], delimiter: str) -> str | None:
+    """Return the decimal mark of a column's cells, None if none of them has a mark."""
+    marks = {mark for mark in ",." if any(map(DECIDED[mark].fullmatch, cells))}
+    if marks == {","}:
+        return ","
+    if marks:
+        return "."
+    # A comma inside a cell of a file that has commas between cells was quoted.
+    if delimiter == ",":
+        return None
+    if any("," in cell and UNDECIDED.fullmatch(cell) for cell in cells):
+        return UNDECIDED_MARK
+    return None
+
+
+def parse_plain_numbers(cells: pa.Array, decimal: str) -> np.ndarray | None:
+    """Return a text column's numbers, or None if a cell is no plain finite number.
+
+    The array has shape (n_rows,), NaN for null. Where None is returned, each distinct
+    text needs `parse_number`.
+    """
     if decimal == ",":
-        if pc.any(pc.match_substring(given, ".")).as_py():
+        if pc.any(pc.match_substring(cells, ".")).as_py():
             return None
-        given = pc.replace_substring(given, ",", ".")
+        cells = pc.replace_substring(cells, ",", ".")
     try:
-        values = pc.cast(given, pa.float64())
+        values = pc.cast(cells, pa.float64())
     except pa.ArrowInvalid:
         return None
-    infinite = pc.any(pc.invert(pc.is_finite(values))).as_py()
-    return None if infinite else values.to_numpy(zero_copy_only=False)
+    if pc.any(pc.invert(pc.is_finite(values))).as_py():
+        return None
+    return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
-def parsed_number(
+def parse_number(
     text: str, decimal: str = ".", censored: str = "refuse"
 ) -> float | str:
-    """The number a text stands for, or the name of its fault."""
+    """Return the number that a text stands for, or the kind of its fault.
+
+    Parameters
+    ----------
+    text : str
+        Without spaces at its ends.
+    decimal : {".", ","}
+    censored : {"refuse", "limit", "half"}
+        What "<0.5" stands for: a fault, 0.5, or 0.25 (">0.5" is then 0.5).
+
+    Returns
+    -------
+    float or str
+        A finite number, or a key of `violations.FAULTS`.
+    """
     text = text.replace("−", "-")
     grouped = GROUPED[decimal].fullmatch(text)
     if grouped:
         text = text.replace(grouped[1], "")
-    point = text.replace(",", ".") if decimal == "," and "." not in text else text
-    if NUMBER.fullmatch(point) and not (decimal == "," and "." in text):
-        value = float(point)
+    value = _plain_number(text, decimal)
+    if value is not None:
         return value if np.isfinite(value) else "infinite"
-    if bound := CENSORED.fullmatch(text):
-        limit = parsed_number(bound[2], decimal)
-        if isinstance(limit, str) or censored == "refuse":
-            return "not_number" if isinstance(limit, str) else "censored"
-        return (
-            limit / 2 if censored == "half" and bound[1] in ("<", "<=", "≤") else limit
-        )
+    bound = CENSORED.fullmatch(text)
+    if bound:
+        limit = parse_number(bound[2], decimal)
+        return _censored_number(limit, bound[1], censored)
+    return _fault_of_number(text, decimal)
+
+
+def _plain_number(text: str, decimal: str) -> float | None:
+    if decimal == ",":
+        if "." in text:
+            return None
+        text = text.replace(",", ".")
+    if NUMBER.fullmatch(text):
+        return float(text)
+    return None
+
+
+def _censored_number(limit: float | str, sign: str, censored: str) -> float | str:
+    if isinstance(limit, str):
+        return "not_number"
+    if censored == "refuse":
+        return "censored"
+    if censored == "half" and sign in ("<", "<=", "≤"):
+        return limit / 2
+    return limit
+
+
+def _fault_of_number(text: str, decimal: str) -> str:
     if INFINITE.fullmatch(text):
         return "infinite"
     if text.lower() in MISSING_CODES:
         return "missing_code"
-    with_point = decimal == "," and NUMBER.fullmatch(text.replace(",", ""))
-    return (
-        "decimal_mark" if with_point or NUMBER_COMMA.fullmatch(text) else "not_number"
-    )
+    if NUMBER_COMMA.fullmatch(text):
+        return "decimal_mark"
+    if decimal == "," and NUMBER.fullmatch(text.replace(",", "")):
+        return "decimal_mark"
+    return "not_number"
 
 
-def moment(text: str, order: str | None) -> datetime.datetime | None:
-    """The time a text says, in UTC; of a year or a month alone its first day; None where it says none."""
-    if YEAR_OR_MONTH.fullmatch(text):
-        text = f"{text}-01-01"[:10]
-    elif match := ISO_DATE.fullmatch(text) or (
-        OTHER_DATE.fullmatch(text) if order else None
-    ):
-        year, month, day = match["year"], match["month"], match["day"]
-        if order == "mdy" and match.re is OTHER_DATE:
-            day, month = month, day
-        # Years of two digits are those from 1970 to 2069.
-        year = year if len(year) == 4 else ("19" if int(year) >= 70 else "20") + year
-        clock = "T" + LONE_DIGIT.sub(r"0\g<0>", match["time"]) if match["time"] else ""
-        text = f"{year}-{int(month):02}-{int(day):02}{clock}"
+def parse_time(text: str, order: str | None) -> datetime.datetime | None:
+    """Return the point in time that a text says, in UTC without a zone.
+
+    A year or a month alone stands for its first day.
+
+    Parameters
+    ----------
+    text : str
+    order : {"dmy", "mdy"} or None
+        Order of a date that does not begin with the year; None refuses such dates.
+
+    Returns
+    -------
+    datetime or None
+        None for a text that says no time, and for years that pandas cannot hold.
+    """
     try:
-        time = datetime.datetime.fromisoformat(text)
+        time = datetime.datetime.fromisoformat(_iso_text(text, order))
     except ValueError:
         return None
-    # 64 bits of nanoseconds hold no other.
-    if not 1678 <= time.year <= 2261:
+    if not FIRST_YEAR <= time.year <= LAST_YEAR:
         return None
-    return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
+    if time.tzinfo:
+        return time.astimezone(datetime.UTC).replace(tzinfo=None)
+    return time
+
+
+def _iso_text(text: str, order: str | None) -> str:
+    """Return a date in ISO's notation, and any other text as it is."""
+    if YEAR_OR_MONTH.fullmatch(text):
+        return f"{text}-01-01"[:10]
+    match = ISO_DATE.fullmatch(text)
+    if match is None and order:
+        match = OTHER_DATE.fullmatch(text)
+    if match is None:
+        return text
+    year = match["year"]
+    month = match["month"]
+    day = match["day"]
+    if order == "mdy" and match.re is OTHER_DATE:
+        month, day = day, month
+    if len(year) == 2:
+        century = "19" if int(year) >= FIRST_SHORT_YEAR else "20"
+        year = century + year
+    iso = f"{year}-{int(month):02}-{int(day):02}"
+    if match["time"]:
+        iso += "T" + LONE_DIGIT.sub(r"0\g<0>", match["time"])
+    return iso

@@ -1,8 +1,9 @@
 """Is tonight's table the delivery that was expected: whole, of tonight, of this ward?
 
-A table can be sound row by row and wrong as a whole: half of it, yesterday's, another ward's. So it is held
-against the nights of its series. What is sure stops the night, the rest is a reason to look twice, until
-somebody accepts the delivery. A night that was surely not whole is no measure for later ones.
+A table can be sound row by row and wrong as a whole: half of it, yesterday's, another
+ward's. So it is compared with the nights of its series. What is certain stops the
+night, the rest is a reason for attention, until a person accepts the delivery. A night
+that was surely not whole is no measure for later nights.
 """
 
 from __future__ import annotations
@@ -17,26 +18,42 @@ from scipy import stats
 from screening.schemas.base import Reason
 from screening.schemas.run import Delivery
 
-FEWEST, WINDOW = 5, 28
-"""Nights of a series before its own spread is known, and how many count: wards grow and shrink."""
-# Chances of a false alarm a night: together, with what is rarer, under one in a hundred.
-NOT_WHOLE, GONE, MANY_ROWS, OLD = 0.0095, 0.001, 0.0005, 0.001
-NOBODY, UNCHANGED = 1e-3, 1e-4
-"""Chance, below which nobody of the last night is left, or nobody came or went, for another reason."""
-DOUBTFUL = 1e-3
-"""A finding that chance makes less often than this is no measure for later nights; a dip is one."""
-STAY = 0.3
-"""Share of patients that are there on the next night too, below which patients do not stay."""
-# How much few rows and many patients gone go together where nothing is wrong.
-TOGETHER = 0.5
-# A square root of a count spreads by a half, whatever the count: taken to be as sure as four nights make it.
-POISSON, ANSCOMBE, WORTH = 0.5, 3 / 8, 4
-# What a weekday can do to admissions, and to those who leave.
-OF_WEEKDAY = 0.5
-OLD_AT_FIRST = 30
-"""Days without a new row that a ward of long stays may have before its own nights tell."""
+# Nights of a series before its own spread is known.
+MIN_NIGHTS = 5
+# The last nights that count: wards grow and shrink.
+MAX_NIGHTS = 28
+# Chance of a false alarm a night, by finding; all together under one in a hundred.
+ALPHA = {
+    "not_whole": 0.0095,
+    "patients_missing": 0.001,
+    "rows_too_many": 0.0005,
+    "rows_too_old": 0.001,
+}
+# Chance below which another reason explains that nobody of the last night is left.
+ALPHA_NOBODY_LEFT = 1e-3
+# Chance below which another reason explains that nobody came or went.
+ALPHA_UNCHANGED = 1e-4
+# A night with a finding less likely than this is no measure for later ones; a dip is.
+ALPHA_DOUBTFUL = 1e-3
+# Share of patients that are there on the next night too; below, patients do not stay.
+MIN_STAY = 0.3
+# Correlation of few rows and many patients gone where nothing is wrong.
+CORRELATION = 0.5
+# The square root of a Poisson count has this standard deviation, whatever its mean;
+# the constant is Anscombe's, added to a count below the root.
+POISSON_SPREAD = 0.5
+ANSCOMBE = 3 / 8
+# Nights that the spread stated beforehand is worth.
+PRIOR_NIGHTS = 4
+# Relative size of what a weekday can do to admissions, and to those who leave.
+WEEKDAY_EFFECT = 0.5
+# Days without a new row in a ward of long stays, before its own nights tell.
+MAX_DAYS_AT_FIRST = 30
 OTHER_IDS = "ids_of_another_shape"
-ACCEPT = "where the table is right all the same, score the night with --accept-delivery REASON"
+ACCEPT = (
+    "where the table is right all the same, score the night with --accept-delivery "
+    "REASON"
+)
 TONIGHT = f"See whether the table and --date are tonight's; {ACCEPT}."
 WHOLE = f"See whether the export was whole and of this ward; {ACCEPT}."
 
@@ -45,7 +62,14 @@ WHOLE = f"See whether the export was whole and of this ward; {ACCEPT}."
 class Elsewhere:
     """A night that had the same table, to the last byte.
 
-    `series`: as shown to people, "" for this one; `differs`: whether its tables used to be others.
+    Parameters
+    ----------
+    night : str
+        Its date.
+    series : str
+        Its series as messages show it, "" for the series of tonight.
+    differs : bool
+        Tables of that series used to be others than those of tonight's.
     """
 
     night: str
@@ -55,7 +79,17 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is unlike an expected delivery; `chance` of it, 0 where it has no part in it; `sure`: stops."""
+    """A way in which a delivery is not as expected.
+
+    Parameters
+    ----------
+    reason : Reason
+    chance : float
+        Probability of the finding in a delivery that is as expected; 0 where the
+        finding has nothing to do with chance.
+    sure : bool
+        It stops the night.
+    """
 
     reason: Reason
     chance: float = 0.0
@@ -65,23 +99,34 @@ class Finding:
 def still_there(
     before: Sequence[int], now: Sequence[int], most: int
 ) -> tuple[int, int]:
-    """Size of a sample of a night's patients, and how many of it are there on another night.
+    """Return the size of a sample of a night's patients, and how many are there later.
 
-    `before`, `now`: the lowest `most` hashes of the patients of each. Where there are more, those below the
-    lower of both ends are a sample of both nights.
+    Parameters
+    ----------
+    before, now : sequence of int
+        The `most` lowest hashes of the patients of each night.
+    most : int
+        Where a night has more patients, those whose hashes lie below the lower of
+        both ends are a sample of both nights.
     """
-    end = min(
-        (max(hashes) for hashes in (before, now) if len(hashes) >= most), default=None
-    )
-    sample = {patient for patient in before if end is None or patient <= end}
+    ends = [max(hashes) for hashes in (before, now) if len(hashes) >= most]
+    if ends:
+        before = [patient for patient in before if patient <= min(ends)]
+    sample = set(before)
     return len(sample), len(sample.intersection(now))
 
 
 def share_that_stays(nights: Iterable[Delivery]) -> float | None:
-    """Share of a night's patients that are there on the next night too; None where nobody is recognised."""
-    counts = [(night.before, night.still or 0) for night in nights if night.before]
-    before, still = np.sum(counts, axis=0) if counts else (0, 0)
-    return float((still + 0.5) / (before + 1)) if before else None
+    """Return the share of a night's patients that are there on the next night too.
+
+    None where nobody is recognised from night to night.
+    """
+    recognised = [night for night in nights if night.before]
+    n_before = sum(night.before or 0 for night in recognised)
+    n_still = sum(night.still or 0 for night in recognised)
+    if not n_before:
+        return None
+    return (n_still + 0.5) / (n_before + 1)
 
 
 def examine(
@@ -95,240 +140,315 @@ def examine(
     other_ids: Sequence[str] = (),
     same_table: Sequence[Elsewhere] = (),
 ) -> tuple[Delivery, list[Finding]]:
-    """Hold a night's delivery against what was expected of it; return it with the findings' codes, and these.
+    """Compare a night's delivery with what was expected of it.
 
-    `past`: by night those of the series in force; `other_ids`: in what the ids are written unlike training's.
+    Parameters
+    ----------
+    night : str
+        Date of the night.
+    tonight : Delivery
+    past : mapping from str to Delivery
+        By date, the deliveries of the series that are in force.
+    n_files, files_expected : int
+        Files that came, and as many as the contract expects.
+    rows_expected : (int, int), optional
+        Fewest and most rows that the contract expects.
+    other_ids : sequence of str
+        In what the ids are written unlike those of training.
+    same_table : sequence of Elsewhere
+        Other nights with this very table.
+
+    Returns
+    -------
+    tonight : Delivery
+        With the usual number of rows, and the codes of the findings.
+    findings : list of Finding
     """
-    # Ids of another hospital than training's are accepted once: else such a night is not among the past ones.
-    known_ids = any(OTHER_IDS in delivery.found for delivery in past.values())
-    # Two screens may read one ward's table every night; two wards have tables of their own.
-    twins = [
-        twin
-        for twin in same_table
-        if twin.night != night or (twin.series and twin.differs)
-    ]
-    findings = [_same_table(night, twin) for twin in twins[:1]]
-    if other_ids and not known_ids:
-        unlike = "; ".join(other_ids)
-        words = f"The ids are written otherwise than in training ({unlike}): nobody is recognised."
-        findings.append(Finding(Reason(OTHER_IDS, words, remedy=WHOLE), sure=True))
+    # Ids of another hospital than training's are accepted once and for all.
+    are_ids_known = any(OTHER_IDS in delivery.found for delivery in past.values())
+    findings = _same_table(night, same_table)
+    if other_ids and not are_ids_known:
+        findings.append(_other_ids(other_ids))
     if files_expected is not None and n_files != files_expected:
-        words = f"{n_files} of {files_expected} files came (files_per_night)."
-        findings.append(
-            Finding(
-                Reason("files_unexpected", words, None, n_files, files_expected, WHOLE)
-            )
-        )
-    low, high = rows_expected or (0, tonight.rows)
-    if not low <= tonight.rows <= high:
-        words = f"{tonight.rows:,} rows came, {low:,} to {high:,} are expected (rows_per_night)."
-        bound = low if tonight.rows < low else high
-        findings.append(
-            Finding(Reason("rows_unexpected", words, None, tonight.rows, bound, WHOLE))
-        )
-    nights = {
-        day: past[day] for day in sorted(past) if day < night and past[day].measure
-    }
-    history = _History(night, tonight, dict([*nights.items()][-WINDOW:]))
-    findings += history.times()
-    if len(history.nights) >= FEWEST:
+        findings.append(_files_unexpected(n_files, files_expected))
+    if rows_expected is not None:
+        findings += _rows_unexpected(tonight.rows, *rows_expected)
+    history = _History(night, tonight, _measures(past, night))
+    findings += history.time_findings()
+    if len(history.nights) >= MIN_NIGHTS:
         expected = history.rows_expected()
-        usual = np.square(np.maximum(expected.ppf([NOT_WHOLE, 1 - MANY_ROWS]), 0.0))
-        tonight = history.tonight = tonight.replace(
-            usual=(int(np.ceil(usual[0])), int(usual[1]))
-        )
-        findings += history.whole(expected)
-    codes = [finding.reason.code for finding in findings] + [OTHER_IDS] * bool(
-        known_ids and other_ids
-    )
-    doubtful = any(finding.chance < DOUBTFUL for finding in findings)
+        tonight = tonight.replace(usual=_usual_rows(expected))
+        history.tonight = tonight
+        findings += history.row_findings(expected)
+    codes = [finding.reason.code for finding in findings]
+    if are_ids_known and other_ids:
+        codes.append(OTHER_IDS)
+    doubtful = any(finding.chance < ALPHA_DOUBTFUL for finding in findings)
     return tonight.replace(found=tuple(codes), doubtful=doubtful), findings
 
 
-def _same_table(night: str, twin: Elsewhere) -> Finding:
-    whose = f" of series {twin.series}" if twin.series else ""
-    if twin.night != night:
-        words = f"The table is that of the night of {twin.night}{whose}, byte for byte."
-        return Finding(Reason("table_of_another_night", words, remedy=WHOLE), sure=True)
-    words = f"The table{whose} is the same tonight, byte for byte: one of the two is another ward's."
-    return Finding(Reason("table_of_another_series", words, remedy=WHOLE))
+def _measures(past: Mapping[str, Delivery], night: str) -> dict[str, Delivery]:
+    """Return the last nights before this one that are a measure for it, by date."""
+    days = [day for day in sorted(past) if day < night and past[day].measure]
+    return {day: past[day] for day in days[-MAX_NIGHTS:]}
+
+
+def _same_table(night: str, same_table: Sequence[Elsewhere]) -> list[Finding]:
+    """Find the table of another night, or of another ward tonight."""
+    for twin in same_table:
+        whose = f" of series {twin.series}" if twin.series else ""
+        if twin.night != night:
+            text = (
+                f"The table is that of the night of {twin.night}{whose}, byte for byte."
+            )
+            reason = Reason("table_of_another_night", text, remedy=WHOLE)
+            return [Finding(reason, sure=True)]
+        # Two screens may read one ward's table every night; two wards have their own.
+        if twin.series and twin.differs:
+            text = (
+                f"The table{whose} is the same tonight, byte for byte: one of the two "
+                "is another ward's."
+            )
+            return [Finding(Reason("table_of_another_series", text, remedy=WHOLE))]
+    return []
+
+
+def _other_ids(differences: Sequence[str]) -> Finding:
+    text = (
+        f"The ids are written otherwise than in training ({'; '.join(differences)}): "
+        "nobody is recognised."
+    )
+    return Finding(Reason(OTHER_IDS, text, remedy=WHOLE), sure=True)
+
+
+def _files_unexpected(n_files: int, expected: int) -> Finding:
+    text = f"{n_files} of {expected} files came (files_per_night)."
+    return Finding(Reason("files_unexpected", text, None, n_files, expected, WHOLE))
+
+
+def _rows_unexpected(n_rows: int, low: int, high: int) -> list[Finding]:
+    if low <= n_rows <= high:
+        return []
+    text = f"{n_rows:,} rows came, {low:,} to {high:,} are expected (rows_per_night)."
+    bound = low if n_rows < low else high
+    return [Finding(Reason("rows_unexpected", text, None, n_rows, bound, WHOLE))]
+
+
+def _usual_rows(expected: stats.rv_continuous) -> tuple[int, int]:
+    """Return fewest and most rows without a finding, of the root's distribution."""
+    roots = expected.ppf([ALPHA["not_whole"], 1 - ALPHA["rows_too_many"]])
+    low, high = np.square(np.maximum(roots, 0.0))
+    return int(np.ceil(low)), int(high)
 
 
 class _History:
-    """Tonight beside the last nights that were as expected."""
+    """Tonight and the last nights that were as expected.
+
+    Parameters
+    ----------
+    night : str
+    tonight : Delivery
+    nights : mapping from str to Delivery
+        The earlier nights by date, in order.
+    """
 
     def __init__(self, night: str, tonight: Delivery, nights: Mapping[str, Delivery]):
-        self.tonight, self.days, self.nights = (
-            tonight,
-            [*nights, night],
-            [*nights.values()],
-        )
+        self.tonight = tonight
+        self.nights = list(nights.values())
+        # With tonight's as the last.
+        self.days = [*nights, night]
         self.dates = [datetime.date.fromisoformat(day) for day in self.days]
         self.weekdays = np.eye(7)[[date.weekday() for date in self.dates]]
         self.stay = share_that_stays(self.nights) or 0.0
 
     def rows_expected(self) -> stats.rv_continuous:
-        """Square root of tonight's rows, by those of the night before it and by the weekday."""
+        """Return the distribution of the square root of tonight's rows.
+
+        It depends on the rows of the night before and on the weekday.
+        """
         roots = np.sqrt([night.rows for night in self.nights])
-        middle = float(roots.mean())
-        last = np.concatenate([[0.0], roots - middle])
-        design = np.column_stack([np.ones(len(last)), last, self.weekdays])
-        # Of a ward only those who came or went make the difference; rows of one patient do so together.
-        units = sum(night.units for night in self.nights)
-        rows_of_each = sum(night.rows for night in self.nights) / max(units, 1)
-        spread = POISSON * np.sqrt(rows_of_each * min(1.0, 2 * (1 - self.stay)))
-        weekday = max(0.1, OF_WEEKDAY * middle / 2 * (1 - self.stay))
-        scale = np.array([10 * middle, spread, *[weekday] * 7])
-        return _next(
-            roots, design, np.array([middle, self.stay, *[0.0] * 7]), scale, spread
-        )
+        mean_root = float(roots.mean())
+        previous = np.concatenate([[0.0], roots - mean_root])
+        design = np.column_stack([np.ones(len(previous)), previous, self.weekdays])
+        # In a ward only who came or went makes a difference; rows of one patient come
+        # and go together.
+        n_units = sum(night.units for night in self.nights)
+        rows_a_unit = sum(night.rows for night in self.nights) / max(n_units, 1)
+        moves = min(1.0, 2 * (1 - self.stay))
+        spread = POISSON_SPREAD * np.sqrt(rows_a_unit * moves)
+        weekday = max(0.1, WEEKDAY_EFFECT * mean_root / 2 * (1 - self.stay))
+        prior_mean = np.array([mean_root, self.stay, *[0.0] * 7])
+        prior_scale = np.array([10 * mean_root, spread, *[weekday] * 7])
+        return _next_value(roots, design, prior_mean, prior_scale, spread)
 
-    def whole(self, expected: stats.rv_continuous) -> Iterator[Finding]:
-        """Whether rows are too few and too many patients gone; or rows too many, or nobody came or went."""
-        rows, root, (low, high) = (
-            self.tonight.rows,
-            np.sqrt(self.tonight.rows),
-            self.tonight.usual or (0, 0),
+    def row_findings(self, expected: stats.rv_continuous) -> Iterator[Finding]:
+        """Yield what is wrong with the rows, and with the patients who came or left.
+
+        `expected`: as `rows_expected` returns it.
+        """
+        n_rows = self.tonight.rows
+        root = np.sqrt(n_rows)
+        low, high = self.tonight.usual or (0, 0)
+        text = (
+            f"{n_rows:,} rows came, {low:,} to {high:,} are usual after the last nights"
         )
-        words = (
-            f"{rows:,} rows came, {low:,} to {high:,} are usual after the last nights"
-        )
-        if rows > high:
-            yield Finding(
-                Reason("rows_too_many", f"{words}.", None, rows, high, WHOLE),
-                expected.sf(root),
+        if n_rows > high:
+            reason = Reason("rows_too_many", f"{text}.", None, n_rows, high, WHOLE)
+            yield Finding(reason, expected.sf(root))
+        # Chances of so few rows, and of so many patients gone.
+        chances = [expected.cdf(root)]
+        n_before = self.tonight.before or 0
+        if n_before and self.stay >= MIN_STAY:
+            n_still = self.tonight.still or 0
+            stay = self._stay_since_last_night()
+            text += (
+                f"; {n_still} of {n_before} patients of {self.days[-2]} are still "
+                f"there, usually {stay:.0%} of them"
             )
-        few = [expected.cdf(root)]
-        before, still, last = (
-            self.tonight.before or 0,
-            self.tonight.still or 0,
-            self.days[-2],
-        )
-        if before and self.stay >= STAY:
-            stay = self.stay ** (self.dates[-1] - self.dates[-2]).days
-            words += f"; {still} of {before} patients of {last} are still there, usually {stay:.0%} of them"
-            # Some leave together, to one ward or home before a holiday: half as many decisions.
-            if not still and (1 - stay) ** (before / 2) < NOBODY:
-                yield Finding(
-                    Reason("patients_gone", f"{words}.", None, 0.0, stay, WHOLE),
-                    sure=True,
-                )
+            # Some leave together, to one ward or home before a holiday: half as many
+            # decisions.
+            chance_nobody = (1 - stay) ** (n_before / 2)
+            if not n_still and chance_nobody < ALPHA_NOBODY_LEFT:
+                reason = Reason("patients_gone", f"{text}.", None, 0.0, stay, WHOLE)
+                yield Finding(reason, sure=True)
                 return
-            few.append(
-                self._leavers(before, stay).sf(np.sqrt(before - still + ANSCOMBE))
-            )
-            # Some leave and come every day.
-            came = np.mean(
-                [
-                    night.units - (night.still or 0)
-                    for night in self.nights
-                    if night.before
-                ]
-            )
-            chance = float(stay**before * np.exp(-came))
-            if still == before == self.tonight.units and chance < UNCHANGED:
-                same = f"The patients are those of {last}: none of {before} has left, and nobody came."
-                yield Finding(
-                    Reason("patients_unchanged", same, remedy=TONIGHT), chance
-                )
-        # Two views of one loss, added as normal deviates that go together.
-        spread = np.sqrt(len(few) * (1 + (len(few) - 1) * TOGETHER))
-        chance = float(stats.norm.cdf(stats.norm.ppf(few).sum() / spread))
-        if chance < NOT_WHOLE or few[-1] < GONE:
-            yield Finding(
-                Reason("not_whole", f"{words}.", None, rows, low, WHOLE), chance
-            )
+            leavers = self._leavers_expected(n_before, stay)
+            chances.append(leavers.sf(np.sqrt(n_before - n_still + ANSCOMBE)))
+            yield from self._unchanged(n_before, n_still, stay)
+        chance = _joint_chance(chances)
+        if chance < ALPHA["not_whole"] or chances[-1] < ALPHA["patients_missing"]:
+            reason = Reason("not_whole", f"{text}.", None, n_rows, low, WHOLE)
+            yield Finding(reason, chance)
 
-    def _leavers(self, before: int, stay: float) -> stats.rv_continuous:
-        """Square root of how many of so many leave, by the weekday."""
+    def _stay_since_last_night(self) -> float:
+        n_days = (self.dates[-1] - self.dates[-2]).days
+        return float(self.stay**n_days)
+
+    def _unchanged(self, n_before: int, n_still: int, stay: float) -> Iterator[Finding]:
+        """Find that nobody came or went where some do so every day."""
         recognised = [night for night in self.nights if night.before]
-        roots = np.sqrt(
-            [
-                (night.before or 0) - (night.still or 0) + ANSCOMBE
-                for night in recognised
-            ]
-        )
-        sizes = np.sqrt(
-            [
-                *(night.before or 0 for night in recognised),
-                before * (1 - stay) / (1 - self.stay),
-            ]
-        )
-        weekdays = self.weekdays[[*(bool(night.before) for night in self.nights), True]]
+        n_came = np.mean([night.units - (night.still or 0) for night in recognised])
+        chance = float(stay**n_before * np.exp(-n_came))
+        if n_still == n_before == self.tonight.units and chance < ALPHA_UNCHANGED:
+            text = (
+                f"The patients are those of {self.days[-2]}: none of {n_before} has "
+                "left, and nobody came."
+            )
+            yield Finding(Reason("patients_unchanged", text, remedy=TONIGHT), chance)
+
+    def _leavers_expected(self, n_before: int, stay: float) -> stats.rv_continuous:
+        """Return the distribution of the root of how many of `n_before` leave."""
+        is_recognised = [bool(night.before) for night in self.nights]
+        recognised = [night for night in self.nights if night.before]
+        befores = [night.before or 0 for night in recognised]
+        leavers = [(night.before or 0) - (night.still or 0) for night in recognised]
+        roots = np.sqrt([count + ANSCOMBE for count in leavers])
+        # Several days since the last night are worth more patients at one day's rate.
+        sizes = np.sqrt([*befores, n_before * (1 - stay) / (1 - self.stay)])
+        weekdays = self.weekdays[[*is_recognised, True]]
         design = sizes[:, None] * np.column_stack([np.ones(len(sizes)), weekdays])
         usual = np.sqrt(1 - self.stay)
-        scale = np.array([10.0, *[usual * OF_WEEKDAY / 2] * 7])
-        return _next(
-            roots,
-            design,
-            np.array([usual, *[0.0] * 7]),
-            scale,
-            POISSON * np.sqrt(self.stay),
-        )
+        prior_mean = np.array([usual, *[0.0] * 7])
+        prior_scale = np.array([10.0, *[usual * WEEKDAY_EFFECT / 2] * 7])
+        spread = POISSON_SPREAD * np.sqrt(self.stay)
+        return _next_value(roots, design, prior_mean, prior_scale, spread)
 
-    def times(self) -> Iterator[Finding]:
-        """Whether the newest row is older than the newest rows used to be, or of a day to come."""
+    def time_findings(self) -> Iterator[Finding]:
+        """Yield that the newest row is too old, or of a day to come."""
         newest = self.tonight.newest
         if newest is None:
             return
-        old = (self.dates[-1] - datetime.date.fromisoformat(newest)).days
-        dated = [
-            (date, night)
+        age = _age(self.dates[-1], newest)
+        # Of tables with dates.
+        nights = [night for night in self.nights if night.newest]
+        usual_ages = [
+            _age(date, night.newest)
             for date, night in zip(self.dates, self.nights, strict=False)
             if night.newest
         ]
-        usual = [
-            (date - datetime.date.fromisoformat(night.newest or "")).days
-            for date, night in dated
-        ]
-        soonest = min([-1, *usual])
-        if old < soonest:
-            words = f"The newest row is of {newest}, a day still to come."
-            yield Finding(
-                Reason("rows_of_days_to_come", words, None, old, soonest, TONIGHT), OLD
-            )
+        soonest = min([-1, *usual_ages])
+        alpha = ALPHA["rows_too_old"]
+        if age < soonest:
+            text = f"The newest row is of {newest}, a day still to come."
+            reason = Reason("rows_of_days_to_come", text, None, age, soonest, TONIGHT)
+            yield Finding(reason, alpha)
         of_one_day = all(
-            night.oldest == night.newest
-            for night in [self.tonight, *dict(dated).values()]
+            night.oldest == night.newest for night in [self.tonight, *nights]
         )
-        if len(usual) < FEWEST:
-            bound = 1 if of_one_day and self.tonight.rows >= FEWEST else OLD_AT_FIRST
-        elif of_one_day:
-            bound = max(usual)
-        else:
-            # A day brings a new row with a chance of its own, as if one day before these had brought none.
-            none = 1 - (1 + len(usual)) / (
-                2 + len(usual) + sum(days for days in usual if days > 0)
+        bound = self._oldest_usual(usual_ages, of_one_day)
+        if age > bound:
+            text = (
+                f"The newest row is of {newest}, {age} days before the night; at most "
+                f"{bound} are usual."
             )
-            bound = max(*usual, int(np.log(OLD) / np.log(none)))
-        if old > bound:
-            words = f"The newest row is of {newest}, {old} days before the night; at most {bound} are usual."
-            yield Finding(Reason("rows_too_old", words, None, old, bound, TONIGHT), OLD)
+            reason = Reason("rows_too_old", text, None, age, bound, TONIGHT)
+            yield Finding(reason, alpha)
+
+    def _oldest_usual(self, usual_ages: Sequence[int], of_one_day: bool) -> int:
+        """Return the largest age in days of a newest row without a finding.
+
+        `of_one_day`: each table has rows of a single day.
+        """
+        if len(usual_ages) < MIN_NIGHTS:
+            if of_one_day and self.tonight.rows >= MIN_NIGHTS:
+                return 1
+            return MAX_DAYS_AT_FIRST
+        if of_one_day:
+            return max(usual_ages)
+        # A day brings a new row with a chance of its own, estimated as if one day
+        # before these had brought none.
+        n_days = sum(days for days in usual_ages if days > 0)
+        chance_none = 1 - (1 + len(usual_ages)) / (2 + len(usual_ages) + n_days)
+        n_days_by_chance = int(np.log(ALPHA["rows_too_old"]) / np.log(chance_none))
+        return max(*usual_ages, n_days_by_chance)
 
 
-def _next(
+def _age(date: datetime.date, newest: str) -> int:
+    """Return how many days before a date the newest row is."""
+    return (date - datetime.date.fromisoformat(newest)).days
+
+
+def _joint_chance(chances: Sequence[float]) -> float:
+    """Return the chance of several views of one loss together.
+
+    They are added as normal deviates that are correlated.
+    """
+    n_views = len(chances)
+    spread = np.sqrt(n_views * (1 + (n_views - 1) * CORRELATION))
+    return float(stats.norm.cdf(stats.norm.ppf(chances).sum() / spread))
+
+
+def _next_value(
     values: np.ndarray,
     design: np.ndarray,
-    mean: np.ndarray,
-    scale: np.ndarray,
+    prior_mean: np.ndarray,
+    prior_scale: np.ndarray,
     spread: float,
 ) -> stats.rv_continuous:
-    """Student's t of the value that follows some: linear regression with a conjugate prior.
+    """Return Student's t of the next value: linear regression, conjugate prior.
 
-    `design`, shape (n + 1, p): what explains them, in its last row the value to come; `mean`, `scale`: of the
-    coefficients before anything is seen; `spread`: of the values, as sure as `WORTH` nights would make it.
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+    design : ndarray, shape (n + 1, p)
+        What explains the values, in the last row the value to come.
+    prior_mean, prior_scale : ndarray, shape (p,)
+        Mean and standard deviation of the coefficients before anything is seen.
+    spread : float
+        Standard deviation of the values, as certain as `PRIOR_NIGHTS` would make it.
     """
-    past, now = design[:-1], design[-1]
-    prior = np.diag(np.square(spread / scale))
+    past = design[:-1]
+    now = design[-1]
+    prior = np.diag(np.square(spread / prior_scale))
     precision = past.T @ past + prior
-    coefficients = np.linalg.solve(precision, past.T @ values + prior @ mean)
-    off = coefficients - mean
-    misfit = np.square(values - past @ coefficients).sum() + off @ prior @ off
-    # What was fitted is no longer free to spread: the weekdays of few nights fit them nearly exactly.
-    freedom = WORTH + len(values) - np.trace(np.linalg.solve(precision, past.T @ past))
-    variance = (
-        (WORTH * spread**2 + misfit)
-        / freedom
-        * (1 + now @ np.linalg.solve(precision, now))
-    )
+    coefficients = np.linalg.solve(precision, past.T @ values + prior @ prior_mean)
+    shift = coefficients - prior_mean
+    residuals = values - past @ coefficients
+    misfit = np.square(residuals).sum() + shift @ prior @ shift
+    # What was fitted is no longer free to spread: the weekdays of few nights fit them
+    # nearly exactly.
+    n_fitted = np.trace(np.linalg.solve(precision, past.T @ past))
+    freedom = PRIOR_NIGHTS + len(values) - n_fitted
+    residual_variance = (PRIOR_NIGHTS * spread**2 + misfit) / freedom
+    variance = residual_variance * (1 + now @ np.linalg.solve(precision, now))
     return stats.t(freedom, now @ coefficients, np.sqrt(variance))

@@ -1,0 +1,376 @@
+"""Rules by which a column without a contract becomes a feature, or is dropped.
+
+Every rule has a name, and of each list the first that applies decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from screening.data.encoding import CODE, MANY_VALUES
+from screening.data.summary import INDEX_NAME, MOST_TEXTS, ColumnSummary, is_called
+from screening.io.number_formats import is_yes_no
+
+# A larger share of missing values gets a column of its own.
+INDICATOR_SHARE = 0.05
+# As many rows may have whole values without a gap by chance: the ages of a ward.
+MAX_ROWS_GAPLESS_BY_CHANCE = 50
+# Where this share of the values, or this many, differ, whole numbers may count rows.
+COUNTING_SHARE = 0.9
+COUNTING_VALUES = 900
+# From here on neighbouring whole numbers are one float: nobody measures so finely, but
+# systems number so.
+FIRST_INEXACT_NUMBER = 2.0**53
+# Numbers of days as spreadsheets count them from 1900; the latest in 1954 to 2064.
+FIRST_LATEST_DAY = 20_000
+LAST_LATEST_DAY = 60_000
+# Fewer texts may be categories, whatever the column is called.
+MIN_TEXTS_OF_ID = 21
+MIN_TEXTS_OF_FREE_TEXT = 11
+# More texts than this beside numbers are no way to say "missing".
+MAX_ODD_TEXTS = 50
+# A column called like an id is one of codes, such as admission_type_id, where each
+# value stands in so many rows.
+MIN_ROWS_A_CODE = 20
+# So many texts of letters and digits (V57, E909) beside numbers make codes of these.
+MIN_LETTERED_CODES = 3
+# A share of numbers among the cells; the lower one where the values are many.
+MIN_SHARE_OF_NUMBERS = 0.9
+MIN_SHARE_OF_MANY_NUMBERS = 0.5
+MANY_NUMBERS = 30
+# Codes that are no category either; "none" or "unknown" may be an answer.
+NO_ANSWER = frozenset(
+    [
+        "na",
+        "n/a",
+        "n.a.",
+        "#n/a",
+        "nan",
+        "null",
+        "n.d.",
+        "nd",
+        "k.a.",
+        ".",
+        "?",
+        "-",
+        "--",
+    ]
+)
+# 45 %, 12.5mg/l, <0,5 g: a number, and what it is counted in.
+MEASURED = re.compile(
+    r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)"
+)
+MAX_UNITS = 3
+MIN_MEASURED_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A column that may become a feature."""
+
+    name: str
+    summary: ColumnSummary
+
+    @cached_property
+    def holds_codes(self) -> bool:
+        """True if digits are no quantity: some follow a letter, or by the name."""
+        summary = self.summary
+        if summary.unreadable or summary.dates or summary.faults["censored"]:
+            return False
+        if is_called(self.name, "patient"):
+            return False
+        most = min(summary.present / MIN_ROWS_A_CODE, MOST_TEXTS)
+        has_few = 2 < summary.n_texts <= most
+        if _has_lettered_codes(summary.odd_texts):
+            repeats = summary.n_texts <= summary.present / 2
+            names_rows = is_called(self.name, "row") and not has_few
+            return repeats and not names_rows and not are_measured(summary.odd_texts)
+        return has_few and summary.whole and is_called(self.name, "row", "code")
+
+    @cached_property
+    def holds_numbers(self) -> bool:
+        """True for quantities, but for missing codes and a few odd texts."""
+        summary = self.summary
+        if self.holds_codes:
+            return False
+        if summary.native:
+            return True
+        n_numbers = (
+            summary.numbers
+            + summary.faults["censored"]
+            + summary.faults["decimal_mark"]
+        )
+        if not n_numbers or summary.zero_led:
+            return False
+        share = n_numbers / (n_numbers + summary.odd)
+        if summary.n_texts > MANY_NUMBERS:
+            return share >= MIN_SHARE_OF_MANY_NUMBERS
+        return share >= MIN_SHARE_OF_NUMBERS
+
+    @property
+    def often_missing(self) -> bool:
+        """True if a value is missing in over `INDICATOR_SHARE` of the rows."""
+        share = self.summary.missing_share(coded=self.holds_numbers)
+        return share > INDICATOR_SHARE
+
+
+def _has_lettered_codes(texts: Iterable[str]) -> bool:
+    """Return True if most of the texts are codes that begin with a letter."""
+    is_lettered = [bool(CODE.fullmatch(text)) and text[0].isalpha() for text in texts]
+    n_lettered = sum(is_lettered)
+    return n_lettered >= MIN_LETTERED_CODES and n_lettered > len(is_lettered) / 2
+
+
+def are_measured(texts: Iterable[str]) -> bool:
+    """Return True if nearly all texts are numbers with one of a few units."""
+    matches = [MEASURED.fullmatch(text) for text in texts]
+    units = Counter(match["unit"] for match in matches if match)
+    n_measured = sum(count for _, count in units.most_common(MAX_UNITS))
+    return n_measured >= MIN_MEASURED_SHARE * len(matches)
+
+
+@dataclass(frozen=True)
+class DropRule:
+    """Drops a column; `reason` is said of it in a note."""
+
+    name: str
+    reason: str
+    applies: Callable[[Candidate], bool]
+
+
+def _is_dated(column: Candidate) -> bool:
+    return column.summary.dates > column.summary.present / 2
+
+
+def _is_constant(column: Candidate) -> bool:
+    summary = column.summary
+    return summary.constant and summary.present == summary.rows
+
+
+def _counts_rows(column: Candidate) -> bool:
+    summary = column.summary
+    if not summary.whole or summary.present <= 1:
+        return False
+    if summary.n_texts <= min(COUNTING_SHARE * summary.present, COUNTING_VALUES):
+        return False
+    is_gapless = (
+        summary.high - summary.low == summary.rows - 1
+        and summary.present == summary.rows > MAX_ROWS_GAPLESS_BY_CHANCE
+    )
+    return is_gapless or bool(INDEX_NAME.fullmatch(column.name))
+
+
+def _numbers_days(column: Candidate) -> bool:
+    latest = column.summary.high
+    return is_called(column.name, "date") and (
+        FIRST_LATEST_DAY <= latest <= LAST_LATEST_DAY
+    )
+
+
+def _is_number_of_row(column: Candidate) -> bool:
+    summary = column.summary
+    if summary.n_texts < MIN_TEXTS_OF_ID or not summary.whole:
+        return False
+    is_inexact = summary.low >= FIRST_INEXACT_NUMBER
+    return is_inexact or is_called(column.name, "row", "patient")
+
+
+def _is_name_of_row(column: Candidate) -> bool:
+    is_varied = column.summary.n_texts >= MIN_TEXTS_OF_ID
+    return is_varied and is_called(column.name, "row", "patient")
+
+
+def _is_measured(column: Candidate) -> bool:
+    summary = column.summary
+    return summary.n_texts >= MIN_TEXTS_OF_FREE_TEXT and are_measured(summary.texts)
+
+
+def _is_free_text(column: Candidate) -> bool:
+    n_texts = column.summary.n_texts
+    differs = n_texts > 0.5 * column.summary.present
+    return n_texts > MOST_TEXTS or (n_texts >= MIN_TEXTS_OF_FREE_TEXT and differs)
+
+
+LOOKS_LIKE_ID = "looks like an id (name it with --id or --group)"
+DROP_ANY = (
+    DropRule(
+        "unreadable",
+        "nested, binary, or times of day or durations (write them as numbers, such as "
+        "hours)",
+        lambda column: column.summary.unreadable,
+    ),
+    DropRule("empty", "no values", lambda column: not column.summary.present),
+    DropRule(
+        "dates",
+        "dates (make an age or duration of them, or name one as time in a contract)",
+        _is_dated,
+    ),
+    DropRule("constant", "one value only", _is_constant),
+)
+DROP_NUMBERS = (
+    DropRule("row_index", "a row index", _counts_rows),
+    DropRule(
+        "day_numbers",
+        "dates as numbers of days (format the cells as dates and save the table again)",
+        _numbers_days,
+    ),
+    DropRule("id_number", LOOKS_LIKE_ID, _is_number_of_row),
+    DropRule(
+        "mixed_texts",
+        "numbers and many other texts",
+        lambda column: len(column.summary.odd_texts) > MAX_ODD_TEXTS,
+    ),
+)
+DROP_TEXTS = (
+    DropRule("id_text", LOOKS_LIKE_ID, _is_name_of_row),
+    DropRule(
+        "measured",
+        "numbers with a unit or % in every cell (export bare numbers)",
+        _is_measured,
+    ),
+    DropRule("free_text", "id or free text (nearly every row differs)", _is_free_text),
+)
+
+
+def drop_rule(column: Candidate) -> DropRule | None:
+    """Return the rule that drops a column, None for a feature."""
+    rules = list(DROP_ANY)
+    if column.holds_numbers:
+        rules += DROP_NUMBERS
+    elif not column.holds_codes:
+        rules += DROP_TEXTS
+    return next((rule for rule in rules if rule.applies(column)), None)
+
+
+@dataclass(frozen=True)
+class TypeRule:
+    """Makes a feature of a column: the keys of its table in the contract."""
+
+    name: str
+    applies: Callable[[Candidate], bool]
+    feature: Callable[[Candidate], dict[str, Any]]
+
+
+def _is_yes_no(column: Candidate) -> bool:
+    summary = column.summary
+    says_so = summary.native_boolean or is_yes_no(map(str.lower, summary.texts))
+    # Of numbers only 0 and 1 say yes and no.
+    has_two = summary.n_texts <= 2 and summary.texts <= {"0", "1"}
+    return says_so and not summary.constant and (has_two or not column.holds_numbers)
+
+
+def _is_yes_no_or_unanswered(column: Candidate) -> bool:
+    answers = column.summary.texts - _unanswered(column)
+    return bool(_unanswered(column)) and is_yes_no(map(str.lower, answers))
+
+
+def _unanswered(column: Candidate) -> set[str]:
+    """Return the texts of a column of words that say "missing"."""
+    if column.summary.n_texts <= 1:
+        return set()
+    return {code for code in column.summary.missing_codes if code.lower() in NO_ANSWER}
+
+
+def _boolean(column: Candidate) -> dict[str, Any]:
+    return {"type": "boolean", "missing": _missing(column)}
+
+
+def _boolean_or_unanswered(column: Candidate) -> dict[str, Any]:
+    return _boolean(column) | {"missing_values": sorted(_unanswered(column))}
+
+
+def _number(column: Candidate) -> dict[str, Any]:
+    summary = column.summary
+    far_codes = {f"{code:g}" for code in summary.far_codes}
+    feature: dict[str, Any] = {"type": "number", "missing": _missing(column)}
+    seen = summary.usual_range()
+    if seen:
+        feature["seen"] = seen
+    missing_values = summary.missing_codes | summary.odd_texts | far_codes
+    if missing_values:
+        feature["missing_values"] = sorted(missing_values)
+    if summary.faults["censored"]:
+        feature["censored"] = "limit"
+    return feature
+
+
+def _category(column: Candidate) -> dict[str, Any]:
+    unanswered = _unanswered(column)
+    missing = "category" if column.often_missing else "impute"
+    feature: dict[str, Any] = {"type": "category", "missing": missing}
+    if unanswered:
+        feature["missing_values"] = sorted(unanswered)
+    # Of many codes the next table has some that this one lacks, which is no fault.
+    if column.summary.n_texts <= MANY_VALUES:
+        feature["categories"] = sorted(column.summary.texts - unanswered)
+    return feature
+
+
+def _missing(column: Candidate) -> str:
+    return "indicator" if column.often_missing else "impute"
+
+
+TYPE_RULES = (
+    TypeRule(
+        "ticked",
+        lambda column: column.summary.ticked,
+        lambda column: {"type": "boolean", "missing": "no"},
+    ),
+    TypeRule("yes_no", _is_yes_no, _boolean),
+    TypeRule("number", lambda column: column.holds_numbers, _number),
+    TypeRule("yes_no_unanswered", _is_yes_no_or_unanswered, _boolean_or_unanswered),
+    TypeRule("category", lambda column: True, _category),
+)
+
+
+def infer_feature(column: Candidate) -> dict[str, Any]:
+    """Return the keys of a feature's table in the contract."""
+    rule = next(rule for rule in TYPE_RULES if rule.applies(column))
+    return rule.feature(column)
+
+
+@dataclass(frozen=True)
+class ReviewRule:
+    """Asks a person to review a feature; `remark` is said of it in a note."""
+
+    name: str
+    remark: str
+    applies: Callable[[ColumnSummary, Mapping[str, Any]], bool]
+
+
+def _lists_texts(summary: ColumnSummary, feature: Mapping[str, Any]) -> bool:
+    has_texts = bool(summary.odd_texts or summary.missing_codes)
+    return "missing_values" in feature and has_texts
+
+
+REVIEW_RULES = (
+    ReviewRule(
+        "missing_texts",
+        "texts that are no numbers, or such as NA, were listed in missing_values; "
+        "review",
+        _lists_texts,
+    ),
+    ReviewRule(
+        "missing_numbers",
+        "a number like -99, repeated and far from all others, was listed in "
+        "missing_values; review",
+        lambda summary, feature: (
+            feature["type"] == "number" and bool(summary.far_codes)
+        ),
+    ),
+    ReviewRule(
+        "ticked",
+        "ticked or blank; a blank is read as no",
+        lambda summary, feature: feature["missing"] == "no",
+    ),
+    ReviewRule(
+        "censored",
+        "censored values are read as their limit; review",
+        lambda summary, feature: "censored" in feature,
+    ),
+)
