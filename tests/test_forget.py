@@ -186,7 +186,7 @@ def test_nothing_of_the_patient_is_left_in_any_byte_and_every_count_is(site):
     )
     assert (after["erased"], after["cases_shown"]) == (1, before["cases_shown"] - 1)
     assert (
-        "1 patient named here was erased since"
+        "1 patient named here was erased later"
         in (site / "runs/1/report.html").read_text()
     )
     assert said["ledger"] == {"nights": 2, "cases": 2, "verdicts": 2, "mentions": 0}
@@ -606,7 +606,7 @@ def test_no_page_of_erased_patients_says_that_nobody_was_flagged_or_where_they_a
     unknown = screen("explain", site / "runs/1", SECRET, code=2).stderr
 
     assert (
-        f"1 of {n} flagged are not named here: erased since, or in flagged.csv alone."
+        f"1 of {n} flagged are not named here: erased later, or only in flagged.csv."
         in one
     )
     assert f"{n} of {n} flagged are not named here" in everybody

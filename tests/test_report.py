@@ -111,7 +111,7 @@ def test_page_is_small_and_says_the_same_bytes_twice(html, name):
     assert len(html.encode()) < 300_000
     assert text.count("The score is not a probability") == 1
     assert text.count("calibrated rarity") == 1
-    assert text.count("Geometry, and unrelated to the p-value") == 1
+    assert text.count("A geometric term, unrelated to the p-value") == 1
     assert "Decision support: confirm by chart review" in text
 
 

@@ -35,7 +35,7 @@ MARK = "lines => getComputedStyle(document.querySelector(`${lines} .f`), '::afte
 
 
 def explored(view: Any) -> Any:
-    view.locator("summary", has_text="What the threshold finds").click()
+    view.locator("summary", has_text="Cases found and reviews needed").click()
     return view.locator("input[type=range]").first
 
 
@@ -248,7 +248,7 @@ def test_one_confirmed_before_is_no_work_and_stands_folded_by_its_date(opened):
     line = view.locator(".list .c", has_text=run["cases"][0]["id"])
 
     assert not line.is_visible()
-    view.locator("summary", has_text="1 judged before").click()
+    view.locator("summary", has_text="1 reviewed before").click()
     assert "known, confirmed on 2025-03-09" in line.inner_text()
 
 

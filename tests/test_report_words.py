@@ -76,7 +76,7 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
     "a cap says how many of how many": (
         nosocomial_run,
         {"counts__flagged": 96},
-        ["15 more are flagged and stand in flagged.csv alone: 81 of 96 shown"],
+        ["15 more are flagged and listed only in flagged.csv: 81 of 96 shown"],
         [],
     ),
     "observed figures stand with the validation estimate": (
@@ -86,7 +86,7 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
             "24 cases, 216 others",
             "Sensitivity 88% 69–96% 91%",
             "Cases among the flagged (PPV) 12% 8–19%",
-            "PPV and NPV move with how common the condition is: 10% tonight",
+            "PPV and NPV depend on the prevalence: 10% tonight",
         ],
         [],
     ),
@@ -101,7 +101,9 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
             "counts__ruled_out": 78,
             "counts__no_longer_flagged": 0,
         },
-        ["3 patients to review 81 flagged, the others judged before; about 30 minutes"],
+        [
+            "3 patients to review 81 flagged, the others reviewed before; about 30 minutes"
+        ],
         ["but capacity is"],
     ),
     "a patient of one row is a case": (
@@ -134,7 +136,7 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
         nosocomial_run,
         {"model__machine__passes": [{}], "model__validation__calibration": {}},
         [],
-        ["Geometry, and unrelated", "calibrated probability of the condition"],
+        ["A geometric term, unrelated", "calibrated probability of the condition"],
     ),
     "back with an old verdict is new again": (
         nosocomial_run,
@@ -179,8 +181,9 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
         appraised_run,
         {},
         [
-            "Of 240 rows screened, some look rare by chance alone. 7 are rare even so: p at most 0.003",
-            "The mark is a note on rarity; the list follows the threshold (80 flagged)",
+            "Of 240 rows screened, some look rare by chance alone. "
+            "7 remain rare after correction: p at most 0.003",
+            "The mark describes rarity only; the list follows the threshold (80 flagged)",
             "rows score as those of training did when they were held out",
             "5.0% half as common 10% 5–15% 98% 95–99% 10.0 30.0",
             "10% as stated 20% 10–30% 98% 95–99% 5.0 30.0",
@@ -303,7 +306,7 @@ def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endles
     page = render_run(judged(run))
     slider = json.loads(Outline(page).raw["script"][0])
 
-    assert "No threshold could meet the rule for G4+3: every row is flagged" in page
+    assert "No threshold meets the rule for G4+3: every row is flagged" in page
     assert "Every row is flagged: with so few past cases" in page
     assert "000000000000" not in re.sub(
         r"<script.*?</script>|data-score=\S+", "", page, flags=re.S

@@ -46,15 +46,15 @@ def init(
         int | None, options.in_data(help="Reviews that a night has room for.", min=1)
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing: every guess is taken.")
+        bool, typer.Option("--yes", "-y", help="Ask nothing; accept every guess.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Infer a starter contract from COHORT, to be read and edited.
 
-    It holds the role, type, range (`seen`) and categories of every column. On a terminal it asks for each
-    role that no option gives, with its guess as the default, and lists what it guessed and dropped. The table
-    is read with the contract before that is written.
+    It has the role, type, range (`seen`) and categories of every column. On a terminal it asks for each
+    role without an option, with its guess as the default, and lists what it guessed and dropped. It writes
+    the contract only if the table keeps to it.
     """
     from screening.data.reading import starter_contract
     from screening.store.publishing import write_whole
@@ -219,7 +219,7 @@ def demo(
     ],
     as_json: options.AsJson = False,
 ) -> None:
-    """Train and score the sample cohorts; say where the reports are."""
+    """Train and score the sample cohorts; list the reports."""
     from importlib.resources import as_file, files
 
     from screening.store.publishing import check_place

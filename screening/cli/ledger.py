@@ -31,7 +31,7 @@ def history(
     ledger: LedgerHere = "screening.db",
     series: SeriesAsked = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Follow the audit trail from its start.")
+        bool, typer.Option("--verify", help="Verify the audit trail from its start.")
     ] = False,
     head: Annotated[
         str | None,
@@ -49,7 +49,7 @@ def history(
 ) -> None:
     """Report workload, PPV, missed cases and drift over the nights.
 
-    Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
+    With several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
@@ -116,81 +116,81 @@ def status(
         Path | None,
         typer.Option(
             metavar="NIGHT.toml",
-            help="Series that are due, and where the ledger is, by this file.",
+            help="File that names the due series and the ledger.",
         ),
     ] = None,
     series: Annotated[
         str,
         typer.Option(
-            metavar="NAME|each", help="Only these series, with commas between."
+            metavar="NAME|each", help="Only these series, separated by commas."
         ),
     ] = EACH,
     night: Annotated[
         str | None,
         typer.Option(
-            metavar="DATE|today", help="Ask for this night instead of a --max-age."
+            metavar="DATE|today", help="Require this night instead of a --max-age."
         ),
     ] = None,
     grace: Annotated[
         str,
         typer.Option(
             metavar="0m",
-            help="With --night: how long after its midnight it may be missing.",
+            help="With --night: time after its midnight until which it may be missing.",
         ),
     ] = "0m",
     metrics: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the figures for Prometheus too."),
+        typer.Option(metavar="FILE", help="Also write metrics for Prometheus."),
     ] = None,
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="Exit 5 also where that night's page says ATTENTION."
+            "--strict", help="Exit 5 also if that night's page says ATTENTION."
         ),
     ] = False,
     runs: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Exit 4 where run directories below this are of a newer ledger.",
+            help="Exit 4 if run directories below this are of a newer ledger.",
         ),
     ] = None,
     artefacts: Annotated[
         bool,
         typer.Option(
             "--artefacts",
-            help="And every file handed out: what, where, who may read it.",
+            help="Also list every published file, and who may read it.",
         ),
     ] = False,
     give_up: Annotated[
         str | None,
         typer.Option(
             metavar="DATE",
-            help="With --series, --reason: wait for this night no longer.",
+            help="With --series, --reason: stop waiting for this night.",
         ),
     ] = None,
     acknowledge: Annotated[
         str | None,
         typer.Option(
             metavar="CODE",
-            help="With --series, --until, --reason: this attention reason is known.",
+            help="With --series, --until, --reason: silence this attention reason.",
         ),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            metavar="DATE", help="With --acknowledge: the last night it rests."
+            metavar="DATE", help="With --acknowledge: the last night without it."
         ),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(help="Why, in words; the trail keeps them.")
+        str | None, typer.Option(help="Why, in words; kept in the trail.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether the night of every series came; exit 5 if not.
+    """Report whether every series had its night; exit 5 if not.
 
-    One line a series. A night that came and wants attention says why, in the words of its page. What
-    --give-up or --acknowledge enters is counted at once.
+    One line a series, with the reasons if the night needs attention. An entry by --give-up or --acknowledge
+    takes effect at once.
     """
     from dataclasses import asdict
 
@@ -306,9 +306,9 @@ def review(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read the clinicians' verdicts on RUN back.
+    """Read clinicians' verdicts on RUN into the ledger.
 
-    The same file twice is once.
+    Reading the same file twice changes nothing.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.verdicts import review
@@ -320,14 +320,14 @@ def review(
 
 def promote(
     model: ModelFolder,
-    reason: Annotated[str, typer.Option(help="Why, in words; the trail keeps them.")],
+    reason: Annotated[str, typer.Option(help="Why, in words; kept in the trail.")],
     ledger: LedgerHere = "screening.db",
     series: Series = None,
     as_json: AsJson = False,
 ) -> None:
     """Make MODEL the champion of a series from the next night on.
 
-    What its nights in shadow showed beside the champion's goes into the trail with the reason.
+    The trail records how its nights in shadow compare with the champion's, and the reason.
     """
     from screening.ledger import model_registry
     from screening.ledger.database import open_ledger
@@ -358,13 +358,13 @@ def retire(
         str,
         typer.Argument(metavar="SERIES", help="The series; `screen status` lists all."),
     ],
-    reason: Annotated[str, typer.Option(help="Why, in words; the trail keeps them.")],
+    reason: Annotated[str, typer.Option(help="Why, in words; kept in the trail.")],
     ledger: LedgerHere = "screening.db",
     as_json: AsJson = False,
 ) -> None:
-    """Close SERIES, for which `screen status` then waits no longer.
+    """Close SERIES, so that `screen status` no longer waits for it.
 
-    Its nights and history stay. A later night that is published takes it back.
+    Its nights and history stay. A later published night reopens it.
     """
     from screening.ledger import model_registry
     from screening.ledger.database import open_ledger
@@ -393,7 +393,7 @@ def ledger(
     runs: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Of accept: run directories at or below this."
+            metavar="DIR", help="For accept: run directories at or below this."
         ),
     ] = None,
     was: Annotated[
@@ -401,26 +401,27 @@ def ledger(
         typer.Option(
             "--from",
             metavar="PLACE",
-            help="Of moved: where files and directories were handed out.",
+            help="For moved: where files and directories were published.",
         ),
     ] = None,
     to: Annotated[
         Path | None,
         typer.Option(
-            metavar="PLACE", help="Of moved: where they lie now; absent: they are gone."
+            metavar="PLACE",
+            help="For moved: where they are now; absent: they are deleted.",
         ),
     ] = None,
     reason: Annotated[
         str | None,
-        typer.Option(help="Of accept and moved: why, in words; the trail keeps them."),
+        typer.Option(help="For accept and moved: why, in words; kept in the trail."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild LEDGER, accept an older copy, or say what moved.
+    """Rebuild LEDGER, accept an older copy, or register moved files.
 
-    rebuild follows the audit trail from its start; whatever stood in the tables goes. accept enters that run
-    directories hold heads which this copy of the trail has not. moved enters that what the register has at or
-    below a place lies elsewhere, or is gone: `forget` and `purge` name what they cannot reach until then.
+    rebuild derives the tables again from the audit trail. accept records that run directories hold heads
+    that this copy of the trail does not have. moved records that registered files at or below a place lie
+    elsewhere, or are deleted; until then `forget` and `purge` report them as not reached.
     """
     from screening.ledger import register, verifying
     from screening.ledger.database import open_ledger

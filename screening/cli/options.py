@@ -96,9 +96,7 @@ class DatabaseOptions:
     ] = None
     query: Annotated[
         Path | None,
-        in_data(
-            metavar="FILE.sql", help="Database only: the answer to this one SELECT."
-        ),
+        in_data(metavar="FILE.sql", help="Database only: the result of this SELECT."),
     ] = None
 
     def source(self, cohort: str) -> str | Database:
@@ -121,7 +119,7 @@ ContractFile = Annotated[
 ]
 Templates = Annotated[
     Path | None,
-    in_output(metavar="DIR", help="The site's own templates (docs/templates.md)."),
+    in_output(metavar="DIR", help="Your own templates (docs/templates.md)."),
 ]
 RecipeName = Annotated[
     str,
@@ -138,14 +136,14 @@ Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one a c
 Night = Annotated[
     str | None,
     typer.Option(
-        "--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today if absent."
+        "--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today by default."
     ),
 ]
 AcceptDelivery = Annotated[
     str | None,
     typer.Option(
         metavar="REASON",
-        help="Take a table that does not look like tonight's; say why.",
+        help="Accept a table that does not look like tonight's; give the reason.",
     ),
 ]
 
@@ -168,7 +166,7 @@ ModelFolder = Annotated[Path, _model(help="Model directory written by `screen tr
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")
 ]
-ModelAnew = Annotated[Path, _model(help="Model directory; it is written anew.")]
+ModelAnew = Annotated[Path, _model(help="Model directory; it is rewritten.")]
 PageFile = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML)."),
@@ -178,13 +176,13 @@ Publish = Annotated[
     Path | None,
     in_output(
         metavar="DIR",
-        help="Copy the page there, as DATE.html, and last as latest.html.",
+        help="Copy the page there as DATE.html, then as latest.html.",
     ),
 ]
 Mode = Annotated[
     str | None,
     in_output(
-        metavar="0640", help="With --publish: mode of the copies; 0600 if absent."
+        metavar="0640", help="With --publish: mode of the copies; 0600 by default."
     ),
 ]
 ReadBy = Annotated[
@@ -196,14 +194,12 @@ Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS|local:N",
-        help="Work on a dask cluster, or on N processes here.",
+        help="Work on a dask cluster, or on N local processes.",
     ),
 ]
 
 
-Label = Annotated[
-    str | None, in_data("--label", "-l", help="Column that says who was a case.")
-]
+Label = Annotated[str | None, in_data("--label", "-l", help="Column of the outcome.")]
 
 
 @dataclass(frozen=True)
@@ -214,7 +210,7 @@ class ColumnOptions:
     positive: Annotated[
         list[str] | None,
         in_data(
-            help="Label value to find; each one more is a class of its own, A+B are one class."
+            help="Label value of cases; may be repeated for further classes; A+B is one class."
         ),
     ] = None
     id: Annotated[str | None, in_data(help="Column that names a row.")] = None
@@ -235,7 +231,7 @@ Independent = Annotated[
     bool,
     in_data(
         "--independent",
-        help="Every row is a patient of its own, whatever it looks like.",
+        help="Treat every row as a patient of its own.",
     ),
 ]
 
@@ -326,7 +322,7 @@ class ValidationOptions:
         ),
     ] = None
     max_rows: Annotated[
-        int | None, in_data(help="Use a stated sub-sample of the rows.", min=1)
+        int | None, in_data(help="Use a random sample of this many rows.", min=1)
     ] = None
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0
     jobs: Jobs = -1

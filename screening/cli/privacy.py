@@ -22,10 +22,12 @@ Runs = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Erase in run directories at or below this."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only list what would be erased.")
+]
 Pages = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="And in the copies of their pages in this."),
+    typer.Option(metavar="DIR", help="Also in the copies of their pages in DIR."),
 ]
 
 
@@ -47,7 +49,7 @@ def forget(
         str | None,
         typer.Option(
             metavar="YYYY-MM-DD",
-            help="Last day of models that hold the row; 30 days if absent.",
+            help="Last day of models that hold the row; in 30 days by default.",
         ),
     ] = None,
     reason: Annotated[
@@ -60,8 +62,8 @@ def forget(
 ) -> None:
     """Erase one patient everywhere.
 
-    Counts stay, and the trail still verifies. Run again after an interruption: it ends what was begun.
-    Models that hold a copy of the patient's row are named; after their day they score no more.
+    Counts stay, and the trail still verifies. If interrupted, run it again to finish. Models that hold a
+    copy of the patient's row are listed; after their last day they refuse to score.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.erasing import GONE, Scope

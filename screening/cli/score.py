@@ -48,24 +48,26 @@ def score(
         bool,
         typer.Option(
             "--shadow",
-            help="With --ledger: beside the series' champion; recorded, no page.",
+            help="With --ledger: in addition to the series' champion; recorded, no page.",
         ),
     ] = False,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help="With --ledger: enter a known night, or another table or model for it.",
+            help="With --ledger: enter a night again, with another table or model.",
         ),
     ] = False,
     accept_delivery: options.AcceptDelivery = None,
     allow_future: Annotated[
         bool,
-        typer.Option("--allow-future", help="Take a --date after tomorrow, for tests."),
+        typer.Option(
+            "--allow-future", help="Accept a --date after tomorrow, for tests."
+        ),
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit 5 where the page's head says ATTENTION."),
+        typer.Option("--strict", help="Exit 5 if the page says ATTENTION."),
     ] = False,
     publish: options.Publish = None,
     mode: options.Mode = None,
@@ -224,12 +226,12 @@ def run(
         typer.Option(
             metavar="URL",
             envvar="SCREEN_LEDGER",
-            help="Ledger, where NIGHT.toml names none.",
+            help="Ledger, if NIGHT.toml names none.",
         ),
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit 5 where a series' page says ATTENTION."),
+        typer.Option("--strict", help="Exit 5 if the page of a series says ATTENTION."),
     ] = False,
     cluster: options.Cluster = None,
     as_json: options.AsJson = False,
@@ -316,7 +318,7 @@ def explain(
     templates: options.Templates = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say why one case of RUN was flagged."""
+    """Show why one case of RUN was flagged."""
     from screening.report.page import render_case
     from screening.scoring import explaining
     from screening.store.loading import load_model
@@ -379,36 +381,34 @@ def export(
             "--out",
             "-o",
             metavar="FILE",
-            help="File to write; of omop, nifti and dicom-seg a directory.",
+            help="File to write; for omop, nifti and dicom-seg a directory.",
         ),
     ] = None,
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Of table: the database.")
+        str | None, typer.Option(metavar="URL", help="For table: the database.")
     ] = None,
     table: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of table: its name.")
+        str | None, typer.Option(metavar="NAME", help="For table: its name.")
     ] = None,
     id_system: Annotated[
         str | None,
-        typer.Option(
-            metavar="URI", help="Of fhir: the system whose identifiers the ids are."
-        ),
+        typer.Option(metavar="URI", help="For fhir: the system of the identifiers."),
     ] = None,
     definition: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Of omop: cohort_definition_id of the first class; 1 if absent.",
+            help="For omop: cohort_definition_id of the first class; 1 by default.",
         ),
     ] = None,
     reference: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Of dicom-seg: DIR/PATIENT has the DICOM series."
+            metavar="DIR", help="For dicom-seg: DIR/PATIENT has the DICOM series."
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace what is there already.")
+        bool, typer.Option("--force", help="Replace existing files.")
     ] = False,
     ledger: options.LedgerMaybe = None,
     as_json: options.AsJson = False,
@@ -456,7 +456,7 @@ def report(
             "--out",
             "-o",
             metavar="FILE",
-            help="Page to write; DIR/report.html if absent.",
+            help="Page to write; DIR/report.html by default.",
         ),
     ] = None,
     ledger: options.LedgerMaybe = None,

@@ -56,7 +56,7 @@ def train(
         int | None,
         options.in_data(
             metavar="3",
-            help="Of voxels: features of the cube of this side around each.",
+            help="For voxels: add features of the cube of this side around each.",
         ),
     ] = None,
     contract: ContractFile = None,
@@ -65,7 +65,7 @@ def train(
         bool,
         options.in_rule(
             "--lesions",
-            help="Of voxels: count lesions, smooth maps, leave small clusters out.",
+            help="For voxels: choose the threshold by lesions, on smoothed maps.",
         ),
     ] = False,
     param: Annotated[
@@ -242,10 +242,10 @@ def compare(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge methods on the same folds, thresholds included.
+    """Compare methods on the same folds, thresholds included.
 
     Parameters and threshold (by RULE) are chosen on training rows alone. A comparison that was
-    stopped goes on from its finished folds when it is asked for again.
+    stopped resumes from its finished folds.
     """
     chosen_by = rule.rule()
 
@@ -303,7 +303,7 @@ def validate(
     positive: Annotated[
         str | None,
         typer.Option(
-            help="Label value of a case, where COHORT writes it otherwise; or A+B."
+            help="Label value of cases, if COHORT writes it differently; or A+B."
         ),
     ] = None,
     prevalence: Annotated[
@@ -311,15 +311,15 @@ def validate(
         typer.Option(
             min=0,
             max=1,
-            help="Share of cases in that place, if it is another than in COHORT.",
+            help="Share of cases in that place, if it differs from COHORT.",
         ),
     ] = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try MODEL on labelled patients of another place or time.
+    """Validate MODEL on labelled patients of another place or time.
 
-    Threshold and chances stay as they are: the page has observed figures beside validation estimates, and
+    Threshold and chances are unchanged: the page has observed figures next to validation estimates, and
     the threshold that MODEL's rule would choose here. Rows that MODEL was trained on are refused.
     """
     from screening.model_selection import external
@@ -371,8 +371,8 @@ def threshold(
 ) -> None:
     """Choose another operating point for MODEL by RULE.
 
-    It is chosen from the held-out scores the model was validated with, and every figure is judged again as if
-    MODEL had been trained with RULE; the machines stay as they are.
+    It is chosen from the held-out scores of the validation, and every figure is recomputed as if
+    MODEL had been trained with RULE; the machines do not change.
     """
     chosen_by = rule.rule(required=True)
 
@@ -387,20 +387,22 @@ def threshold(
 
 def approve(
     model: options.ModelAnew,
-    by: Annotated[str, typer.Option(metavar="NAME", help="Who answers for its use.")],
+    by: Annotated[
+        str, typer.Option(metavar="NAME", help="Who is responsible for its use.")
+    ],
     *,
     reason: Annotated[
         str | None,
-        typer.Option(help="Why; required where validation says it is not fit for use."),
+        typer.Option(help="Why; required if validation says it is not fit for use."),
     ] = None,
     revision: options.RevisionOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Make a draft of MODEL an approved one.
+    """Approve MODEL, which is a draft until then.
 
-    Its pages say by whom, when and why. Another threshold or another training makes it a draft again.
-    Where a series runs on MODEL already, give --ledger and --series, or its next night is refused for
-    being of another model.
+    Its pages show by whom, when and why. Another threshold or training makes it a draft again.
+    If a series already uses MODEL, give --ledger and --series, or its next night is refused
+    because of the changed model.
     """
     from screening.model_selection import revising
 
@@ -445,7 +447,7 @@ def retrain(
     series: Annotated[
         str,
         typer.Argument(
-            metavar="SERIES", help="Whose verdicts; `screen status` lists all."
+            metavar="SERIES", help="Series of the verdicts; `screen status` lists all."
         ),
     ],
     model: options.ModelFolder,
@@ -465,7 +467,8 @@ def retrain(
     review_by: Annotated[
         str | None,
         typer.Option(
-            metavar="YYYY-MM-DD", help="Day on which to review it; else in two years."
+            metavar="YYYY-MM-DD",
+            help="Day on which to review it; in two years by default.",
         ),
     ] = None,
     jobs: options.Jobs = -1,
@@ -474,11 +477,11 @@ def retrain(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train the champion's method again, on verdicts too.
+    """Retrain the champion's method, verdicts included.
 
-    It learns from its past COHORT and the verdicts of SERIES. Recipe, rule and contract are the
-    champion's. The new model is in force nowhere: score it --shadow, look at `screen history --beside`,
-    then `screen promote` it.
+    It is trained on its past COHORT and the verdicts of SERIES, with the champion's recipe, rule and
+    contract. The new model is not used until it is promoted: score it with --shadow, look at
+    `screen history --beside`, then `screen promote` it.
     """
     n_bytes, signer = options.bytes_from(memory), options.signer_from(sign)
     day = options.day_from("--review-by", review_by)

@@ -132,7 +132,7 @@ def _ranked(
 
 
 MOST_CURVES = 8
-"""Curves on one axis that an eye can still tell apart; there are as many kinds of line."""
+"""Curves on one axis that a reader can still distinguish; there are as many kinds of line."""
 
 
 def roc(methods: Sequence[MethodFacts], number: int) -> Axes:

@@ -122,9 +122,9 @@ def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
         NOT_AUDITED,
     )
     if judged.judged:
-        chosen = f"{_of_judged(judged)} had the condition; reviewers chose them, so it is not that of all flagged"
+        chosen = f"{_of_judged(judged)} had the condition; chosen by reviewers, not representative"
     if series.verdicts.disputed:
-        chosen += f"; on {fmt.plural(series.verdicts.disputed, 'case')} two reviewers contradict each other"
+        chosen += f"; on {fmt.plural(series.verdicts.disputed, 'case')} two reviewers disagree"
     if flagged.judged:
         nights = f"{fmt.plural(flagged.flagged, 'flag')} of {fmt.plural(flagged.nights, 'night')}"
         patients = f"{_of_judged(flagged)} patients of the random audit or known from earlier nights had it"

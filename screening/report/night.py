@@ -92,9 +92,9 @@ def strip(run: RunDocument) -> dict[str, object] | None:
         "past": Markup(f"M0 {FLOOR}{''.join(area)}L{WIDTH} {FLOOR}Z"),
         "threshold": _inside((least - scale.low) * across),
         "room": _inside((room.score - scale.low) * across) if room else None,
-        "each": f"one dot {one}"
+        "each": f"each dot: 1 {one}"
         if each == 1
-        else f"one dot up to {fmt.plural(each, one)}",
+        else f"each dot: up to {fmt.plural(each, one)}",
         "past_cases": fmt.count(n_past),
         "spoken": f"From low to high scores: {fmt.count(sum(counts) - sum(flagged))} below the threshold, "
         f"{fmt.count(sum(flagged))} at or above it. Behind them {fmt.plural(n_past, 'past case')}.",

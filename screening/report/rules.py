@@ -29,9 +29,9 @@ UNSURE = ("too_few_cases", "intervals_too_wide")
 """What attention says of one that may be useful, only nobody knows yet."""
 
 SENTENCES: dict[Verdict, str] = {
-    "yes": "Supported by local validation: its flags beat chance, and the best other method tried.",
+    "yes": "Supported by local validation: its flags are better than chance and than the best other method.",
     "not shown": "Not shown: it may be useful, but local validation does not show that it is.",
-    "no": "No: do not put it to use as it is.",
+    "no": "No: do not use it as it is.",
 }
 
 
@@ -130,7 +130,7 @@ def beaten(comparison: BesideFacts | None) -> Iterator[Reason]:
 
 NOT_COMPARED = Reason(
     "not_compared",
-    "No other method was trained on the same folds, so what a simpler one does is not known.",
+    "No other method was trained on the same folds, so the performance of a simpler one is unknown.",
     remedy="Train with --beside logistic,random_forest.",
 )
 
@@ -142,7 +142,7 @@ def unfit(reasons: Iterable[Reason]) -> Iterator[Reason]:
         yield Reason(
             "not_fit_for_use",
             words,
-            remedy="Train another, or answer for it: screen approve MODEL --by NAME --reason TEXT.",
+            remedy="Train another, or approve it with a reason: screen approve MODEL --by NAME --reason TEXT.",
         )
 
 
@@ -155,7 +155,7 @@ def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
             and not point.flags_everything
         ):
             words = (
-                f"Flags{_which(model, point.label)} are not shown to hit more often than chance: PPV may be "
+                f"Flags{_which(model, point.label)} are not shown to have a higher PPV than chance: it may be "
                 f"as low as {100 * point.ppv.low:.3g}%, at {100 * point.prevalence:.3g}% prevalence."
             )
             yield Reason(
@@ -241,7 +241,9 @@ def of_run(
     if not recognisable and "ids_are_row_numbers" not in {
         each.code for each in reasons
     }:
-        words = "No column names the rows, so nobody is recognised from night to night."
+        words = (
+            "No column identifies rows, so nobody is recognised from night to night."
+        )
         reasons.append(
             Reason(
                 "not_recognisable", words, remedy="Give the contract an id or a group."
@@ -262,18 +264,16 @@ def _model_gates(model: ModelDocument) -> Iterator[Reason]:
     due = _day(model.retrain_by)
     if due is not None:
         # Only another training takes somebody's rows out of a model.
-        words = f"This model holds rows of a patient who was erased: it scores until {due} and not after."
+        words = f"This model holds rows of a patient who was erased: it scores until {due} only."
         yield Reason(
             "to_be_trained_again",
             words,
-            remedy="Train it again on the cohort as it is now.",
+            remedy="Train it again on the present cohort.",
         )
     for point in model.points:
         cases, which = point.n_positive, _which(model, point.label)
         if cases < FEW_CASES:
-            words = (
-                f"Only {fmt.plural(cases, 'case')}{which} to learn and validate from."
-            )
+            words = f"Only {fmt.plural(cases, 'case')}{which} to train and validate on."
             yield Reason(
                 "too_few_cases",
                 words,
@@ -303,14 +303,12 @@ def _weakness(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
         point.sensitivity.ends,
     )
     if point.flags_everything:
-        words = f"No threshold could meet the rule for {name}: every row is flagged, so none is singled out."
-        remedy = "Ask for less with screen threshold, or train with more cases."
+        words = f"No threshold meets the rule for {name}: every row is flagged, so flags are not informative."
+        remedy = "Relax the rule with screen threshold, or train with more cases."
         yield Reason("flags_everything", words, remedy=remedy)
     elif spared is not None and spared < LEAST_SPARED:
-        words = f"The threshold for {name} flags nearly every row, cases or not, so a flag singles nobody out."
-        remedy = (
-            "Ask for less with screen threshold, or train with columns that tell more."
-        )
+        words = f"The threshold for {name} flags nearly every row, cases or not, so a flag is not informative."
+        remedy = "Relax the rule with screen threshold, or train with more informative columns."
         yield Reason("flags_everything", words, None, spared, LEAST_SPARED, remedy)
     elif point.sensitivity.value == 0:
         words = f"This threshold would have found none of the past cases of {name}."
@@ -358,7 +356,7 @@ def _age(run: RunDocument, trained: datetime.datetime | None) -> Iterator[Reason
     since = last or (trained.date() if trained else night)
     years = (night - since).days / 365.25
     origin = "the last patient it learned from is of" if last else "it was trained on"
-    words = f"This model is {years:.1f} years old: {origin} {since}, and nobody set a date for its review."
+    words = f"This model is {years:.1f} years old: {origin} {since}, and no review date is set."
     yield Reason("past_review_date", words, None, years, OLDEST_YEARS, remedy)
 
 
@@ -373,8 +371,8 @@ def _learned_from(run: RunDocument) -> Iterator[Reason]:
             if seen == len(files)
             else f"{seen} of these {len(files)} files"
         )
-        words = f"The model was trained on {what}: it knows these rows, so flags and figures are too good."
-        remedy = "Score other rows; what to expect of them is on the model's page, from rows held out."
+        words = f"The model was trained on {what}, so flags and figures are too good."
+        remedy = "Score other rows; the model's page has the figures expected for them."
         yield Reason("trained_on_these_rows", words, None, seen, 0.0, remedy)
 
 
@@ -388,13 +386,11 @@ def _day(value: str | None) -> datetime.date | None:
 def _counts(run: RunDocument) -> Iterator[Reason]:
     counts, remedy = run.counts, "Do not use this page; report it with its run.json."
     if counts.read != counts.scored + counts.refused:
-        words = (
-            "The counts do not add up: rows read are not rows scored plus rows refused."
-        )
+        words = "The counts do not add up: rows read differ from rows scored plus rows refused."
         yield Reason("counts_do_not_add_up", words, remedy=remedy)
     states = (counts.new, counts.pending, counts.ruled_out, counts.known)
     if None not in states and counts.cases != sum(n or 0 for n in states):
-        words = "The counts do not add up: cases are not new plus pending plus ruled out plus known."
+        words = "The counts do not add up: cases differ from new plus pending plus ruled out plus known."
         yield Reason("counts_do_not_add_up", words, remedy=remedy)
     if counts.refused > 0:
         words = f"{fmt.plural(counts.refused, 'row')} refused and not scored."
@@ -435,10 +431,8 @@ def _workload(run: RunDocument) -> Iterator[Reason]:
         and not run.unflagged.cases
         and n >= EVERYBODY
     ):
-        words = f"All {n:,} patients are flagged, each for one row or more, so the list singles nobody out."
-        remedy = (
-            "Ask for less with screen threshold, or train and score one row a patient."
-        )
+        words = f"All {n:,} patients are flagged, each for one row or more, so the list is not informative."
+        remedy = "Relax the rule with screen threshold, or train and score one row a patient."
         yield Reason("everybody_flagged", words, None, n, EVERYBODY, remedy)
 
 
@@ -535,7 +529,7 @@ def _not_kept(validation: ExternalValidation) -> Iterator[Reason]:
                 None,
                 seen.value,
                 past.value,
-                remedy="Look at the threshold that this cohort would choose, and at subgroups and units, "
+                remedy="Check the threshold that this cohort would choose, subgroups and units "
                 "before the model is used here.",
             )
 
@@ -549,7 +543,7 @@ def _chances_off(validation: ExternalValidation) -> Iterator[Reason]:
         if ratio is not None and not low <= 1 <= high:
             side = "low" if ratio > 1 else "high"
             faults.append(
-                f"are too {side} here: {ratio:.2f} times as many cases were seen as they add up to"
+                f"are too {side} here: {ratio:.2f} times as many cases were observed as predicted"
             )
         if steepest is not None and steepest < 1:
             faults.append(f"are too extreme here (calibration slope {slope:.2f})")
@@ -559,7 +553,7 @@ def _chances_off(validation: ExternalValidation) -> Iterator[Reason]:
                 f"Chances{_which(validation.model, label)} {' and '.join(faults)}.",
                 None,
                 slope if ratio is None else ratio,
-                remedy="Do not go by the chances in this place; ranks and thresholds may still hold.",
+                remedy="Do not use the chances in this place; ranks and thresholds may still hold.",
             )
 
 
@@ -582,7 +576,7 @@ def drift_words(counts: ScoreCounts | None, own_nights: int = 0) -> str:
         counts.p,
     )
     if p is None or n < FEWEST_SCORES:
-        return f"Too few {who} were scored ({n}) to say whether tonight's scores are like those of training."
+        return f"Too few {who} were scored ({n}) to compare tonight's scores with those of training."
     chance = "below 0.001" if p < 0.001 else f"{p:.3f}"
     gap = f"(largest difference of shares {counts.distance:.2f}, p {chance})"
     direction = f"{'higher' if counts.higher else 'lower'} on the whole than"

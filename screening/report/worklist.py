@@ -432,8 +432,8 @@ def _unnamed(flagged: int, named: int, *, erased: bool) -> str:
         return ""
     more, total = fmt.count(flagged - named), fmt.count(flagged)
     if erased:
-        return f"{more} of {total} flagged are not named here: erased since, or in flagged.csv alone."
-    return f"{more} more are flagged and stand in flagged.csv alone: {fmt.count(named)} of {total} shown."
+        return f"{more} of {total} flagged are not named here: erased later, or only in flagged.csv."
+    return f"{more} more are flagged and listed only in flagged.csv: {fmt.count(named)} of {total} shown."
 
 
 def _patients(run: RunDocument, places: int) -> list[Line]:
@@ -479,7 +479,7 @@ def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]
             }
         )
     if judged:
-        title = f"{fmt.count(len(judged))} judged before: no work of tonight"
+        title = f"{fmt.count(len(judged))} reviewed before: no new work"
         parts.append(
             {
                 "lines": judged,
