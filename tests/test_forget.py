@@ -501,6 +501,41 @@ def test_an_attempt_killed_at_any_step_is_ended_by_the_next(
     load_model(site / "models/a")
 
 
+PURGED = [
+    "a run's tables",
+    "a run's page",
+    "a page's copy",
+    "the ledger",
+    "the ledger's entry",
+    "the file's free pages",
+]
+
+
+@pytest.mark.parametrize("step", PURGED)
+def test_purge_killed(site, monkeypatch, step):
+    """A purge that was killed at any step is finished by the same command."""
+    owner, name = STEPS[step]
+
+    def dying(*args: object, **named: object) -> object:
+        raise Killed
+
+    def attempt(ledger: Ledger) -> dict:
+        where = [site / name for name in ("runs", "models", "pages")]
+        return Erasure(Scope(before="2026-03-02"), ledger, *where).done("old")
+
+    with open_ledger(site / "screening.db") as ledger:
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(owner, name, dying)
+            attempt(ledger)
+
+        assert attempt(ledger)["left"] == []
+        assert attempt(ledger)["runs"] == []
+        history(ledger, verify=True)
+    document = read_document(site / "runs/1", "run")
+    assert document["cases"] == []
+    assert len(pd.read_parquet(site / "runs/1/scores.parquet")) == 0
+
+
 def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):
     """One without anybody else is refused."""
     model = load_model(site / "models/a")
