@@ -43,7 +43,8 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
                 raise
             reason = "there is no folder to keep them in"
         else:
-            if not options.get("cache") or _is_private(Path(compiled.stats.cache_path)):
+            folder = compiled.stats.cache_path
+            if folder is None or _is_private(Path(folder)):
                 return compiled
             reason = "others may write to the folder that keeps them"
         _warn_once(
