@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,13 @@ from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact
 from screening.ledger.erasing import Scope, erase, unreached
 from screening.ledger.model_registry import record_sealed
-from screening.ledger.register import current_artefacts, hand_out, runs_naming, state_of
+from screening.ledger.register import (
+    current_artefacts,
+    hand_out,
+    runs_naming,
+    site_folder,
+    state_of,
+)
 from screening.model_selection.revising import without_patient
 from screening.report import render_model, render_run
 from screening.schemas.run import RunDocument
@@ -181,6 +187,8 @@ class Erasure:
             if artefact.entry and not self.dry_run:
                 hand_out(self.ledger, artefact.replace(sha256=None))
             return None
+        if not self._is_within_reach(artefact.place):
+            return self._refuse_outside(artefact, is_named)
         if artefact.what in ("model", "comparison", "run"):
             self._rewrite(artefact)
             return None
@@ -190,6 +198,30 @@ class Erasure:
         if not self._names_somebody(artefact, is_named, state):
             return None
         return self._remove(artefact, state)
+
+    def _is_within_reach(self, place: Path) -> bool:
+        """Return True if a place lies in the site or in a folder that was named.
+
+        A register can be a copy's, or forged: it alone is no leave to delete.
+        """
+        with self.ledger.reading() as connection:
+            site = site_folder(connection)
+        named = [self.runs, self.models, self.pages]
+        folders = [folder.resolve() for folder in named if folder is not None]
+        if site is not None:
+            folders.append(site)
+        return any(place.is_relative_to(folder) for folder in folders)
+
+    def _refuse_outside(self, artefact: Artefact, is_named: bool) -> str | None:
+        """Return why a place outside is left; None if nothing would go there."""
+        probe = replace(self, pages=artefact.place.parent, dry_run=True)
+        reason = probe._erase(artefact, is_named)
+        if reason is None and not any(probe.places.values()):
+            return None
+        return (
+            "it lies outside the ledger's folder and the folders that were named, so "
+            "it was left; name its folder with --runs, --models or --pages"
+        )
 
     def _rewrite(self, artefact: Artefact) -> None:
         """Write a directory anew; models and comparisons hold single patients alone."""
