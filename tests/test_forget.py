@@ -308,6 +308,35 @@ def test_what_the_register_lists_is_erased_without_being_pointed_at(site):
         history(book, verify=True)
 
 
+def test_forget_in_copy_leaves_original(site):
+    """In a copy of a site everything is erased there and nothing in the original."""
+    copy = Path(shutil.copytree(site, site.with_name("staging")))
+    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+
+    as_json("forget", SECRET, "--ledger", copy / "screening.db")
+    forget(copy)
+
+    assert naming(copy) == []
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_forget_leaves_what_was_not_named(site, tmp_path):
+    """A file outside the site is named and left, whatever the register says of it."""
+    outside = tmp_path / "elsewhere" / "case.html"
+    outside.parent.mkdir()
+    ledger = site / "screening.db"
+    run = site / "runs/1"
+    screen("explain", run, SECRET, "--out", outside, "--ledger", ledger)
+
+    refused = screen("forget", SECRET, "--ledger", ledger, code=5).stderr
+    kept = outside.read_bytes()
+    as_json("forget", SECRET, "--ledger", ledger, "--pages", outside.parent)
+
+    assert "case.html: it lies outside the ledger's folder" in refused
+    assert SECRET.encode() in kept
+    assert not outside.exists()
+
+
 def test_what_cannot_be_reached_or_was_altered_is_named_until_it_is_done(site):
     page, away = site / "pages/2026-03-01.html", site.with_name("unmounted")
     page.write_bytes(page.read_bytes() + b"<!-- -->")
@@ -336,7 +365,9 @@ def test_a_moved_site_is_erased_where_it_lies_and_what_is_gone_is_asked_for_no_m
     moved = ["ledger", "moved", ledger, "--reason", "new disk", "--from"]
     assert "nothing at or below" in screen(*moved, site.with_name("old"), code=2).stderr
     said = as_json(*moved, site / "runs", *(["--to", new] if to else []))
-    told = screen("forget", SECRET, "--ledger", ledger, code=0 if to else 5).stderr
+    where = ["--runs", new] if to else []
+    words = ["forget", SECRET, "--ledger", ledger, *where]
+    told = screen(*words, code=0 if to else 5).stderr
 
     assert said == {"moved" if to else "gone": 2}
     assert told.count("its run directory is not there to draw it again from") == (
@@ -500,6 +531,41 @@ def test_an_attempt_killed_at_any_step_is_ended_by_the_next(
     assert naming(site) == []
     assert [path.name for path in site.rglob(".*")] == []
     load_model(site / "models/a")
+
+
+PURGED = [
+    "a run's tables",
+    "a run's page",
+    "a page's copy",
+    "the ledger",
+    "the ledger's entry",
+    "the file's free pages",
+]
+
+
+@pytest.mark.parametrize("step", PURGED)
+def test_purge_killed(site, monkeypatch, step):
+    """A purge that was killed at any step is finished by the same command."""
+    owner, name = STEPS[step]
+
+    def dying(*args: object, **named: object) -> object:
+        raise Killed
+
+    def attempt(ledger: Ledger) -> dict:
+        where = [site / name for name in ("runs", "models", "pages")]
+        return Erasure(Scope(before="2026-03-02"), ledger, *where).done("old")
+
+    with open_ledger(site / "screening.db") as ledger:
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(owner, name, dying)
+            attempt(ledger)
+
+        assert attempt(ledger)["left"] == []
+        assert attempt(ledger)["runs"] == []
+        history(ledger, verify=True)
+    document = read_document(site / "runs/1", "run")
+    assert document["cases"] == []
+    assert len(pd.read_parquet(site / "runs/1/scores.parquet")) == 0
 
 
 def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):

@@ -3,6 +3,9 @@
 import datetime
 import itertools
 import json
+import unicodedata
+from contextlib import suppress
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ from screening.ledger.erasing import Scope, before_age, erase
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision, record_sealed
 from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.ledger.verifying import follow, rebuild, verify
 from screening.schemas.run import VERDICTS
 
 WHY = "asked for"
@@ -221,3 +225,65 @@ def test_an_age_is_counted_back_from_today(age, today, first):
 def test_no_age_is_no_purge(age):
     with pytest.raises(UsageError, match="--older-than"):
         before_age(age, datetime.date(2026, 3, 1))
+
+
+PEOPLE = ("A", "B", "A B", "erased", "o'Neil", "erased-0123456789abcdef")
+NOTES = st.lists(st.sampled_from([*PEOPLE, "beside", "[erased]", ","]), max_size=5)
+STEPS = st.one_of(
+    st.tuples(st.just("forget"), st.sampled_from(PEOPLE)),
+    st.tuples(st.just("purge"), st.integers(1, 5)),
+    st.tuples(st.just("verdict"), st.sampled_from(PEOPLE), NOTES.map(" ".join)),
+)
+
+
+@given(steps=st.lists(STEPS, min_size=2, max_size=6))
+@settings(max_examples=20, deadline=None)
+def test_erasing_any_order(steps):
+    """Erasures of overlapping texts in any order leave a trail that verifies."""
+    with (
+        TemporaryDirectory() as folder,
+        open_ledger(f"{folder}/l", make=True) as ledger,
+    ):
+        for day in (1, 2):
+            enter(ledger, night(day, PEOPLE, drift=drift_of(*PEOPLE)))
+        for step, *words in steps:
+            if step == "forget":
+                erase(ledger, WHY, Scope(patient=words[0]))
+            elif step == "purge":
+                erase(ledger, WHY, Scope(before=f"2026-01-0{words[0]}"))
+            else:
+                verdict = Verdict(words[0], "unsure", "ward 7", "ab", words[1])
+                with suppress(KeyError):  # The case was erased.
+                    record_verdicts(ledger, "key of 2026-01-02", [verdict])
+            with ledger.reading() as connection:
+                follow(connection)
+        rebuild(ledger)
+        with ledger.writing() as connection:
+            verify(connection, None)
+
+
+def test_erasing_mention_then_patient(ledger):
+    """A note that was erased in part is erased in full later, and verifies."""
+    enter(ledger, night(1, ["A", "B"]))
+    verdict = Verdict("A", "unsure", "ward 7", "ab", "in one room with B")
+    record_verdicts(ledger, "key of 2026-01-01", [verdict])
+
+    assert erase(ledger, WHY, Scope(patient="B"))["mentions"] == 1
+    assert erase(ledger, WHY, Scope(patient="A"))["verdicts"] == 1
+
+    assert "room" not in everything(ledger)
+    with ledger.writing() as connection:
+        verify(connection, None)
+    rebuild(ledger)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_mention_either_unicode_form(form, ledger):
+    """An id is found in a note whichever way its letters are composed."""
+    name = unicodedata.normalize("NFC", "Žofie-7")
+    enter(ledger, night(1, [name, "B"]))
+    note = f"beside {unicodedata.normalize(form, name)}, at the window"
+    verdict = Verdict("B", "unsure", "ward 7", "ab", note)
+    record_verdicts(ledger, "key of 2026-01-01", [verdict])
+
+    assert erase(ledger, WHY, Scope(patient=name))["mentions"] == 1

@@ -268,3 +268,37 @@ def test_fits_side_by_side_share_the_cores_and_give_them_back():
     for jobs in (0, -2):
         with pytest.raises(UsageError, match=f"`jobs` {jobs}"), limit_threads(jobs):
             pass
+
+
+CACHES = {
+    "private": (0o700, 0o700, [], True),
+    "open and empty": (0o700, 0o777, [], True),
+    "open and filled": (0o700, 0o777, ["index.nbi"], False),
+    "within an open folder": (0o777, 0o700, [], False),
+    "within a sticky folder": (0o1777, 0o700, ["index.nbi"], True),
+}
+
+
+@pytest.mark.parametrize(
+    ("mode_above", "mode", "files", "trusted"), CACHES.values(), ids=CACHES
+)
+def test_cache_others_may_write(mode_above, mode, files, trusted, tmp_path):
+    """A compiled loop is loaded only if nobody else can have written it."""
+    folder = tmp_path / "above" / "cache"
+    folder.mkdir(parents=True)
+    for name in files:
+        (folder / name).write_bytes(b"a pickle")
+    folder.chmod(mode)
+    folder.parent.chmod(mode_above)
+
+    assert jit._is_private(folder) == trusted
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_cache_of_another_user(tmp_path):
+    """Root loads nothing that another user has written."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 12345, 12345)
+
+    assert not jit._is_private(folder)

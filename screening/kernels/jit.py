@@ -3,14 +3,18 @@
 numba writes its cache to ``NUMBA_CACHE_DIR``, else beside the package, else to the
 user's cache folder. If none of them can be written (a read-only container without a
 home folder) it refuses to define a cached function; such a function is then compiled in
-every process.
+every process. So it is if somebody else could have written the cache: its index is a
+pickle, which runs what it holds.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import stat
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -33,18 +37,51 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(**options)(function)
+            compiled = numba.njit(**options)(function)
         except (RuntimeError, OSError):
             if not options.get("cache"):
                 raise
-            _warn_once(
-                "the numerical loops are compiled anew in every process, which takes "
-                "half a minute: there is no folder to keep them in; set "
-                "NUMBA_CACHE_DIR to one that can be written"
-            )
-            return numba.njit(**options | {"cache": False})(function)
+            reason = "there is no folder to keep them in"
+        else:
+            folder = compiled.stats.cache_path
+            if folder is None or _is_private(Path(folder)):
+                return compiled
+            reason = "others may write to the folder that keeps them"
+        _warn_once(
+            "the numerical loops are compiled anew in every process, which takes half a "
+            f"minute: {reason}; set NUMBA_CACHE_DIR to a private folder"
+        )
+        return numba.njit(**options | {"cache": False})(function)
 
     return decorate
+
+
+def _is_private(folder: Path) -> bool:
+    """Return True if nobody but this user and root can have written to a folder.
+
+    A new folder of ours that the umask left open is closed first.
+    """
+    try:
+        status = folder.stat()
+        if _is_open(status) and status.st_uid == os.geteuid():
+            is_empty = not any(folder.iterdir())
+            if is_empty:
+                folder.chmod(0o700)
+                status = folder.stat()
+        above = folder.parent.stat()
+    except OSError:
+        return False
+    # In a folder like /tmp (the sticky bit) others cannot replace what is not theirs.
+    may_be_replaced = _is_open(above) and not above.st_mode & stat.S_ISVTX
+    is_ours = status.st_uid in (os.geteuid(), 0)
+    return is_ours and not _is_open(status) and not may_be_replaced
+
+
+def _is_open(status: os.stat_result) -> bool:
+    """Return True if everybody, or a group that is not this user's own, may write."""
+    is_own_group = status.st_gid == os.getegid()
+    mask = stat.S_IWOTH if is_own_group else stat.S_IWOTH | stat.S_IWGRP
+    return bool(status.st_mode & mask)
 
 
 class _CompileNotice(event.Listener):

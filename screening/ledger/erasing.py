@@ -1,9 +1,10 @@
-"""Taking names out of the ledger: of one patient everywhere, or of everybody on old nights.
+"""Erase names from the ledger: one patient's everywhere, or everybody's on old nights.
 
-A stand-in made by lot takes the place of a name, one a series: counts, states and the words of verdicts stay,
-each patient counts once as before, and history tells what it told. Nothing says any more who it was: notes,
-sites, initials and hashes go. Facts cannot change by it: the trail has a digest of each name as it was, and
-the entry that erased says which names became what.
+A random stand-in replaces each name, one for each series. Counts, states and the words of
+verdicts stay, every patient still counts once, and the history says what it said before.
+Notes, sites, initials and hashes are removed, so nothing says any more who it was. Facts
+cannot change: the trail has a digest of each name as it was written, and the entry of the
+erasure says which names were replaced.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import datetime
 import hashlib
 import re
 import secrets
+import unicodedata
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate, groupby
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -36,55 +39,126 @@ from screening.ledger.entries import (
 )
 from screening.ledger.trail import IDS, SALT, Part
 
+# Replaces the patient's id in texts about others.
 GONE = "[erased]"
+# Every form that may stand in the place of a name.
 STANDS_IN = re.compile(rf"({STAND_IN}[0-9a-f]{{16}}|{re.escape(GONE)})?")
-"""What may stand in the place of a name."""
+# The part that says where a file lies; it stays unless it names the patient.
 PLACE = "place"
-"""Where a file lies: it stays in the register, unless it names the patient."""
+# The part of a verdict with the login of who entered it, who is not the patient.
 ENTERED = "entered"
-"""The part of a verdict with the login it was entered by: of a patient nothing, of a person something."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose names are taken out, and of which nights."""
+    """Whose names are erased, and of which nights.
 
-    patient: str | None = None  # Of this one alone; everybody's where absent.
-    before: str | None = None  # Only on nights before this one, YYYY-MM-DD.
-    series: str | None = None  # Only in this one.
+    Parameters
+    ----------
+    patient : str, optional
+        Id of the one patient to erase; everybody if None.
+    before : str, optional
+        Only nights before this one, YYYY-MM-DD.
+    series : str, optional
+        Only nights of this series.
+    """
+
+    patient: str | None = None
+    before: str | None = None
+    series: str | None = None
 
     def has_night(self, night: str | None, series: str | None) -> bool:
-        """Whether a night is among those meant; what is of no night is meant with one patient alone."""
+        """Return True if a night is in scope.
+
+        What belongs to no night is in scope only if one patient is erased.
+        """
         if night is None:
             return self.patient is not None
-        return (self.before is None or night < self.before) and self.series in (
-            None,
-            series,
-        )
+        is_old = self.before is None or night < self.before
+        return is_old and self.series in (None, series)
 
     def without(self, words: Sequence[str]) -> list[str]:
-        """Words of which those that name the patient are gone."""
-        left, text = list(words), "".join(words)
+        """Return the words of a text with those replaced that name the patient."""
+        remaining = list(words)
         starts = [0, *accumulate(map(len, words))]
-        for match in re.finditer(rf"(?<!\w){re.escape(str(self.patient))}(?!\w)", text):
-            first, end = (
-                bisect_right(starts, match.start()) - 1,
-                bisect_left(starts, match.end()),
-            )
-            left[first:end] = [GONE] + [""] * (end - first - 1)
-        return left
+        for match in self._pattern.finditer("".join(words)):
+            first = bisect_right(starts, match.start()) - 1
+            end = bisect_left(starts, match.end())
+            remaining[first:end] = [GONE] + [""] * (end - first - 1)
+        return remaining
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """Match the id as a word, in either form that Unicode has for its letters."""
+        name = str(self.patient)
+        forms = {name} | {unicodedata.normalize(form, name) for form in ("NFC", "NFD")}
+        alternatives = "|".join(map(re.escape, sorted(forms)))
+        return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)")
 
 
 _hash = cache(short_hash)
 
 
+@dataclass(frozen=True)
+class _Change:
+    """The names of one part of an entry that are erased.
+
+    Parameters
+    ----------
+    entry, number : int
+        Number of the entry, and of the part within it.
+    part : Part
+        The part as it stands.
+    places : list of int
+        Positions in `part.names` of what is erased.
+    names : list of str
+        All names of the part afterwards.
+    """
+
+    entry: int
+    number: int
+    part: Part
+    places: list[int]
+    names: list[str]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what stands at the places afterwards."""
+        return digest_of_stand_ins(self.names, self.places)
+
+    @property
+    def hides_mention(self) -> bool:
+        """True if the id stood as a word in a text about somebody else."""
+        if self.part.what == PLACE:
+            return False
+        return any(self.names[place] == GONE for place in self.places)
+
+    def store(self, connection: sa.Connection) -> None:
+        """Write the stand-ins, and the digests of the names that they replace."""
+        part = self.part
+        salts = bytearray(part.salts)
+        gone = dict(part.gone)
+        for place in self.places:
+            gone[str(place)] = part.leaf(place, part.names[place]).hex()
+            salts[SALT * place : SALT * (place + 1)] = bytes(SALT)
+        after = replace(part, names=self.names, salts=bytes(salts), gone=gone)
+        here = (PARTS.c.entry == self.entry) & (PARTS.c.part == self.number)
+        connection.execute(PARTS.update().where(here).values(after.stored()))
+
+
 def unreached(connection: sa.Connection) -> dict[str, int]:
-    """Keys of runs of which earlier erasures could not reach everything, and the last entry that says so."""
-    return {
-        key: erasing.entry
-        for erasing in stated(connection, Erasing)
-        for key in erasing.facts.left
-    }
+    """Return runs that earlier erasures could not reach in full.
+
+    Returns
+    -------
+    dict
+        The number of the last entry that says so, by the key of the run.
+    """
+    last: dict[str, int] = {}
+    for erasing in stated(connection, Erasing):
+        for key in erasing.facts.left:
+            last[key] = erasing.entry
+    return last
 
 
 def erase(
@@ -95,125 +169,179 @@ def erase(
     dry_run: bool = False,
     left: Collection[str] = (),
 ) -> dict[str, int]:
-    """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
+    """Replace names in the ledger by stand-ins, and enter what was erased.
 
-    `dry_run`: only say what would go; `left`: keys of runs that name them in places that could not be
-    reached. Returns how many `nights` had names taken out, their `cases`, `verdicts` with their notes, and
-    `mentions`: texts on others in which the id stood as a word.
+    Erasing is idempotent: what was erased before stays as it is, so erasures may
+    overlap and come in any order. If there is nothing to erase nothing is entered, but
+    the file is compacted all the same.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    reason : str
+        Kept in the trail.
+    scope : Scope
+        Whose names, of which nights.
+    dry_run : bool
+        Only count.
+    left : collection of str
+        Keys of runs that name the patient in places that could not be reached.
+
+    Returns
+    -------
+    dict
+        Numbers of `nights` in which names were erased, of their `cases`, of `verdicts`
+        with their notes, and of `mentions`: texts about others that named the patient.
     """
-    names, nights, erased = Counter[str](), set[int](), []
+    counts: Counter[str] = Counter()
+    nights: set[int] = set()
+    erased: list[tuple[int, int, list[int], str]] = []
     with ledger.reading() if dry_run else ledger.writing() as connection:
         if connection.dialect.name == "sqlite":
-            # Or what was deleted would stand in the file until its place is needed again.
+            # Else SQLite keeps deleted text in the file until it needs the space.
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
-        for entry, number, part, after in _changes(connection, scope):
-            places = [n for n, name in enumerate(part.names) if name != after.names[n]]
-            names[part.what] += len(places)
-            names["mentions"] += GONE in after.names and part.what != PLACE
-            nights |= {entry} if part.what in ("cases", "lots") else set()
-            erased.append(
-                (entry, number, places, digest_of_stand_ins(after.names, places))
-            )
+        for change in _changes(connection, scope):
+            counts[change.part.what] += len(change.places)
+            counts["mentions"] += change.hides_mention
+            if change.part.what in ("cases", "lots"):
+                nights.add(change.entry)
+            erased.append((change.entry, change.number, change.places, change.digest))
             if not dry_run:
-                salts, gone = bytearray(part.salts), dict(part.gone)
-                for n in places:
-                    gone[str(n)] = part.leaf(n, part.names[n]).hex()
-                    salts[SALT * n : SALT * (n + 1)] = bytes(SALT)
-                stored = replace(after, salts=bytes(salts), gone=gone).stored()
-                here = (PARTS.c.entry == entry) & (PARTS.c.part == number)
-                connection.execute(PARTS.update().where(here).values(stored))
-        if not dry_run and (erased or not unreached(connection).keys() >= set(left)):
+                change.store(connection)
+        is_news = erased or not unreached(connection).keys() >= set(left)
+        if is_news and not dry_run:
             kind = Purged if scope.patient is None else Forgotten
             facts = kind(erased=erased, left=sorted(left))
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
-            for numbers in trail.portions(sorted({entry for entry, *_ in erased})):
-                for table in PROJECTED.tables.values():
-                    connection.execute(table.delete().where(table.c.entry.in_(numbers)))
-                project(
-                    connection, trail.entries(connection, TRAIL.c.number.in_(numbers))
-                )
+            _project_again(connection, {change[0] for change in erased})
     if not dry_run:
-        # Whatever earlier writers, or one that was killed here, left on free pages.
+        # Free pages may hold what earlier writers, or one that was killed here, left.
         ledger.compact()
-    counted = {
+    return {
         "nights": len(nights),
-        "cases": names["cases"],
-        "verdicts": names["case"],
+        "cases": counts["cases"],
+        "verdicts": counts["case"],
+        "mentions": counts["mentions"],
     }
-    return counted | {"mentions": names["mentions"]}
+
+
+def _project_again(connection: sa.Connection, entries: Collection[int]) -> None:
+    """Make the rows of some entries anew in every table."""
+    for numbers in trail.portions(sorted(entries)):
+        for table in PROJECTED.tables.values():
+            connection.execute(table.delete().where(table.c.entry.in_(numbers)))
+        project(connection, trail.entries(connection, TRAIL.c.number.in_(numbers)))
 
 
 def digest_of_stand_ins(names: Sequence[str], places: Sequence[int]) -> str:
-    """SHA-256 over what stands at these places."""
-    return hashlib.sha256(
-        trail.plain([[place, names[place]] for place in places]).encode()
-    ).hexdigest()
+    """Return SHA-256 over what stands at these places."""
+    stand_ins = [[place, names[place]] for place in places]
+    return hashlib.sha256(trail.plain(stand_ins).encode()).hexdigest()
 
 
-def _changes(
-    connection: sa.Connection, scope: Scope
-) -> Iterator[tuple[int, int, Part, Part]]:
-    """Entry and number of the parts in which names go, what stands there and what is to."""
-    # By series and name, so that a case of several nights is one case still.
-    stand_ins: dict[tuple[str, str], str] = defaultdict(
-        lambda: f"{STAND_IN}{secrets.token_hex(8)}"
-    )
-    first = PARTS.alias()
+class _StandIns(dict[tuple[str, str], str]):
+    """A random stand-in by series and name: a case of several nights stays one case."""
+
+    def __missing__(self, key: tuple[str, str]) -> str:
+        self[key] = f"{STAND_IN}{secrets.token_hex(8)}"
+        return self[key]
+
+
+def _changes(connection: sa.Connection, scope: Scope) -> Iterator[_Change]:
+    """Yield the parts in which names are erased."""
+    stand_ins = _StandIns()
+    facts_part = PARTS.alias()
+    same_entry = (facts_part.c.entry == PARTS.c.entry) & (facts_part.c.part == 0)
     chosen = (
-        sa.select(PARTS, first.c.facts.label("stated"))
-        .join(first, (first.c.entry == PARTS.c.entry) & (first.c.part == 0))
+        sa.select(PARTS, facts_part.c.facts.label("stated"))
+        .join(facts_part, same_entry)
         .where(PARTS.c.names != "[]")
     )
-    # What still lies somewhere is for the next attempt.
-    kept = {
-        one.entry
-        for one in register.current_artefacts(connection)
-        if one.what == "case"
+    # A page of one case that still lies somewhere is left to the next attempt.
+    pending = {
+        artefact.entry
+        for artefact in register.current_artefacts(connection)
+        if artefact.what == "case"
     }
     rows = trail.paged(connection, chosen)
-    for (entry, text), of_entry in groupby(
+    for (entry, text), rows_of_entry in groupby(
         rows, key=lambda row: (row.entry, row.stated)
     ):
-        facts, is_patients = trail.read_in(entry, text), False
-        night, series = facts.get("night"), facts.get("series")
-        for row in (
-            of_entry if entry not in kept and scope.has_night(night, series) else ()
+        facts = trail.read_in(entry, text)
+        if entry in pending or not scope.has_night(
+            facts.get("night"), facts.get("series")
         ):
-            part, patient = trail.part_in(row), scope.patient
-            names: Sequence[str]
+            continue
+        is_patients = False
+        for row in rows_of_entry:
+            part = trail.part_in(row)
             if part.what in IDS:
-                if patient is not None and part.what == "lots":
-                    patient = str(_hash(patient, facts["model"]))
-                ids = {name for name in part.names if not name.startswith(STAND_IN)}
-                gone = ids if patient is None else ids & {patient}
-                names = [
-                    stand_ins[str(series), name] if name in gone else name
-                    for name in part.names
-                ]
-                is_patients |= part.what in ("case", "patient") and names != part.names
-            elif (patient is None and part.what != PLACE) or (
-                is_patients and part.what != ENTERED
-            ):
-                names = [""] * len(part.names)
+                names = _without_ids(part, facts, scope.patient, stand_ins)
             else:
-                names = part.names if patient is None else scope.without(part.names)
-            if names != part.names:
-                yield entry, row.part, part, replace(part, names=names)
+                names = _without_texts(part, scope, is_patients)
+            places = [
+                place
+                for place, name in enumerate(part.names)
+                if name != names[place] and str(place) not in part.gone
+            ]
+            if not places:
+                continue
+            is_patients |= part.what in ("case", "patient")
+            after = list(part.names)
+            for place in places:
+                after[place] = names[place]
+            yield _Change(entry, row.part, part, places, after)
+
+
+def _without_ids(
+    part: Part,
+    facts: Mapping[str, Any],
+    patient: str | None,
+    stand_ins: Mapping[tuple[str, str], str],
+) -> list[str]:
+    """Return the ids, or hashes of ids, of a part with a stand-in for each in scope."""
+    if patient is not None and part.what == "lots":
+        patient = str(_hash(patient, facts["model"]))
+    series = str(facts.get("series"))
+    names = []
+    for name in part.names:
+        if patient is None or name == patient:
+            name = stand_ins[series, name]
+        names.append(name)
+    return names
+
+
+def _without_texts(part: Part, scope: Scope, is_patients: bool) -> list[str]:
+    """Return the words of a text without those in scope.
+
+    `is_patients`: the entry is about the patient, so that all of its texts go.
+    """
+    if scope.patient is None:
+        all_go = part.what != PLACE
+    else:
+        all_go = is_patients and part.what != ENTERED
+    if all_go:
+        return [""] * len(part.names)
+    return list(part.names) if scope.patient is None else scope.without(part.names)
 
 
 def before_age(age: str, today: datetime.date) -> str:
-    """The first night, YYYY-MM-DD, that is not older than `90d`, `26w` or `3y` today."""
+    """Return the first night, YYYY-MM-DD, that is not older than an age today.
+
+    `age`: a number of days, weeks or years, such as `90d`, `26w` or `3y`.
+    """
     match = re.fullmatch(r"([1-9]\d{0,4})([dwy])", age)
     if match is None:
         raise UsageError(f"--older-than {age}: write it as 90d, 26w or 3y")
-    number, unit = int(match[1]), match[2]
+    number = int(match[1])
+    unit = match[2]
     try:
         if unit == "y":
-            # Most years have no 29 February; the day after it is in all of them.
-            day = today + datetime.timedelta(days=(today.month, today.day) == (2, 29))
+            is_leap_day = (today.month, today.day) == (2, 29)
+            # Most years have no 29 February; all have the day after it.
+            day = today + datetime.timedelta(days=is_leap_day)
             return day.replace(year=day.year - number).isoformat()
-        return (
-            today - datetime.timedelta(days=number * (7 if unit == "w" else 1))
-        ).isoformat()
+        days = number * (7 if unit == "w" else 1)
+        return (today - datetime.timedelta(days=days)).isoformat()
     except (OverflowError, ValueError):
         raise UsageError(f"--older-than {age}: no night is so old") from None

@@ -1,14 +1,18 @@
 """What was handed out: every file with a patient's name written beside the ledger, by place and digest.
 
-A place stands in the register until an entry says that what lay there is gone; of several entries on a place
-the last one holds. Files are entered before they appear, so that one is known rather than missed.
+A place stands in the register until an entry says that what lay there is gone; of several
+entries on a place the last one holds. Files are entered before they appear, so that one is
+known rather than missed. What lies below the folder of a ledger file is written relative to
+it: a copy of the whole site names its own files, and never those of the original.
 """
 
 from __future__ import annotations
 
 import hashlib
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,6 +21,32 @@ from screening.files import digest_of
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
 from screening.ledger.entries import STAND_IN, Artefact, append
 from screening.ledger.trail import Part, reason_of, text_part
+
+
+def site_folder(connection: sa.Connection) -> Path | None:
+    """Return the folder of a ledger file; None for a ledger on a server."""
+    if connection.dialect.name != "sqlite":
+        return None
+    databases = connection.exec_driver_sql("PRAGMA database_list")
+    (file,) = [database.file for database in databases if database.name == "main"]
+    return Path(file).resolve().parent
+
+
+def _written_place(artefact: Artefact, site: Path | None) -> str:
+    """Return a place as the register has it: relative to the site if it lies there."""
+    place = artefact.place
+    # The place of a table is no path.
+    if site is None or artefact.what == "table" or not place.is_relative_to(site):
+        return str(place)
+    return str(place.relative_to(site))
+
+
+def _read_artefact(row: Mapping[str, Any], site: Path | None) -> Artefact:
+    """Return an artefact of the register with its place on this host."""
+    artefact = Artefact(**row)
+    if site is None or artefact.what == "table":
+        return artefact
+    return artefact.replace(place=site / artefact.place)
 
 
 def state_of(artefact: Artefact) -> str:
@@ -56,11 +86,15 @@ def enter(
     *artefacts: Artefact,
     why: Part | None = None,
 ) -> None:
-    """As `hand_out`, in a transaction; what stands there is not entered again."""
-    places = [str(artefact.place) for artefact in artefacts]
+    """Enter artefacts within a transaction; what is entered already is left out.
+
+    Raises UsageError: the ledger does not know the run of an artefact.
+    """
+    site = site_folder(connection)
+    written = [_written_place(artefact, site) for artefact in artefacts]
+    is_among = ARTEFACTS.c.place.in_(written)
     current = {
-        one.place: one
-        for one in current_artefacts(connection, ARTEFACTS.c.place.in_(places))
+        artefact.place: artefact for artefact in current_artefacts(connection, is_among)
     }
     for artefact in artefacts:
         last = current.get(artefact.place, artefact.replace(sha256=None))
@@ -81,7 +115,7 @@ def enter(
         patient = Part(
             "patient", names=[] if artefact.patient is None else [artefact.patient]
         )
-        place = text_part("place", str(artefact.place))
+        place = text_part("place", _written_place(artefact, site))
         append(
             connection, recorded, facts, patient, place, *([] if why is None else [why])
         )
@@ -99,10 +133,9 @@ def current_artefacts(
     chosen = sa.select(ARTEFACTS).where(
         ARTEFACTS.c.entry.in_(last), ARTEFACTS.c.sha256.is_not(None)
     )
-    return [
-        Artefact(**row)
-        for row in connection.execute(chosen.order_by(ARTEFACTS.c.entry)).mappings()
-    ]
+    site = site_folder(connection)
+    rows = connection.execute(chosen.order_by(ARTEFACTS.c.entry)).mappings()
+    return [_read_artefact(dict(row), site) for row in rows]
 
 
 def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import html
 import os
-import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,10 +28,17 @@ from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact
 from screening.ledger.erasing import Scope, erase, unreached
 from screening.ledger.model_registry import record_sealed
-from screening.ledger.register import current_artefacts, hand_out, runs_naming, state_of
+from screening.ledger.register import (
+    current_artefacts,
+    hand_out,
+    runs_naming,
+    site_folder,
+    state_of,
+)
 from screening.model_selection.revising import without_patient
 from screening.report import render_model, render_run
 from screening.schemas.run import RunDocument
+from screening.scoring.mentions import mentions
 from screening.scoring.rows import Rows, write_flagged
 from screening.store.checkpoints import waiting_in
 from screening.store.loading import load_model
@@ -74,6 +79,8 @@ class Erasure:
     left: list[str] = field(default_factory=list, init=False)
     # What the register lists or lies below these places.
     artefacts: list[Artefact] = field(default_factory=list, init=False)
+    # Copies of pages of runs that name nobody in scope.
+    clean: set[Path] = field(default_factory=set, init=False)
 
     def done(self, reason: str) -> dict[str, Any]:
         """Erase everywhere.
@@ -161,50 +168,99 @@ class Erasure:
                 sweep(folder)
 
     def _erase(self, artefact: Artefact, is_named: bool) -> str | None:
-        """Erase in what shows a run (does that name one of those meant?); gives why something was left."""
-        what, place, state = artefact.what, artefact.place, state_of(artefact)
-        if what == "table":
-            why = f"a table of a database is not reached from here; export it again with --force{MOVED}"
-            return why if is_named else None
+        """Erase in one place; return why something was left there, or None.
+
+        `is_named`: the run that the artefact shows names somebody in scope.
+        """
+        if artefact.what == "table":
+            if not is_named:
+                return None
+            return (
+                "a table of a database is not reached from here; export it again with "
+                f"--force{MOVED}"
+            )
+        state = state_of(artefact)
         if state == "unreachable":
-            why = f"it cannot be reached; run this again once it can{MOVED}"
-            return why if is_named or what in ("run", "model") else None
+            if not is_named and artefact.what not in ("run", "model"):
+                return None
+            return f"it cannot be reached; run this again once it can{MOVED}"
         if state == "missing":
             if artefact.entry and not self.dry_run:
                 hand_out(self.ledger, artefact.replace(sha256=None))
-        elif what in ("model", "comparison", "run"):
-            rewriting = {
-                "model": self._model,
-                "comparison": self._comparison,
-                "run": self._run,
-            }
-            if what == "run" or self.scope.patient is not None:
-                rewriting[what](place)
-        elif str(place) not in self.places["pages"]:
-            if self.scope.patient is not None and what == "case":
-                is_named = artefact.patient == self.scope.patient or self._reads(place)
-            elif what == "page":
-                has_id = self._reads(place)
-                is_named = has_id or (
-                    is_named and (state == "altered" or self.scope.patient is None)
-                )
-            if is_named and state == "altered":
-                return "it is not as it was written, so it was left; remove it"
-            if is_named and what == "page":
-                return "its run directory is not there to draw it again from; remove it"
-            if is_named:
-                self.places["removed"].append(str(place))
-                if not self.dry_run:
-                    (shutil.rmtree if place.is_dir() else os.unlink)(place)
-                    hand_out(self.ledger, artefact.replace(sha256=None))
+            return None
+        if not self._is_within_reach(artefact.place):
+            return self._refuse_outside(artefact, is_named)
+        if artefact.what in ("model", "comparison", "run"):
+            self._rewrite(artefact)
+            return None
+        is_done = str(artefact.place) in self.places["pages"]
+        if is_done or artefact.place in self.clean:
+            return None
+        if not self._names_somebody(artefact, is_named, state):
+            return None
+        return self._remove(artefact, state)
+
+    def _is_within_reach(self, place: Path) -> bool:
+        """Return True if a place lies in the site or in a folder that was named.
+
+        A register can be a copy's, or forged: it alone is no leave to delete.
+        """
+        with self.ledger.reading() as connection:
+            site = site_folder(connection)
+        named = [self.runs, self.models, self.pages]
+        folders = [folder.resolve() for folder in named if folder is not None]
+        if site is not None:
+            folders.append(site)
+        return any(place.is_relative_to(folder) for folder in folders)
+
+    def _refuse_outside(self, artefact: Artefact, is_named: bool) -> str | None:
+        """Return why a place outside is left; None if nothing would go there."""
+        probe = replace(self, pages=artefact.place.parent, dry_run=True)
+        reason = probe._erase(artefact, is_named)
+        if reason is None and not any(probe.places.values()):
+            return None
+        return (
+            "it lies outside the ledger's folder and the folders that were named, so "
+            "it was left; name its folder with --runs, --models or --pages"
+        )
+
+    def _rewrite(self, artefact: Artefact) -> None:
+        """Write a directory anew; models and comparisons hold single patients alone."""
+        if artefact.what == "run":
+            self._run(artefact.place)
+        elif self.scope.patient is not None and artefact.what == "model":
+            self._model(artefact.place)
+        elif self.scope.patient is not None:
+            self._comparison(artefact.place)
+
+    def _names_somebody(self, artefact: Artefact, is_named: bool, state: str) -> bool:
+        """Return True if a page or an export names somebody in scope."""
+        if artefact.what == "page":
+            is_unknown = state == "altered" or self.scope.patient is None
+            return self._mentioned(artefact.place) or (is_named and is_unknown)
+        if artefact.what == "case" and self.scope.patient is not None:
+            is_own = artefact.patient == self.scope.patient
+            return is_own or self._mentioned(artefact.place)
+        return is_named
+
+    def _remove(self, artefact: Artefact, state: str) -> str | None:
+        """Remove what a command can make again; return why it was left, or None."""
+        if state == "altered":
+            return "it is not as it was written, so it was left; remove it"
+        if artefact.what == "page":
+            return "its run directory is not there to draw it again from; remove it"
+        self.places["removed"].append(str(artefact.place))
+        if not self.dry_run:
+            if artefact.place.is_dir():
+                shutil.rmtree(artefact.place)
+            else:
+                artefact.place.unlink()
+            hand_out(self.ledger, artefact.replace(sha256=None))
         return None
 
-    def _reads(self, page: Path) -> bool:
-        """Whether the patient's id stands in a page."""
-        name = re.escape(html.escape(self.scope.patient or ""))
-        return bool(name) and bool(
-            re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes())
-        )
+    def _mentioned(self, page: Path) -> bool:
+        """Return True if the patient's id stands in a page."""
+        return mentions(page.read_bytes(), self.scope.patient or "")
 
     def _model(self, folder: Path) -> None:
         before, last = load_model(folder), self.retrain_by or datetime.date.max
@@ -248,57 +304,74 @@ class Erasure:
                 rewrite_scores(scores, new / scores.name, self.scope.patient)
 
     def _run(self, folder: Path) -> None:
-        patient, page, document = (
-            self.scope.patient,
-            folder / "report.html",
-            read_document(folder, "run"),
-        )
+        """Write a run anew without those in scope, and the copies of its page."""
+        page = folder / "report.html"
+        document = read_document(folder, "run")
         run = RunDocument.from_dict(document)
-        series, key = (
-            (run.ledger.series, run.ledger.key) if run.ledger else (None, None)
-        )
-        named = document_without(document, patient) != document or any(
-            _of_patient(batch, patient).any()
-            for batch in Rows(folder / "scores.parquet").batches()
-        )
-        if not named or not self.scope.has_night(run.date, series):
+        facts = run.ledger
+        series = facts.series if facts else None
+        key = facts.key if facts else None
+        copies = self._copies_of(page, key)
+        if not self._run_names_somebody(folder, document):
+            self.clean.update(copies)
             return
-        # Copies that readers have. Of the run the register may know more than a killed attempt came to write.
-        drawn_before = digest_of(page) if page.exists() else None
-        copies = [
-            one.place
-            for one in self.artefacts
-            if one.what == "page" and one.place != page and one.place.is_file()
-            if (one.sha256 == drawn_before or one.key == key)
-            and digest_of(one.place) == drawn_before
-        ]
+        if not self.scope.has_night(run.date, series):
+            return
         self.places["runs"].append(str(folder))
         self.places["pages"] += map(str, copies)
         if self.dry_run:
             return
         with publish(folder, "run") as new:
-            fewer, drawn = rewrite(folder, new, document, patient), b""
+            fewer = rewrite(folder, new, document, self.scope.patient)
+            drawn = b""
             if page.exists():
                 drawn = render_run(fewer, self.templates).encode()
                 (new / page.name).write_bytes(drawn)
-            # By its time the newest head is known, and this is none.
+            # The newest head is found by this time, and this run is not the newest.
             written_at = (folder / "run.json").stat().st_mtime_ns
             os.utime(new / "run.json", ns=(written_at, written_at))
-            digests = dict.fromkeys(copies, hashlib.sha256(drawn).hexdigest())
+            drawn_digest = hashlib.sha256(drawn).hexdigest()
+            digests = dict.fromkeys(copies, drawn_digest)
             digests[folder] = digest_of(new / "run.json")
-            shown = [
-                one
-                for one in self.artefacts
-                if one.entry and one.key == key and one.place in digests
-            ]
-            hand_out(
-                self.ledger, *(one.replace(sha256=digests[one.place]) for one in shown)
-            )
-            # Before the run they are known by is another one.
+            handed_out = []
+            for artefact in self.artefacts:
+                is_this_run = artefact.entry and artefact.key == key
+                if is_this_run and artefact.place in digests:
+                    digest = digests[artefact.place]
+                    handed_out.append(artefact.replace(sha256=digest))
+            hand_out(self.ledger, *handed_out)
+            # Before the run by whose page they are recognised is replaced.
             for copy in copies:
-                write_whole(
-                    copy, drawn, copy.stat().st_mode & 0o777, copy.stat().st_gid
-                )
+                status = copy.stat()
+                write_whole(copy, drawn, status.st_mode & 0o777, status.st_gid)
+        # Copies that a killed attempt had already written.
+        self.clean.update(self._copies_of(page, key))
+
+    def _run_names_somebody(self, folder: Path, document: Mapping[str, Any]) -> bool:
+        """Return True if a run's document or its rows name somebody in scope."""
+        patient = self.scope.patient
+        if document_without(document, patient) != document:
+            return True
+        batches = Rows(folder / "scores.parquet").batches()
+        return any(_of_patient(batch, patient).any() for batch in batches)
+
+    def _copies_of(self, page: Path, key: str | None) -> list[Path]:
+        """Return the copies for readers that are, byte for byte, a run's page.
+
+        Of a run the register may know more than an attempt that was killed came to
+        write, so the files themselves are compared.
+        """
+        if not page.exists():
+            return []
+        digest = digest_of(page)
+        copies = []
+        for artefact in self.artefacts:
+            place = artefact.place
+            is_of_run = artefact.sha256 == digest or artefact.key == key
+            is_copy = artefact.what == "page" and place != page and place.is_file()
+            if is_copy and is_of_run and digest_of(place) == digest:
+                copies.append(place)
+        return copies
 
 
 def _below(root: Path | None, name: str) -> list[Path]:

@@ -1,0 +1,55 @@
+"""Find an id in a file, in every form in which writers may have put it there."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+# Signs that join the parts of an id: Zx9-00123 is another id than 00123.
+_JOINTS = "-._/:+"
+# Characters as JSON and JavaScript write them; two escapes may be one character.
+_JSON_ESCAPES = re.compile(r'(?:\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))+')
+
+
+def mentions(content: bytes, name: str) -> bool:
+    """Return True if an id stands in a text file.
+
+    It is looked for as it is and as HTML, XML, JSON, CSV, SQL and URLs spell it, in
+    either Unicode form, and only where it is no part of a longer id.
+
+    Parameters
+    ----------
+    content : bytes
+        The file, in UTF-8; other bytes are kept as Python keeps undecodable names.
+    name : str
+        The id; nothing mentions an empty one.
+    """
+    if not name:
+        return False
+    text = content.decode("utf-8", "surrogateescape")
+    forms = {name} | {unicodedata.normalize(form, name) for form in ("NFC", "NFD")}
+    alternatives = "|".join(map(re.escape, sorted(forms)))
+    joints = re.escape(_JOINTS)
+    pattern = re.compile(
+        rf"(?<!\w)(?<!\w[{joints}])(?:{alternatives})(?!\w)(?![{joints}]\w)"
+    )
+    return any(pattern.search(spelling) for spelling in _spellings(text))
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """Yield a text with the escapes of each kind of writer undone."""
+    yield text
+    unescaped = html.unescape(text)
+    yield unescaped
+    # Pages hold JSON within attributes and scripts.
+    yield _without_json_escapes(unescaped)
+    yield unquote(text, errors="surrogateescape")
+    yield text.replace('""', '"').replace("''", "'")
+
+
+def _without_json_escapes(text: str) -> str:
+    return _JSON_ESCAPES.sub(lambda run: str(json.loads(f'"{run[0]}"')), text)
