@@ -1,6 +1,5 @@
 """Every rule of inference by name: a column that it applies to, and what it says."""
 
-
 import numpy as np
 import pyarrow as pa
 import pytest

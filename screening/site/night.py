@@ -422,7 +422,9 @@ def _restore_pages(network: Network, name: str, night: str) -> None:
             pages.prepare()
         for day, key in sorted(in_force.items()):
             out = network.out(name, day)
-            looked_at = day >= min(since, max(in_force)) or not pages.path_of(day).is_file()
+            looked_at = (
+                day >= min(since, max(in_force)) or not pages.path_of(day).is_file()
+            )
             if looked_at and _run_in_force(out, {key}) is not None:
                 page = (out / "report.html").read_bytes()
                 digest = hashlib.sha256(page).hexdigest()
