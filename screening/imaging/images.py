@@ -96,16 +96,7 @@ def _read_header(path: Path, name: str) -> Nifti:
         image = nibabel_module().load(path)
         shape = image.shape
         dtype = np.dtype(image.get_data_dtype())
-    while len(shape) > 3 and shape[-1] == 1:
-        shape = shape[:-1]
-    if len(shape) != 3 or min(shape) < 1:
-        raise CohortError(
-            f"{name}: {len(shape)} axes; give each volume of a series a file of its own"
-        )
-    if np.prod([float(side) for side in shape]) > _MAX_VOXELS:
-        raise CohortError(
-            f"{name}: more than {_MAX_VOXELS} voxels; is the header damaged?"
-        )
+    shape = _volume_shape(shape, name)
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise CohortError(f"{name}: voxels of type {dtype}; write plain numbers")
     # nibabel makes an affine from the voxels' sizes if the header states none.
@@ -119,6 +110,24 @@ def _read_header(path: Path, name: str) -> Nifti:
             f"{name}: the orientation is no grid in space; is the header damaged?"
         )
     return Nifti(path, name, shape, affine)
+
+
+def _volume_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
+    """Return the shape without axes of length 1 at its end.
+
+    CohortError unless it is of one volume that is not too large.
+    """
+    while len(shape) > 3 and shape[-1] == 1:
+        shape = shape[:-1]
+    if len(shape) != 3 or min(shape) < 1:
+        raise CohortError(
+            f"{name}: {len(shape)} axes; give each volume of a series a file of its own"
+        )
+    if np.prod([float(side) for side in shape]) > _MAX_VOXELS:
+        raise CohortError(
+            f"{name}: more than {_MAX_VOXELS} voxels; is the header damaged?"
+        )
+    return shape
 
 
 def _same_space(first: np.ndarray | None, second: np.ndarray | None) -> bool:

@@ -208,24 +208,29 @@ def _suspicious_ranking(
         column: _column_alone(cohort, column, positive)
         for column in cohort.contract.features
     }
-    ranked = sorted(alone, key=lambda column: -alone[column])
-    least = max(_CARRYING_AUROC, 0.5 + _CARRYING_SHARE * (whole - 0.5))
-    carrying = [column for column in ranked if alone[column] >= least]
     threshold = np.quantile(scores[positive], 1 - _SENSITIVITY, method="lower")
     cleared = float(np.mean(scores[~positive] < threshold))
     perfect = whole > _PERFECT_AUROC or cleared >= _PERFECT_SPECIFICITY
-    if len(ranked) < _MIN_COLUMNS and not perfect:
-        carrying = []
-    if not carrying and not perfect:
+    least = max(_CARRYING_AUROC, 0.5 + _CARRYING_SHARE * (whole - 0.5))
+    carrying = _columns_from(alone, least)
+    if not perfect and (not carrying or len(alone) < _MIN_COLUMNS):
         return None
-    explaining = [column for column in ranked if alone[column] >= _EXPLAINING_AUROC]
-    explanations = [carrying[:_MAX_COLUMNS], (explaining or ranked)[:_MAX_COLUMNS]]
+    explaining = _columns_from(alone, _EXPLAINING_AUROC)
+    if not explaining:
+        explaining = _columns_from(alone, 0.0)
+    explanations = [carrying[:_MAX_COLUMNS], explaining[:_MAX_COLUMNS]]
     return _TooGood(
         auroc=whole,
         cleared=cleared,
         alone=alone,
         explanations=[columns for columns in explanations if columns],
     )
+
+
+def _columns_from(alone: dict[str, float], least: float) -> list[str]:
+    """Return the columns with at least this AUROC alone, the best first."""
+    ranked = sorted(alone, key=lambda column: -alone[column])
+    return [column for column in ranked if alone[column] >= least]
 
 
 def _explanation(
