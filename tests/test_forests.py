@@ -23,7 +23,7 @@ from screening.estimators.forests import (
     rounded_down,
 )
 from screening.kernels.threads import limit_threads
-from screening.model_selection.compare import comparable
+from screening.model_selection.compare import expand_all
 from screening.recipes.building import read_recipe
 
 FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]
@@ -206,7 +206,7 @@ def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(
     folder = save_model(model, tmp_path / "model")
     monkeypatch.setattr(boosting, "lightgbm", lambda: None)
 
-    assert "boosting" not in comparable(["all"], {"past": read_cohort(PAST, **WHO)})
+    assert "boosting" not in expand_all(["all"], {"past": read_cohort(PAST, **WHO)})
     for recipe in (load_recipe("boosting"), blend):
         with pytest.raises(RecipeError, match=install):
             train(PAST, recipe, beside=(), **WHO)

@@ -97,7 +97,7 @@ def test_one_class_landmarks_enclose_the_share_asked_for(given):
 def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(
     monkeypatch,
 ):
-    monkeypatch.setattr(planning, "LARGEST_EXACT", 300)
+    monkeypatch.setattr(planning, "_MAX_ROWS_BY_ROWS", 300)
     settings = {
         "params": {"n_landmarks": 200},
         "search": 1,
