@@ -3,8 +3,8 @@
 numba writes its cache to ``NUMBA_CACHE_DIR``, else beside the package, else to the
 user's cache folder. If none of them can be written (a read-only container without a
 home folder) it refuses to define a cached function; such a function is then compiled in
-every process. So it is if somebody else could have written the cache: its index is a
-pickle, which runs what it holds.
+every process. So is a function whose cache another user could have written, because the
+index of the cache is a pickle, which may run code when it is loaded.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
                 return compiled
             reason = "others may write to the folder that keeps them"
         _warn_once(
-            "the numerical loops are compiled anew in every process, which takes half a "
-            f"minute: {reason}; set NUMBA_CACHE_DIR to a private folder"
+            "the numerical loops are compiled anew in every process, which takes half "
+            f"a minute: {reason}; set NUMBA_CACHE_DIR to a private folder"
         )
         return numba.njit(**options | {"cache": False})(function)
 
@@ -59,11 +59,11 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _is_private(folder: Path) -> bool:
     """Return True if nobody but this user and root can have written to a folder.
 
-    A new folder of ours that the umask left open is closed first.
+    An empty folder of this user that others may write gets mode 0700 first.
     """
     try:
         status = folder.stat()
-        if _is_open(status) and status.st_uid == os.geteuid():
+        if _others_may_write(status) and status.st_uid == os.geteuid():
             is_empty = not any(folder.iterdir())
             if is_empty:
                 folder.chmod(0o700)
@@ -72,12 +72,13 @@ def _is_private(folder: Path) -> bool:
     except OSError:
         return False
     # In a folder like /tmp (the sticky bit) others cannot replace what is not theirs.
-    may_be_replaced = _is_open(above) and not above.st_mode & stat.S_ISVTX
+    is_sticky = bool(above.st_mode & stat.S_ISVTX)
+    may_be_replaced = _others_may_write(above) and not is_sticky
     is_ours = status.st_uid in (os.geteuid(), 0)
-    return is_ours and not _is_open(status) and not may_be_replaced
+    return is_ours and not _others_may_write(status) and not may_be_replaced
 
 
-def _is_open(status: os.stat_result) -> bool:
+def _others_may_write(status: os.stat_result) -> bool:
     """Return True if everybody, or a group that is not this user's own, may write."""
     is_own_group = status.st_gid == os.getegid()
     mask = stat.S_IWOTH if is_own_group else stat.S_IWOTH | stat.S_IWGRP
