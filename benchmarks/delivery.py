@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.monitoring.delivery import FEWEST, Finding, examine, still_there
+from screening.monitoring.delivery import MIN_NIGHTS, Finding, examine, still_there
 from screening.schemas.run import Delivery
 
 BEDS, STAY = (5, 101), (3.0, 12.0)
@@ -135,7 +135,7 @@ def simulated(
         rng = np.random.default_rng([seed, number])
         ward, other = Ward(rng, stays), Ward(rng, stays)
         series, elsewhere = Series(ward.snapshot), dict(other.nights(n_nights))
-        spoil, last = {*rng.integers(FEWEST + 1, n_nights, SPOILED).tolist()}, []
+        spoil, last = {*rng.integers(MIN_NIGHTS + 1, n_nights, SPOILED).tolist()}, []
         for place, (night, patients) in enumerate(ward.nights(n_nights)):
             if place in spoil and night in elsewhere:
                 of = list(series.past)[-1]

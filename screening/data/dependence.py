@@ -1,13 +1,14 @@
-"""Whether rows of a table belong to the same patient: by its names, its blanks, its order and its copies.
+"""Signs that rows of a table belong to the same patients: names, blanks, order, copies.
 
-Rows of one patient on both sides of a fold make every promise too good, and no figure shows it afterwards.
+Rows of one patient on both sides of a fold make every promise too good, and no figure
+shows it afterwards.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,23 +27,36 @@ from screening.schemas.base import Reason
 
 CODE = "rows_of_one_patient"
 # The head of a table is enough to see how it is made; fewer rows show nothing.
-MOST_ROWS, FEWEST_ROWS = 20_000, 30
+MOST_ROWS = 20_000
+MIN_ROWS = 30
 # Rows whose nearest others are looked for, and among how many.
-PROBES, AMONG = 1_000, 10_000
-# Lines of the file that are near, and those as near by chance; on clinical tables with several rows a patient
-# the shares' ratio was 7.5 to 112, on 27 without 0.7 to 2.7 (docs/benchmarks.md).
-NEAR, BEYOND = 3, (10, 40)
-LEAST_NEAR, LEAST_CONTRAST, FLOOR = 0.10, 7.0, 0.003
-FEWEST_STEPS = 16
+N_PROBES = 1_000
+MAX_NEIGHBOURS = 10_000
+# Lines of the file that are near, and those as near by chance; on clinical tables with
+# several rows a patient the shares' ratio was 7.5 to 112, on 27 without 0.7 to 2.7
+# (docs/benchmarks.md).
+NEAR = 3
+BEYOND = (10, 40)
+MIN_NEAR_SHARE = 0.10
+MIN_CONTRAST = 7.0
+# Added to both shares, for one of 0.
+FLOOR = 0.003
+# Steps of a column between near rows, from which on their direction says something.
+MIN_STEPS = 16
 # A column of fewer values tells arms, sites or sexes apart, and no patients.
 FEW_VALUES = 10
-# Chance that two rows agree in a column that tells patients apart, and columns of which pairs are tried.
-FINE, MOST_FINE = 0.05, 12
+# Chance that two rows agree in a column that tells patients apart; pairs of at most so
+# many such columns are tried.
+FINE = 0.05
+MAX_FINE = 12
+# Two rows agree so often in a column that is coarse at most.
+COARSE = 0.8
 # Of more columns with values every second or third says as well which rows are alike.
-MOST_VALUES = 1_000
-# Whose ids repeat by their nature.
+MAX_VALUES = 1_000
+# Names of columns whose ids repeat by their nature.
 NOT_PEOPLE = re.compile(
-    r"ward|hosp|cent(er|re)|site|clinic|station|dep|doctor|phys|nurse|unit|room|bed|user|study|trial|device",
+    r"ward|hosp|cent(er|re)|site|clinic|station|dep|doctor|phys|nurse|unit|room|bed"
+    r"|user|study|trial|device",
     re.IGNORECASE,
 )
 NUMBER = Feature(type="number")
@@ -50,73 +64,99 @@ NUMBER = Feature(type="number")
 
 @dataclass(frozen=True)
 class Sign:
-    """One sign that rows are not patients of their own."""
+    """A sign that several rows belong to one patient.
+
+    Parameters
+    ----------
+    kind : str
+    seen : str
+        What was seen, a sentence without a value of the table.
+    column : str or None
+        Column that tells patients apart: None where none does, "" for one without a
+        name.
+    certain : bool
+        Training waits until a person has said what the rows are.
+    """
 
     kind: Literal[
         "stem", "first_row_only", "repeated", "slow_columns", "near_in_file", "copies"
     ]
-    seen: str  # a sentence without a value of the table
-    column: str | None = (
-        None  # that tells patients apart; None where none does, "" where it has no name
-    )
-    certain: bool = False  # training waits until somebody has said what the rows are
+    seen: str
+    column: str | None = None
+    certain: bool = False
 
     @property
     def remedy(self) -> str:
         """What to do with the table or the command."""
         if self.column is None:
-            return "If patients have several rows, name the column of the patient by --group, or add one."
+            return (
+                "If patients have several rows, name the column of the patient by "
+                "--group, or add one."
+            )
         if not self.column:
-            return "Write a name above that column, save the table and give the name by --group."
-        down = (
-            f"Fill column '{self.column}' down and"
-            if self.kind == "first_row_only"
-            else ""
-        )
-        return f"{down or 'If it is the patient,'} give --group {self.column!r}."
+            return (
+                "Write a name above that column, save the table and give the name by "
+                "--group."
+            )
+        if self.kind == "first_row_only":
+            return f"Fill column '{self.column}' down and give --group {self.column!r}."
+        return f"If it is the patient, give --group {self.column!r}."
 
 
 def refuse_dependent(signs: Sequence[Sign]) -> None:
-    """UsageError where rows are surely of the same patients and nobody has said which."""
+    """Raise UsageError if rows surely belong to the same patients and no group is set."""
     certain = " ".join(f"{sign.seen} {sign.remedy}" for sign in signs if sign.certain)
     if certain:
-        independent = "If every row is a patient of its own, say so with --independent (independent=True)"
         raise UsageError(
-            f"rows seem to belong to the same patients: {certain} {independent}"
+            f"rows seem to belong to the same patients: {certain} If every row is a "
+            "patient of its own, say so with --independent (independent=True)"
         )
 
 
 def dependence(
     source: Source, contract: Contract, head: Sequence[tuple[Part, Block]] | None = None
 ) -> list[Sign]:
-    """Signs of dependent rows, the surest first; `head`: the first blocks, where they were read already."""
-    # A group that binds is believed, and voxels without a group are all of one patient.
-    if contract.coordinates or (contract.group and contract.group_stem):
+    """Return the signs of dependent rows, the surest first.
+
+    Parameters
+    ----------
+    source : Source
+    contract : Contract
+        A group that it names is believed, unless every row has one of its own; voxels
+        without a group are all of one patient.
+    head : sequence of (Part, Block), optional
+        The first blocks of the source, where they were read already.
+    """
+    is_grouped = contract.group and contract.group_stem
+    if contract.coordinates or is_grouped:
         return []
-    names = [
-        name
-        for name in head_columns(source)
-        if name not in (contract.label, contract.time)
-    ]
+    roles = (contract.label, contract.time)
+    names = [name for name in head_columns(source) if name not in roles]
     if head is None:
-        head = []
-        for part in source.files:
-            if sum(block.n_rows for _, block in head) < MOST_ROWS:
-                head += [
-                    (part, block)
-                    for block in itertools.islice(part.blocks(names, MOST_ROWS), 1)
-                ]
+        head = _read_head(source, names)
     frame = pd.DataFrame({name: _values(name, head)[:MOST_ROWS] for name in names})
     if contract.group:
-        # A group of which every row has its own binds nothing, so that only a stem may.
-        alone = contract.group in frame and frame[contract.group].nunique() == len(
-            frame
-        )
-        frame = frame[[contract.group]] if alone else frame[[]]
+        group = contract.group
+        has_own = group in frame and frame[group].nunique() == len(frame)
+        frame = frame[[contract.group]] if has_own else frame[[]]
     return signs(frame)
 
 
+def _read_head(source: Source, names: Sequence[str]) -> list[tuple[Part, Block]]:
+    """Read the first block of each file, until there are rows enough."""
+    head: list[tuple[Part, Block]] = []
+    n_rows = 0
+    for part in source.files:
+        if n_rows >= MOST_ROWS:
+            break
+        for block in itertools.islice(part.blocks(names, MOST_ROWS), 1):
+            head.append((part, block))
+            n_rows += block.n_rows
+    return head
+
+
 def reasons(signs: list[Sign]) -> list[Reason]:
+    """Return the signs as reasons for attention."""
     return [
         Reason(CODE, sign.seen, sign.column or None, remedy=sign.remedy)
         for sign in signs
@@ -124,28 +164,29 @@ def reasons(signs: list[Sign]) -> list[Reason]:
 
 
 def head_columns(source: Source) -> list[str]:
-    """Columns that all files have; the first may have no name, where an index was saved with the table."""
+    """Return the columns that all files have.
+
+    The first may have no name: an index that was saved with the table.
+    """
     first, *others = (file.header for file in source.files)
-    return [
-        name
-        for position, name in enumerate(first)
-        if (name or not position) and all(name in header for header in others)
-    ]
+    names = [name for position, name in enumerate(first) if name or not position]
+    return [name for name in names if all(name in header for header in others)]
 
 
 def _values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
-    """A column as numbers where nearly all its cells are, else as text; zeros that lead are a name's."""
+    """Return a column as numbers if nearly all its cells are, else as text.
+
+    Digits behind a zero are names.
+    """
     cells = [(block.columns[name], file.decimal(name)) for file, block in head]
     if not cells:
         return np.zeros(0)
-    numbers = np.concatenate(
-        [parse_feature(part, NUMBER, decimal).values for part, decimal in cells]
-    )
-    given = [present_texts(part) for part, _ in cells]
-    n_given = sum(len(texts) - texts.null_count for texts in given)
-    if np.isfinite(numbers).sum() >= 0.9 * n_given and not any(
-        any_like(one, LED_BY_ZERO) for one in given
-    ):
+    parsed = [parse_feature(part, NUMBER, decimal).values for part, decimal in cells]
+    numbers = np.concatenate(parsed)
+    texts = [present_texts(part) for part, _ in cells]
+    n_present = sum(len(part) - part.null_count for part in texts)
+    is_number = np.isfinite(numbers).sum() >= 0.9 * n_present
+    if is_number and not any(any_like(part, LED_BY_ZERO) for part in texts):
         return numbers
     return np.concatenate(
         [parse_texts(part, None, strip=True).values for part, _ in cells]
@@ -154,7 +195,7 @@ def _values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
 
 def signs(frame: pd.DataFrame) -> list[Sign]:
     """Signs in rows in the order of the file, numbers as float64, else text with None; without the label."""
-    if len(frame) < FEWEST_ROWS or not len(frame.columns):
+    if len(frame) < MIN_ROWS or not len(frame.columns):
         return []
     table = _Table(frame)
     named = [*_stems(table), *_first_rows(table), *_repeated(table)]
@@ -182,17 +223,17 @@ class _Table:
             and codes.max()
             and (codes.max() + 1 <= 0.95 * len(frame) or _measured(frame[name]))
         ]
-        self.values = values[:: 1 + len(values) // MOST_VALUES]
+        self.values = values[:: 1 + len(values) // MAX_VALUES]
         self.chance = {name: _chance(self.codes[name]) for name in self.values}
         self.unsorted = [
             name
             for name in self.values
             if not _sorted(self.codes[name], self.chance[name])
         ]
-        self.n_rows = min(len(frame), AMONG)
+        self.n_rows = min(len(frame), MAX_NEIGHBOURS)
         rng = np.random.default_rng(0)
         self.probes = np.sort(
-            rng.choice(self.n_rows, min(PROBES, self.n_rows), replace=False)
+            rng.choice(self.n_rows, min(N_PROBES, self.n_rows), replace=False)
         )
         # Of rows alike in every value, chance says which is the nearest, and not their places.
         parts = {name: _scaled(frame[name])[: self.n_rows] for name in self.unsorted}
@@ -340,115 +381,152 @@ def _repeated(table: _Table) -> Iterator[Sign]:
 
 
 def _slow(table: _Table) -> Iterator[Sign]:
-    """Stretches of rows that repeat columns, such as age and sex, and then change them all at once."""
-    best, names = 0.3, list[str]()
-    repeats = {
+    """Find runs of rows that repeat columns, as age and sex, and change all at once."""
+    best = 0.3
+    names: list[str] = []
+    is_repeated = {
         name: np.diff(table.codes[name]) == 0
         for name in table.values
-        if table.chance[name] <= 0.8
+        if table.chance[name] <= COARSE
     }
-    for lead in (name for name in table.unsorted if table.chance[name] <= FINE):
-        codes, same = table.codes[lead], repeats[lead]
-        far = np.mean(
-            [
-                np.mean(codes[lag:] == codes[:-lag])
-                for lag in (10, 20, 40)
-                if lag < len(codes)
-            ]
-        )
-        if same.mean() < best or same.mean() < 4 * far:
+    leads = [name for name in table.unsorted if table.chance[name] <= FINE]
+    for lead in leads:
+        share = float(is_repeated[lead].mean())
+        if share < best or share < 4 * _share_far(table.codes[lead]):
             continue
         others = [
             name
-            for name, repeated in repeats.items()
-            if name != lead
-            and np.mean(repeated[same]) >= 0.95
-            and np.mean(repeated[~same]) <= (1 + table.chance[name]) / 2
+            for name in is_repeated
+            if name != lead and _follows(table, name, lead, is_repeated)
         ]
         if others:
-            best, names = float(same.mean()), [lead, *others]
+            best = share
+            names = [lead, *others]
     if names:
         together = " and ".join(map(repr, names[:4]))
-        yield Sign(
-            "slow_columns",
-            f"{best:.0%} of rows repeat {together} of the row above them.",
-        )
+        seen = f"{best:.0%} of rows repeat {together} of the row above them."
+        yield Sign("slow_columns", seen)
+
+
+def _share_far(codes: np.ndarray) -> float:
+    """Return how often rows agree that lie far apart in the file."""
+    shares = [
+        np.mean(codes[lag:] == codes[:-lag]) for lag in (10, 20, 40) if lag < len(codes)
+    ]
+    return float(np.mean(shares))
+
+
+def _follows(
+    table: _Table, name: str, lead: str, is_repeated: Mapping[str, np.ndarray]
+) -> bool:
+    """Return True if a column repeats where the leading one does, and seldom else."""
+    repeats = is_repeated[lead]
+    if np.mean(is_repeated[name][repeats]) < 0.95:
+        return False
+    elsewhere = np.mean(is_repeated[name][~repeats])
+    return bool(elsewhere <= (1 + table.chance[name]) / 2)
 
 
 def _near_in_file(table: _Table, names: list[str]) -> Iterator[Sign]:
-    """Nearest rows that lie next to each other in the file, and not only in the same part of it."""
+    """Find nearest rows that lie next to each other in the file.
+
+    And not only in the same part of it, as where a file is sorted by ward.
+    """
     if len(names) < 3:
         return
     nearest = table.nearest(*(name for name in table.unsorted if name not in names))
-    # Rows that are equal lie together wherever a table is sorted.
-    differ = np.any(
-        [
-            table.codes[name][nearest] != table.codes[name][table.probes]
-            for name in names
-        ],
-        axis=0,
-    )
-    lag = np.where(differ, np.abs(nearest - table.probes), table.n_rows)
-    near = float(np.mean(lag <= NEAR))
-    beyond = (
-        float(np.mean((lag >= BEYOND[0]) & (lag <= BEYOND[1])))
-        * NEAR
-        / (1 + BEYOND[1] - BEYOND[0])
-    )
-    if (
-        near < max(LEAST_NEAR, 12 / table.n_rows)
-        or (near + FLOOR) / (beyond + FLOOR) < LEAST_CONTRAST
-    ):
-        return
-    pairs = np.sort([table.probes, nearest], axis=0)[:, lag <= NEAR]
-    # Where rows were sorted by a score, values nearly always rise from one to the other, or fall.
-    steps = {name: np.diff(table.codes[name][pairs], axis=0) for name in names}
-    rises = {name: step[step != 0] > 0 for name, step in steps.items()}
-    even = [
-        n
-        for n, up in rises.items()
-        if up.size < FEWEST_STEPS or abs(np.mean(up) - 0.5) <= 0.25
+    differs = [
+        table.codes[name][nearest] != table.codes[name][table.probes] for name in names
     ]
+    # Rows that are equal lie together wherever a table is sorted.
+    distances = np.abs(nearest - table.probes)
+    lag = np.where(np.any(differs, axis=0), distances, table.n_rows)
+    is_near = lag <= NEAR
+    near_share = float(np.mean(is_near))
+    first, last = BEYOND
+    is_beyond = (lag >= first) & (lag <= last)
+    by_chance = float(np.mean(is_beyond)) * NEAR / (1 + last - first)
+    if near_share < max(MIN_NEAR_SHARE, 12 / table.n_rows):
+        return
+    if (near_share + FLOOR) / (by_chance + FLOOR) < MIN_CONTRAST:
+        return
+    pairs = np.sort([table.probes, nearest], axis=0)[:, is_near]
+    # Rows that were sorted by a score are near for that; another look without it.
+    even = [name for name in names if _goes_both_ways(table.codes[name], pairs)]
     if len(even) < len(names):
         yield from _near_in_file(table, even)
-    else:
-        seen = f"{near:.0%} of rows have the row most like them within {NEAR} lines of the file."
-        yield Sign("near_in_file", seen)
+        return
+    seen = (
+        f"{near_share:.0%} of rows have the row most like them within {NEAR} lines of "
+        "the file."
+    )
+    yield Sign("near_in_file", seen)
+
+
+def _goes_both_ways(codes: np.ndarray, pairs: np.ndarray) -> bool:
+    """Return True if a column rises in about half of the pairs of rows.
+
+    Where rows were sorted by a score, its values nearly always rise, or fall.
+    `pairs`: positions, shape (2, n_pairs), the upper row first.
+    """
+    steps = np.diff(codes[pairs], axis=0)
+    rises = steps[steps != 0] > 0
+    return rises.size < MIN_STEPS or bool(abs(np.mean(rises) - 0.5) <= 0.25)
 
 
 def _copies(table: _Table) -> Iterator[Sign]:
-    """Rows that agree in two columns in which chance seldom lets two agree, and in most that are coarse."""
-    fine = [
-        n for n in table.unsorted if table.chance[n] <= FINE and _number(table.frame[n])
-    ]
-    fine = sorted(fine, key=table.chance.__getitem__)[-MOST_FINE:]
-    best, names = 0.2, list[str]()
+    """Find rows that agree in two fine columns, and in most that are coarse.
+
+    In a fine column chance seldom lets two rows agree.
+    """
+    fine = [name for name in table.unsorted if table.chance[name] <= FINE]
+    fine = [name for name in fine if _number(table.frame[name])]
+    fine = sorted(fine, key=table.chance.__getitem__)[-MAX_FINE:]
+    best = 0.2
+    names: list[str] = []
     for first, second in itertools.combinations(fine, 2):
-        # Two that are missing agree in nothing.
-        whole = np.flatnonzero(table.frame[[first, second]].notna().all(axis=1))
-        both = np.arange(len(table.frame))
-        both[whole] = whole[
-            _joint(table.codes[first][whole], table.codes[second][whole])
-        ]
+        both = _codes_of_pair(table, first, second)
         shared = float(np.mean(np.bincount(both)[both] > 1))
-        if (
-            shared <= best
-            or _chance(both) < 5 * table.chance[first] * table.chance[second]
-        ):
+        by_chance = table.chance[first] * table.chance[second]
+        if shared <= best or _chance(both) < 5 * by_chance:
             continue
-        # What a ward or a region has in common follows too; its patients differ in sex and most else.
-        coarse = [name for name in table.values if FINE < table.chance[name] <= 0.8]
-        agree = [
-            _chance(_joint(both, table.codes[name])) >= 0.9 * _chance(both)
-            for name in coarse
-        ]
-        if agree and np.mean(agree) >= 0.5 and table.together(both, first, second) >= 3:
-            best, names = shared, [first, second]
+        is_alike = _agree_in_coarse(table, both)
+        if is_alike and table.together(both, first, second) >= 3:
+            best = shared
+            names = [first, second]
     if names:
-        yield Sign(
-            "copies",
-            f"{best:.0%} of rows agree with another row in {' and '.join(names)}, and most else.",
+        seen = (
+            f"{best:.0%} of rows agree with another row in {' and '.join(names)}, and "
+            "most else."
         )
+        yield Sign("copies", seen)
+
+
+def _codes_of_pair(table: _Table, first: str, second: str) -> np.ndarray:
+    """Return one code for a row's values in two columns, shape (n_rows,).
+
+    A row with a missing value has a code of its own: it agrees with none.
+    """
+    is_whole = table.frame[[first, second]].notna().all(axis=1)
+    whole = np.flatnonzero(is_whole)
+    codes = np.arange(len(table.frame))
+    joint = _joint(table.codes[first][whole], table.codes[second][whole])
+    codes[whole] = whole[joint]
+    return codes
+
+
+def _agree_in_coarse(table: _Table, codes: np.ndarray) -> bool:
+    """Return True if rows of one code agree in most coarse columns too.
+
+    Rows of a ward or a region have its values in common; their patients differ in sex
+    and most else.
+    """
+    coarse = [name for name in table.values if FINE < table.chance[name] <= COARSE]
+    agree = [
+        _chance(_joint(codes, table.codes[name])) >= 0.9 * _chance(codes)
+        for name in coarse
+    ]
+    return bool(agree) and bool(np.mean(agree) >= 0.5)
 
 
 def _called(name: object, first_letter: str = "c") -> str:

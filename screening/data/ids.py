@@ -1,4 +1,4 @@
-"""What names a row: an id of its own, a stem it shares with a patient's other rows, or only its place."""
+"""Names of rows: ids and how they are written, stems of a patient's rows, hashes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
 REMEDY = (
     "Name the column that holds the patients' ids (`--id`, or `id` in the contract)."
 )
-# voice_07_1, P12-OD, 0815/2 and, where a digit stands before it, 0815a and S03V2.
+# voice_07_1, P12-OD, 0815/2; behind a digit also 0815a and S03V2.
 ENDED = re.compile(
     r"(?P<parted>.*\w)[\s_.:/#-]+(?P<end>\d{1,3}|[A-Z]|O[DSU]|[LR]E|left|right)"
     r"|(?P<joined>.*\d)(?P<letter>[A-Z]\d{0,2})",
@@ -32,32 +32,46 @@ ENDED = re.compile(
 )
 DAY = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
 # Fewer stems are years or places.
-FEWEST_STEMS = 10
-# A patient's rows are seldom more; the patients of a centre are numbered further.
-USUAL_ROWS, MOST_USUAL = 12, 20
-SPREAD = 2.0
-DIGITS, HEX = "^[0-9]+$", "^[0-9A-Fa-f-]+$"
-# Chance below which ids that lack what training's had are written otherwise, and are not merely others.
-BY_CHANCE = 1e-4
+MIN_STEMS = 10
+# A patient's rows are seldom more, in the median and at most; a centre's patients are
+# numbered further.
+USUAL_ROWS = 12
+MAX_USUAL_ROWS = 20
+# Numbers of one stem may leave gaps: their range for each row, in the median.
+MAX_RANGE_A_ROW = 2.0
+DIGITS = "^[0-9]+$"
+HEX = "^[0-9A-Fa-f-]+$"
+# Chance below which ids without a property of training's are written otherwise, and
+# are not only other ones.
+ALPHA = 1e-4
 
 
 def row_number_ids(cohort: Cohort) -> list[Reason]:
-    """Say where a row is known by its place alone; where rows come in groups, the group names the patient."""
+    """Return reasons for attention: none, or that a row is known by its place alone.
+
+    Empty where rows come in groups: the group names the patient.
+    """
     column = cohort.contract.id
     if cohort.contract.group or cohort.contract.coordinates:
         return []
     if column is None:
-        text = "No column names the patients: the ids on this page are row numbers of the table."
-    elif INDEX_NAME.fullmatch(column) and _consecutive(cohort.id):
-        text = f"The ids in column '{column}' look like row numbers of the table, not like patients' ids."
+        text = (
+            "No column names the patients: the ids on this page are row numbers of "
+            "the table."
+        )
+    elif INDEX_NAME.fullmatch(column) and _are_row_numbers(cohort.id):
+        text = (
+            f"The ids in column '{column}' look like row numbers of the table, not "
+            "like patients' ids."
+        )
     else:
         return []
     return [Reason(ROW_NUMBERS, text, column, remedy=REMEDY)]
 
 
-def _consecutive(ids: np.ndarray) -> bool:
-    """Whether the ids are 0, 1, 2... or 1, 2, 3..., in any order."""
-    # A number with zeros before it was written by somebody who gives numbers to patients.
+def _are_row_numbers(ids: np.ndarray) -> bool:
+    """Return True for 0, 1, 2... or 1, 2, 3..., in any order."""
+    # A person who numbers patients writes zeros before a number; a table does not.
     if len(ids) < 2 or not all(PLAIN_NUMBER.fullmatch(text) for text in ids):
         return False
     numbers = np.sort([int(text) for text in ids])
@@ -65,89 +79,113 @@ def _consecutive(ids: np.ndarray) -> bool:
 
 
 def id_shape(ids: np.ndarray) -> IdShape | None:
-    """How the ids of some rows are written, None where none of the rows has an id."""
+    """Return how the ids of some rows are written, None if no row has an id."""
     texts = pa.array(ids, pa.string()).drop_null()
     if not len(texts):
         return None
     lengths = pc.min_max(pc.utf8_length(texts)).as_py()
-    zero_led, digits, hexadecimal = (
-        int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py())
-        for pattern in (LED_BY_ZERO, DIGITS, HEX)
+    digits = _count_matches(texts, DIGITS)
+    return IdShape(
+        n_rows=len(texts),
+        shortest=lengths["min"],
+        longest=lengths["max"],
+        digits=digits,
+        hex=_count_matches(texts, HEX) - digits,
+        leading_zeros=_count_matches(texts, LED_BY_ZERO),
     )
-    shape = {
-        "shortest": lengths["min"],
-        "longest": lengths["max"],
-        "leading_zeros": zero_led,
-    }
-    return IdShape(n_rows=len(texts), digits=digits, hex=hexadecimal - digits, **shape)
+
+
+def _count_matches(texts: pa.Array, pattern: str) -> int:
+    return int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py())
 
 
 def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
-    """In what tonight's ids are written unlike those of training, where no other patients explain it."""
+    """Return in what tonight's ids are written unlike those of training.
+
+    Differences that other patients explain are left out.
+    """
     differences = []
-    # Running numbers may have grown by a digit.
-    numbered = past.digits == past.n_rows and not past.leading_zeros
-    if (
-        tonight.shortest > past.longest + numbered
-        or tonight.longest < past.shortest - numbered
-    ):
+    if _has_other_length(past, tonight):
         differences.append(
             f"{_length(tonight)} characters long, in training {_length(past)}"
         )
-    # Numbers of one width need no zero in front, 0999 is followed by 1000; but none of them is shorter.
-    if past.shortest == past.longest:
-        lost = tonight.shortest < past.shortest and tonight.digits == tonight.n_rows
-    else:
-        lost = _by_chance(past.n_rows, past.leading_zeros, tonight.n_rows) < BY_CHANCE
-    if lost and past.leading_zeros and not tonight.leading_zeros:
+    if _has_lost_zeros(past, tonight):
         differences.append(
             "without the zeros in front that training's have; export them as text"
         )
     if not past.leading_zeros and 2 * tonight.leading_zeros > tonight.n_rows > 1:
         differences.append("with zeros in front, which training's have not")
-    written = {
+    return differences + _other_characters(past, tonight)
+
+
+def _has_other_length(past: IdShape, tonight: IdShape) -> bool:
+    # Running numbers may have grown by a digit.
+    is_numbered = past.digits == past.n_rows and not past.leading_zeros
+    slack = 1 if is_numbered else 0
+    is_longer = tonight.shortest > past.longest + slack
+    is_shorter = tonight.longest < past.shortest - slack
+    return is_longer or is_shorter
+
+
+def _has_lost_zeros(past: IdShape, tonight: IdShape) -> bool:
+    """Return True if zeros in front are gone, as where ids were read as numbers."""
+    if not past.leading_zeros or tonight.leading_zeros:
+        return False
+    if past.shortest == past.longest:
+        # Numbers of one width need no zero in front, 0999 is followed by 1000; but
+        # none of them is shorter.
+        return tonight.shortest < past.shortest and tonight.digits == tonight.n_rows
+    return _chance_of_none(past.leading_zeros, past, tonight) < ALPHA
+
+
+def _other_characters(past: IdShape, tonight: IdShape) -> list[str]:
+    """Return the kinds of characters of ids, if none is of a kind of training's."""
+    counts = {
         "digits alone": (past.digits, tonight.digits),
         "hexadecimal digits": (past.hex, tonight.hex),
         "letters and other signs": (past.letters, tonight.letters),
     }
-    usual = [kind for kind, (before, _) in written.items() if before]
-    strange = [kind for kind, (before, rows) in written.items() if rows and not before]
-    shared = any(before and rows for before, rows in written.values())
-    if not shared and _by_chance(past.n_rows, past.n_rows, tonight.n_rows) < BY_CHANCE:
-        differences.append(f"{' or '.join(strange)}, in training {' or '.join(usual)}")
-    return differences
+    if any(n_past and n_tonight for n_past, n_tonight in counts.values()):
+        return []
+    if _chance_of_none(past.n_rows, past, tonight) >= ALPHA:
+        return []
+    usual = [kind for kind, (n_past, _) in counts.items() if n_past]
+    other = [kind for kind, (_, n_tonight) in counts.items() if n_tonight]
+    return [f"{' or '.join(other)}, in training {' or '.join(usual)}"]
 
 
 def _length(shape: IdShape) -> str:
-    return (
-        f"{shape.shortest}"
-        if shape.shortest == shape.longest
-        else f"{shape.shortest} to {shape.longest}"
-    )
+    if shape.shortest == shape.longest:
+        return str(shape.shortest)
+    return f"{shape.shortest} to {shape.longest}"
 
 
-def _by_chance(n_past: int, having: int, n_tonight: int) -> float:
-    """Chance that none of tonight's rows has what `having` of training's have, if all are of one kind."""
-    return float(hypergeom.cdf(0, n_past + n_tonight, having, n_tonight))
+def _chance_of_none(n_having: int, past: IdShape, tonight: IdShape) -> float:
+    """Return the hypergeometric P(0 of tonight's rows | `n_having` of all)."""
+    n_rows = past.n_rows + tonight.n_rows
+    return float(hypergeom.cdf(0, n_rows, n_having, tonight.n_rows))
 
 
 def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:
-    """A hash of 64 bits for each name that nobody can tell without the key, shape (n,)."""
+    """Return 64 bits a name, shape (n,), that nobody can compute without the key."""
     return pd.util.hash_array(np.asarray(names, dtype=object), hash_key=key[:16])
 
 
 def short_hashes(hashes: np.ndarray) -> np.ndarray:
-    """The half of such hashes by which the ledger knows a unit on several nights, shape (n,)."""
+    """Return the lower 32 bits, by which a ledger knows a unit on several nights."""
     return hashes & np.uint64(0xFFFFFFFF)
 
 
 def short_hash(name: str, key: str) -> int:
-    """The hash by which the ledger knows one unit on several nights of the model that is the key."""
+    """Return the hash by which the ledger knows one unit.
+
+    The key is the model's, so that no two models' hashes can be compared.
+    """
     return int(short_hashes(keyed_hashes(np.array([name], dtype=object), key))[0])
 
 
 def stem_and_end(name: str) -> tuple[str, str]:
-    """A row's name as stem and running end; the whole of it and nothing where it has no such end."""
+    """Return a row's name as stem and running end; the end is "" where it has none."""
     match = ENDED.fullmatch(name)
     if match is None:
         return name, ""
@@ -155,45 +193,56 @@ def stem_and_end(name: str) -> tuple[str, str]:
 
 
 def stems_of(names: np.ndarray) -> np.ndarray:
-    """The stem of each row's name, shape (n_rows,), None where there is none."""
-    return np.array(
-        [name and stem_and_end(name.strip())[0] for name in names.tolist()],
-        dtype=object,
-    )
+    """Return the stem of each row's name, shape (n_rows,), None where it has none."""
+    stems = [name and stem_and_end(name.strip())[0] for name in names.tolist()]
+    return np.array(stems, dtype=object)
 
 
 def sizes_of_stems(names: Sequence[str]) -> list[int]:
-    """Rows of each stem, where different names are some stems with ends that follow each other; else none."""
+    """Return the rows of each stem, if rows are named by stems with running ends.
+
+    Empty where names repeat, are dates, have few stems, or ends that do not follow
+    each other.
+    """
     ends = defaultdict(list)
     for stem, end in map(stem_and_end, names):
         ends[stem].append(end)
-    several = [endings for endings in ends.values() if len(endings) > 1]
-    few = len(ends) < FEWEST_STEMS or 2 * sum(map(len, several)) < len(names)
-    if (
-        few
-        or len({*names}) < 0.95 * len(names)
-        or sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2
-    ):
+    repeated = [endings for endings in ends.values() if len(endings) > 1]
+    n_in_repeated = sum(map(len, repeated))
+    if len(ends) < MIN_STEMS or 2 * n_in_repeated < len(names):
         return []
-    running = median(_spread(endings) / len(endings) for endings in several) <= SPREAD
-    return [len(endings) for endings in ends.values()] if running else []
+    n_days = sum(1 for name in names if DAY.fullmatch(name))
+    if len(set(names)) < 0.95 * len(names) or n_days > len(names) / 2:
+        return []
+    ranges = [_range_of_ends(endings) / len(endings) for endings in repeated]
+    if median(ranges) > MAX_RANGE_A_ROW:
+        return []
+    return [len(endings) for endings in ends.values()]
 
 
 def few_rows_each(names: Sequence[str], sizes: Sequence[int]) -> bool:
-    """Whether ends count a patient's rows, few and in one or two digits, and not a centre's patients."""
-    short = sum(
+    """Return True if ends count a patient's rows, and not a centre's patients.
+
+    A patient has few rows, counted in one or two digits, or by letters.
+
+    Parameters
+    ----------
+    names : sequence of str
+        As `sizes_of_stems` takes them.
+    sizes : sequence of int
+        As it returns them.
+    """
+    is_short = [
         len(stem_and_end(name)[1]) <= 2 or not name[-1].isdigit() for name in names
-    )
-    return (
-        median(sizes) <= USUAL_ROWS
-        and max(sizes) <= MOST_USUAL
-        and short >= 0.9 * len(names)
-    )
-
-
-def _spread(ends: list[str]) -> int:
-    """From the first to the last of a stem's numbered ends; of letters and sides, their count."""
-    numbers = [
-        int(match[0]) for match in (re.search(r"\d+$", end) for end in ends) if match
     ]
-    return max(numbers) - min(numbers) + 1 if len(numbers) == len(ends) else len(ends)
+    has_few_rows = median(sizes) <= USUAL_ROWS and max(sizes) <= MAX_USUAL_ROWS
+    return has_few_rows and sum(is_short) >= 0.9 * len(names)
+
+
+def _range_of_ends(ends: list[str]) -> int:
+    """Return the range of a stem's numbers; of letters and sides, their count."""
+    matches = [re.search(r"\d+$", end) for end in ends]
+    numbers = [int(match[0]) for match in matches if match]
+    if len(numbers) < len(ends):
+        return len(ends)
+    return max(numbers) - min(numbers) + 1

@@ -1,11 +1,13 @@
-"""Has a column changed its unit? The likelihood of the night converted back, against the night as it is.
+"""Has a column changed its unit? A ratio of likelihoods: the night converted back, and as it is.
 
-A quantity is known by its name or its unit; each unit stands with the number that one and the same amount has
-in it, so that the conversion between any two is their ratio (temperature also has an offset).
+A quantity is known by its name or its unit. Each unit stands with the number that one
+and the same amount has in it, so that the conversion between two is their ratio
+(temperature also has an offset).
 
-Both sides grant the night an honest difference (a ward of older or sicker patients): a shift of its median,
-by a factor where values are positive, of a size drawn from a Cauchy distribution on the scale of the training
-values. So a night is in other units only where the conversion explains what such a shift explains badly.
+On both sides the ward may have other patients, older or sicker ones: the median is
+shifted, by a factor where values are positive, and the shift is drawn from a Cauchy
+distribution on the scale of the training values. So a night is in other units only
+where the conversion explains what such a shift explains badly.
 """
 
 from __future__ import annotations
@@ -23,41 +25,55 @@ from screening.schemas.model import NumberProfile
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is measured, the words of its name, and the units it is written in."""
+    """A quantity that is measured, its names, and the units it is written in.
+
+    Parameters
+    ----------
+    name : str
+    words : str
+        Names, parted by spaces; of a name with "_" all words must be there.
+    units : tuple of (str, float)
+        The same amount in each unit; "mg/dL of urea" is the unit mg/dL with what it
+        counts.
+    wide : bool
+        Patients differ by such factors too, so that a factor alone says little.
+    """
 
     name: str
-    words: (
-        str  # each one alone names it, or several joined by "_" that must all be there
-    )
-    # The same amount in each unit; "mg/dL of urea" is the unit mg/dL with what it counts.
+    words: str
     units: tuple[tuple[str, float], ...]
-    wide: bool = (
-        False  # patients differ by such factors too, so that a factor alone says little
-    )
+    wide: bool = False
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """night = factor * training + offset, the two units where they are known, and how sure one must be."""
+    """A conversion of units: night = factor * training + offset.
+
+    Parameters
+    ----------
+    factor, offset : float
+    before, after : str
+        Units of training and of the night, "" where they are not known.
+    known : bool
+        The factor belongs to this very quantity, and patients do not differ by it too.
+    """
 
     factor: float
     offset: float
     before: str
     after: str
-    known: bool  # the factor belongs to this very quantity, and is not one that patients differ by too
+    known: bool
 
     @property
     def words(self) -> str:
-        """The arithmetic, as one would write it down."""
+        """The arithmetic in words, from training to the night."""
+        if self.offset and self.factor > 1:
+            return "times 1.8, plus 32"
         if self.offset:
-            return (
-                "times 1.8, plus 32" if self.factor > 1 else "minus 32, divided by 1.8"
-            )
-        return (
-            f"times {self.factor:.4g}"
-            if self.factor > 1
-            else f"divided by {1 / self.factor:.4g}"
-        )
+            return "minus 32, divided by 1.8"
+        if self.factor > 1:
+            return f"times {self.factor:.4g}"
+        return f"divided by {1 / self.factor:.4g}"
 
 
 CELSIUS, FAHRENHEIT = "degrees C", "degrees F"
@@ -197,6 +213,10 @@ SPELLINGS = {
 }
 
 
+# Signs and words that are the same to every spelling.
+REPLACED = (("µ", "u"), ("μ", "u"), (" per ", "/"), ("mm[hg]", "mmhg"))
+
+
 def _spelled(unit: str) -> str:
     return unit.split(" of ")[0]
 
@@ -218,133 +238,263 @@ POWERS_OF_TEN = tuple(
 
 
 def standard_unit(unit: str | None) -> str:
-    """A unit in the spelling used here, or in small letters where it is not understood."""
+    """Return a unit as it is spelled here, in small letters if it is not known."""
     plain = re.sub(r"\{.*?\}", "", unit or "").strip().lower()
-    plain = (
-        plain.replace("µ", "u")
-        .replace("μ", "u")
-        .replace(" per ", "/")
-        .replace("mm[hg]", "mmhg")
-    )
+    for spelling, standard in REPLACED:
+        plain = plain.replace(spelling, standard)
     plain = re.sub(r"[\[\]]", "", plain)
-    plain = re.sub(r"\s+", "_" if "/" not in plain else "", plain)
+    space = "" if "/" in plain else "_"
+    plain = re.sub(r"\s+", space, plain)
     return _STANDARD.get(plain, plain)
 
 
 def quantity_named(name: str) -> Quantity | None:
-    """The one quantity a column's name speaks of; None for none, several, or something computed."""
-    words = set(
-        re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
-    )
+    """Return the quantity that a column's name speaks of.
+
+    None for no quantity, several, or what is computed from one.
+    """
+    parted = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    words = set(re.findall(r"[a-z0-9]+", parted))
     if words & DERIVED:
         return None
-    named = [
-        kind
-        for kind in QUANTITIES
-        if any(words >= {*one.split("_")} for one in kind.words.split())
-    ]
+    named = [quantity for quantity in QUANTITIES if _names(words, quantity)]
     return named[0] if len(named) == 1 else None
 
 
-def conversions_of(name: str, unit: str | None) -> tuple[Conversion, ...]:
-    """What can have happened to a column since training: conversions from its unit where that is understood.
+def _names(words: set[str], quantity: Quantity) -> bool:
+    """Return True if words have one of a quantity's names in full."""
+    return any(words >= set(name.split("_")) for name in quantity.words.split())
 
-    Else those between any two units of the quantity that its name speaks of, or powers of ten.
+
+def conversions_of(name: str, unit: str | None) -> tuple[Conversion, ...]:
+    """Return the conversions that may have happened to a column since training.
+
+    From its unit, where that is known; else between any two units of the quantity that
+    its name speaks of; else powers of ten.
     """
-    quantity, written = quantity_named(name), standard_unit(unit)
-    if quantity and not written:
+    quantity = quantity_named(name)
+    standard = standard_unit(unit)
+    if quantity and not standard:
         return tuple(_between(quantity, None))
-    for kind in (*filter(None, [quantity]), *KINDS):
-        if any(_spelled(unit) == written for unit, _ in kind.units):
-            return tuple(_between(kind, written))
+    candidates = [quantity, *KINDS] if quantity else KINDS
+    for candidate in candidates:
+        if any(_spelled(unit) == standard for unit, _ in candidate.units):
+            return tuple(_between(candidate, standard))
     return POWERS_OF_TEN
 
 
-def _between(quantity: Quantity, written: str | None) -> Iterator[Conversion]:
+def _between(quantity: Quantity, standard: str | None) -> Iterator[Conversion]:
+    """Yield conversions from one unit of a quantity, or from any; a factor once."""
     seen = set()
     for before, amount in quantity.units:
-        if written and _spelled(before) != written:
+        if standard and _spelled(before) != standard:
             continue
         for after, other in quantity.units:
             factor = other / amount
-            if before == after or (f"{factor:.3g}" in seen and not written):
+            is_repeated = f"{factor:.3g}" in seen and not standard
+            if before == after or is_repeated:
                 continue
             seen.add(f"{factor:.3g}")
-            offset = (
-                32.0
-                if after == FAHRENHEIT
-                else -32 / 1.8
-                if before == FAHRENHEIT
-                else 0.0
-            )
+            offset = _offset(before, after)
             yield Conversion(factor, offset, before, after, known=not quantity.wide)
 
 
-# Honest differences in standard deviations of training: where the conversion is known, and elsewhere.
-HONEST, HONEST_WIDE = 0.15, 0.5
-# How much likelier the converted night must be: to be sure of it, and to say that it may be.
-KNOWN_BOUND, OTHER_BOUND, MAY_BE = 30.0, 100.0, 10.0
-# A conversion that moves the values by fewer standard deviations is one that a ward can bring too.
-LEAST_MOVE = 1.5
-# Share of values that fit no distribution at all, and how much wider than the others they lie.
-STRAY, STRAY_WIDTH = 0.01, 4.0
-LEAST_WIDTH, SMOOTH = 0.02, 0.25
-# A single value counts as converted where that makes it so much likelier; chance does that once in as many.
+def _offset(before: str, after: str) -> float:
+    if after == FAHRENHEIT:
+        return 32.0
+    if before == FAHRENHEIT:
+        return -32 / 1.8
+    return 0.0
+
+
+# Scale of the shift that a ward may bring, in standard deviations of training: where
+# the conversion is known, and elsewhere.
+SHIFT_SCALE = 0.15
+SHIFT_SCALE_WIDE = 0.5
+# How much likelier the converted night must be to be sure, where the conversion is
+# known and elsewhere, and to say that it may be.
+KNOWN_BOUND = 30.0
+OTHER_BOUND = 100.0
+POSSIBLE_BOUND = 10.0
+# A conversion that moves the median by fewer standard deviations is one that a ward
+# can bring too.
+MIN_MOVE = 1.5
+# Share of values that fit no distribution, and the width of theirs, in widths.
+STRAY_SHARE = 0.01
+STRAY_WIDTH = 4.0
+# The least width of training's values, of their median or, of logarithms, in itself.
+MIN_WIDTH = 0.02
+# Half the width of the window in which values are counted, in widths.
+WINDOW = 0.25
+# A single value counts as converted where that makes it so much likelier; chance does
+# that once in as many.
 ROW_RATIO = 1000.0
-FEWEST_ROWS, LEAST_SHARE, MOST_ROWS = 3, 0.05, 0.6
-FEW = 5
+MIN_CONVERTED_ROWS = 3
+MIN_CONVERTED_SHARE = 0.05
+# Where fewer values are likelier converted, the column as a whole has not changed.
+MIN_LIKELIER_SHARE = 0.6
+# So few units show no difference beyond chance, and are looked at all the same.
+FEW_UNITS = 5
+# The standard normal distribution has so many deviations between its 10 % and 90 %.
+NORMAL_RANGE = 2.563
 
 
 @dataclass(frozen=True)
 class UnitShift:
-    """A likely change of unit."""
+    """A likely change of unit.
+
+    Parameters
+    ----------
+    conversion : Conversion
+    ratio : float
+        How much likelier the converted night is.
+    bound : float
+        How much likelier it has to be to be sure.
+    share : float
+        Share of rows that it concerns; 1 for the column as a whole.
+    """
 
     conversion: Conversion
-    ratio: float  # how much likelier the converted night is
-    bound: float  # how much likelier it has to be to be sure
-    share: float = 1.0  # rows it concerns; 1 where it is the column as a whole
+    ratio: float
+    bound: float
+    share: float = 1.0
 
     @property
     def sure(self) -> bool:
-        """Whether the column as a whole has changed, and nothing honest explains it."""
+        """True if the whole column has changed, and no other ward explains it."""
         return self.share == 1.0 and self.ratio >= self.bound
 
 
 class Density:
-    """Density of the training values (of their logarithms, `log`), smooth and with wide tails.
+    """Density of the training values, smooth and with wide tails.
 
-    `width`: standard deviation of the values, robust; `middle`: their median.
+    Parameters
+    ----------
+    training : NumberProfile
+        With a range.
+    log : bool
+        Of the logarithms of the values.
+
+    Attributes
+    ----------
+    middle, width : float
+        Median, and a robust standard deviation.
     """
 
     def __init__(self, training: NumberProfile, log: bool):
         assert training.range is not None, "it has values"
         low, high = training.range
-        ends, counts = (
-            np.array([low, *training.edges, high]),
-            np.array([0, *training.counts]),
-        )
+        ends = np.array([low, *training.edges, high])
+        counts = np.array([0, *training.counts])
         if log:
-            ends, counts = np.log(ends[ends > 0]), counts[ends > 0]
-        share = np.cumsum(counts)
-        self.ends, self.share = ends, share / share[-1]
+            is_positive = ends > 0
+            ends = np.log(ends[is_positive])
+            counts = counts[is_positive]
+        cumulated = np.cumsum(counts)
+        self.ends = ends
+        self.share = cumulated / cumulated[-1]
         below, self.middle, above = np.interp((0.1, 0.5, 0.9), self.share, ends)
-        least = LEAST_WIDTH * (1.0 if log else max(abs(self.middle), 1e-12))
-        self.width = max(float(above - below) / 2.563, least)
+        min_width = MIN_WIDTH
+        if not log:
+            min_width *= max(abs(self.middle), 1e-12)
+        self.width = max(float(above - below) / NORMAL_RANGE, min_width)
 
     def log_at(self, x: np.ndarray) -> np.ndarray:
-        """Log density; same shape."""
-        near = SMOOTH * self.width
-        below, above = (
-            np.interp(x + side, self.ends, self.share, left=0.0)
-            for side in (-near, near)
-        )
+        """Return the log density at x, in the shape of x."""
+        near = WINDOW * self.width
+        below = np.interp(x - near, self.ends, self.share, left=0.0)
+        above = np.interp(x + near, self.ends, self.share, left=0.0)
         stray = cauchy.pdf(x, self.middle, STRAY_WIDTH * self.width)
-        return np.log((1 - STRAY) * (above - below) / (2 * near) + STRAY * stray)
+        smooth = (above - below) / (2 * near)
+        return np.log((1 - STRAY_SHARE) * smooth + STRAY_SHARE * stray)
 
-    def honestly(self, x: np.ndarray, units: float, honest: float) -> float:
-        """Likelihood of the median of a night worth `units` rows, over all honest shifts of it."""
+    def marginal_likelihood(
+        self, x: np.ndarray, n_units: float, shift_scale: float
+    ) -> float:
+        """Return the likelihood of a night's median, over all shifts a ward may bring.
+
+        Parameters
+        ----------
+        x : ndarray, shape (n,)
+        n_units : float
+            Independent rows that the night is worth.
+        shift_scale : float
+            Scale of the shift, in `width`.
+        """
         off = (float(np.median(x)) - self.middle) / self.width
-        return float(voigt_profile(off, 1 / np.sqrt(max(units, 1.0)), honest))
+        return float(voigt_profile(off, 1 / np.sqrt(max(n_units, 1.0)), shift_scale))
+
+
+@dataclass(frozen=True)
+class _Night:
+    """One column of a night and of training, on the scale of a conversion.
+
+    `now`: its values, as logarithms where the conversion only multiplies; `then`: the
+    same converted back; `stretch`: log of how far apart that draws them.
+    """
+
+    conversion: Conversion
+    density: Density
+    now: np.ndarray
+    then: np.ndarray
+    stretch: float
+    n_units: float
+
+    @classmethod
+    def of(
+        cls,
+        values: np.ndarray,
+        training: NumberProfile,
+        conversion: Conversion,
+        night_units: float,
+    ) -> _Night | None:
+        """Return the column on the conversion's scale, None where it says nothing."""
+        assert training.range is not None, "it has values"
+        lowest, highest = training.range
+        log = not conversion.offset
+        now = values[values > 0] if log else values
+        # Zero says nothing of a unit that multiplies; where signs differ, nothing does.
+        has_other_signs = lowest < 0 or highest <= 0
+        if not now.size or (log and has_other_signs):
+            return None
+        then = (now - conversion.offset) / conversion.factor
+        n_units = min(night_units * len(now) / len(values), len(now))
+        density = Density(training, log)
+        if log:
+            # A factor is a shift of logarithms.
+            return cls(conversion, density, np.log(now), np.log(then), 0.0, n_units)
+        stretch = float(np.log(conversion.factor))
+        return cls(conversion, density, now, then, stretch, n_units)
+
+    def gains(self) -> np.ndarray:
+        """Return by how much, in logs, each value is likelier converted back."""
+        density = self.density
+        return density.log_at(self.then) - density.log_at(self.now) - self.stretch
+
+    def whole(self, differs: bool, chance: float) -> UnitShift | None:
+        """Return the shift of the column as a whole, if there may be one."""
+        density = self.density
+        known = self.conversion.known
+        scale = SHIFT_SCALE if known else SHIFT_SCALE_WIDE
+        bound = KNOWN_BOUND if known else OTHER_BOUND
+        then = density.marginal_likelihood(self.then, self.n_units, scale)
+        now = density.marginal_likelihood(self.now, self.n_units, scale)
+        ratio = then / now
+        move = abs(float(np.median(self.then) - np.median(self.now)))
+        if move < MIN_MOVE * density.width:
+            bound = np.inf
+        least = POSSIBLE_BOUND if differs else max(bound, 1 / chance)
+        return UnitShift(self.conversion, ratio, bound) if ratio >= least else None
+
+    def part(self, gains: np.ndarray, chance: float) -> UnitShift | None:
+        """Return the shift of some rows, if more have one than chance would bring."""
+        share = float(np.mean(gains >= np.log(ROW_RATIO)))
+        n_converted = int(share * self.n_units)
+        if n_converted < MIN_CONVERTED_ROWS or share < MIN_CONVERTED_SHARE:
+            return None
+        if binom.sf(n_converted - 1, int(self.n_units), 1 / ROW_RATIO) > chance:
+            return None
+        return UnitShift(self.conversion, ROW_RATIO, ROW_RATIO, share)
 
 
 def unit_shift(
@@ -356,55 +506,40 @@ def unit_shift(
     differs: bool,
     chance: float,
 ) -> UnitShift | None:
-    """The conversion that explains the night, if one does or may; the whole column goes before some rows.
+    """Return the conversion that explains a night, if one does or may.
 
-    `values`, shape (n,): finite values of tonight; `night_units`: their effective number; `differs`: whether
-    they differ from those of training beyond chance; `chance`: allowed; a ratio of 1 / chance needs no other
-    test beside it.
+    One of the column as a whole goes before one of some rows.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        Finite values of the night.
+    training : NumberProfile
+    conversions : sequence of Conversion
+        See `conversions_of`.
+    night_units : float
+        Independent rows that the values are worth.
+    differs : bool
+        The values differ from those of training beyond chance.
+    chance : float
+        Allowed probability of a false alarm; a ratio of 1 / chance needs no other test.
     """
     if training.range is None:
         return None
-    least, largest = training.range
-    whole, part = list[UnitShift](), list[UnitShift]()
+    whole: list[UnitShift | None] = []
+    part: list[UnitShift | None] = []
     for conversion in conversions:
-        log = not conversion.offset
-        # Zero says nothing of a unit that only multiplies; where signs differ, nor does anything else.
-        now = values[values > 0] if log else values
-        if not now.size or (log and (least < 0 or largest <= 0)):
+        night = _Night.of(values, training, conversion, night_units)
+        if night is None:
             continue
-        density, then = (
-            Density(training, log),
-            (now - conversion.offset) / conversion.factor,
-        )
-        # On logarithms a factor is a shift; elsewhere it stretches the density.
-        stretch = 0.0 if log else float(np.log(conversion.factor))
-        if log:
-            now, then = np.log(now), np.log(then)
-        units = min(night_units * len(now) / len(values), len(now))
-        # Each row taken alone: how much likelier it is converted back.
-        gains = density.log_at(then) - density.log_at(now) - stretch
-        # Where the night looks like training as a whole, only very few rows can still have changed together.
-        if np.mean(gains > 0) >= MOST_ROWS and (differs or units < FEW):
-            honest, bound = (
-                (HONEST, KNOWN_BOUND)
-                if conversion.known
-                else (HONEST_WIDE, OTHER_BOUND)
-            )
-            ratio = density.honestly(then, units, honest) / density.honestly(
-                now, units, honest
-            )
-            if (
-                abs(float(np.median(then) - np.median(now)))
-                < LEAST_MOVE * density.width
-            ):
-                bound = np.inf
-            if ratio >= (MAY_BE if differs else max(bound, 1 / chance)):
-                whole.append(UnitShift(conversion, ratio, bound))
-        share = float(np.mean(gains >= np.log(ROW_RATIO)))
-        hits = int(share * units)
-        often = hits >= FEWEST_ROWS and share >= LEAST_SHARE
-        if often and binom.sf(hits - 1, int(units), 1 / ROW_RATIO) <= chance:
-            part.append(UnitShift(conversion, ROW_RATIO, ROW_RATIO, share))
-    if whole:
-        return max(whole, key=lambda shift: shift.ratio)
-    return max(part, key=lambda shift: shift.share) if part else None
+        gains = night.gains()
+        # A night that looks like training as a whole can have changed in few rows only.
+        may_differ = differs or night.n_units < FEW_UNITS
+        if may_differ and np.mean(gains > 0) >= MIN_LIKELIER_SHARE:
+            whole.append(night.whole(differs, chance))
+        part.append(night.part(gains, chance))
+    shifts = [shift for shift in whole if shift is not None]
+    if shifts:
+        return max(shifts, key=lambda shift: shift.ratio)
+    shifts = [shift for shift in part if shift is not None]
+    return max(shifts, key=lambda shift: shift.share, default=None)
