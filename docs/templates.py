@@ -1,6 +1,6 @@
-"""Write down which values each template of a page is given, read off the templates themselves.
+"""Write the values that each template of a page is given, and the columns of the worklist.
 
-Run `python docs/templates.py` after changing a template; a test compares.
+Run `python docs/templates.py` after changing a template or a column; tests compare.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
 
+from screening.report.columns import help_table
 from screening.report.drawing import environment_of
 
 ROOT = Path(__file__).parents[1]
@@ -38,11 +39,20 @@ def table() -> str:
 
 
 def page(text: str) -> str:
-    """The document with its table brought up to date."""
+    """Return docs/templates.md with its table brought up to date."""
+    return _with_table(text, table())
+
+
+def worklist(text: str) -> str:
+    """Return docs/page.md with its table of columns brought up to date."""
+    return _with_table(text, help_table())
+
+
+def _with_table(text: str, lines: str) -> str:
     begin, end = "<!-- table: begin -->", "<!-- table: end -->"
     return re.sub(
         f"{begin}.*?{end}",
-        lambda _: f"{begin}\n{table()}\n{end}",
+        lambda _: f"{begin}\n{lines}\n{end}",
         text,
         count=1,
         flags=re.DOTALL,
@@ -50,9 +60,10 @@ def page(text: str) -> str:
 
 
 def main() -> None:
-    """Write the document."""
-    path = ROOT / "docs" / "templates.md"
-    path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
+    """Write both documents."""
+    for name, updated in (("templates.md", page), ("page.md", worklist)):
+        path = ROOT / "docs" / name
+        path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

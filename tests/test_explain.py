@@ -16,6 +16,8 @@ from flow_cohorts import patients, voxels, written
 from screening import read_cohort, save_model, score
 from screening.contract.contract import Contract
 from screening.errors import CohortError
+from screening.report import columns, render_run, worklist
+from screening.report.columns import Column
 from screening.scoring import summary
 
 ROOT = Path(__file__).parents[1]
@@ -153,6 +155,37 @@ def test_the_page_of_one_case_names_that_case_alone(folder, run):
     assert first["id"] in page and "Contributing values" in page
     assert not [case for case in others + run["near_misses"] if case["id"] in page]
     assert "script" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
+
+
+def test_column_of_the_worklist_is_one_entry(run, monkeypatch):
+    """Head, cells, widths and help of an added column follow from its object."""
+    points = Column(
+        "points",
+        "4rem",
+        "12mm",
+        "the score in points",
+        head=lambda run: "Points",
+        text=lambda line: f"{line.score:.1f} points",
+    )
+    extended = (*columns.COLUMNS, points)
+    for module in (columns, worklist):
+        monkeypatch.setattr(module, "COLUMNS", extended)
+    page = render_run(run)
+    n_lines = len(run["cases"]) + len(run["near_misses"])
+
+    assert "<span>Points</span>" in page
+    assert len(re.findall(r'<span class="k points"><bdi>.*? points<', page)) == n_lines
+    assert "--cells:2rem 15rem 5.4rem minmax(0,1fr) 4rem;" in page
+    assert "--cells-print:6mm 47mm 14mm minmax(0,1fr) 12mm}" in page
+    assert "| points | the score in points |" in columns.help_table()
+
+
+def test_columns_of_the_worklist_documented():
+    """docs/page.md has the help of each."""
+    written_by = runpy.run_path(str(ROOT / "docs" / "templates.py"))
+    document = (ROOT / "docs" / "page.md").read_text(encoding="utf-8")
+
+    assert written_by["worklist"](document) == document, "run python docs/templates.py"
 
 
 def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_path):

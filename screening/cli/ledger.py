@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import re
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -25,6 +26,10 @@ from screening.cli.options import (
 )
 from screening.errors import UsageError
 from screening.spelling import EACH
+
+if TYPE_CHECKING:
+    from screening.ledger.status import Due
+    from screening.schemas.history import SeriesStatus
 
 
 def history(
@@ -192,78 +197,130 @@ def status(
     One line a series, with the reasons if the night needs attention. An entry by --give-up or --acknowledge
     takes effect at once.
     """
-    from dataclasses import asdict
-
-    from screening.ledger import register
     from screening.ledger import status as states
-    from screening.ledger.database import open_ledger
-    from screening.ledger.status import Due
-    from screening.ledger.verifying import refuse_older
-    from screening.schemas.history import SeriesStatus
     from screening.site.site import read_network
     from screening.store.publishing import write_whole
 
     now = datetime.datetime.now().astimezone()
-    due = Due(
+    due = states.Due(
         now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace)
     )
     names = [] if series == EACH else names_from(series)
-    options = {
-        "--give-up": give_up,
-        "--acknowledge": acknowledge,
-        "--until": until,
-        "--reason": reason,
-    }
-    given = {option for option, value in options.items() if value is not None}
-    if given not in (
-        set(),
-        {"--give-up", "--reason"},
-        {"--acknowledge", "--until", "--reason"},
-    ):
-        raise UsageError(
-            "--give-up takes --reason; --acknowledge takes --until and --reason"
-        )
-    if given and len(names) != 1:
-        raise UsageError(
-            "--give-up and --acknowledge are of one series; give --series NAME"
-        )
+    entry = _Entry(give_up, acknowledge, until, reason)
+    entry.check(names)
     network = None if site is None else read_network(site, ledger)
-    of_site = [] if network is None else list(network.series)
-    place = str(ledger or "screening.db") if network is None else network.ledger
-    if given:
+    place = str(ledger or "screening.db")
+    of_site: list[str] = []
+    if network is not None:
+        place = network.ledger
+        of_site = list(network.series)
+        runs = runs or network.site.runs
+    entry.write(place, names, of_site)
+    statuses, published = _read_statuses(place, due, names or of_site, runs, artefacts)
+    if metrics is not None:
+        write_whole(metrics, states.exposition(statuses).encode(), mode=0o644)
+    if as_json:
+        _print_as_json(statuses, published if artefacts else None)
+    else:
+        _print_lines(statuses, published)
+    is_fine = all(one.fine for one in statuses)
+    if not is_fine or (strict and any(one.attention for one in statuses)):
+        raise typer.Exit(ATTENTION)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of `screen status` in the trail: a night given up, or a reason acknowledged."""
+
+    give_up: str | None
+    acknowledge: str | None
+    until: str | None
+    reason: str | None
+
+    def check(self, names: list[str]) -> None:
+        """Raise UsageError unless the options belong together and name one series."""
+        options = {name for name, value in vars(self).items() if value is not None}
+        complete: tuple[set[str], ...] = (
+            set(),
+            {"give_up", "reason"},
+            {"acknowledge", "until", "reason"},
+        )
+        if options not in complete:
+            raise UsageError(
+                "--give-up takes --reason; --acknowledge takes --until and --reason"
+            )
+        if options and len(names) != 1:
+            raise UsageError(
+                "--give-up and --acknowledge are of one series; give --series NAME"
+            )
+
+    def write(self, place: str, names: list[str], of_site: list[str]) -> None:
+        """Write the entry, if there is one, into the ledger."""
+        from screening.ledger import status as states
+        from screening.ledger.database import open_ledger
+
+        if self.give_up is None and self.acknowledge is None:
+            return
         with open_ledger(place) as book:
-            if give_up is not None:
-                day = str(day_from("--give-up", give_up))
-                states.give_up(book, names[0], day, str(reason), of_site)
+            if self.give_up is not None:
+                day = str(day_from("--give-up", self.give_up))
+                states.give_up(book, names[0], day, str(self.reason), of_site)
             else:
-                last = day_from("--until", until) or now.date()
-                states.acknowledge(book, names[0], str(acknowledge), last, str(reason))
+                last = day_from("--until", self.until) or datetime.date.today()
+                code, reason = str(self.acknowledge), str(self.reason)
+                states.acknowledge(book, names[0], code, last, reason)
+
+
+def _read_statuses(
+    place: str,
+    due: Due,
+    names: list[str],
+    runs: Path | None,
+    artefacts: bool,
+) -> tuple[list[SeriesStatus], list[dict[str, object]]]:
+    """Return the state of each series and the published files; a ledger that cannot be read is a state."""
+    from screening.ledger import register
+    from screening.ledger import status as states
+    from screening.ledger.database import open_ledger
+    from screening.ledger.verifying import refuse_older
+    from screening.schemas.history import SeriesStatus
+
     try:
         with open_ledger(place, read_only=True) as book:
-            if network is not None:
-                runs = runs or network.site.runs
             if runs is not None:
                 refuse_older(book, runs)
-            pulses = states.pulses(book, due, names or of_site)
-            listed = register.shown_to_readers(book) if artefacts else []
+            statuses = states.pulses(book, due, names)
+            published = register.shown_to_readers(book) if artefacts else []
     except UsageError as error:
-        pulses, listed = [SeriesStatus(False, str(error))], []
-    if metrics is not None:
-        write_whole(metrics, states.exposition(pulses).encode(), mode=0o644)
-    fine = all(pulse.fine for pulse in pulses)
-    if as_json:
-        answer = {"fine": fine, "series": [asdict(pulse) for pulse in pulses]}
-        print_answer(answer | ({"artefacts": listed} if artefacts else {}), as_json)
-    for pulse in [] if as_json else pulses:
-        words = pulse.said + in_a_row(pulse.attention)
-        heading = "ok" if pulse.fine and not pulse.attention else "ATTENTION"
-        whose = "" if pulse.series is None else f"{pulse.series}  "
-        print_answer({heading: f"{whose}{' '.join(words.split())}"}, as_json)
-    for artefact in [] if as_json else listed:
+        return [SeriesStatus(False, str(error))], []
+    return statuses, published
+
+
+def _print_as_json(
+    statuses: list[SeriesStatus], published: list[dict[str, object]] | None
+) -> None:
+    answer: dict[str, object] = {
+        "fine": all(one.fine for one in statuses),
+        "series": [asdict(one) for one in statuses],
+    }
+    if published is not None:
+        answer["artefacts"] = published
+    print_answer(answer, True)
+
+
+def _print_lines(
+    statuses: list[SeriesStatus], published: list[dict[str, object]]
+) -> None:
+    """Print one line a series, then one a published file."""
+    for one in statuses:
+        words = one.said + in_a_row(one.attention)
+        is_quiet = one.fine and not one.attention
+        heading = "ok" if is_quiet else "ATTENTION"
+        name = "" if one.series is None else f"{one.series}  "
+        print_answer({heading: f"{name}{' '.join(words.split())}"}, False)
+    for artefact in published:
         line = "  ".join(str(artefact[key]) for key in ("mode", "state", "place"))
-        print_answer({str(artefact["what"]): line}, as_json)
-    if not fine or (strict and any(pulse.attention for pulse in pulses)):
-        raise typer.Exit(ATTENTION)
+        print_answer({str(artefact["what"]): line}, False)
 
 
 def _span(option: str, text: str) -> datetime.timedelta:

@@ -41,14 +41,15 @@ def draw(
     templates: Path | None = None,
     styles: Sequence[str] = ("report.css",),
     scripts: Sequence[str] = (),
+    rules: str = "",
     pictures: bool = False,
 ) -> str:
     """Return a page that needs nothing outside itself.
 
     `blocks` is what the template may write: a name it does not get is an error. `footer` ends the page and
-    every printed sheet. Only the texts of `styles` and `scripts`, which are inlined, may style the page or
-    run in it; `pictures` says whether it holds any (inlined too). Of a site's own `templates` one of a
-    shipped name stands in its place; UsageError where they cannot be drawn.
+    every printed sheet. Only the texts of `styles` and `scripts`, which are inlined, and the CSS `rules` may
+    style the page or run in it; `pictures` allows inlined pictures. A file of `templates` replaces the shipped
+    one of the same name; UsageError if they cannot be drawn.
     """
     environment = environment_of(templates)
     try:
@@ -57,7 +58,7 @@ def draw(
             c if c.isascii() and c.isalnum() else f"\\{ord(c):06x}"
             for c in f"Confidential · {footer}"
         )
-        style = "".join(text_of(environment, name) for name in styles)
+        style = "".join(text_of(environment, name) for name in styles) + rules
         style += f'@media print{{@page{{@bottom-left{{content:"{words}"}}}}}}\n'
         script = "".join(text_of(environment, name) for name in scripts)
         # The fence that holds even if an escape were forgotten: nothing but these two texts may style or run.

@@ -20,6 +20,7 @@ from typing import (
 
 from screening.report import format as fmt
 from screening.report import night, performance, worklist
+from screening.report.columns import grid_style, people_of
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
 from screening.report.rules import drift_words, review_due
@@ -97,6 +98,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
         },
         templates=templates,
         **LIST,
+        rules=grid_style(),
         pictures=pictures,
         footer=f"run {fmt.name(run.run_id)}{worklist.trail(run)}",
     )
@@ -106,7 +108,7 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
     """The documents with the charts and tables of a model's figures, of which a page writes its blocks."""
     places = worklist.score_places(model, run)
     return _head(model, run) | {
-        "basis": "past patients, each scored by a model that had not seen them",
+        "basis": "past patients, each scored by a model that was not trained on them",
         "panels": performance.panels(model, run, places),
         "places": places,
         "rarest_first": performance.rarest_first(model),
@@ -153,7 +155,7 @@ def render_case(
         "case.html.j2",
         {
             "line": line,
-            "people": worklist.others(night_of.model),
+            "people": people_of(night_of.model),
             **_head(night_of.model, night_of),
         },
         templates=templates,
@@ -162,7 +164,7 @@ def render_case(
     )
 
 
-BASIS = "patients of this cohort, scored by a model that had not seen them"
+BASIS = "patients of this cohort, scored by a model that was not trained on them"
 
 
 def render_validation(

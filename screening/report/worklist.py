@@ -13,6 +13,7 @@ from typing import Any, get_args
 from markupsafe import Markup, escape
 
 from screening.report import format as fmt
+from screening.report.columns import COLUMNS, displayed, people_of
 from screening.schemas.base import Range
 from screening.schemas.model import Declared, ModelDocument
 from screening.schemas.run import (
@@ -70,14 +71,16 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
     known = not declared.on_other_scale and not absent
     reference = contribution.reference if known else None
     seen = contribution.seen if known and not reference else None
-    bar, past = _among_past(contribution, words, others(model))
+    bar, past = _among_past(contribution, words, people_of(model))
     return Value(
         feature=fmt.name(model.title_of(contribution.feature)),
         about=fmt.text(declared.description or "", 200),
         value=words,
         unit="" if absent else fmt.unit(contribution.unit),
         range=fmt.value_range(reference or seen),
-        range_is="reference range" if reference else f"range in past {others(model)}",
+        range_is="reference range"
+        if reference
+        else f"range in past {people_of(model)}",
         outside=_outside(value, reference, "L", "H")
         or _outside(value, seen, "below", "above"),
         raises=contribution.direction != "lowers",
@@ -85,11 +88,6 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
         bar=Markup(bar),
         past=past,
     )
-
-
-def others(model: ModelDocument) -> str:
-    """What the rows of training are called beside one of tonight."""
-    return "patients" if model.unit_of_review == "row" else f"{model.unit_of_review}s"
 
 
 def _among_past(contribution: Contribution, value: str, people: str) -> tuple[str, str]:
@@ -408,19 +406,15 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
     )
     lines = _patients(run, places) if run.groups else [*rows]
     flagged = lines[: run.to_review]
-    named: list[Listed] = [*run.cases, *(run.groups or ())]
     states = {line.case.state for line in flagged}
     return {
         "parts": _parts(run, flagged),
         "near": [line_of_case(run, case, places) for case in run.near_misses],
         "others": lines[run.to_review :],
-        "columns": [*next((each.display for each in named if each.display), {})],
+        "columns": displayed(run),
+        "cells": COLUMNS,
         "wards": sorted({line.place[0] for line in flagged if line.place}),
         "states": [state for state in get_args(State) if state in states],
-        "people": others(run.model),
-        "odds": "Chance"
-        if any(case.chance is not None for case in run.cases) and not run.groups
-        else "Rarity",
         "n_lines": len(flagged),
         "unnamed": _unnamed(run.to_review, len(flagged), erased=bool(run.erased)),
     }

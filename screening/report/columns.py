@@ -1,0 +1,113 @@
+"""The columns of the worklist, each one object: head, cell, widths and help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from screening.report import format as fmt
+from screening.schemas.model import ModelDocument
+from screening.schemas.run import RunDocument
+
+if TYPE_CHECKING:
+    from screening.report.worklist import Line
+
+
+def _no_text(run: RunDocument) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the worklist.
+
+    Parameters
+    ----------
+    name : str
+        CSS class of its cells.
+    width, print_width : str
+        Track of the CSS grid on a screen and on A4, such as ``4rem`` and ``12mm``.
+    help : str
+        What it shows; ``docs/page.md`` lists it.
+    head, note : callable
+        Return the head of the column and the small print next to it.
+    text : callable, optional
+        Return the text of a cell from its `Line`. Without it the macro called `name` in
+        ``templates/line.html.j2`` draws the cell.
+    """
+
+    name: str
+    width: str
+    print_width: str
+    help: str
+    head: Callable[[RunDocument], str] = _no_text
+    note: Callable[[RunDocument], str] = _no_text
+    text: Callable[[Line], str] | None = None
+
+
+def people_of(model: ModelDocument) -> str:
+    """Return what the rows of training are called."""
+    return "patients" if model.unit_of_review == "row" else f"{model.unit_of_review}s"
+
+
+def displayed(run: RunDocument) -> list[str]:
+    """Return the columns that the contract displays, as the first named patient has them."""
+    for case in (*run.cases, *(run.groups or ())):
+        if case.display:
+            return list(case.display)
+    return []
+
+
+def _place_head(run: RunDocument) -> str:
+    return ", ".join(map(fmt.feature, displayed(run))) or "Id"
+
+
+def _odds_head(run: RunDocument) -> str:
+    has_chance = any(case.chance is not None for case in run.cases)
+    return "Chance" if has_chance and not run.groups else "Rarity"
+
+
+def _reasons_note(run: RunDocument) -> str:
+    return f"bar: percentile among past {people_of(run.model)} (centre = median)"
+
+
+COLUMNS = (
+    Column("rank", "2rem", "6mm", "place in the list, the highest score first"),
+    Column(
+        "who",
+        "15rem",
+        "47mm",
+        "columns in `display` of the contract, id, class, random audit, earlier verdicts",
+        head=_place_head,
+    ),
+    Column(
+        "odds",
+        "5.4rem",
+        "14mm",
+        "chance of the condition, or rarity of the score if there is no chance",
+        head=_odds_head,
+    ),
+    Column(
+        "why",
+        "minmax(0,1fr)",
+        "minmax(0,1fr)",
+        "the three values that raise the score most, each with its percentile among past patients",
+        head=lambda run: "Strongest reasons",
+        note=_reasons_note,
+    ),
+)
+
+
+def grid_style() -> str:
+    """Return the widths of all columns as properties that ``list.css`` uses."""
+    screen = " ".join(column.width for column in COLUMNS)
+    paper = " ".join(column.print_width for column in COLUMNS)
+    return f":root{{--cells:{screen};--cells-print:{paper}}}\n"
+
+
+def help_table() -> str:
+    """Return the columns with their help, as docs/page.md shows them."""
+    lines = ["| column | shows |", "|---|---|"]
+    lines += [f"| {column.name} | {column.help} |" for column in COLUMNS]
+    return "\n".join(lines)
