@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -202,3 +203,29 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
         set_threshold(model, MinSensitivity(0.999), "safety")
     for revised in (set_threshold(warned, OTHER, "why"), approved):
         assert reason in revised.facts.attention
+
+
+@pytest.mark.parametrize(
+    ("decide", "words"),
+    [
+        (["approve", "--by", "Dr. Weber"], "holds a model that was approved on "),
+        (
+            ["threshold", "--max-flag-rate", "0.2", "--reason", "capacity"],
+            "holds a model that had its threshold changed",
+        ),
+    ],
+    ids=["approved", "threshold"],
+)
+def test_train_over_model_in_use(folder, tmp_path, decide, words):
+    """A model that somebody decided on is not replaced, not even with --force."""
+    model = tmp_path / "model"
+    shutil.copytree(folder / "good", model)
+    screen(decide[0], model, *decide[1:])
+    before = (model / "model.json").read_bytes()
+
+    again = ["train", folder / "good.csv", *WHO, *LOGISTIC, "--out", model, "--force"]
+    refused = screen(*again, code=2).stderr
+
+    assert words in refused
+    assert "give another --out" in refused
+    assert (model / "model.json").read_bytes() == before

@@ -452,6 +452,19 @@ def test_a_damaged_workbook_is_refused(tmp_path):
         read_cohort(path)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_workbook_whose_directory_is_damaged(seed, tmp_path):
+    """A workbook whose list of contents cannot be read is named as damaged."""
+    path = saved(tmp_path, ROWS)
+    content = bytearray(path.read_bytes())
+    start = content.rindex(b"PK\x01\x02")
+    noise = np.random.default_rng(seed).integers(0, 256, 8, np.uint8)
+    content[start : start + 8] = noise.tobytes()
+    path.write_bytes(content)
+    with pytest.raises(CohortError, match="damaged"):
+        read_cohort(path)
+
+
 def test_without_calamine_the_extra_is_named(tmp_path, monkeypatch):
     path = saved(tmp_path, ROWS)
     monkeypatch.setitem(sys.modules, "python_calamine", None)

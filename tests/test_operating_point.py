@@ -266,6 +266,9 @@ def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_ro
         {"name": "threshold", "value": float("nan")},
         {"name": "g_mean", "confidence": 0.9},
         {"name": "min_sensitivity", "value": 0.9, "prevalence": 1.0},
+        {"name": "min_sensitivity", "value": "0.9"},
+        {"name": "max_flag_rate", "value": True},
+        {"name": "threshold", "value": 0.0, "prevalence": "0.1"},
     ],
     ids=str,
 )

@@ -20,6 +20,7 @@ from screening import score as score_night
 from screening.ledger.database import REVIEWS, open_ledger
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
+from screening.ledger.verdicts import Verdict
 from screening.model_selection.revising import set_threshold
 from screening.report import render_run
 from screening.schemas.figures import GMean, MaxFlagRate
@@ -539,3 +540,13 @@ def test_user_and_digest_of_the_token_stand_with_each_verdict_and_can_be_purged(
     digest = hashlib.sha256(b"a reviewer's secret").hexdigest()
     assert known == [(pwd.getpwuid(os.getuid()).pw_name, digest)] * 2
     assert left == [("", "")] * 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["0001-01-01T00:00:00+14:00", "1999-12-31T00:00:00Z", "2026-01-01T00:00:00", "now"],
+)
+def test_verdict_of_no_time(given):
+    """A verdict needs a time with a zone that can be one."""
+    with pytest.raises(ValueError):
+        Verdict("P1", "unsure", given=given)

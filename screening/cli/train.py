@@ -104,13 +104,17 @@ def train(
 
     from screening.data.reading import read_cohort
     from screening.model_selection import train as training
-    from screening.model_selection.planning import refuse_other_model
+    from screening.model_selection.planning import (
+        refuse_model_in_use,
+        refuse_other_model,
+    )
     from screening.parallel import opened
     from screening.recipes.building import load_recipe
     from screening.report.page import check_templates
     from screening.store.checkpoints import waiting_beside
 
     check_templates(templates, "model")
+    refuse_model_in_use(out)
     with (
         opened(cluster) as workers,
         publish(out, "model") as folder,

@@ -23,10 +23,14 @@ class ExcelFile(TableFile):
 
     @classmethod
     def knows(cls, path: Path, head: bytes) -> bool:
+        """Return True for a workbook, also a damaged one that bears the name of one."""
         if not head.startswith(cls.magic) or not zipfile.is_zipfile(path):
             return False
-        with zipfile.ZipFile(path) as archive:
-            return "xl/workbook.xml" in archive.namelist()
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return "xl/workbook.xml" in archive.namelist()
+        except (zipfile.BadZipFile, NotImplementedError):
+            return path.suffix.lower() in cls.suffixes
 
     def read_header(self) -> None:
         """Read how the sheet is written; UsageError where python-calamine is not installed."""

@@ -32,9 +32,15 @@ MAX_BYTES = 16 << 20
 LONGEST_TOKEN = 4096
 
 
+_FIRST_YEAR = 2000
+
+
 def _in_utc(text: str) -> str:
-    """A time in UTC, so that texts follow each other as times do."""
+    """Return a time in UTC, so that texts sort as times do."""
     time = datetime.datetime.fromisoformat(text)
+    # No page of this program is so old, and the first hours of year 1 have no UTC.
+    if time.year < _FIRST_YEAR:
+        raise ValueError(f"it lies before the year {_FIRST_YEAR}")
     # A clock may be a little fast.
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
     if time.tzinfo is None or time > soon:

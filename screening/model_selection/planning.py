@@ -232,6 +232,29 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
         )
 
 
+def refuse_model_in_use(directory: Path) -> None:
+    """Raise UsageError if a directory holds a model that somebody has decided on.
+
+    Such a model was approved, or its threshold was chosen after the training: neither
+    may be lost without a word.
+    """
+    try:
+        earlier = ModelDocument.from_dict(read_document(directory, "model"))
+    except ModelError:
+        return
+    if earlier.approval is not None:
+        decision = f"was approved on {earlier.approval.date}"
+    elif any(point.chosen_by != "training" for point in earlier.operating_points):
+        decision = "had its threshold changed"
+    else:
+        return
+    raise UsageError(
+        f"{directory} holds a model that {decision}; give another `out`, or make its "
+        "successor with `screen retrain` and `screen promote`",
+        parameters=["out"],
+    )
+
+
 # Rows of the sub-sample on which the cost of landmarks is measured; half of them are
 # trained on.
 _SUB_SAMPLE = 10_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, InstanceOf, PlainSerializer
@@ -31,6 +32,11 @@ class Rule:
     prevalence: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        for name in ("value", "confidence", "prevalence"):
+            number = getattr(self, name)
+            is_number = isinstance(number, Real) and not isinstance(number, bool)
+            if number is not None and not is_number:
+                raise ValueError(f"{name} must be a number, got {number!r}")
         if self.value is not None and not math.isfinite(self.value):
             raise ValueError(f"{self.name} must be a finite number, got {self.value}")
         if self.most is not None and not 0 < (self.value or 0) <= self.most:
