@@ -337,7 +337,7 @@ def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(
         (one["code"], one["column"]) for one in runs[-2].document["unlike_training"]
     }
     assert (
-        "like this series’ own nights"
+        "not from this series’ own nights"
         in (tmp_path / f"run{LEAST}" / "report.html").read_text()
     )
     assert "on this series' last 20 nights" not in str(runs[-2].attention)
