@@ -21,6 +21,8 @@ from screening.parallel import Cluster, in_parallel
 from screening.scoring import score as scoring
 from screening.site.processes import Processes
 
+pytest.importorskip("distributed")
+
 NIGHT = "2026-01-31"
 
 
@@ -191,7 +193,6 @@ def test_what_is_no_cluster_is_refused_before_anything_is_written(
 
 @pytest.fixture(scope="module")
 def workers():
-    pytest.importorskip("distributed")
     with parallel.opened("local:2") as cluster:
         yield cluster
 

@@ -184,6 +184,7 @@ def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
 
 
 def test_all_means_every_method_that_fits_the_classes(folder):
+    pytest.importorskip("lightgbm")
     binary = comparison.expand_all(["all"], {"one": cohort(folder, "one")})
     several = comparison.expand_all(["all", "auto"], {"three": cohort(folder, "three")})
     assert {"svm", "one_class", "boosting", "logistic"} <= set(binary)
