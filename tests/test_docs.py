@@ -171,41 +171,38 @@ def save_verdicts(browser, page_file: Path, downloads: Path) -> None:
     page.close()
 
 
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory, home, browser) -> Path:
-    """A folder in which the tutorial was pasted from top to bottom."""
-    folder = tmp_path_factory.mktemp("desk")
-    shell = Shell(folder, home, f"{ENVIRONMENT / 'bin'}:{SYSTEM_PATH}")
+def paste_tutorial(shell: Shell, browser) -> None:
+    """Paste the tutorial; its verdicts are saved on the page, in a browser."""
     answer = ""
     for block in PASTED["docs/tutorial.md"]:
         if not block.is_pasted:
             continue
         if block.lines[0].startswith("$ screen review"):
-            night = folder / "runs/2026-01-14/report.html"
-            save_verdicts(browser, night, home / "Downloads")
+            night = shell.folder / "runs/2026-01-14/report.html"
+            save_verdicts(browser, night, shell.home / "Downloads")
         answer = shell.paste_block(block, answer)
+
+
+def test_tutorial_and_howto_pasted(tmp_path, home, browser):
+    """The second night knows the patients of the first; each how-to works after it.
+
+    One test, since every worker that had a part of it would train the tutorial's model.
+    """
+    path = f"{ENVIRONMENT / 'bin'}:{SYSTEM_PATH}"
+    shell = Shell(tmp_path, home, path)
+    paste_tutorial(shell, browser)
     shell.close()
-    return folder
-
-
-def test_tutorial_pasted(desk):
-    """Its second night knows the patients of the first."""
-    folder = desk / "nights/ward-7.infection/2026-01-15"
-    counts = json.loads((folder / "run.json").read_text())["counts"]
+    night = tmp_path / "nights/ward-7.infection/2026-01-15/run.json"
+    counts = json.loads(night.read_text())["counts"]
+    another = Shell(tmp_path, home, path)
+    paste_document(another, "docs/howto.md")
+    another.close()
 
     assert counts["read"] == 220
     assert counts["pending"] > 0
     assert counts["known"] > 0
-
-
-def test_howto_pasted(desk, home):
-    """Every answer works in the folder of the tutorial, in another shell."""
-    shell = Shell(desk, home, f"{ENVIRONMENT / 'bin'}:{SYSTEM_PATH}")
-    paste_document(shell, "docs/howto.md")
-    shell.close()
-
     for name in ("list.csv", "list.xlsx", "compared/report.html"):
-        assert (desk / name).exists()
+        assert (tmp_path / name).exists()
 
 
 def test_blocks_not_pasted_are_tried():

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from screening.report import format as fmt
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
-
-if TYPE_CHECKING:
-    from screening.report.worklist import Line
 
 
 def _no_text(run: RunDocument) -> str:
@@ -33,7 +30,7 @@ class Column:
     head, note : callable
         Return the head of the column and the small print next to it.
     text : callable, optional
-        Return the text of a cell from its `Line`. Without it the macro called `name` in
+        Return the text of a cell from its `worklist.Line`. Without it the macro called `name` in
         ``templates/line.html.j2`` draws the cell.
     """
 
@@ -43,7 +40,7 @@ class Column:
     help: str
     head: Callable[[RunDocument], str] = _no_text
     note: Callable[[RunDocument], str] = _no_text
-    text: Callable[[Line], str] | None = None
+    text: Callable[[Any], str] | None = None
 
 
 def people_of(model: ModelDocument) -> str:
