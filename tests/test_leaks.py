@@ -247,7 +247,12 @@ CONTRACT = (
     'format = 1\n[cohort]\nid = "patient"\nlabel = "ill"\npositive = ["yes"]\n'
     '[features.fever]\ntype = "number"\n[features.crp]\ntype = "number"\n'
 )
-SEEDS = np.random.default_rng(1)
+
+
+@pytest.fixture
+def rng():
+    """Each test draws the same, whichever ran before it."""
+    return np.random.default_rng(1)
 
 
 def codes(model):
@@ -257,10 +262,10 @@ def codes(model):
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_column_that_ranks_alone_is_named_on_the_page_too(tmp_path, sign):
+def test_a_column_that_ranks_alone_is_named_on_the_page_too(rng, tmp_path, sign):
     table = patients()
     table["discharge_code"] = sign * (
-        (table["ill"] == "yes") + SEEDS.normal(0, 0.05, len(table))
+        (table["ill"] == "yes") + rng.normal(0, 0.05, len(table))
     )
     model = trained(table, tmp_path, id="patient")
     assert codes(model) == {
@@ -273,14 +278,14 @@ def test_a_column_that_ranks_alone_is_named_on_the_page_too(tmp_path, sign):
     )
 
 
-def test_a_category_that_is_the_answer_is_named_and_one_of_many_levels_is_not(tmp_path):
+def test_a_category_that_is_the_answer_is_named_and_one_of_many_levels_is_not(
+    rng, tmp_path
+):
     table = patients()
     table["code"] = np.where(
-        table["ill"] == "yes", SEEDS.choice(["A41.9", "R65.2"], len(table)), "Z00"
+        table["ill"] == "yes", rng.choice(["A41.9", "R65.2"], len(table)), "Z00"
     )
-    table["room"] = [
-        f"room {i}" for i in SEEDS.integers(0, len(table) // 4, len(table))
-    ]
+    table["room"] = [f"room {i}" for i in rng.integers(0, len(table) // 4, len(table))]
     assert codes(trained(table, tmp_path, id="patient")) == {
         ("ranks_alone", "code"),
         ("too_good", "code"),
@@ -299,9 +304,9 @@ def test_a_category_that_is_nearly_a_name_is_named(tmp_path):
     )
 
 
-def test_missing_values_that_tell_are_named(tmp_path):
+def test_missing_values_that_tell_are_named(rng, tmp_path):
     table = patients()
-    table["lactate"] = SEEDS.normal(1, 0.3, len(table))
+    table["lactate"] = rng.normal(1, 0.3, len(table))
     table.loc[(table["ill"] == "no") & (np.arange(len(table)) % 2 == 0), "lactate"] = (
         np.nan
     )
@@ -320,10 +325,11 @@ def test_a_column_known_only_after_the_outcome_is_left_out_and_that_is_said(tmp_
 
 
 def test_a_column_that_carries_the_whole_ranking_is_named_with_what_is_left_without_it(
+    rng,
     tmp_path,
 ):
     table = patients()
-    table["marker"] = (table["ill"] == "yes") + SEEDS.normal(0, 0.36, len(table))
+    table["marker"] = (table["ill"] == "yes") + rng.normal(0, 0.36, len(table))
 
     model = trained(table, tmp_path, id="patient")
 
@@ -346,11 +352,12 @@ def test_a_column_that_carries_the_whole_ranking_is_named_with_what_is_left_with
 
 
 def test_a_model_that_is_nearly_perfect_names_the_columns_that_would_explain_it(
+    rng,
     tmp_path,
 ):
     table = patients()
     for name in ("a", "b", "c"):
-        table[name] = (table["ill"] == "yes") + SEEDS.normal(0, 0.35, len(table))
+        table[name] = (table["ill"] == "yes") + rng.normal(0, 0.35, len(table))
     model = trained(table, tmp_path, id="patient")
     (leak,) = [
         each
@@ -368,11 +375,12 @@ BEFORE = ["prior_discharges", "family_death_history", "days_in_hospital", "time"
 
 
 def test_names_that_speak_of_a_time_after_the_outcome_are_said_and_of_before_are_not(
+    rng,
     tmp_path,
 ):
     """And nothing else of a clean table."""
     table = patients()
-    table[AFTERWARDS + BEFORE] = SEEDS.normal(size=(len(table), 9))
+    table[AFTERWARDS + BEFORE] = rng.normal(size=(len(table), 9))
     assert codes(trained(table, tmp_path, id="patient")) == {
         ("named_after", name) for name in AFTERWARDS
     }
