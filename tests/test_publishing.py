@@ -178,3 +178,13 @@ def test_a_mode_that_lets_others_write_or_is_none_is_refused(text):
         parse_readers(text, None)
     with pytest.raises(UsageError, match="no group 'nobody-has-this'"):
         parse_readers(None, "nobody-has-this")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="needs /proc")
+def test_output_where_no_file_can_be_made():
+    """A place that cannot be written is named as that, and not as being written."""
+    with (
+        pytest.raises(UsageError, match="cannot use /proc/"),
+        hold("/proc/run", patience=0.1),
+    ):
+        pass

@@ -207,6 +207,11 @@ def _acquire(held: _Hold) -> None:
     try:
         held.lock.acquire()
     except Timeout:
+        lock_file = Path(held.lock.lock_file)
+        if not lock_file.exists():
+            # Nobody holds the lock: the file could not be made, and the system says why.
+            lock_file.touch(0o600)
+            lock_file.unlink()
         raise Locked(
             f"another run is writing {held.target}; wait for it, or give another `out`",
             parameters=["out"],
