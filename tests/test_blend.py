@@ -246,7 +246,9 @@ def test_only_members_that_surely_add_to_the_auroc_carry_the_ranking(cohort, noi
     assert boosting.gain.low > 0 > logistic.gain.low
     assert without == pytest.approx(boosting.auroc)
     page = render_model(model.document)
-    assert "What carries the ranking: <bdi>histogram_boosting</bdi> adds" in page
+    assert (
+        "Members that improve the ranking: <bdi>histogram_boosting</bdi> adds" in page
+    )
 
 
 def test_of_many_cases_the_weights_are_those_of_the_best_mean():

@@ -133,7 +133,7 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
 
     expected = pd.Series(ids).duplicated(keep=False).to_numpy() & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
-    assert hashes.tolist() == sorted(set(stream.hashed(ids[expected]).tolist()))
+    assert hashes.tolist() == sorted(set(stream._hash_ids(ids[expected]).tolist()))
 
 
 def test_memory_hardly_grows_with_rows_that_are_named():

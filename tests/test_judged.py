@@ -111,7 +111,7 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
         "disputed",
     )
     assert judged == 1
-    assert "two reviewers contradict each other" in " ".join(sentence)
+    assert "two reviewers disagree" in " ".join(sentence)
 
 
 def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(

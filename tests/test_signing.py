@@ -79,21 +79,26 @@ def test_a_model_without_our_signature_is_refused_and_nothing_is_written(
 
 
 def test_another_threshold_drops_or_renews_the_signature_and_says_so(desk, model):
-    """So does training anew in the place of a signed model."""
     screen("threshold", model, *FEWER, "--sign", desk / "theirs.pem")
     shutil.copy(desk / "signed" / SIGNATURE, model / SIGNATURE)
     assert "of another model" in scored(desk, model, code=4)
 
-    assert (
-        "was signed"
-        not in screen("threshold", model, *FEWER, "--sign", desk / "ours.pem").stderr
-    )
+    renewed = screen("threshold", model, *FEWER, "--sign", desk / "ours.pem")
+    assert "was signed" not in renewed.stderr
     scored(desk, model)
-    for change in (("threshold", model, *FEWER), train(desk, "--out", model)):
-        shutil.copy(desk / "signed" / SIGNATURE, model / SIGNATURE)
-        assert "the model was signed" in screen(*change).stderr
-        assert not (model / SIGNATURE).exists()
-        scored(desk, model, code=4)
+    dropped = screen("threshold", model, *FEWER)
+    assert "the model was signed" in dropped.stderr
+    assert not (model / SIGNATURE).exists()
+    scored(desk, model, code=4)
+
+
+def test_train_in_place_of_signed_model(desk, model):
+    """Training anew in the place of a signed model drops the signature and says so."""
+    trained = screen(*train(desk, "--out", model))
+
+    assert "the model was signed" in trained.stderr
+    assert not (model / SIGNATURE).exists()
+    scored(desk, model, code=4)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
