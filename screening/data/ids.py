@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
@@ -164,6 +165,12 @@ def _chance_of_none(n_having: int, past: IdShape, tonight: IdShape) -> float:
     """Return the hypergeometric P(0 of tonight's rows | `n_having` of all)."""
     n_rows = past.n_rows + tonight.n_rows
     return float(hypergeom.cdf(0, n_rows, n_having, tonight.n_rows))
+
+
+def pattern_of(name: str) -> str:
+    """Return a regular expression for an id in either Unicode form of its letters."""
+    forms = {name} | {unicodedata.normalize(form, name) for form in ("NFC", "NFD")}
+    return f"(?:{'|'.join(map(re.escape, sorted(forms)))})"
 
 
 def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:

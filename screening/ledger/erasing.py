@@ -13,7 +13,6 @@ import datetime
 import hashlib
 import re
 import secrets
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.data.ids import short_hash
+from screening.data.ids import pattern_of, short_hash
 from screening.errors import UsageError
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
@@ -89,11 +88,8 @@ class Scope:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """Match the id as a word, in either form that Unicode has for its letters."""
-        name = str(self.patient)
-        forms = {name} | {unicodedata.normalize(form, name) for form in ("NFC", "NFD")}
-        alternatives = "|".join(map(re.escape, sorted(forms)))
-        return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)")
+        """Match the id as a word."""
+        return re.compile(rf"(?<!\w){pattern_of(str(self.patient))}(?!\w)")
 
 
 _hash = cache(short_hash)

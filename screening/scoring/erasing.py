@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,13 +205,18 @@ class Erasure:
 
         A register can be a copy's, or forged: it alone is no leave to delete.
         """
+        return any(place.is_relative_to(folder) for folder in self._folders)
+
+    @cached_property
+    def _folders(self) -> list[Path]:
+        """The site's folder, if its ledger is a file, and the folders that were named."""
         with self.ledger.reading() as connection:
             site = site_folder(connection)
         named = [self.runs, self.models, self.pages]
         folders = [folder.resolve() for folder in named if folder is not None]
         if site is not None:
             folders.append(site)
-        return any(place.is_relative_to(folder) for folder in folders)
+        return folders
 
     def _refuse_outside(self, artefact: Artefact, is_named: bool) -> str | None:
         """Return why a place outside is left; None if nothing would go there."""

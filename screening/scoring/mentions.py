@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import json
 import re
-import unicodedata
 from collections.abc import Iterator
 from urllib.parse import unquote
+
+from screening.data.ids import pattern_of
 
 # Signs that join the parts of an id: Zx9-00123 is another id than 00123.
 _JOINTS = "-._/:+"
@@ -31,11 +32,9 @@ def mentions(content: bytes, name: str) -> bool:
     if not name:
         return False
     text = content.decode("utf-8", "surrogateescape")
-    forms = {name} | {unicodedata.normalize(form, name) for form in ("NFC", "NFD")}
-    alternatives = "|".join(map(re.escape, sorted(forms)))
     joints = re.escape(_JOINTS)
     pattern = re.compile(
-        rf"(?<!\w)(?<!\w[{joints}])(?:{alternatives})(?!\w)(?![{joints}]\w)"
+        rf"(?<!\w)(?<!\w[{joints}]){pattern_of(name)}(?!\w)(?![{joints}]\w)"
     )
     return any(pattern.search(spelling) for spelling in _spellings(text))
 
