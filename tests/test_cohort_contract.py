@@ -157,7 +157,7 @@ def test_contract_keys_of_cohort_pasted_at_the_end(tmp_path):
     ],
 )
 def test_a_typed_value_is_shown_as_a_reader_would_write_it(feature, value, text):
-    assert feature.shown(value) == text
+    assert feature.format_value(value) == text
 
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -217,9 +217,9 @@ def test_a_code_is_shown_with_the_words_of_the_sites_own_dictionary(tmp_path):
         "Z00": "Z00",
         None: "missing",
     }
-    assert {code: feature.shown(code) for code in shown} == shown
+    assert {code: feature.format_value(code) for code in shown} == shown
     again = Contract.from_dict(Contract.load(place).to_dict())
-    assert again.features["diag"].shown("I50") == "I50 Heart failure"
+    assert again.features["diag"].format_value("I50") == "I50 Heart failure"
     (tmp_path / "icd.csv").unlink()
     with pytest.raises(UsageError, match="icd"):
         Contract.load(place)

@@ -1,4 +1,4 @@
-"""What a cohort's table must look like: the roles of its columns and the type of every feature."""
+"""The contract of a cohort: the roles of its columns and the type of every feature."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ from screening.spelling import did_you_mean, series_name
 FORMAT = 1
 # Columns of a voxel's place, as images have them.
 AXES = ("x", "y", "z")
-MOST_BYTES = 16 << 20
-HEAD = "Review every line. To set a key behind a #, take the # away. All keys: docs/contract.md."
-# The keys that every contract names, and what stands there of one that is not set.
-ON_TOP = {
+MAX_BYTES = 16 << 20
+TOML_HEADER = (
+    "Review every line. To set a key behind a #, take the # away. "
+    "All keys: docs/contract.md."
+)
+# Keys that every written contract shows; those not set follow a #, with this value.
+SHOWN_KEYS = {
     "title": "",
     "intended_use": "",
     "series": "",
@@ -52,141 +55,161 @@ ON_TOP = {
 }
 
 
-def _texts(value: object) -> object:
-    """A bare value becomes a list of one, a number its text, so `positive = 1` reads well."""
+def _list_of_texts(value: object) -> object:
+    """Return a list for a single value, with numbers as texts: `positive = 1` is valid."""
     items = value if isinstance(value, list | tuple) else [value]
     return [str(item) if type(item) in (int, float) else item for item in items]
 
 
-def _lower_first(bounds: tuple[float, float]) -> tuple[float, float]:
-    if not all(map(math.isfinite, bounds)) or bounds[0] > bounds[1]:
+def _check_range(bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return the bounds; raise ValueError unless they are finite and in order."""
+    lower, upper = bounds
+    if not math.isfinite(lower) or not math.isfinite(upper) or lower > upper:
         raise ValueError("write two finite numbers, the lower first")
     return bounds
 
 
-def _categories(texts: list[str]) -> list[str]:
-    if (
-        not texts
-        or len(set(texts)) != len(texts)
-        or any(not text or text != text.strip() for text in texts)
-    ):
+def _check_categories(categories: list[str]) -> list[str]:
+    """Return the categories; raise ValueError where one is empty, padded or repeated."""
+    are_distinct = len(set(categories)) == len(categories)
+    are_trimmed = all(text and text == text.strip() for text in categories)
+    if not categories or not are_distinct or not are_trimmed:
         raise ValueError(
             "`categories` must name texts, none twice, none empty or with spaces at an end"
         )
-    return texts
+    return categories
 
 
-Texts = Annotated[list[str], BeforeValidator(_texts)]
-Name = Annotated[
-    str | None, BeforeValidator(lambda value: None if value == "" else value)
-]
-Range = Annotated[tuple[float, float], AfterValidator(_lower_first)]
+def _none_if_empty(value: object) -> object:
+    """Return None for an empty text, so that `group = ""` names no column."""
+    return None if value == "" else value
+
+
+Texts = Annotated[list[str], BeforeValidator(_list_of_texts)]
+Name = Annotated[str | None, BeforeValidator(_none_if_empty)]
+Range = Annotated[tuple[float, float], AfterValidator(_check_range)]
 OnUnseen = Literal["unknown", "refuse_row", "stop"]
 OnUnitChange = Literal["stop", "attention"]
-# Of keys that not every feature may have, the types that may.
-MEANT_FOR = {
-    **dict.fromkeys(
-        ("reference", "seen", "plausible", "normalise", "censored"), ("number",)
-    ),
+# Keys that only features of some types may have.
+TYPES_OF_KEY = {
+    "reference": ("number",),
+    "seen": ("number",),
+    "plausible": ("number",),
+    "normalise": ("number",),
+    "censored": ("number",),
     "categories": ("ordinal", "category"),
     "labels": ("category",),
 }
-MISSING_OF = {"category": "category", "no": "boolean"}
+# Values of `missing` that only features of one type may have.
+TYPE_OF_MISSING = {"category": "category", "no": "boolean"}
 
 
 class Feature(BaseModel):
-    """One feature column: its type, its ranges and what is done where it is missing."""
+    """A feature column: its type, its ranges and the treatment of missing cells."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True
     )
 
     type: Literal["number", "ordinal", "category", "boolean"]
-    """How the cells are read; an ordinal feature is one of texts that have an order. A category of more than
-    30 values, such as a code, is learned from by the beginnings that many of them share."""
+    """How the cells are read; the texts of an ordinal feature have an order. Categories
+    of more than 30 values, such as codes, are grouped by prefixes that many share."""
     unit: str | None = None
-    """Unit of the values; shown; the conversions that a night is tested for follow from it."""
+    """Unit of the values; shown, and used to test a night for values in another unit."""
     reference: Range | None = None
-    """Reference range of a laboratory or a clinic; a value outside is marked H or L, and none is refused."""
+    """Reference range of a laboratory or a clinic; a value outside is marked H or L, never
+    refused."""
     seen: Range | None = None
-    """Range in past patients, as `screen init` finds it; shown where there is no reference range."""
+    """Range in past patients, written by `screen init`; shown where there is no reference
+    range."""
     plausible: Range | None = None
     """Values outside are violations."""
     categories: (
-        Annotated[list[str], BeforeValidator(_texts), AfterValidator(_categories)]
+        Annotated[
+            list[str],
+            BeforeValidator(_list_of_texts),
+            AfterValidator(_check_categories),
+        ]
         | None
     ) = None
-    """Known texts; for an ordinal feature their order. Where given, any other text is a violation in a table
-    to train on; in one to score `on_unseen` decides."""
+    """Known texts; for an ordinal feature, in their order. Any other text is a violation in
+    a table to train on; in a table to score, `on_unseen` decides."""
     labels: dict[str, str] | None = None
-    """What the codes of a category mean, shown beside them; or the name of a CSV file beside the contract, of
-    two columns, code and words."""
+    """Meanings of the codes of a category, shown beside them; or the name of a CSV file
+    next to the contract with two columns, code and meaning."""
     missing: Literal["impute", "indicator", "refuse", "category", "no"] = "impute"
-    """Median or most frequent value; the same and an extra 0/1 column; a violation; a level of its own; of a
-    boolean that is ticked or left blank, no."""
+    """Treatment of missing cells: the median or most frequent value; the same with an extra
+    0/1 column; a violation; a category of its own; or "no", for a box that is ticked or left
+    blank."""
     missing_values: Texts = []
     """Texts that mean missing, such as "NA". An empty cell always does."""
     censored: Literal["refuse", "limit", "half"] = "refuse"
     """"<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90."""
     normalise: Literal["within_group", "within_group_robust"] | None = None
-    """Subtract the mean of the row's group and divide by its standard deviation; or the median, and divide by
-    1.4826 times the median distance from it, which a lesion or an artefact hardly moves."""
+    """Subtract the mean of the row's group and divide by its standard deviation; or subtract
+    the median and divide by 1.4826 times the median absolute deviation, which a lesion or an
+    artefact hardly moves."""
     available: Literal["before", "after"] = "before"
-    """Whether the value is known before the outcome; one that is not is left out of every model."""
+    """Time at which the value is known, relative to the outcome; a column known only
+    afterwards is left out of every model."""
     on_unseen: OnUnseen | None = None
     """As in `Contract`, for this feature alone."""
     on_unit_change: OnUnitChange | None = None
     """As in `Contract`, for this feature alone."""
     title: str | None = None
-    """Name of the column on the page; its own name with spaces where absent."""
+    """Name of the column on the page; by default its own name with spaces."""
     description: str | None = None
-    """What the column is, in words for the page."""
+    """Description of the column, shown on the page."""
 
     @model_validator(mode="after")
-    def _fits_its_type(self) -> Feature:
-        for key, types in MEANT_FOR.items():
-            if (
-                self.type not in types
-                and getattr(self, key) != type(self).model_fields[key].default
-            ):
+    def _check_keys_fit_type(self) -> Feature:
+        for key, types in TYPES_OF_KEY.items():
+            is_set = getattr(self, key) != type(self).model_fields[key].default
+            if is_set and self.type not in types:
                 raise ValueError(
-                    f"`{key}` is for type {' and '.join(types)}; remove it, or set another type"
+                    f"`{key}` is for type {' and '.join(types)}; remove it, or set "
+                    "another type"
                 )
         if self.type == "ordinal" and self.categories is None:
             raise ValueError(
                 "an ordinal feature needs `categories`, from lowest to highest"
             )
-        if self.missing in ("category", "no") and self.type != MISSING_OF[self.missing]:
+        required_type = TYPE_OF_MISSING.get(self.missing, self.type)
+        if self.type != required_type:
             raise ValueError(
-                f'`missing = "{self.missing}"` is for type {MISSING_OF[self.missing]}'
+                f'`missing = "{self.missing}"` is for type {required_type}'
             )
         return self
 
-    def shown(self, value: float | str | None) -> str:
-        """A typed value of this feature as a reader would write it; "missing" where there is none."""
+    def format_value(self, value: float | str | None) -> str:
+        """Return a parsed value as readers write it, or "missing" for None and NaN."""
         if value is None or value != value:
             return "missing"
         if self.type == "ordinal" and self.categories:
-            return self.categories[
-                min(max(round(float(value)), 0), len(self.categories) - 1)
-            ]
+            level = round(float(value))
+            highest = len(self.categories) - 1
+            return self.categories[min(max(level, 0), highest)]
         if self.type == "boolean":
             return "yes" if float(value) >= 0.5 else "no"
         if self.type == "number":
             return f"{float(value):.6g}"
-        return f"{value} {(self.labels or {}).get(str(value), '')}".rstrip()
+        labels = self.labels or {}
+        return f"{value} {labels.get(str(value), '')}".rstrip()
 
 
-def _day(value: Any) -> datetime.date | None:
-    """A day only: neither a time of day nor a number of seconds."""
+def _parse_day(value: Any) -> datetime.date | None:
+    """Return a date; raise ValueError for a time of day or a number of seconds."""
+    if value is None or type(value) is datetime.date:
+        return value
     try:
-        return (
-            value
-            if type(value) in (datetime.date, type(None))
-            else datetime.date.fromisoformat(value)
-        )
+        return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
         raise ValueError("write a day as YYYY-MM-DD") from None
+
+
+def _check_series(name: str | None) -> str | None:
+    """Return the name of a series, or None where it is empty."""
+    return series_name(name) if name else None
 
 
 class Contract(BaseModel):
@@ -197,139 +220,160 @@ class Contract(BaseModel):
     )
 
     title: str | None = None
-    """What stands at the head of every page."""
+    """Title of every page."""
     intended_use: str | None = None
-    """Purpose and population; it stands below the title."""
-    series: Annotated[
-        str | None, AfterValidator(lambda name: series_name(name) if name else None)
-    ] = None
-    """Name under which the ledger has this screen's nights follow each other, such as ward-7.sepsis."""
+    """Purpose and population; shown below the title."""
+    series: Annotated[str | None, AfterValidator(_check_series)] = None
+    """Name under which the ledger links this screen's nights, such as ward-7.sepsis."""
     id: Name = None
-    """Column that names a row; without one, rows are known by their numbers."""
+    """Column that identifies a row; without one, rows are identified by their numbers."""
     group: Name = None
     """Column whose rows are never split over folds, such as the patient."""
     group_stem: bool = False
-    """Names in `group` count a patient's rows, as voice_07_1 and voice_07_2 do: their stem is the patient."""
+    """Use only the stem of each name in `group`, where names number a patient's rows, as in
+    voice_07_1 and voice_07_2."""
     fill_down: Texts = []
-    """Columns that stand in a patient's first row only, as merged cells do: blanks below have its value."""
+    """Columns filled in a patient's first row only, as merged cells are: blank cells below
+    take its value."""
     label: Name = None
     """Column of the outcome; read for training and evaluation only."""
     positive: Texts = []
     """Label texts to find, each a class of its own; "A+B" joins A and B into one."""
     negative: Texts = []
-    """Rare label texts, or ones like another, that are meant as they stand and are not positive."""
+    """Label texts that are not positive, although they are rare or resemble another."""
     time: Name = None
     """Column of the row's date."""
     date_order: Literal["dmy", "mdy"] | None = None
-    """Whether day or month leads in dates such as 01/02/2024; those that begin with the year need none."""
+    """Order of day and month in dates such as 01/02/2024; dates that begin with the year
+    need none."""
     subgroup: Texts = []
-    """Columns whose values the figures are also given by."""
+    """Columns by whose values the results are also reported."""
     coordinates: Texts = []
     """Columns of a voxel's place: x, y, z."""
     neighbourhood: Annotated[int, Field(ge=3, le=15)] | None = None
-    """Side of the cube around a voxel, such as 3: mean, standard deviation and gradient of every channel in
-    it become features, within the mask."""
+    """Side of the cube around a voxel, such as 3: mean, standard deviation and gradient of
+    every channel in it become features, within the mask."""
     display: Texts = []
-    """Columns shown beside a patient on the page and in flagged.csv, such as ward, bed and name; the page
-    filters by the first. Read when a night is scored, never learned from unless listed under features."""
+    """Columns shown beside a patient on the page and in flagged.csv, such as ward, bed and
+    name; the page filters by the first. Read when a night is scored, and used for training
+    only if listed under features."""
     drop: Texts = []
     """Columns that are not read."""
     on_violation: Literal["stop", "refuse_rows"] = "stop"
     """Stop at any violation, or leave the offending rows out and count them."""
     on_unseen: OnUnseen = "unknown"
-    """A row to score whose category training never saw is scored as unknown, left out, or stops the run."""
+    """Treatment of a row whose category training never saw: scored as unknown, left out, or
+    the run stops."""
     on_unit_change: OnUnitChange = "stop"
-    """A column in other units than the model's stops the run, or is said on its page."""
+    """Treatment of a column in other units than the model's: the run stops, or the page
+    reports it."""
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of cases expected at scoring, where it is not that of the training table."""
+    """Proportion of cases expected at scoring, if it differs from the training table's."""
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Minutes that one review takes, for the workload on the page."""
     capacity: PositiveInt | None = None
-    """Reviews that a night has room for; more flagged than that is said at the head of the page."""
+    """Reviews possible in a night; the page says at its head when more are flagged."""
     review_sample: NonNegativeInt = 5
-    """Size of each night's random audit of flagged cases without a verdict (needs a ledger)."""
+    """Size of each night's random audit of cases without a verdict (needs a ledger)."""
     known_days: NonNegativeInt = 30
-    """How long a confirmed case is known when it is flagged again."""
+    """Days for which a confirmed case that is flagged again counts as known."""
     verdicts_need: list[Literal["site", "initials"]] = []
-    """What a verdict must say of its reviewer; one without it is refused."""
+    """What a verdict must state of its reviewer; a verdict without it is refused."""
     files_per_night: PositiveInt | None = None
-    """Files that a night's table comes in, such as one a ward; not held against the table to train on."""
+    """Number of files in a night's table, such as one a ward; not checked in training."""
     rows_per_night: (
-        Annotated[tuple[NonNegativeInt, int], AfterValidator(_lower_first)] | None
+        Annotated[tuple[NonNegativeInt, int], AfterValidator(_check_range)] | None
     ) = None
-    """Rows that a night's table has, such as [60, 120]; not held against the table to train on."""
-    review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
-    """Day from which on every night asks for a review of the model; two years after training without it."""
+    """Range of a night's number of rows, such as [60, 120]; not checked in training."""
+    review_by: Annotated[datetime.date | None, BeforeValidator(_parse_day)] = None
+    """Day from which every night asks for a review of the model; by default two years after
+    training."""
     features: dict[str, Feature] = {}
     """In the order of the encoded columns. Empty: inferred from the table."""
 
     @model_validator(mode="after")
-    def _roles_agree(self) -> Contract:
-        roles = {
-            "id": self.id,
-            "label": self.label,
-            "group": self.group,
-            "time": self.time,
-        }
-        taken: dict[str, str] = {}
-        for role, column in roles.items():
-            if not column:
-                continue
-            if column in taken and {role, taken[column]} != {"id", "group"}:
-                raise ValueError(
-                    f"column '{column}' is both {taken[column]} and {role}; give each its own"
-                )
-            taken[column] = role
-            if column in self.features:
-                raise ValueError(
-                    f"column '{column}' is the {role} and a feature; remove it from [features]"
-                )
+    def _check_roles(self) -> Contract:
+        role_of_column = self._columns_with_one_role()
         for column in self.drop:
-            if column in taken or column in self.features or column in self.display:
+            uses = (role_of_column, self.features, self.display)
+            if any(column in use for use in uses):
                 raise ValueError(
-                    f"column '{column}' is dropped and used; remove it from `drop` or elsewhere"
+                    f"column '{column}' is dropped and used; remove it from `drop` or "
+                    "elsewhere"
                 )
         if self.label in self.display:
             raise ValueError(
-                f"column '{self.label}' is the label and displayed; remove it from `display`"
+                f"column '{self.label}' is the label and displayed; remove it from "
+                "`display`"
             )
-        both = sorted({*self.positive} & {*self.negative})
-        if both:
+        in_both = sorted(set(self.positive) & set(self.negative))
+        if in_both:
             raise ValueError(
-                f"label '{both[0]}' is both `positive` and `negative`; name it once"
+                f"label '{in_both[0]}' is both `positive` and `negative`; name it once"
             )
-        if (self.neighbourhood or 1) % 2 == 0:
+        return self
+
+    @model_validator(mode="after")
+    def _check_voxels(self) -> Contract:
+        if self.neighbourhood and self.neighbourhood % 2 == 0:
             raise ValueError(
                 "`neighbourhood`: the side of a cube around a voxel is odd, such as 3"
             )
         if self.coordinates and len(set(self.coordinates)) != 3:
             raise ValueError("`coordinates` must name three columns, x, y, z")
-        normalised = [
-            name for name, feature in self.features.items() if feature.normalise
-        ]
-        if normalised and not self.group:
-            raise ValueError(
-                f"`normalise` of '{normalised[0]}' needs `group` under [cohort]"
-            )
+        for name, feature in self.features.items():
+            if feature.normalise and not self.group:
+                raise ValueError(
+                    f"`normalise` of '{name}' needs `group` under [cohort]"
+                )
         return self
+
+    def _columns_with_one_role(self) -> dict[str, str]:
+        """Return the role of each column; raise ValueError where one has two roles.
+
+        A column may be id and group at once; it may be no feature.
+        """
+        columns = {
+            "id": self.id,
+            "label": self.label,
+            "group": self.group,
+            "time": self.time,
+        }
+        role_of_column: dict[str, str] = {}
+        for role, column in columns.items():
+            if not column:
+                continue
+            other = role_of_column.get(column)
+            if other and {role, other} != {"id", "group"}:
+                raise ValueError(
+                    f"column '{column}' is both {other} and {role}; give each its own"
+                )
+            if column in self.features:
+                raise ValueError(
+                    f"column '{column}' is the {role} and a feature; remove it from "
+                    "[features]"
+                )
+            role_of_column[column] = role
+        return role_of_column
 
     @classmethod
     def load(cls, path: str | Path) -> Contract:
-        """Read a TOML file; UsageError where there is none, CohortError with every fault."""
+        """Read a contract from a TOML file.
+
+        Raises
+        ------
+        UsageError
+            The file, or a file of labels that it names, does not exist.
+        CohortError
+            Names every fault of the contract.
+        """
         path = Path(path)
-        content = read_toml(path, MOST_BYTES, CohortError)
+        content = read_toml(path, MAX_BYTES, CohortError)
         features = content.get("features")
-        for feature in features.values() if isinstance(features, dict) else ():
-            if isinstance(feature, dict) and isinstance(feature.get("labels"), str):
-                table = read_bounded(
-                    path.parent / feature["labels"], MOST_BYTES, UsageError
-                )
-                rows = csv.reader(
-                    table.decode("utf-8-sig", errors="replace").splitlines()
-                )
-                feature["labels"] = {
-                    row[0].strip(): row[1].strip() for row in rows if len(row) >= 2
-                }
+        if isinstance(features, dict):
+            for feature in features.values():
+                if isinstance(feature, dict) and isinstance(feature.get("labels"), str):
+                    feature["labels"] = _read_labels(path.parent / feature["labels"])
         return cls.from_dict(content, place=path.name)
 
     @classmethod
@@ -337,79 +381,101 @@ class Contract(BaseModel):
         """Build a contract from the nested form of `to_dict` or of the TOML file."""
         try:
             nested = _Nested.model_validate(content)
-            names = [
-                *filter(nested.features.__contains__, nested.feature_order),
-                *nested.features,
-            ]
-            features = {name: nested.features[name] for name in names}
-            return cls.model_validate({**nested.cohort, "features": features})
+            listed = [name for name in nested.feature_order if name in nested.features]
+            features = {name: nested.features[name] for name in listed}
+            return cls.model_validate(
+                {**nested.cohort, "features": features | nested.features}
+            )
         except ValidationError as error:
             raise CohortError(_faults(place, error)) from error
 
     def to_dict(self) -> dict[str, Any]:
-        """The nested form, ready for JSON; `feature_order` keeps the order where keys are sorted."""
-        plain = self.model_dump(mode="json")
-        features = plain.pop("features")
+        """Return the nested form, ready for JSON.
+
+        `feature_order` keeps the order of the features where keys are sorted.
+        """
+        cohort = self.model_dump(mode="json")
+        features = cohort.pop("features")
         return {
             "format": FORMAT,
-            "cohort": plain,
+            "cohort": cohort,
             "features": features,
             "feature_order": [*features],
         }
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
-        """A TOML text that `load` reads back, roles that matter on top, `notes` as comments at the end."""
+        """Return a TOML text that `load` reads back, with `notes` as comments at its end."""
         stated = self.model_dump(mode="json", exclude_defaults=True)
-        lines = [f"# {HEAD}", "", f"format = {FORMAT}", "", "[cohort]"]
+        features = stated.pop("features", {})
+        lines = [f"# {TOML_HEADER}", "", f"format = {FORMAT}", "", "[cohort]"]
         for name, field in Contract.model_fields.items():
-            meaning = re.split(
-                r"[.;:](?: |$)", " ".join((field.description or "").split())
-            )[0]
-            if name in stated and name != "features":
-                lines.append(f"{name} = {toml_text(stated[name])}  # {meaning}")
-            elif name in ON_TOP:
-                lines.append(f"# {name} = {toml_text(ON_TOP[name])}  # {meaning}")
-        for name, values in stated.get("features", {}).items():
+            comment = _first_clause(field.description or "")
+            if name in stated:
+                lines.append(f"{name} = {toml_text(stated[name])}  # {comment}")
+            elif name in SHOWN_KEYS:
+                lines.append(f"# {name} = {toml_text(SHOWN_KEYS[name])}  # {comment}")
+        for name, values in features.items():
             lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
             lines += [f"{key} = {toml_text(value)}" for key, value in values.items()]
         if notes:
-            printable = (
-                "".join(char if char.isprintable() else " " for char in note)
-                for note in notes
-            )
             lines += ["", "# What was guessed, inferred and dropped:"]
-            lines += [f"# - {' '.join(note.split())}" for note in printable]
+            lines += [f"# - {_printable_line(note)}" for note in notes]
         return "\n".join(lines) + "\n"
 
     def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
-        """The same contract with the roles that are given here, whose columns are no features then."""
-        given: dict[str, Any] = {role: value for role, value in roles.items() if value}
-        if not given:
+        """Return the contract with these roles; their columns are no longer features."""
+        changed: dict[str, Any] = {
+            role: value for role, value in roles.items() if value
+        }
+        if not changed:
             return self
         content = self.to_dict()
-        taken = {
-            *given.get("drop", ()),
-            *(given.get(role) for role in ("label", "id", "group")),
-        }
+        no_features = {changed.get(role) for role in ("label", "id", "group")}
+        no_features.update(changed.get("drop", ()))
         features = {
             name: feature
             for name, feature in content["features"].items()
-            if name not in taken
+            if name not in no_features
         }
-        stated = {"cohort": content["cohort"] | given, "features": features}
-        return Contract.from_dict(content | stated)
+        cohort = content["cohort"] | changed
+        return Contract.from_dict(content | {"cohort": cohort, "features": features})
 
     def policy(self, key: Literal["on_unseen", "on_unit_change"], name: str) -> str:
-        """What is done with feature `name` where the case of that key comes."""
+        """Return the value of a policy for feature `name`: its own, or the contract's."""
         return getattr(self.features[name], key) or getattr(self, key)
 
     def columns(self) -> list[str]:
-        """Columns a table must have, each once; neither the label nor those only displayed are among them."""
+        """Return the columns that a table must have, each once.
+
+        The label and columns that are only displayed are not among them.
+        """
         roles = [self.id, self.group, self.time, *self.subgroup, *self.coordinates]
-        return list(dict.fromkeys([*(name for name in roles if name), *self.features]))
+        names = [name for name in roles if name]
+        return list(dict.fromkeys([*names, *self.features]))
 
 
-def _format(number: int) -> int:
+def _read_labels(file: Path) -> dict[str, str]:
+    """Return the meaning of each code in a CSV file of two columns."""
+    content = read_bounded(file, MAX_BYTES, UsageError)
+    lines = content.decode("utf-8-sig", errors="replace").splitlines()
+    return {
+        row[0].strip(): row[1].strip() for row in csv.reader(lines) if len(row) >= 2
+    }
+
+
+def _first_clause(text: str) -> str:
+    """Return a text up to its first full stop, semicolon or colon, on one line."""
+    return re.split(r"[.;:](?: |$)", " ".join(text.split()))[0]
+
+
+def _printable_line(text: str) -> str:
+    """Return a text on one line, without control characters."""
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(printable.split())
+
+
+def _check_format(number: int) -> int:
+    """Return the number of a format; raise ValueError unless this version reads it."""
     if number != FORMAT:
         raise ValueError(
             f"format {number} is not known here; this version reads format {FORMAT}"
@@ -418,11 +484,11 @@ def _format(number: int) -> int:
 
 
 class _Nested(BaseModel):
-    """The form of the TOML file and of `Contract.to_dict`."""
+    """Structure of the TOML file and of `Contract.to_dict`."""
 
     model_config = ConfigDict(extra="forbid")
 
-    format: Annotated[int, AfterValidator(_format)] = FORMAT
+    format: Annotated[int, AfterValidator(_check_format)] = FORMAT
     cohort: dict[str, Any] = {}
     features: dict[str, Any] = {}
     feature_order: list[str] = []
@@ -453,15 +519,16 @@ def _is_misplaced(item: ErrorDetails) -> bool:
     return in_feature and unknown and item["loc"][2] in Contract.model_fields
 
 
-def _fault(place: str, title: str, item: ErrorDetails) -> str:
-    location, keys = (
-        [str(part) for part in item["loc"]],
-        ["[cohort]", "[features.NAME]", "format"],
-    )
-    if title == Contract.__name__:
-        of_feature = location[:1] == ["features"]
-        keys = [*(Feature if of_feature else Contract).model_fields]
-        location = location if of_feature else ["cohort", *location]
+def _fault(place: str, model_name: str, item: ErrorDetails) -> str:
+    """Describe one error of pydantic: the place, the key and a remedy."""
+    location = [str(part) for part in item["loc"]]
+    if model_name != Contract.__name__:
+        keys = ["[cohort]", "[features.NAME]", "format"]
+    elif location[:1] == ["features"]:
+        keys = list(Feature.model_fields)
+    else:
+        keys = list(Contract.model_fields)
+        location = ["cohort", *location]
     key = ".".join(location)
     if item["type"] == "extra_forbidden":
         hint = did_you_mean(location[-1], keys) or f"; known: {', '.join(keys)}"
@@ -470,9 +537,9 @@ def _fault(place: str, title: str, item: ErrorDetails) -> str:
 
 
 def toml_text(value: object) -> str:
-    """A value as TOML has it, a table within its line."""
+    """Return a value in TOML, with a table on one line."""
     if isinstance(value, Mapping):
-        within = tomlkit.inline_table()
-        within.update(value)
-        return within.as_string()
+        table = tomlkit.inline_table()
+        table.update(value)
+        return table.as_string()
     return tomlkit.item(value).as_string()

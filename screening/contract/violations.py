@@ -1,4 +1,4 @@
-"""What a table can do wrong, in words: place and remedy, never a value."""
+"""Violations of a contract: their places and remedies, never a cell's value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from screening.errors import CohortError
 from screening.io.readers import Block, Source
 from screening.spelling import did_you_mean, first_of
 
-SHOWN_ROWS = 5
+MAX_SHOWN_ROWS = 5
 UNSEEN = "unseen_category"
 NO_ROWS = "the cohort has no data rows, only column names; was the export empty?"
 Fault: TypeAlias = tuple[str, str, np.ndarray]
@@ -87,86 +87,132 @@ FAULTS = {
 }
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where rows violate the contract, and how; `column` is empty for whole rows."""
+
+    file: str
+    column: str
+    kind: str
+
+
 @dataclass
 class Violations:
-    """Faults of a table by file, column and kind, and how many of its rows are left out."""
+    """Violations of a table by place, and the number of rows that are left out.
+
+    Attributes
+    ----------
+    contract : Contract
+        The contract that the table is held to.
+    table_faults : list of str
+        Faults of the table as a whole.
+    refused : dict of str to int
+        Number of rows left out, by reason.
+    n_rows : int
+        Number of rows read.
+    """
 
     contract: Contract
-    whole: list[str] = field(default_factory=list)  # faults of the table as such
-    refused: dict[str, int] = field(default_factory=dict)  # rows left out, by reason
+    table_faults: list[str] = field(default_factory=list)
+    refused: dict[str, int] = field(default_factory=dict)
     n_rows: int = 0
-    # The first few row numbers: memory does not grow with the table.
-    _rows: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
-    _counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    # Only the first few row numbers, so that memory does not grow with the table.
+    _rows: dict[Place, list[int]] = field(default_factory=dict)
+    _counts: Counter[Place] = field(default_factory=Counter)
 
     @property
     def stopped(self) -> bool:
-        faults = self.contract.on_violation == "stop" and not all(
-            map(self._left_out, self._rows)
-        )
-        return bool(self.whole) or faults
+        """Return True if the contract lets nothing of the table through."""
+        if self.table_faults:
+            return True
+        stops_at_any = self.contract.on_violation == "stop"
+        return stops_at_any and not all(map(self._is_left_out, self._rows))
 
-    def _left_out(self, key: tuple[str, str, str]) -> bool:
-        """Whether the contract wants such rows left out, whatever it does at other violations."""
-        _, column, kind = key
-        return (
-            kind == UNSEEN and self.contract.policy("on_unseen", column) == "refuse_row"
-        )
+    def _is_left_out(self, place: Place) -> bool:
+        """Return True if such rows are left out, whatever `on_violation` says."""
+        if place.kind != UNSEEN:
+            return False
+        return self.contract.policy("on_unseen", place.column) == "refuse_row"
 
     def add(self, file: str, column: str, kind: str, rows: np.ndarray) -> None:
-        """Note `rows` (row numbers in their file, first data row 1) under one column and fault."""
-        if rows.size:
-            kept = self._rows.setdefault((file, column, kind), [])
-            kept.extend(rows[: SHOWN_ROWS - len(kept)].tolist())
-            self._counts[file, column, kind] += rows.size
+        """Record `rows` (row numbers in their file, first data row 1) at one place."""
+        if not rows.size:
+            return
+        place = Place(file, column, kind)
+        first_rows = self._rows.setdefault(place, [])
+        first_rows.extend(rows[: MAX_SHOWN_ROWS - len(first_rows)].tolist())
+        self._counts[place] += rows.size
 
     def add_block(self, file: str, block: Block, faults: Sequence[Fault]) -> np.ndarray:
-        """Count in rows with their faults; returns the sound ones as a mask."""
-        sound = np.ones(block.n_rows, dtype=bool)
+        """Record the faults of a block; return a mask of the rows without any."""
+        is_sound = np.ones(block.n_rows, dtype=bool)
         for column, kind, mask in faults:
             self.add(file, column, kind, block.first_row + np.flatnonzero(mask))
-            # A row is left out for the first of its reasons.
-            if n_rows := int(np.count_nonzero(mask & sound)):
-                reason = f"{column}: {FAULTS[kind][0]}" if column else FAULTS[kind][0]
-                self.refused[reason] = self.refused.get(reason, 0) + n_rows
-            sound &= ~mask
+            # A row with several faults is left out for the first of them.
+            n_refused = int(np.count_nonzero(mask & is_sound))
+            if n_refused:
+                description, _ = FAULTS[kind]
+                reason = f"{column}: {description}" if column else description
+                self.refused[reason] = self.refused.get(reason, 0) + n_refused
+            is_sound &= ~mask
         self.n_rows += block.n_rows
-        return sound
+        return is_sound
 
-    def concluded(self, several_files: bool) -> list[str]:
-        """What is left out, a line a column and kind; CohortError where the table is refused as a whole."""
-        if not self.n_rows and not self.whole and not self._rows:
-            self.whole.append(NO_ROWS)
-        elif (
-            self._rows and not self.whole and self.n_rows == sum(self.refused.values())
-        ):
-            self.whole.append(
-                "every row breaks the contract; was it written for another table?"
-            )
-        lines = [*self.whole]
-        for file, column, kind in sorted(self._rows, key=self._left_out):
-            (what, remedy), count = FAULTS[kind], self._counts[file, column, kind]
-            where = f"column '{column}'" if column else "whole row"
-            rows = f"row{'s' * (count > 1)} {first_of(self._rows[file, column, kind], SHOWN_ROWS, count)}"
-            lines.append(
-                f"{file + ', ' if several_files else ''}{where}, {rows}: {what}; {remedy}"
-            )
+    def conclude(self, several_files: bool) -> list[str]:
+        """Return one line for each column and kind of fault.
+
+        Parameters
+        ----------
+        several_files : bool
+            Name the file in each line.
+
+        Raises
+        ------
+        CohortError
+            The table is refused as a whole.
+        """
+        if not self.table_faults:
+            self._add_fault_of_table()
+        lines = list(self.table_faults)
+        for place in sorted(self._rows, key=self._is_left_out):
+            line = self._line(place)
+            lines.append(f"{place.file}, {line}" if several_files else line)
         if self.stopped:
             raise CohortError(lines)
         return lines
 
+    def _add_fault_of_table(self) -> None:
+        """Record that the table is empty, or that no row of it can be used."""
+        if not self.n_rows and not self._rows:
+            self.table_faults.append(NO_ROWS)
+        elif self._rows and self.n_rows == sum(self.refused.values()):
+            self.table_faults.append(
+                "every row breaks the contract; was it written for another table?"
+            )
+
+    def _line(self, place: Place) -> str:
+        """Describe the rows of one place, with a remedy."""
+        description, remedy = FAULTS[place.kind]
+        count = self._counts[place]
+        column = f"column '{place.column}'" if place.column else "whole row"
+        row_word = "rows" if count > 1 else "row"
+        rows = first_of(self._rows[place], MAX_SHOWN_ROWS, count)
+        return f"{column}, {row_word} {rows}: {description}; {remedy}"
+
 
 def refuse_absent(source: Source, columns: Sequence[str]) -> None:
-    """Refuse a table that lacks columns, naming all of them (CohortError)."""
+    """Raise CohortError if a table lacks columns, naming all of them."""
     faults = []
     for file in source.files:
-        present = {*file.header}
+        present = set(file.header)
         absent = [name for name in dict.fromkeys(columns) if name not in present]
         if absent:
-            missing = f"missing column{'s' * (len(absent) > 1)} {', '.join(map(repr, absent))}"
+            noun = "columns" if len(absent) > 1 else "column"
+            names = ", ".join(map(repr, absent))
             hint = did_you_mean(absent[0], file.header)
             faults.append(
-                f"{file.name}: {missing}; rename it there or correct the name given{hint}"
+                f"{file.name}: missing {noun} {names}; rename it there or correct the "
+                f"name given{hint}"
             )
     if faults:
         raise CohortError(faults)

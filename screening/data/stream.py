@@ -240,10 +240,10 @@ class CohortStream:
                 yield typed.rows, is_sound
         self._add_repeated_ids(ids, violations)
         if gates:
-            violations.whole += [
+            violations.table_faults += [
                 f"column {stop.words} {stop.remedy}" for stop in gates.stops()
             ]
-        lines = violations.concluded(len(self.source.files) > 1)
+        lines = violations.conclude(len(self.source.files) > 1)
         if is_first_reading:
             self.notes += [f"rows left out: {line}" for line in lines]
             self.notes += gates.notes() if gates else []
@@ -325,7 +325,7 @@ class CohortStream:
                     in_file = block.first_row + np.arange(block.n_rows)
                     yield file, block, n_rows_before + in_file
             except CohortError as error:
-                violations.whole += error.violations
+                violations.table_faults += error.violations
             n_rows_before += file.rows or 0
 
     def _type_block(self, file: Part, block: Block, numbers: np.ndarray) -> TypedBlock:

@@ -163,7 +163,7 @@ def explained(
             contributions.append(
                 Contribution(
                     feature=fact.name,
-                    value=contract.features[fact.name].shown(value),
+                    value=contract.features[fact.name].format_value(value),
                     unit=fact.unit,
                     direction="raises" if change[row, j] > 0 else "lowers",
                     change=float(change[row, j]),
