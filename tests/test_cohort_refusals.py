@@ -305,7 +305,7 @@ def test_a_plus_joins_labels_unless_it_is_part_of_one(
 @pytest.mark.parametrize(
     ("labels", "asked", "message"),
     [
-        (["a", "b", "c"], None, r"3 classes.*--positive A\+B"),
+        (["a", "b", "c"], None, r"3 classes.*`positive`, or several as A\+B"),
         (["a", "a"], None, "single class"),
         (["a", "b", "c"], "a+z", r"a\+z: no row has"),
         (["a", "b", "c"], ["a+b", "b"], "names b twice"),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
-from screening.data.cohort import joined
+from screening.data.cohort import concatenate
 from screening.data.reading import read_cohort
 from screening.data.stream import open_cohort
 from screening.errors import CohortError
@@ -76,7 +76,7 @@ def test_any_batch_size_gives_the_rows_of_a_whole_read_bit_for_bit(
     stream = open_cohort(folder, CONTRACT, batch_rows=batch_rows)
     batches = list(stream)
 
-    same(joined(batches), whole)
+    same(concatenate(batches), whole)
     assert max(batch.n_rows for batch in batches) <= batch_rows
     assert stream.refused == whole.refused
     assert whole.n_rows + sum(whole.refused.values()) == stream.n_rows == 101

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from screening import read_cohort, train
 from screening.contract.contract import Contract
 from screening.data.ids import row_number_ids
-from screening.data.labels import alike
+from screening.data.labels import is_slip
 from screening.errors import CohortError, UsageError
 
 
@@ -33,7 +33,7 @@ SLIPS = [
     (
         {0: "yess"},
         {},
-        r"column 'ill', row \d+: a value that stands in 1 row only.*--positive",
+        r"column 'ill', row \d+: a value that stands in 1 row only.*`positive`",
     ),
     ({0: "yess"}, {"positive": "yes"}, r"row \d+: a value that stands in 1 row only"),
     (dict.fromkeys(range(5), "Yes"), {}, r"rows (\d+, ){4}\d+: .* differ by a slip"),
@@ -99,14 +99,14 @@ def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):
     ],
 )
 def test_slips_are_told_from_labels_that_are_near_by_nature(one, other, slip):
-    assert alike(one, other) == alike(other, one) == slip
+    assert is_slip(one, other) == is_slip(other, one) == slip
 
 
 @given(st.text("abcdefgh", min_size=3, max_size=12), st.data())
 def test_any_letter_left_out_of_a_word_is_a_slip_but_a_leading_a(word, data):
     place = data.draw(st.integers(1, len(word) - 1))
     shorter = word[:place] + word[place + 1 :]
-    assert alike(word, shorter) == (len(shorter) >= 3 and word != f"a{shorter}")
+    assert is_slip(word, shorter) == (len(shorter) >= 3 and word != f"a{shorter}")
 
 
 # --- who is who

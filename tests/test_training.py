@@ -84,9 +84,9 @@ def test_labels_that_cannot_be_trained_on_are_refused(tissue):
     table.loc[:9, "ill"] = None
     past = read_cohort(table, label="ill", id="patient")
 
-    with pytest.raises(UsageError, match="--positive"):
+    with pytest.raises(UsageError, match="`positive`"):
         train(tissue, "svm", beside=())
-    with pytest.raises(UsageError, match="--label"):
+    with pytest.raises(UsageError, match="`label`"):
         train(night, "svm", beside=())
     with pytest.raises(
         CohortError, match=rf"column 'ill': 10 of {len(table)} rows have no label"

@@ -1,4 +1,4 @@
-"""The rows of a cohort once they are typed."""
+"""The parsed rows of a cohort."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from screening.errors import UsageError
 from screening.io.columns import Columns, frame_of
 from screening.io.readers import Source
 
-# The fields that hold a value a row.
-ROWWISE = (
+# The fields with one value a row.
+ROW_FIELDS = (
     "values",
     "id",
     "group",
@@ -35,113 +36,140 @@ ROWWISE = (
 
 @dataclass(frozen=True)
 class Cohort:
-    """Typed rows of a cohort, in the order of the table; every array has shape (n_rows,) or (n_rows, ...)."""
+    """Parsed rows of a cohort, in the order of the table.
 
-    # The features in contract order. number: float64; ordinal: float64 codes from 0; boolean: float64 0/1;
-    # category: text. Missing: NaN, or None for text. Normalised where the contract says so.
+    Attributes
+    ----------
+    values : dict of str to ndarray
+        Features in the order of the contract, each of shape (n_rows,). Numbers are
+        float64; ordinal features float64 codes from 0; booleans float64 0 or 1;
+        categories text. Missing is NaN, or None for text. Normalised where the contract
+        says so.
+    id : ndarray of str, shape (n_rows,)
+        Row numbers where the contract names no id.
+    group, label : ndarray of str, shape (n_rows,), or None
+        A missing label is "".
+    time : ndarray of datetime64[us], shape (n_rows,), or None
+    coordinates : ndarray of float, shape (n_rows, 3), or None
+    subgroups : dict of str to ndarray, or None
+    raw : dict of str to ndarray, or None
+        Values of the normalised features before normalisation.
+    rows : ndarray of int, shape (n_rows,)
+        Row numbers in the table; 1 is the first data row of the first file.
+    contract : Contract
+    source : Source
+    notes : list of str
+        What was detected or inferred.
+    refused : dict of str to int
+        Number of rows left out, by reason.
+    display : dict of str to ndarray, or None
+        Columns shown beside a patient on the page; read for scoring only.
+    """
+
     values: Columns
-    id: np.ndarray  # text; the row number where the contract names no id
-    group: np.ndarray | None  # text
-    label: np.ndarray | None  # text, "" where it is missing
-    time: np.ndarray | None  # datetime64[us]
-    coordinates: np.ndarray | None  # shape (n_rows, 3)
+    id: np.ndarray
+    group: np.ndarray | None
+    label: np.ndarray | None
+    time: np.ndarray | None
+    coordinates: np.ndarray | None
     subgroups: Columns | None
-    raw: Columns | None  # values before normalisation of the normalised features
-    rows: (
-        np.ndarray
-    )  # row numbers in the table, 1 being the first data row of the first file
+    raw: Columns | None
+    rows: np.ndarray
     contract: Contract
     source: Source
-    notes: list[str] = field(default_factory=list)  # what was detected or inferred
-    refused: dict[str, int] = field(default_factory=dict)  # rows left out, by reason
-    display: Columns | None = (
-        None  # what stands beside a patient on the page; read for scoring only
-    )
+    notes: list[str] = field(default_factory=list)
+    refused: dict[str, int] = field(default_factory=dict)
+    display: Columns | None = None
 
     def __repr__(self) -> str:
-        return f"<Cohort: {self.n_rows} rows, {len(self.names)} features>"  # ids and values belong in no log
+        # Ids and values belong in no log.
+        return f"<Cohort: {self.n_rows} rows, {len(self.names)} features>"
 
     @property
     def n_rows(self) -> int:
+        """Return the number of rows."""
         return len(self.id)
 
     @property
     def names(self) -> list[str]:
+        """Return the names of the features."""
         return list(self.values)
 
     @cached_property
     def features(self) -> pd.DataFrame:
-        """The features as a frame, shape (n_rows, n_features)."""
+        """Return the features as a frame of shape (n_rows, n_features)."""
         return frame_of(self.values)
 
     @property
     def measured(self) -> Columns:
-        """The features as their reader knows them: before any normalisation within the group."""
+        """Return the features before any normalisation within the group."""
         return {**self.values, **(self.raw or {})}
 
     def take(self, indices: ArrayLike) -> Cohort:
-        """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""
-        kept = np.asarray(indices)
-        return (
-            self
-            if kept.dtype == bool and kept.all()
-            else _rowwise(lambda values: values[kept], self)
-        )
+        """Return the rows at `indices` (positions or a boolean mask) as a cohort."""
+        selected = np.asarray(indices)
+        if selected.dtype == bool and selected.all():
+            return self
+        return _map_rows(lambda values: values[selected], self)
 
     @property
     def classes(self) -> list[str]:
-        """Sorted texts of the label, missing ones apart; UsageError where it was read without one."""
+        """Return the sorted texts of the label; raise UsageError without a label."""
         return sorted({text for text in labels_of(self) if text})
 
     def positives(
         self, positive: str | Sequence[str] | None = None
     ) -> dict[str, tuple[str, ...]]:
-        """The positive classes, each with its labels: those named, the contract's, or the likely case."""
-        named = (
-            [positive]
-            if isinstance(positive, str)
-            else list(positive or self.contract.positive)
-        )
+        """Return the positive classes, each with its label texts.
+
+        Parameters
+        ----------
+        positive : str or sequence of str, optional
+            Names of the classes. By default those of the contract; if it names none, the
+            likely case of two.
+        """
+        names = [positive] if isinstance(positive, str) else list(positive or ())
         counts = Counter(text for text in labels_of(self).tolist() if text)
-        return positive_classes(counts, named, self.contract)
+        return positive_classes(
+            counts, names or list(self.contract.positive), self.contract
+        )
 
     def y(self, positive: str | Sequence[str] | None = None) -> np.ndarray:
-        """0/1 per row, shape (n_rows,), 1 where the label is of one of `positives(positive)`."""
-        labels = [
-            label for labels in self.positives(positive).values() for label in labels
-        ]
-        return np.isin(labels_of(self), labels).astype(np.int64)
+        """Return 1 for rows of a class of `positives(positive)`, else 0; shape (n_rows,)."""
+        labels = chain.from_iterable(self.positives(positive).values())
+        return np.isin(labels_of(self), list(labels)).astype(np.int64)
 
 
 def labels_of(cohort: Cohort) -> np.ndarray:
-    """The cohort's label text, shape (n_rows,); UsageError where it was read without one."""
+    """Return the label texts, shape (n_rows,); raise UsageError without a label."""
     if cohort.label is None:
         raise UsageError(
-            "this cohort was read without a label; name its column with --label"
+            "this cohort was read without a label; name its column with `label`",
+            parameters=["label"],
         )
     return cohort.label
 
 
-def joined(batches: Sequence[Cohort]) -> Cohort:
-    """One cohort of consecutive batches."""
-    return (
-        batches[0]
-        if len(batches) == 1
-        else _rowwise(lambda *parts: np.concatenate(parts), *batches)
-    )
+def concatenate(batches: Sequence[Cohort]) -> Cohort:
+    """Return consecutive batches as one cohort."""
+    if len(batches) == 1:
+        return batches[0]
+    return _map_rows(lambda *arrays: np.concatenate(arrays), *batches)
 
 
-def _rowwise(
-    change: Callable[..., np.ndarray], first: Cohort, *others: Cohort
+def _map_rows(
+    function: Callable[..., np.ndarray], first: Cohort, *others: Cohort
 ) -> Cohort:
-    """The first cohort with what is made of every array that holds a value a row."""
-    rows: dict[str, Any] = {}
-    for name in ROWWISE:
-        parts = [getattr(cohort, name) for cohort in (first, *others)]
-        if isinstance(parts[0], Mapping):
-            rows[name] = {
-                column: change(*(part[column] for part in parts)) for column in parts[0]
+    """Return the first cohort, each row field the result of `function` on all cohorts'."""
+    fields: dict[str, Any] = {}
+    for name in ROW_FIELDS:
+        value = getattr(first, name)
+        values = [value, *(getattr(cohort, name) for cohort in others)]
+        if isinstance(value, Mapping):
+            fields[name] = {
+                column: function(*(columns[column] for columns in values))
+                for column in value
             }
-        elif parts[0] is not None:
-            rows[name] = change(*parts)
-    return replace(first, **rows)
+        elif value is not None:
+            fields[name] = function(*values)
+    return replace(first, **fields)

@@ -1,4 +1,4 @@
-"""Which of a label's texts are the cases, and which are slips of the pen."""
+"""Label texts: which of them are positive, and which look like typing errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -17,118 +17,168 @@ from screening.spelling import did_you_mean, first_of
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
 # English, German, French, Spanish, Italian, Portuguese, Dutch.
-NOT = (
-    "no not non none never without free absent absence kein keine keiner nicht ohne nie nein pas sans "
-    "aucun aucune jamais sin ningun ninguna nunca ausente ausencia senza nessun nessuna mai assente "
-    "assenza nao sem nenhum nenhuma niet geen zonder nooit"
+NEGATIONS = frozenset(
+    "no not non none never without free absent absence "
+    "kein keine keiner nicht ohne nie nein pas sans aucun aucune jamais "
+    "sin ningun ninguna nunca ausente ausencia senza nessun nessuna mai assente assenza "
+    "nao sem nenhum nenhuma niet geen zonder nooit".split()
 )
-WELL = (
-    "normal normale normaux normales healthy well negative neg alive live lived living survived survival "
-    "surv survivor survivors benign norm control controls ctrl ctl ctr hc unaffected uninfected "
-    "undetected asymptomatic afebrile seronegative inactive uncomplicated stable cured recovered censored "
-    "gesund negativ lebend lebt lebendig uberlebt gutartig kontrolle kontrollen unauffallig geheilt "
-    "genesen stabil sain saine negatif vivant vivante benin benigne temoin temoins controle gueri guerie "
-    "stable sano sana negativo negativa vivo viva benigno benigna curado curada controllo sopravvissuto "
-    "guarito guarita saudavel gezond levend"
+WORDS_OF_HEALTH = frozenset(
+    "normal normale normaux normales healthy well negative neg "
+    "alive live lived living survived survival surv survivor survivors benign norm "
+    "control controls ctrl ctl ctr hc unaffected uninfected undetected asymptomatic "
+    "afebrile seronegative inactive uncomplicated stable cured recovered censored "
+    "gesund negativ lebend lebt lebendig uberlebt gutartig kontrolle kontrollen "
+    "unauffallig geheilt genesen stabil "
+    "sain saine negatif vivant vivante benin benigne temoin temoins controle gueri "
+    "guerie stable "
+    "sano sana negativo negativa vivo viva benigno benigna curado curada controllo "
+    "sopravvissuto guarito guarita saudavel gezond levend".split()
 )
-FEWEST_OF_LABEL = 3
-SHOWN_ROWS = 5
-# Beyond so many values the column is hardly a label, and none of its values is shown.
-MANY_LABELS = 20
-REMEDY = "correct the cells, or say what counts with --positive, or `positive` and `negative` in the contract"
-# What a keyboard adds to a word by accident; a sign such as + may be the whole difference.
-LOOSE = re.compile(r"[\s_'\"`]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
+MIN_ROWS_OF_LABEL = 3
+MAX_SHOWN_ROWS = 5
+# A column of more values is hardly a label, so none of its values is shown.
+MAX_LABELS = 20
+MIN_LETTERS_OF_SLIP = 3
+REMEDY = (
+    "correct the cells, or name the label's values with `positive`, or `negative` in "
+    "the contract"
+)
+# Signs that are often typed by accident. Others, such as +, may be the whole difference.
+ACCIDENTAL_SIGNS = re.compile(r"[\s_'\"`]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
 
 
 def positive_classes(
     counts: Mapping[str, int], positive: Sequence[str], contract: Contract
 ) -> dict[str, tuple[str, ...]]:
-    """The positive classes, each with the label texts it stands for: those named, else the case of two."""
+    """Return the positive classes, each with the label texts that belong to it.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Number of rows with each label text.
+    positive : sequence of str
+        Classes as named by the caller, such as "A" or "A+B". If empty, the label must
+        have two texts, and the positive one is found by `positive_of_two`.
+    contract : Contract
+        Its texts are suggested where a name is unknown.
+
+    Raises
+    ------
+    UsageError
+        A name is unknown or named twice, or a name is needed.
+    """
     classes = sorted(counts)
     if positive:
-        joined = {text: joined_labels(text, classes) for text in positive}
-        if unknown := next(
-            (text for text, labels in joined.items() if not labels), None
-        ):
-            # The column may be another one by mistake, full of names: its cells are not shown.
-            listed = {*contract.positive, *contract.negative} - {unknown}
-            hint = did_you_mean(unknown, listed)
-            raise UsageError(f"--positive {unknown}: no row has this label{hint}")
-        named = {"+".join(labels): labels for labels in joined.values()}
-        members = Counter(label for labels in named.values() for label in labels)
-        if members.total() > len(members):
-            twice = members.most_common(1)[0][0]
-            raise UsageError(
-                f"--positive names {twice} twice; a label belongs to one class"
-            )
-        return named
+        return _named_classes(positive, classes, contract)
     if len(classes) < 2:
         raise UsageError(
-            "the label column holds a single class; name the positive one with --positive"
+            "the label column holds a single class; name the positive one with `positive`",
+            parameters=["positive"],
         )
     if len(classes) > 2:
         raise UsageError(
-            f"the label has {len(classes)} classes; name one with --positive, or --positive A+B"
+            f"the label has {len(classes)} classes; name one with `positive`, or "
+            "several as A+B",
+            parameters=["positive"],
         )
-    case = affected(counts)
+    case = positive_of_two(counts)
     return {case: (case,)}
 
 
+def _named_classes(
+    positive: Sequence[str], classes: Sequence[str], contract: Contract
+) -> dict[str, tuple[str, ...]]:
+    """Return the classes that were named, each with its label texts."""
+    named = {}
+    for name in positive:
+        labels = joined_labels(name, classes)
+        if not labels:
+            # The column may be the wrong one, full of names: its cells are not shown.
+            suggestions = {*contract.positive, *contract.negative} - {name}
+            hint = did_you_mean(name, suggestions)
+            raise UsageError(
+                f"`positive` {name}: no row has this label{hint}",
+                parameters=["positive"],
+            )
+        named["+".join(labels)] = labels
+    for label, n_classes in Counter(chain.from_iterable(named.values())).items():
+        if n_classes > 1:
+            raise UsageError(
+                f"`positive` names {label} twice; a label belongs to one class",
+                parameters=["positive"],
+            )
+    return named
+
+
 def same_label(text: str, classes: Sequence[str]) -> str | None:
-    """The class that is this text, or the same number in another notation."""
+    """Return the class equal to a text, or to the same number in another notation."""
     if text in classes:
         return text
     number = _number(text)
-    return next(
-        (name for name in classes if number is not None and number == _number(name)),
-        None,
-    )
+    if number is None:
+        return None
+    return next((name for name in classes if _number(name) == number), None)
 
 
 def joined_labels(text: str, classes: Sequence[str]) -> tuple[str, ...]:
-    """The classes that a text names: itself, as `C+` may be, or those that it joins with a +; else none."""
-    if whole := same_label(text.strip(), classes):
-        return (whole,)
-    for at in (i for i, sign in enumerate(text) if sign == "+"):
-        first, rest = (
-            same_label(text[:at].strip(), classes),
-            joined_labels(text[at + 1 :], classes),
-        )
-        if first and rest:
-            return (first, *rest)
+    """Return the classes named by a text: one, as in `C+`, or several joined by +.
+
+    Empty if a part of the text names none.
+    """
+    label = same_label(text.strip(), classes)
+    if label:
+        return (label,)
+    for match in re.finditer(r"\+", text):
+        first = same_label(text[: match.start()].strip(), classes)
+        others = joined_labels(text[match.end() :], classes)
+        if first and others:
+            return (first, *others)
     return ()
 
 
-def affected(counts: Mapping[str, int]) -> str:
-    """The one of two classes that reads like "yes", or whose other reads like "no", else the rarer one."""
+def positive_of_two(counts: Mapping[str, int]) -> str:
+    """Return the positive one of two classes.
+
+    It reads like "yes", or the other one reads like "no"; otherwise it is the rarer.
+    """
     classes = sorted(counts)
-    if yes := affirming(classes):
-        return yes
-    no = [
+    affirmative = affirmative_class(classes)
+    if affirmative:
+        return affirmative
+    negative = [
         text
         for text in classes
         if _denies(text) or any(_negates(text, other) for other in classes)
     ]
-    if len(no) == 2:
-        raise UsageError("both labels read like a no; name the case with --positive")
-    return (
-        next(text for text in classes if text not in no)
-        if no
-        else min(classes, key=counts.__getitem__)
-    )
+    if len(negative) == 2:
+        raise UsageError(
+            "both labels read like a no; name the case with `positive`",
+            parameters=["positive"],
+        )
+    if negative:
+        return next(text for text in classes if text not in negative)
+    return min(classes, key=counts.__getitem__)
 
 
-def affirming(classes: Sequence[str]) -> str | None:
-    """The one of two classes that reads like "yes"; 1 beside 2 may be either, so neither does."""
-    texts = {text.lower(): text for text in classes}
-    yes = texts.keys() & (TRUE if is_yes_no(texts) else POSITIVE_WORDS)
-    numbers = {_number(text) for text in classes}
-    if len(yes) != 1 or (None not in numbers and not numbers <= {0, 1, -1}):
+def affirmative_class(classes: Sequence[str]) -> str | None:
+    """Return the one of two classes that reads like "yes".
+
+    None where neither or both do, and for 1 beside 2, where either may be meant.
+    """
+    text_of_lower = {text.lower(): text for text in classes}
+    words = TRUE if is_yes_no(text_of_lower) else POSITIVE_WORDS
+    affirmative = text_of_lower.keys() & words
+    if len(affirmative) != 1:
         return None
-    return texts[yes.pop()]
+    numbers = {_number(text) for text in classes}
+    if None not in numbers and not numbers <= {0, 1, -1}:
+        return None
+    return text_of_lower[affirmative.pop()]
 
 
 def _number(text: str) -> float | None:
+    """Return the number that a text writes, if it writes one."""
     try:
         return float(text)
     except ValueError:
@@ -136,93 +186,121 @@ def _number(text: str) -> float | None:
 
 
 def _denies(text: str) -> bool:
-    """Whether it says that something is not, or that all is well; "not normal" says neither."""
+    """Return True for a text that says "not" or "well", but not both, as "not well"."""
     # Letters without their accents, so that one list serves however a label is written.
-    plain = (
-        unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    )
-    words = {*re.findall(r"[a-z]+", plain.replace("w/o", "without"))}
-    return bool(words & {*NOT.split()}) != bool(words & {*WELL.split()})
+    letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    words = set(re.findall(r"[a-z]+", letters.lower().replace("w/o", "without")))
+    return bool(words & NEGATIONS) != bool(words & WORDS_OF_HEALTH)
 
 
 def _negates(text: str, other: str) -> bool:
-    """Whether it is the other with a negation glued to it, as notckd beside ckd and HIV- beside HIV+."""
+    """Return True for a text with a negation attached to the other.
+
+    Examples are notckd beside ckd and HIV- beside HIV+.
+    """
     if text[:-1] == other[:-1] and text[-1:] in "-−–" and other[-1:] == "+":
         return True
-    glued, plain = text.lower(), other.lower()
-    return (
-        not _denies(other)
-        and glued.endswith(plain)
-        and glued.removesuffix(plain) in NOT.split()
-    )
+    if _denies(other) or not text.lower().endswith(other.lower()):
+        return False
+    return text.lower().removesuffix(other.lower()) in NEGATIONS
 
 
 def refuse_slips(
     labels: np.ndarray, rows: np.ndarray, contract: Contract, several: bool
 ) -> None:
-    """CohortError for label values that too few rows have, or that one slip of the pen makes of another.
+    """Refuse labels that few rows have, or that a typing error makes of another.
 
-    Values that the contract names are meant as they stand. In a question of one class against the rest (not
-    `several`), two values that are both not the positive one need not be told apart.
+    Parameters
+    ----------
+    labels : ndarray of str, shape (n_rows,)
+        Label texts, empty where missing.
+    rows : ndarray of int, shape (n_rows,)
+        Row numbers in the table.
+    contract : Contract
+        Label texts that it names are never refused.
+    several : bool
+        Several classes are told apart. If False, two labels that are both not positive
+        need not be.
+
+    Raises
+    ------
+    CohortError
+        Names the rows of each such label, never its text, which may be a name.
     """
     column = f"column '{contract.label or 'label'}'"
     counts = Counter(labels[labels != ""].tolist())
-    rare = sorted(text for text, count in counts.items() if count < FEWEST_OF_LABEL)
-    if len(counts) > MANY_LABELS and len(rare) > len(counts) / 2:
-        few = f"{len(rare)} of its {len(counts)} values stand in fewer than {FEWEST_OF_LABEL} rows"
-        raise CohortError(f"{column}: {few}; is it the label? {REMEDY}")
-    positive = {
-        label for text in contract.positive for label in joined_labels(text, [*counts])
-    }
-    named = positive | {same_label(text, [*counts]) for text in contract.negative}
+    classes = list(counts)
+    rare = sorted(text for text in classes if counts[text] < MIN_ROWS_OF_LABEL)
+    if len(counts) > MAX_LABELS and len(rare) > len(counts) / 2:
+        raise CohortError(
+            f"{column}: {len(rare)} of its {len(counts)} values stand in fewer than "
+            f"{MIN_ROWS_OF_LABEL} rows; is it the label? {REMEDY}",
+            parameters=["positive"],
+        )
+    positive: set[str] = set()
+    for name in contract.positive:
+        positive.update(joined_labels(name, classes))
+    named = positive | {same_label(text, classes) for text in contract.negative}
     slips = {
-        text: f"a value that stands in {counts[text]} row{'s' * (counts[text] > 1)} only"
+        text: f"a value that stands in {_n_rows(counts[text])} only"
         for text in rare
         if text not in named
     }
     for pair in combinations(sorted(counts), 2):
-        if (
-            alike(*pair)
-            and not {*pair} <= named
-            and (several or not positive or {*pair} & positive)
-        ):
+        if named.issuperset(pair) or not is_slip(*pair):
+            continue
+        if several or not positive or positive.intersection(pair):
             rarer = min(pair, key=counts.__getitem__)
             slips.setdefault(
                 rarer, "a value and that of other rows differ by a slip of the pen"
             )
     faults = []
-    for text, what in slips.items():
-        # A slip of the pen may be a name, so it is told by its rows.
+    for text, description in slips.items():
         numbers = rows[labels == text].tolist()
-        those = f"row{'s' * (len(numbers) > 1)} {first_of(numbers, SHOWN_ROWS)}"
-        faults.append(f"{column}, {those}: {what}; {REMEDY}")
+        noun = "row" if len(numbers) == 1 else "rows"
+        shown = first_of(numbers, MAX_SHOWN_ROWS)
+        faults.append(f"{column}, {noun} {shown}: {description}; {REMEDY}")
     if faults:
-        raise CohortError(faults)
+        raise CohortError(faults, parameters=["positive"])
 
 
-def alike(one: str, other: str) -> bool:
-    """Whether two labels differ in case, spaces and dots alone, or in one letter of one word."""
-    # Numbers, grades and single letters are near each other by nature, and so is a Greek denial (aseptic).
-    first, second = (LOOSE.sub("", text).casefold() for text in (one, other))
-    if first == second:
-        return bool(first)
-    words, others = (
-        re.findall(r"\w+|[^\w\s]+", text.casefold()) for text in (one, other)
-    )
-    differing = [
-        pair for pair in zip(words, others, strict=False) if pair[0] != pair[1]
-    ]
-    if len(words) != len(others) or len(differing) != 1:
+def _n_rows(count: int) -> str:
+    """Return a number of rows in words, such as "1 row" or "2 rows"."""
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def is_slip(text: str, other: str) -> bool:
+    """Return True for two labels that a typing error may make of each other.
+
+    They differ only in case and accidental signs, or in one letter of one word. Short
+    words, numbers and grades do not count, nor does a prefixed "a", as in aseptic.
+    """
+    stripped = ACCIDENTAL_SIGNS.sub("", text).casefold()
+    if stripped == ACCIDENTAL_SIGNS.sub("", other).casefold():
+        return bool(stripped)
+    words = _words(text)
+    other_words = _words(other)
+    if len(words) != len(other_words):
+        return False
+    pairs = zip(words, other_words, strict=True)
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    if len(differing) != 1:
         return False
     short, long = sorted(differing[0], key=len)
-    if (
-        len(short) < 3
-        or not (short.isalpha() and long.isalpha())
-        or long == f"a{short}"
-    ):
+    if len(short) < MIN_LETTERS_OF_SLIP or long == f"a{short}":
         return False
-    start = next(
-        (i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b),
-        len(short),
-    )
-    return short[start + (len(short) == len(long)) :] == long[start + 1 :]
+    are_letters = short.isalpha() and long.isalpha()
+    return are_letters and _differ_by_one_letter(short, long)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words and signs of a text in lower case."""
+    return re.findall(r"\w+|[^\w\s]+", text.casefold())
+
+
+def _differ_by_one_letter(short: str, long: str) -> bool:
+    """Return True if one letter replaced in `short`, or added to it, makes `long`."""
+    if len(short) == len(long):
+        return sum(a != b for a, b in zip(short, long, strict=True)) == 1
+    shortened = (long[:i] + long[i + 1 :] for i in range(len(long)))
+    return short in shortened

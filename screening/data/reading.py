@@ -1,4 +1,4 @@
-"""Read a whole cohort, or check it, by a contract or by what is inferred from the table."""
+"""Read or check a whole cohort, by a contract or by inference from the table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from screening.contract.contract import Contract
-from screening.data.cohort import Cohort, joined
+from screening.data.cohort import Cohort, concatenate
 from screening.data.inference import Ask, completed, proposed
 from screening.data.stream import (
     BATCH_ROWS,
@@ -21,7 +21,7 @@ from screening.monitoring.drift import Gates
 
 
 class Reading(TypedDict, total=False):
-    """How a table is read, as `read_cohort` takes it."""
+    """Keyword arguments of `read_cohort`."""
 
     contract: Contract | str | Path | None
     label: str | None
@@ -98,7 +98,7 @@ def read_cohort(
     >>> cohort.n_rows, int(sum(cohort.label == "yes"))
     (683, 75)
     """
-    given = resolve_contract(
+    stated = resolve_contract(
         contract,
         label=label,
         positive=positive,
@@ -107,23 +107,24 @@ def read_cohort(
         drop=drop,
         neighbourhood=neighbourhood,
     )
-    files, given = open_source(source, given)
-    if propose and not given.features:
-        complete, notes = proposed(files, given, independent=independent)
+    files, stated = open_source(source, stated)
+    if propose and not stated.features:
+        complete, notes = proposed(files, stated, independent=independent)
     else:
-        complete, notes = completed(files, given)
-    return joined(
-        list(
-            CohortStream(files, complete, batch_rows, complete.label, need_label, notes)
-        )
+        complete, notes = completed(files, stated)
+    stream = CohortStream(
+        files, complete, batch_rows, complete.label, need_label, notes
     )
+    return concatenate(list(stream))
 
 
 def labelled_cohort(cohort: Cohort | Readable, **reading: Unpack[Reading]) -> Cohort:
     """Return a cohort as it is, or read a table in which every row has a label.
 
-    UsageError if there is something to say about the reading of a cohort that was
-    read already.
+    Raises
+    ------
+    UsageError
+        `reading` says how to read a cohort that was already read.
     """
     if not isinstance(cohort, Cohort):
         return read_cohort(cohort, need_label=True, **reading)
@@ -142,15 +143,29 @@ def check_cohort(
     gates: Gates | None = None,
     to_score: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """Violations of a table, to train on or, with `to_score`, to score, and notes on what was detected."""
-    given = resolve_contract(contract, label=label)
+    """Return the violations of a table, and notes on what was detected in it.
+
+    Parameters
+    ----------
+    source : path, URL, Database, or a pandas, polars or Arrow table
+        As in `read_cohort`.
+    contract : Contract or path, optional
+        Inferred where there is none.
+    label : str, optional
+        Column of the outcome; every row must then have one.
+    gates : Gates, optional
+        Tests of a model that count the values.
+    to_score : bool
+        Check the table as one to score, not as one to train on.
+    """
+    stated = resolve_contract(contract, label=label)
     try:
-        files, given = open_source(source, given)
-        complete, notes = completed(files, given)
+        files, stated = open_source(source, stated)
+        complete, notes = completed(files, stated)
         if not to_score and not complete.label:
             notes = [
                 *notes,
-                "no column is named as the outcome: to train, set `label`, or give --label",
+                "no column is named as the outcome: to train, set `label`",
             ]
         stream = CohortStream(
             files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score
@@ -168,11 +183,28 @@ def starter_contract(
     capacity: int | None = None,
     **roles: str | Sequence[str] | None,
 ) -> tuple[Contract, list[str]]:
-    """A contract for a table, for a person to review, and notes on what was guessed; `ask` may correct it."""
-    files, given = open_source(
-        source, resolve_contract(None, None, **roles).with_roles(capacity=capacity)
-    )
-    contract, notes = proposed(files, given, ask)
-    # What cannot be read is said now and not by the next command.
+    """Propose a contract for a table, to be reviewed by a person.
+
+    Parameters
+    ----------
+    source : path, URL, Database, or a pandas, polars or Arrow table
+        As in `read_cohort`.
+    ask : callable, optional
+        Asks a person to confirm or correct a proposal.
+    capacity : int, optional
+        Reviews possible in a night.
+    **roles
+        Columns by role, which are then not guessed.
+
+    Returns
+    -------
+    contract : Contract
+    notes : list of str
+        What was guessed.
+    """
+    stated = resolve_contract(None, None, **roles).with_roles(capacity=capacity)
+    files, stated = open_source(source, stated)
+    contract, notes = proposed(files, stated, ask)
+    # A table that cannot be read is refused now, not by the next command.
     CohortStream(files, contract).check()
     return contract, [*files.notes, *notes]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from screening.contract.contract import Contract
 from screening.data.dependence import FEW_VALUES
 from screening.data.ids import sizes_of_stems
-from screening.data.labels import FEWEST_OF_LABEL, affected, affirming
+from screening.data.labels import MIN_ROWS_OF_LABEL, affirmative_class, positive_of_two
 from screening.data.summary import LABELS, YES_NO, ColumnSummary, is_called
 from screening.errors import UsageError
 from screening.spelling import first_of
@@ -139,13 +139,13 @@ def infer_positive(label: str, counts: Mapping[str, int]) -> str | None:
     None where there are not two values, none or both say so, or a rare one may be a
     slip of the pen.
     """
-    if len(counts) != 2 or min(counts.values()) < FEWEST_OF_LABEL:
+    if len(counts) != 2 or min(counts.values()) < MIN_ROWS_OF_LABEL:
         return None
     try:
-        case = affected(counts)
+        case = positive_of_two(counts)
     except UsageError:
         return None
-    if is_called(label, "well") and case == affirming([*counts]):
+    if is_called(label, "well") and case == affirmative_class(list(counts)):
         return next(value for value in counts if value != case)
     return case
 

@@ -23,7 +23,7 @@ from screening.contract.parsing import (
     parse_times,
 )
 from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
-from screening.data.cohort import Cohort, joined
+from screening.data.cohort import Cohort, concatenate
 from screening.data.ids import stems_of
 from screening.data.normalising import GroupScales, Medians, Moments
 from screening.errors import CohortError
@@ -476,7 +476,7 @@ def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
                 "rows of a group do not stand together; sort the table by its group"
             )
         seen.add(name)
-        yield joined([piece for _, piece in pieces])
+        yield concatenate([piece for _, piece in pieces])
 
 
 def _pieces_of_groups(batches: Iterable[Cohort]) -> Iterator[tuple[str, Cohort]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from screening.data.cohort import Cohort, joined, labels_of
+from screening.data.cohort import Cohort, concatenate, labels_of
 from screening.data.dependence import dependence, reasons
 from screening.errors import UsageError
 from screening.io.opening import Readable
@@ -103,7 +103,7 @@ def validate(
         column = cohort.contract.label
     column = column or facts.task.label
     read = _read(model, cohort, column)
-    rows = joined(read.batches)
+    rows = concatenate(read.batches)
     _refuse_trained_on(model, rows, read.source)
     truth = _true_classes(model, rows, column, positive)
     task = truth.task

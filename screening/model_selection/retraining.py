@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from screening.contract.contract import Contract
-from screening.data.cohort import Cohort, joined, labels_of
+from screening.data.cohort import Cohort, concatenate, labels_of
 from screening.data.stream import open_cohort
 from screening.errors import CohortError, UsageError
 from screening.ledger.model_registry import Judged, LastWord
@@ -103,13 +103,13 @@ def judged_cohort(
             nights[night] = night_rows
     if not nights:
         raise UsageError(_nothing_to_learn(series, left_out))
-    after = joined([*nights.values()])
+    after = concatenate([*nights.values()])
     known = _match_past(past, after)
     is_case = labels_of(after) == label_of_verdict["confirmed"]
     past_label = labels_of(past)[known.row_in_past]
     is_past_case = np.array([label in positive for label in past_label], bool)
     new = after.take(~known.in_past)
-    cohort = joined([past, new]) if new.n_rows else past
+    cohort = concatenate([past, new]) if new.n_rows else past
     if cohort.group is None and len(np.unique(cohort.id)) < cohort.n_rows:
         # No fold may split a patient with several rows.
         cohort = replace(cohort, group=cohort.id)
@@ -303,7 +303,7 @@ class _NightTable:
             left_out.update([OTHER_TABLE] * (len(self.verdicts) - len(verdicts)))
             if not verdicts:
                 return None
-            night = joined(list(stream))
+            night = concatenate(list(stream))
         except (UsageError, CohortError):
             left_out.update([NO_TABLE] * len(self.verdicts))
             return None

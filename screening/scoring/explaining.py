@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.data.cohort import Cohort, joined
+from screening.data.cohort import Cohort, concatenate
 from screening.data.stream import CohortStream
 from screening.errors import UsageError
 from screening.io.columns import absent
@@ -76,7 +76,7 @@ class Top:
             cohorts, tables = zip(
                 *self.kept, (batch.take(among), rows.take(among)), strict=True
             )
-            cohort, table = joined(cohorts), pa.concat_tables(tables)
+            cohort, table = concatenate(cohorts), pa.concat_tables(tables)
             best = np.argsort(-table["score"].to_numpy(), kind="stable")[: self.size]
             self.kept = [(cohort.take(best), table.take(best))]
             if len(best) == self.size:
