@@ -56,7 +56,7 @@ SHOWN_KEYS = {
 
 
 def _list_of_texts(value: object) -> object:
-    """Return a list for a single value, with numbers as texts: `positive = 1` is valid."""
+    """Return a list of texts, so that `positive = 1` is valid."""
     items = value if isinstance(value, list | tuple) else [value]
     return [str(item) if type(item) in (int, float) else item for item in items]
 
@@ -70,12 +70,13 @@ def _check_range(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def _check_categories(categories: list[str]) -> list[str]:
-    """Return the categories; raise ValueError where one is empty, padded or repeated."""
+    """Return the categories; raise ValueError if one is empty, padded or repeated."""
     are_distinct = len(set(categories)) == len(categories)
     are_trimmed = all(text and text == text.strip() for text in categories)
     if not categories or not are_distinct or not are_trimmed:
         raise ValueError(
-            "`categories` must name texts, none twice, none empty or with spaces at an end"
+            "`categories` must name texts, none twice, none empty or with spaces at an "
+            "end"
         )
     return categories
 
@@ -115,13 +116,14 @@ class Feature(BaseModel):
     """How the cells are read; the texts of an ordinal feature have an order. Categories
     of more than 30 values, such as codes, are grouped by prefixes that many share."""
     unit: str | None = None
-    """Unit of the values; shown, and used to test a night for values in another unit."""
+    """Unit of the values; shown, and used to test a night for values in another
+    unit."""
     reference: Range | None = None
-    """Reference range of a laboratory or a clinic; a value outside is marked H or L, never
-    refused."""
+    """Reference range of a laboratory or a clinic; a value outside is marked H or L,
+    never refused."""
     seen: Range | None = None
-    """Range in past patients, written by `screen init`; shown where there is no reference
-    range."""
+    """Range in past patients, written by `screen init`; shown where there is no
+    reference range."""
     plausible: Range | None = None
     """Values outside are violations."""
     categories: (
@@ -132,23 +134,23 @@ class Feature(BaseModel):
         ]
         | None
     ) = None
-    """Known texts; for an ordinal feature, in their order. Any other text is a violation in
-    a table to train on; in a table to score, `on_unseen` decides."""
+    """Known texts; for an ordinal feature, in their order. Any other text is a
+    violation in a table to train on; in a table to score, `on_unseen` decides."""
     labels: dict[str, str] | None = None
     """Meanings of the codes of a category, shown beside them; or the name of a CSV file
     next to the contract with two columns, code and meaning."""
     missing: Literal["impute", "indicator", "refuse", "category", "no"] = "impute"
-    """Treatment of missing cells: the median or most frequent value; the same with an extra
-    0/1 column; a violation; a category of its own; or "no", for a box that is ticked or left
-    blank."""
+    """Treatment of missing cells: the median or most frequent value; the same with an
+    extra 0/1 column; a violation; a category of its own; or "no", for a box that is
+    ticked or left blank."""
     missing_values: Texts = []
     """Texts that mean missing, such as "NA". An empty cell always does."""
     censored: Literal["refuse", "limit", "half"] = "refuse"
     """"<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90."""
     normalise: Literal["within_group", "within_group_robust"] | None = None
-    """Subtract the mean of the row's group and divide by its standard deviation; or subtract
-    the median and divide by 1.4826 times the median absolute deviation, which a lesion or an
-    artefact hardly moves."""
+    """Subtract the mean of the row's group and divide by its standard deviation; or
+    subtract the median and divide by 1.4826 times the median absolute deviation, which
+    a lesion or an artefact hardly moves."""
     available: Literal["before", "after"] = "before"
     """Time at which the value is known, relative to the outcome; a column known only
     afterwards is left out of every model."""
@@ -213,7 +215,11 @@ def _check_series(name: str | None) -> str | None:
 
 
 class Contract(BaseModel):
-    """Roles and features of a cohort; in TOML under `[cohort]`, and one `[features.NAME]` each."""
+    """Roles and features of a cohort.
+
+    In TOML the features stand under `[features.NAME]`, everything else under
+    `[cohort]`.
+    """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True
@@ -226,15 +232,16 @@ class Contract(BaseModel):
     series: Annotated[str | None, AfterValidator(_check_series)] = None
     """Name under which the ledger links this screen's nights, such as ward-7.sepsis."""
     id: Name = None
-    """Column that identifies a row; without one, rows are identified by their numbers."""
+    """Column that identifies a row; without one, rows are identified by their
+    numbers."""
     group: Name = None
     """Column whose rows are never split over folds, such as the patient."""
     group_stem: bool = False
-    """Use only the stem of each name in `group`, where names number a patient's rows, as in
-    voice_07_1 and voice_07_2."""
+    """Use only the stem of each name in `group`, where names number a patient's rows,
+    as in voice_07_1 and voice_07_2."""
     fill_down: Texts = []
-    """Columns filled in a patient's first row only, as merged cells are: blank cells below
-    take its value."""
+    """Columns filled in a patient's first row only, as merged cells are: blank cells
+    below take its value."""
     label: Name = None
     """Column of the outcome; read for training and evaluation only."""
     positive: Texts = []
@@ -244,31 +251,32 @@ class Contract(BaseModel):
     time: Name = None
     """Column of the row's date."""
     date_order: Literal["dmy", "mdy"] | None = None
-    """Order of day and month in dates such as 01/02/2024; dates that begin with the year
-    need none."""
+    """Order of day and month in dates such as 01/02/2024; dates that begin with the
+    year need none."""
     subgroup: Texts = []
     """Columns by whose values the results are also reported."""
     coordinates: Texts = []
     """Columns of a voxel's place: x, y, z."""
     neighbourhood: Annotated[int, Field(ge=3, le=15)] | None = None
-    """Side of the cube around a voxel, such as 3: mean, standard deviation and gradient of
-    every channel in it become features, within the mask."""
+    """Side of the cube around a voxel, such as 3: mean, standard deviation and gradient
+    of every channel in it become features, within the mask."""
     display: Texts = []
-    """Columns shown beside a patient on the page and in flagged.csv, such as ward, bed and
-    name; the page filters by the first. Read when a night is scored, and used for training
-    only if listed under features."""
+    """Columns shown beside a patient on the page and in flagged.csv, such as ward, bed
+    and name; the page filters by the first. Read when a night is scored, and used for
+    training only if listed under features."""
     drop: Texts = []
     """Columns that are not read."""
     on_violation: Literal["stop", "refuse_rows"] = "stop"
     """Stop at any violation, or leave the offending rows out and count them."""
     on_unseen: OnUnseen = "unknown"
-    """Treatment of a row whose category training never saw: scored as unknown, left out, or
-    the run stops."""
+    """Treatment of a row whose category training never saw: scored as unknown, left
+    out, or the run stops."""
     on_unit_change: OnUnitChange = "stop"
     """Treatment of a column in other units than the model's: the run stops, or the page
     reports it."""
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Proportion of cases expected at scoring, if it differs from the training table's."""
+    """Proportion of cases expected at scoring, if it differs from the training
+    table's."""
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Minutes that one review takes, for the workload on the page."""
     capacity: PositiveInt | None = None
@@ -280,14 +288,15 @@ class Contract(BaseModel):
     verdicts_need: list[Literal["site", "initials"]] = []
     """What a verdict must state of its reviewer; a verdict without it is refused."""
     files_per_night: PositiveInt | None = None
-    """Number of files in a night's table, such as one a ward; not checked in training."""
+    """Number of files in a night's table, such as one a ward; not checked in
+    training."""
     rows_per_night: (
         Annotated[tuple[NonNegativeInt, int], AfterValidator(_check_range)] | None
     ) = None
     """Range of a night's number of rows, such as [60, 120]; not checked in training."""
     review_by: Annotated[datetime.date | None, BeforeValidator(_parse_day)] = None
-    """Day from which every night asks for a review of the model; by default two years after
-    training."""
+    """Day from which every night asks for a review of the model; by default two years
+    after training."""
     features: dict[str, Feature] = {}
     """In the order of the encoded columns. Empty: inferred from the table."""
 
@@ -404,7 +413,7 @@ class Contract(BaseModel):
         }
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
-        """Return a TOML text that `load` reads back, with `notes` as comments at its end."""
+        """Return a TOML text that `load` reads, with `notes` as comments at its end."""
         stated = self.model_dump(mode="json", exclude_defaults=True)
         features = stated.pop("features", {})
         lines = [f"# {TOML_HEADER}", "", f"format = {FORMAT}", "", "[cohort]"]
@@ -423,7 +432,7 @@ class Contract(BaseModel):
         return "\n".join(lines) + "\n"
 
     def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
-        """Return the contract with these roles; their columns are no longer features."""
+        """Return the contract with these roles, whose columns are no features."""
         changed: dict[str, Any] = {
             role: value for role, value in roles.items() if value
         }
@@ -441,7 +450,7 @@ class Contract(BaseModel):
         return Contract.from_dict(content | {"cohort": cohort, "features": features})
 
     def policy(self, key: Literal["on_unseen", "on_unit_change"], name: str) -> str:
-        """Return the value of a policy for feature `name`: its own, or the contract's."""
+        """Return a policy for feature `name`: its own, or the contract's."""
         return getattr(self.features[name], key) or getattr(self, key)
 
     def columns(self) -> list[str]:
@@ -506,8 +515,8 @@ def _faults(place: str, error: ValidationError) -> list[str]:
             faults.append(_fault(place, error.title, item))
     for feature, keys in misplaced.items():
         faults.append(
-            f"{place}: under [features.{feature}] stand {', '.join(keys)}, which belong "
-            "under [cohort]; move these lines above the first [features...] table"
+            f"{place}: under [features.{feature}] stand {', '.join(keys)}, which "
+            "belong under [cohort]; move these lines above the first [features...] table"
         )
     return faults
 

@@ -125,8 +125,8 @@ class Cohort:
         Parameters
         ----------
         positive : str or sequence of str, optional
-            Names of the classes. By default those of the contract; if it names none, the
-            likely case of two.
+            Names of the classes. By default those of the contract; if it names none,
+            the likely case of two.
         """
         names = [positive] if isinstance(positive, str) else list(positive or ())
         counts = Counter(text for text in labels_of(self).tolist() if text)
@@ -135,7 +135,7 @@ class Cohort:
         )
 
     def y(self, positive: str | Sequence[str] | None = None) -> np.ndarray:
-        """Return 1 for rows of a class of `positives(positive)`, else 0; shape (n_rows,)."""
+        """Return 1 for rows of a positive class, else 0; shape (n_rows,)."""
         labels = chain.from_iterable(self.positives(positive).values())
         return np.isin(labels_of(self), list(labels)).astype(np.int64)
 
@@ -160,7 +160,7 @@ def concatenate(batches: Sequence[Cohort]) -> Cohort:
 def _map_rows(
     function: Callable[..., np.ndarray], first: Cohort, *others: Cohort
 ) -> Cohort:
-    """Return the first cohort, each row field the result of `function` on all cohorts'."""
+    """Return a cohort whose row fields result from `function` on those of all."""
     fields: dict[str, Any] = {}
     for name in ROW_FIELDS:
         value = getattr(first, name)

@@ -18,8 +18,9 @@ from sklearn.neighbors import NearestNeighbors
 
 from screening.contract.contract import Contract, Feature
 from screening.contract.parsing import parse_feature, parse_texts, present_texts
+from screening.data.column_names import INDEX_NAME, is_called
 from screening.data.ids import few_rows_each, sizes_of_stems, stems_of
-from screening.data.summary import INDEX_NAME, any_like, is_called
+from screening.data.summary import any_match
 from screening.errors import UsageError
 from screening.io.number_formats import LED_BY_ZERO
 from screening.io.readers import Block, Part, Source
@@ -186,7 +187,7 @@ def _values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
     texts = [present_texts(part) for part, _ in cells]
     n_present = sum(len(part) - part.null_count for part in texts)
     is_number = np.isfinite(numbers).sum() >= 0.9 * n_present
-    if is_number and not any(any_like(part, LED_BY_ZERO) for part in texts):
+    if is_number and not any(any_match(part, LED_BY_ZERO) for part in texts):
         return numbers
     return np.concatenate(
         [parse_texts(part, None, strip=True).values for part, _ in cells]

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from screening.data.column_names import INDEX_NAME, is_called
 from screening.data.encoding import CODE, MANY_VALUES
-from screening.data.summary import INDEX_NAME, MOST_TEXTS, ColumnSummary, is_called
+from screening.data.summary import MAX_TEXTS, ColumnSummary
 from screening.io.number_formats import is_yes_no
 
 # A larger share of missing values gets a column of its own.
@@ -84,7 +85,7 @@ class Candidate:
             return False
         if is_called(self.name, "patient"):
             return False
-        most = min(summary.present / MIN_ROWS_A_CODE, MOST_TEXTS)
+        most = min(summary.present / MIN_ROWS_A_CODE, MAX_TEXTS)
         has_few = 2 < summary.n_texts <= most
         if _has_lettered_codes(summary.odd_texts):
             repeats = summary.n_texts <= summary.present / 2
@@ -193,7 +194,7 @@ def _is_measured(column: Candidate) -> bool:
 def _is_free_text(column: Candidate) -> bool:
     n_texts = column.summary.n_texts
     differs = n_texts > 0.5 * column.summary.present
-    return n_texts > MOST_TEXTS or (n_texts >= MIN_TEXTS_OF_FREE_TEXT and differs)
+    return n_texts > MAX_TEXTS or (n_texts >= MIN_TEXTS_OF_FREE_TEXT and differs)
 
 
 LOOKS_LIKE_ID = "looks like an id (name it with --id or --group)"

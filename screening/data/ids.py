@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from scipy.stats import hypergeom
 
 from screening.data.cohort import Cohort
-from screening.data.summary import INDEX_NAME
+from screening.data.column_names import INDEX_NAME
 from screening.io.number_formats import LED_BY_ZERO
 from screening.schemas.base import Reason
 from screening.schemas.model import IdShape

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
 from screening.contract.violations import NO_ROWS, refuse_absent
+from screening.data.column_names import is_called
 from screening.data.dependence import MOST_ROWS, Sign, dependence, head_columns
 from screening.data.feature_rules import (
     INDICATOR_SHARE,
@@ -36,7 +37,7 @@ from screening.data.role_rules import (
     taken_columns,
     with_stems,
 )
-from screening.data.summary import ColumnSummary, is_called
+from screening.data.summary import ColumnSummary
 from screening.errors import CohortError
 from screening.io.arrow_types import to_texts
 from screening.io.readers import Block, Part, Source

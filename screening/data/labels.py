@@ -20,8 +20,8 @@ POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "
 NEGATIONS = frozenset(
     "no not non none never without free absent absence "
     "kein keine keiner nicht ohne nie nein pas sans aucun aucune jamais "
-    "sin ningun ninguna nunca ausente ausencia senza nessun nessuna mai assente assenza "
-    "nao sem nenhum nenhuma niet geen zonder nooit".split()
+    "sin ningun ninguna nunca ausente ausencia senza nessun nessuna mai assente "
+    "assenza nao sem nenhum nenhuma niet geen zonder nooit".split()
 )
 WORDS_OF_HEALTH = frozenset(
     "normal normale normaux normales healthy well negative neg "
@@ -44,7 +44,8 @@ REMEDY = (
     "correct the cells, or name the label's values with `positive`, or `negative` in "
     "the contract"
 )
-# Signs that are often typed by accident. Others, such as +, may be the whole difference.
+# Signs that are often typed by accident. Others, such as +, may be the whole
+# difference.
 ACCIDENTAL_SIGNS = re.compile(r"[\s_'\"`]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
 
 
@@ -73,7 +74,8 @@ def positive_classes(
         return _named_classes(positive, classes, contract)
     if len(classes) < 2:
         raise UsageError(
-            "the label column holds a single class; name the positive one with `positive`",
+            "the label column holds a single class; name the positive one with "
+            "`positive`",
             parameters=["positive"],
         )
     if len(classes) > 2:

@@ -52,10 +52,12 @@ def read_cohort(
     Parameters
     ----------
     source : path, URL, Database, or a pandas, polars or Arrow table
-        A CSV, Parquet or Excel file, a directory of them, or a glob, here or at `s3://`, `gs://`, `abfs://`;
-        a folder of NIfTI images, a folder a patient, or a BIDS dataset; or a table or query of a database.
+        A CSV, Parquet or Excel file, a directory of them, or a glob, here or at
+        `s3://`, `gs://`, `abfs://`; a folder of NIfTI images, a folder a patient, or a
+        BIDS dataset; or a table or query of a database.
     contract : Contract or path, optional
-        Without one, or with one that names no features, types are inferred and stated in `notes`.
+        Without one, or with one that names no features, types are inferred and stated
+        in `notes`.
     label : str, optional
         Column that says who was a case; like all roles it goes before the contract's.
     positive : str or sequence of str, optional
@@ -63,11 +65,13 @@ def read_cohort(
     id : str, optional
         Column that names a row.
     group : str, optional
-        Column whose rows are never on both sides of a fold, such as the patient of a voxel.
+        Column whose rows are never on both sides of a fold, such as the patient of a
+        voxel.
     drop : str or sequence of str
         Columns to leave out.
     neighbourhood : int, optional
-        Of voxels: side of the cube in which mean, spread and gradient of each channel become features.
+        Of voxels: side of the cube in which mean, spread and gradient of each channel
+        become features.
     need_label : bool
         A row without label is then a violation.
     batch_rows : int
@@ -94,7 +98,8 @@ def read_cohort(
     >>> from importlib.resources import files
     >>> from screening import read_cohort
     >>> samples = files("screening.sample_cohorts")
-    >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
+    >>> past = samples / "nosocomial_past.csv"
+    >>> cohort = read_cohort(past, samples / "nosocomial.toml")
     >>> cohort.n_rows, int(sum(cohort.label == "yes"))
     (683, 75)
     """

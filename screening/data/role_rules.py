@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
+from screening.data.column_names import LABELS, YES_NO, is_called
 from screening.data.dependence import FEW_VALUES
 from screening.data.ids import sizes_of_stems
 from screening.data.labels import MIN_ROWS_OF_LABEL, affirmative_class, positive_of_two
-from screening.data.summary import LABELS, YES_NO, ColumnSummary, is_called
+from screening.data.summary import ColumnSummary
 from screening.errors import UsageError
 from screening.spelling import first_of
 

@@ -1,9 +1,8 @@
-"""What a column's name says of its role, and what it holds, gathered batch by batch in bounded memory."""
+"""Summary of a column's cells, gathered batch by batch in bounded memory."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from functools import cached_property
 
@@ -23,300 +22,279 @@ from screening.io.number_formats import (
 )
 from screening.monitoring.drift import SampledValues
 
-MOST_TEXTS = 1000
-MOST_COUNTED = 20
-MOST_SAMPLED = 1 << 15
-OTHER = r"^\d{1,2}[-/.]"
-# Numbers that questionnaires and laboratories write for "not known": -1, -9, 99, -999, 8888.
-REPEATED = (float(digit * n) for digit in "789" for n in range(2, 16))
-CODES = frozenset((-1.0, -7.0, -8.0, -9.0)).union(*((code, -code) for code in REPEATED))
-WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
-PATIENT = "patient|pat|subject|person|proband"
-WHOSE = "patient|pat|case|fall|subject|encounter|visit|stay|admission|accession|dossier|séjour"
-NUMBER = "nr|nbr|no|num|number|nummer|id"
-KEY = "id|mrn|pid|uid|uuid|identifier|key|fallnummer|patientennummer"
-# In all words of a name, small and parted by spaces.
-ROLES = {
-    # MRN, patient_id, CaseID, Fallnummer, visit no; in French the number comes first: N° dossier.
-    "row": rf"(.* )?({KEY})|({WHOSE})( .*)? ({NUMBER})|(n|numéro)( .*)? (dossier|séjour|patient)",
-    # What several rows of one patient share: alone, or before "id" or "no".
-    "patient": rf"({PATIENT})(( .*)? ({NUMBER}|{KEY}))?|group|mrn|pid|patientid|patientennummer|subjectid",
-    # Beds, rooms and wards, which one patient leaves to the next.
-    "place": r"(.* )?(bed|room|ward|unit|floor|bett|zimmer|station|lit|chambre|cama|sala|habitación|letto"
-    r"|stanza|reparto)( .*)?",
-    # Also in compound words: Aufnahmedatum, birthdate.
-    "date": r"(.* )?(\S*(date|datum)|fecha|data|admission|admitted|aufnahme)",
-    # The digits of what is coded are no quantity.
-    "code": r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|diag|diagnosis|dx|specialty|fachabteilung|kode"
-    r"|codice|código)( \d+)*",
-    # The row's own date, where it is not one of these.
-    "time": r"(.* )?(date|time|admission|admitted|timestamp|datum|aufnahme|aufnahmedatum|fecha|data)",
-    # A word of an outcome, among others: in-hospital death, readmitted_30d; not what was so before.
-    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score|admission)\b)(.* )?"
-    r"(outcome|event|death|died|dead|deceased|mortality|survived|survival|alive|infected|infection|sepsis|septic"
-    r"|diagnosis|readmitted|readmission|recurrence|recurred|relapse|relapsed|complication|label|target"
-    r"|diseased)( .*)?",
-    # Whose "yes" is no case.
-    "well": r"(.* )?(survived|survival|survivor|alive|healthy|cured|recovered|benign|gesund|lebt)( .*)?",
-    "other time": r"(.* )?(birth|death|discharge|review|follow)( .*)?",
-}
-# How a column is called that says where a row stands.
-INDEX_NAME = re.compile(
-    r"#|index|unnamed: ?\d+|__index_level_\d+__|id|record"
-    r"|((row|line|record|sample|lfd|lauf|seq|serial|sr?)[_. ]*)?(nr|no|num|number|nummer|numéro|número)\.?"
-    r"|row|(row|line|record|sample)[ _]?id",
-    re.IGNORECASE,
-)
-# How a column is written that answers yes or no: death_flag, relapse (y/n), icu?, cens
-YES_NO = re.compile(
-    r"cens.*|.*(\?|[ _]flag|[ _(]y(es)?[/_]?n(o)?\)?|[ _(](0/1|1/0)\)?)", re.IGNORECASE
-)
-# By which an outcome is looked for, the surest first.
-LABELS = (
-    "label",
-    "outcome",
-    "target",
-    "class",
-    "infected",
-    "infection",
-    "event",
-    "case",
-    "diseased",
-    "disease",
-    "ill",
-    "diagnosis",
-    "sepsis",
-    "septic",
-    "died",
-    "death",
-    "dead",
-    "mortality",
-    "positive",
-    "result",
-    "readmitted",
-    "status",
-    "y",
-    "klasse",
-    "diagnose",
-    "ergebnis",
-    "verstorben",
-    "gestorben",
-    "resultado",
-)
-
-# Of what is known only after the outcome: English, German, French, Spanish, Italian; accents as people type
-# them and as they leave them away.
-AFTER = re.compile(
-    r"follow ?up|fu ?time|nachbeobacht|suivi|seguimiento|seguimento"
-    r"|\bsurv(ival)? ?(time|months?|days?|years?|weeks?)|\b(os|pfs|dfs|rfs|efs) (time|months?|days?|m|d)\b"
-    r"|(ü|ue)berleb|survie|supervivencia|sopravviv"
-    r"|\btime (to|until) (event|death|relapse|progression|failure|recurrence)"
-    r"|\b(days?|months?|years?|tage|jours|d[ií]as|giorni) (to|until|till|bis|jusqu|hasta|al|alla) "
-    r"|\blos\b|length of (hospital )?stay|liegedauer|verweildauer|dur[ée]e (de|du) s[ée]jour"
-    r"|duraci[oó]n de (la )?estancia|d[ií]as de estancia|durata (della )?degenza|giorni di degenza"
-    r"|discharg|entlass|\bsortie\b|\balta (hospitalaria|m[ée]dica)|\b(fecha|d[ií]a|motivo|tipo) (de )?alta\b"
-    r"|dimission|\bdeath|\bdied\b|deceased|exitus|verstorben|gestorben|todes|\btod\b|d[ée]c[èe]s|fallec|defunci|muerte"
-    r"|\bmorte\b|decesso|autops|censor|zensiert|censur"
-)
-WHENEVER = re.compile(
-    r"time|zeit|temps|tiempo|tempo|duration|dauer|dur[ée]e|duraci[oó]n|durata|t?stop|days?|weeks?|months?"
-)
-# Known before all the same: an earlier stay, a parent's death, what a wound discharges.
-BEFORE = re.compile(
-    r"prior|prev|past|hist|family|mother|father|parent|sibling|\blast\b|since|before|vorher|fr[uü]her|anamnes|famili"
-    r"|ant[ée]c[ée]d|anterior|precedent|nasal|wound|nipple|vagin|\beyes?\b|\bears?\b|purulent|urethr|risk|predict"
-)
+MAX_TEXTS = 1000
+MAX_COUNTED_TEXTS = 20
+MAX_SAMPLED = 1 << 15
+DAY_OR_MONTH_FIRST = r"^\d{1,2}[-/.]"
 
 
-def _in_words(column: str) -> str:
-    """A column's name as small words, parted by spaces: CaseID is "case id"."""
-    return " ".join(WORDS.findall(column)).lower()
+def _codes_for_unknown() -> frozenset[float]:
+    """Return numbers written for "not known", such as -1, -9, 99, -999 and 8888."""
+    codes = {-1.0, -7.0, -8.0, -9.0}
+    for digit in "789":
+        for length in range(2, 16):
+            code = float(digit * length)
+            codes |= {code, -code}
+    return frozenset(codes)
 
 
-def is_called(column: str, *roles: str) -> bool:
-    """Whether a column is called as those of one of these roles are, such as "CaseID" as a row is."""
-    return any(re.fullmatch(ROLES[role], _in_words(column)) for role in roles)
-
-
-def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
-    """Whether a column is called as what is known only after the outcome, or, if asked, as any time."""
-    name = _in_words(column)
-    after = AFTER.search(name) or (or_any_time and WHENEVER.fullmatch(name))
-    return bool(after) and not BEFORE.search(name)
+CODES = _codes_for_unknown()
 
 
 class ColumnSummary:
-    """Counts of a column's kinds of cells, its distinct texts up to a limit, and a sample of its numbers."""
+    """Counts of a column's cells, its distinct texts and a sample of its numbers.
+
+    Attributes
+    ----------
+    rows, present : int
+        Number of cells, and of those that are not empty.
+    numbers, dates : int
+        Number of cells that are numbers or dates.
+    native : bool
+        The file stores the column as numbers.
+    native_boolean : bool
+        The file stores the column as booleans.
+    unreadable : bool
+        The file stores the column in a type that is not read, such as a list.
+    day_or_month_first : bool
+        Some dates do not begin with the year.
+    date_orders : set of str
+        Orders of day and month, "dmy" or "mdy", in which all dates can be read.
+    zero_led : bool
+        Some cells are digits led by a zero, as codes are.
+    faults : Counter of str
+        Number of cells that are no numbers, by the reason of `parse_number`.
+    missing_codes, odd_texts : set of str
+        Texts that often mean "missing", and other texts among numbers.
+    whole : bool
+        All numbers are whole.
+    low, high : float
+        The lowest and the highest number.
+    counts : Counter of str
+        Number of rows of each text, complete only where there are few texts.
+    """
 
     def __init__(self) -> None:
-        self.rows = self.present = self.numbers = self.dates = 0
-        self.unreadable = self.native = self.native_boolean = (
-            self.day_or_month_first
-        ) = False
-        self.zero_led = False  # digits behind a zero, as codes are written
-        self.faults: Counter[str] = (
-            Counter()
-        )  # of cells that are no numbers, as `parse_number` names them
-        self.missing_codes, self.odd_texts = set[str](), set[str]()
+        self.rows = 0
+        self.present = 0
+        self.numbers = 0
+        self.dates = 0
+        self.native = False
+        self.native_boolean = False
+        self.unreadable = False
+        self.day_or_month_first = False
         self.date_orders = {"dmy", "mdy"}
+        self.zero_led = False
+        self.faults: Counter[str] = Counter()
+        self.missing_codes: set[str] = set()
+        self.odd_texts: set[str] = set()
         self.whole = True
-        self.low, self.high = np.inf, -np.inf
-        self.counts: Counter[str] = Counter()  # rows of each text, where they are few
+        self.low = np.inf
+        self.high = -np.inf
+        self.counts: Counter[str] = Counter()
         self._texts = pa.array([], pa.string())
-        self._sample = SampledValues(MOST_SAMPLED)
+        self._sample = SampledValues(MAX_SAMPLED)
 
     @property
     def odd(self) -> int:
-        """Cells that are neither number, nor censored, nor a usual code for "missing"."""
+        """Return the number of cells that are neither numbers nor codes."""
         return self.faults["not_number"] + self.faults["infinite"]
 
     def missing_share(self, coded: bool) -> float:
-        """The share of rows without a value; or also of those that say so in a text or a far number."""
+        """Return the share of rows without a value.
+
+        Parameters
+        ----------
+        coded : bool
+            Count texts and codes for "not known" as missing too.
+        """
         unknown = float(self.rows - self.present)
         if coded and self._sample.values.size:
-            far = np.isin(self._sample.values, self.far_codes).mean()
-            unknown += (
-                self.faults["missing_code"] + self.odd + float(far) * self.numbers
-            )
+            share_of_codes = float(np.isin(self._sample.values, self.far_codes).mean())
+            n_odd = self.faults["missing_code"] + self.odd
+            unknown += n_odd + share_of_codes * self.numbers
         return unknown / self.rows if self.rows else 0.0
 
     @property
     def texts(self) -> set[str]:
-        return {*self._texts.to_pylist()}
+        """Return the distinct texts, at most `MAX_TEXTS` + 1."""
+        return set(self._texts.to_pylist())
 
     @property
     def n_texts(self) -> int:
+        """Return the number of distinct texts, at most `MAX_TEXTS` + 1."""
         return len(self._texts)
 
     @property
     def constant(self) -> bool:
-        return self.n_texts <= 1 if not self.native else self.low == self.high
+        """Return True if all cells are equal."""
+        if self.native:
+            return bool(self.low == self.high)
+        return self.n_texts <= 1
 
     @property
     def ticked(self) -> bool:
-        """Whether cells hold a tick or nothing."""
-        few = 0 < self.present < self.rows and self.n_texts <= 2 * len(MARKS)
-        return few and {text.lower() for text in self.texts} <= MARKS
+        """Return True if every cell is empty or holds a tick, and both occur."""
+        is_partly_empty = 0 < self.present < self.rows
+        if not is_partly_empty or self.n_texts > 2 * len(MARKS):
+            return False
+        return {text.lower() for text in self.texts} <= MARKS
 
     def usual_range(self) -> tuple[float, float] | None:
-        """The 1st and 99th percentile but for far codes, as finely as a hundredth of what lies between."""
-        numbers = self._sample.values[~np.isin(self._sample.values, self.far_codes)]
+        """Return the 1st and 99th percentile, without codes for "not known".
+
+        They are rounded to a hundredth of their distance.
+        """
+        is_code = np.isin(self._sample.values, self.far_codes)
+        numbers = self._sample.values[~is_code]
         if not numbers.size:
             return None
         low, high = np.percentile(numbers, [1, 99])
-        digits = 2 - math.floor(math.log10(high - low)) if high > low else 6
+        digits = 6
+        if high > low:
+            digits = 2 - math.floor(math.log10(high - low))
         return round(float(low), digits), round(float(high), digits)
 
     @cached_property
     def far_codes(self) -> list[float]:
-        """Numbers such as -99 that occur more than once, farther from all others than those lie apart."""
+        """Return repeated codes such as -99 that lie apart from all other numbers.
+
+        Their distance from the others exceeds the range of the others.
+        """
         values = self._sample.values
-        # What lies farthest out is a code then; most columns have none and need not be sorted.
+        # A code is then the lowest or the highest value, so most columns need no
+        # sorting.
         if not values.size or CODES.isdisjoint((values.min(), values.max())):
             return []
-        like_codes = np.isin(values, [*CODES])
-        codes, counts = np.unique(values[like_codes], return_counts=True)
-        others = np.unique(values[~like_codes])
+        is_code = np.isin(values, list(CODES))
+        codes, counts = np.unique(values[is_code], return_counts=True)
+        others = np.unique(values[~is_code])
         if others.size < 2:
             return []
-        reach = others[-1] - others[0]
-        far = (codes < others[0] - reach) | (codes > others[-1] + reach)
-        return codes[far & (counts > 1)].tolist()  # type: ignore[no-any-return]
+        width = others[-1] - others[0]
+        is_far = (codes < others[0] - width) | (codes > others[-1] + width)
+        return codes[is_far & (counts > 1)].tolist()  # type: ignore[no-any-return]
 
     @property
     def on_grid(self) -> bool:
-        """Whether every cell is a number, whole or shared with other rows, as where a voxel lies is."""
+        """Return True for numbers that are whole or repeated, as coordinates are."""
+        if self.numbers != self.rows:
+            return False
         values = self._sample.values
-        return self.numbers == self.rows and (
-            self.whole or 2 * np.unique(values).size <= values.size
-        )
+        return self.whole or 2 * np.unique(values).size <= values.size
 
     def add(self, cells: pa.Array, decimal: str) -> None:
+        """Count in a batch of cells.
+
+        Parameters
+        ----------
+        cells : Array
+            As the reader gives them.
+        decimal : str
+            The decimal mark of numbers written as texts.
+        """
         self.rows += len(cells)
-        dated = pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)
-        # Texts of numbers take their time, and of many more than are kept none is needed.
-        column = (
-            None if self.n_texts > MOST_TEXTS and is_numeric(cells) else to_texts(cells)
-        )
         if is_numeric(cells):
-            self.native = True
-            numbers = to_floats(cells)
-            self.present += int(np.count_nonzero(~np.isnan(numbers)))
-            self._add_numbers(numbers)
-            if column is not None:
-                self._add_texts(column.drop_null())
-        elif dated:
+            self._add_native_numbers(cells)
+        elif pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type):
             self.present += len(cells) - cells.null_count
             self.dates += len(cells) - cells.null_count
-        elif column is None or pa.types.is_temporal(cells.type):
-            self.unreadable = True
         else:
+            texts = to_texts(cells)
+            if texts is None or pa.types.is_temporal(cells.type):
+                self.unreadable = True
+                return
             self.native_boolean = self.native_boolean or not is_text(cells)
-            stripped = trim(column)
-            self._add_cells(
-                stripped.filter(pc.fill_null(pc.not_equal(stripped, ""), False)),
-                decimal,
-            )
+            trimmed = trim(texts)
+            is_present = pc.fill_null(pc.not_equal(trimmed, ""), False)
+            self._add_present(trimmed.filter(is_present), decimal)
 
-    def _add_cells(self, given: pa.Array, decimal: str) -> None:
-        self.present += len(given)
-        self.zero_led = self.zero_led or any_like(self._add_texts(given), LED_BY_ZERO)
-        numbers = parse_plain_numbers(given, decimal)
+    def _add_native_numbers(self, cells: pa.Array) -> None:
+        """Count in cells that the file stores as numbers."""
+        self.native = True
+        numbers = to_floats(cells)
+        self.present += int(np.count_nonzero(~np.isnan(numbers)))
+        self._add_numbers(numbers)
+        # Converting to text is slow, and no more texts than these are kept.
+        texts = to_texts(cells) if self.n_texts <= MAX_TEXTS else None
+        if texts is not None:
+            self._add_texts(texts.drop_null())
+
+    def _add_present(self, texts: pa.Array, decimal: str) -> None:
+        """Count in texts, none of them empty."""
+        self.present += len(texts)
+        distinct = self._add_texts(texts)
+        self.zero_led = self.zero_led or any_match(distinct, LED_BY_ZERO)
+        numbers = parse_plain_numbers(texts, decimal)
         if numbers is not None:
-            return self._add_numbers(numbers)
-        dates = given.filter(pc.match_substring_regex(given, DATE))
-        if len(dates):
-            self.dates += len(dates)
-            days = pc.unique(dates).to_pylist()
-            self.date_orders = {
-                order
-                for order in self.date_orders
-                if all(parse_time(day, order) for day in days)
-            }
-            self.day_or_month_first = self.day_or_month_first or any_like(dates, OTHER)
-        mixed: list[float] = []
-        for text, count in _counted(given).items():
+            self._add_numbers(numbers)
+            return
+        self._add_dates(texts.filter(pc.match_substring_regex(texts, DATE)))
+        self._add_mixed(texts, decimal)
+
+    def _add_dates(self, dates: pa.Array) -> None:
+        """Count in texts that are dates, and find the orders of day and month."""
+        if not len(dates):
+            return
+        self.dates += len(dates)
+        days = pc.unique(dates).to_pylist()
+        self.date_orders = {
+            order
+            for order in self.date_orders
+            if all(parse_time(day, order) for day in days)
+        }
+        if any_match(dates, DAY_OR_MONTH_FIRST):
+            self.day_or_month_first = True
+
+    def _add_mixed(self, texts: pa.Array, decimal: str) -> None:
+        """Count in texts of which only some are numbers."""
+        numbers: list[float] = []
+        for text, count in _value_counts(texts).items():
             number = parse_number(text, decimal)
             if isinstance(number, float):
-                mixed += [number] * count
+                numbers += [number] * count
                 continue
             self.faults[number] += count
-            kept = self.missing_codes if number == "missing_code" else self.odd_texts
-            if (
-                number in ("missing_code", "not_number", "infinite")
-                and len(kept) <= MOST_TEXTS
-            ):
-                kept.add(text)
-        return self._add_numbers(np.array(mixed, dtype=np.float64))
+            if number == "missing_code":
+                _add_bounded(self.missing_codes, text)
+            elif number in ("not_number", "infinite"):
+                _add_bounded(self.odd_texts, text)
+        self._add_numbers(np.array(numbers, dtype=np.float64))
 
     def _add_numbers(self, values: np.ndarray) -> None:
+        """Count in numbers; those that are not finite are ignored."""
         values = values[np.isfinite(values)]
         if not values.size:
             return
         self.numbers += values.size
         self.whole = self.whole and bool(np.all(values == np.rint(values)))
-        self.low, self.high = (
-            min(self.low, float(values.min())),
-            max(self.high, float(values.max())),
-        )
+        self.low = min(self.low, float(values.min()))
+        self.high = max(self.high, float(values.max()))
         self._sample.add(values)
 
-    def _add_texts(self, given: pa.Array) -> pa.Array:
-        """Take in texts; returns the distinct ones."""
-        distinct = pc.unique(given)
-        if self.n_texts <= MOST_TEXTS:
-            some = distinct.slice(0, MOST_TEXTS + 1).cast(pa.string())
-            self._texts = pc.unique(pa.concat_arrays([self._texts, some]))
-        if len(distinct) <= MOST_COUNTED >= self.n_texts:
-            self.counts.update(_counted(given))
+    def _add_texts(self, texts: pa.Array) -> pa.Array:
+        """Count in texts; return the distinct ones."""
+        distinct = pc.unique(texts)
+        if self.n_texts <= MAX_TEXTS:
+            first = distinct.slice(0, MAX_TEXTS + 1).cast(pa.string())
+            self._texts = pc.unique(pa.concat_arrays([self._texts, first]))
+        if max(len(distinct), self.n_texts) <= MAX_COUNTED_TEXTS:
+            self.counts.update(_value_counts(texts))
         return distinct
 
 
-def _counted(given: pa.Array) -> dict[str, int]:
-    return {
-        entry["values"]: entry["counts"] for entry in given.value_counts().to_pylist()
-    }
+def _add_bounded(texts: set[str], text: str) -> None:
+    """Add a text to a set, unless the set holds more than `MAX_TEXTS`."""
+    if len(texts) <= MAX_TEXTS:
+        texts.add(text)
 
 
-def any_like(texts: pa.Array, pattern: str) -> bool:
+def _value_counts(values: pa.Array) -> dict[str, int]:
+    """Return the number of occurrences of each value."""
+    entries = values.value_counts().to_pylist()
+    return {entry["values"]: entry["counts"] for entry in entries}
+
+
+def any_match(texts: pa.Array, pattern: str) -> bool:
+    """Return True if a regular expression matches any of the texts."""
     return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort, labels_of
-from screening.data.summary import is_after_outcome
+from screening.data.column_names import is_after_outcome
 from screening.errors import RecipeError, UsageError
 from screening.io.columns import absent
 from screening.metrics.ranking import auroc, auroc_either_way, auroc_of_levels

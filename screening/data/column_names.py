@@ -1,0 +1,146 @@
+"""What the name of a column says about its role."""
+
+from __future__ import annotations
+
+import re
+
+WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
+PATIENT = "patient|pat|subject|person|proband"
+IDENTIFIED = (
+    "patient|pat|case|fall|subject|encounter|visit|stay|admission|accession|dossier"
+    "|séjour"
+)
+NUMBER = "nr|nbr|no|num|number|nummer|id"
+KEY = "id|mrn|pid|uid|uuid|identifier|key|fallnummer|patientennummer"
+# Patterns of a whole name, in lower-case words.
+ROLES = {
+    # MRN, patient_id, CaseID, Fallnummer, visit no; in French the number comes first,
+    # as in N° dossier.
+    "row": rf"(.* )?({KEY})|({IDENTIFIED})( .*)? ({NUMBER})"
+    r"|(n|numéro)( .*)? (dossier|séjour|patient)",
+    # Several rows of one patient share it: alone, or before "id" or "no".
+    "patient": rf"({PATIENT})(( .*)? ({NUMBER}|{KEY}))?"
+    r"|group|mrn|pid|patientid|patientennummer|subjectid",
+    # Beds, rooms and wards, which one patient leaves to the next.
+    "place": r"(.* )?(bed|room|ward|unit|floor|bett|zimmer|station|lit|chambre|cama"
+    r"|sala|habitación|letto|stanza|reparto)( .*)?",
+    # Also in compound words: Aufnahmedatum, birthdate.
+    "date": r"(.* )?(\S*(date|datum)|fecha|data|admission|admitted|aufnahme)",
+    # The digits of a code are no quantity.
+    "code": r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|diag|diagnosis|dx"
+    r"|specialty|fachabteilung|kode|codice|código)( \d+)*",
+    # The row's own date, unless it is an "other time".
+    "time": r"(.* )?(date|time|admission|admitted|timestamp|datum|aufnahme"
+    r"|aufnahmedatum|fecha|data)",
+    # A word of an outcome, among others: in-hospital death, readmitted_30d. Not an
+    # earlier outcome.
+    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score"
+    r"|admission)\b)(.* )?(outcome|event|death|died|dead|deceased|mortality|survived|survival|alive"
+    r"|infected|infection|sepsis|septic|diagnosis|readmitted|readmission|recurrence"
+    r"|recurred|relapse|relapsed|complication|label|target|diseased)( .*)?",
+    # An outcome whose "yes" is no case.
+    "well": r"(.* )?(survived|survival|survivor|alive|healthy|cured|recovered|benign"
+    r"|gesund|lebt)( .*)?",
+    "other time": r"(.* )?(birth|death|discharge|review|follow)( .*)?",
+}
+# Names of columns that number the rows.
+INDEX_NAME = re.compile(
+    r"#|index|unnamed: ?\d+|__index_level_\d+__|id|record"
+    r"|((row|line|record|sample|lfd|lauf|seq|serial|sr?)[_. ]*)?"
+    r"(nr|no|num|number|nummer|numéro|número)\.?"
+    r"|row|(row|line|record|sample)[ _]?id",
+    re.IGNORECASE,
+)
+# Names of columns that answer yes or no: death_flag, relapse (y/n), icu?, cens.
+YES_NO = re.compile(
+    r"cens.*|.*(\?|[ _]flag|[ _(]y(es)?[/_]?n(o)?\)?|[ _(](0/1|1/0)\)?)", re.IGNORECASE
+)
+# Names of an outcome, the surest first.
+LABELS = (
+    "label",
+    "outcome",
+    "target",
+    "class",
+    "infected",
+    "infection",
+    "event",
+    "case",
+    "diseased",
+    "disease",
+    "ill",
+    "diagnosis",
+    "sepsis",
+    "septic",
+    "died",
+    "death",
+    "dead",
+    "mortality",
+    "positive",
+    "result",
+    "readmitted",
+    "status",
+    "y",
+    "klasse",
+    "diagnose",
+    "ergebnis",
+    "verstorben",
+    "gestorben",
+    "resultado",
+)
+
+# Parts of names of values known only after the outcome: English, German, French,
+# Spanish, Italian; with accents and without, as people type them.
+AFTER = re.compile(
+    r"follow ?up|fu ?time|nachbeobacht|suivi|seguimiento|seguimento"
+    r"|\bsurv(ival)? ?(time|months?|days?|years?|weeks?)"
+    r"|\b(os|pfs|dfs|rfs|efs) (time|months?|days?|m|d)\b"
+    r"|(ü|ue)berleb|survie|supervivencia|sopravviv"
+    r"|\btime (to|until) (event|death|relapse|progression|failure|recurrence)"
+    r"|\b(days?|months?|years?|tage|jours|d[ií]as|giorni) "
+    r"(to|until|till|bis|jusqu|hasta|al|alla) "
+    r"|\blos\b|length of (hospital )?stay|liegedauer|verweildauer"
+    r"|dur[ée]e (de|du) s[ée]jour|duraci[oó]n de (la )?estancia|d[ií]as de estancia"
+    r"|durata (della )?degenza|giorni di degenza"
+    r"|discharg|entlass|\bsortie\b|\balta (hospitalaria|m[ée]dica)"
+    r"|\b(fecha|d[ií]a|motivo|tipo) (de )?alta\b|dimission"
+    r"|\bdeath|\bdied\b|deceased|exitus|verstorben|gestorben|todes|\btod\b"
+    r"|d[ée]c[èe]s|fallec|defunci|muerte|\bmorte\b|decesso|autops"
+    r"|censor|zensiert|censur"
+)
+# Whole names of any time or duration.
+ANY_TIME = re.compile(
+    r"time|zeit|temps|tiempo|tempo|duration|dauer|dur[ée]e|duraci[oó]n|durata"
+    r"|t?stop|days?|weeks?|months?"
+)
+# Parts of names that AFTER matches although the value is known before the outcome: an
+# earlier stay, a parent's death, the discharge of a wound.
+BEFORE = re.compile(
+    r"prior|prev|past|hist|family|mother|father|parent|sibling|\blast\b|since|before"
+    r"|vorher|fr[uü]her|anamnes|famili|ant[ée]c[ée]d|anterior|precedent"
+    r"|nasal|wound|nipple|vagin|\beyes?\b|\bears?\b|purulent|urethr|risk|predict"
+)
+
+
+def _in_words(column: str) -> str:
+    """Return a column's name in lower-case words: "case id" for CaseID."""
+    return " ".join(WORDS.findall(column)).lower()
+
+
+def is_called(column: str, *roles: str) -> bool:
+    """Return True for a name typical of one of these roles, as "CaseID" is of a row."""
+    name = _in_words(column)
+    return any(re.fullmatch(ROLES[role], name) for role in roles)
+
+
+def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
+    """Return True for a name typical of values that are known only after the outcome.
+
+    Parameters
+    ----------
+    column : str
+    or_any_time : bool
+        Accept the names of any time or duration too.
+    """
+    name = _in_words(column)
+    is_time = or_any_time and ANY_TIME.fullmatch(name)
+    return bool(is_time or AFTER.search(name)) and not BEFORE.search(name)
