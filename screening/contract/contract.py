@@ -516,7 +516,8 @@ def _faults(place: str, error: ValidationError) -> list[str]:
     for feature, keys in misplaced.items():
         faults.append(
             f"{place}: under [features.{feature}] stand {', '.join(keys)}, which "
-            "belong under [cohort]; move these lines above the first [features...] table"
+            "belong under [cohort]; move these lines above the first [features...] "
+            "table"
         )
     return faults
 

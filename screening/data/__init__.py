@@ -1,1 +1,2 @@
-"""Tables of patients: how they are read by their contract (stream), and become numbers (encoder)."""
+"""Tables of patients: how they are read by their contract (stream), and become numbers
+(encoder)."""

@@ -35,9 +35,10 @@ ROLES = {
     # A word of an outcome, among others: in-hospital death, readmitted_30d. Not an
     # earlier outcome.
     "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score"
-    r"|admission)\b)(.* )?(outcome|event|death|died|dead|deceased|mortality|survived|survival|alive"
-    r"|infected|infection|sepsis|septic|diagnosis|readmitted|readmission|recurrence"
-    r"|recurred|relapse|relapsed|complication|label|target|diseased)( .*)?",
+    r"|admission)\b)(.* )?(outcome|event|death|died|dead|deceased|mortality|survived"
+    r"|survival|alive|infected|infection|sepsis|septic|diagnosis|readmitted"
+    r"|readmission|recurrence|recurred|relapse|relapsed|complication|label|target"
+    r"|diseased)( .*)?",
     # An outcome whose "yes" is no case.
     "well": r"(.* )?(survived|survival|survivor|alive|healthy|cured|recovered|benign"
     r"|gesund|lebt)( .*)?",

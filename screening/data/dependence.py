@@ -219,7 +219,8 @@ class _Table:
         values = [
             name
             for name, codes in self.codes.items()
-            # Nor whole numbers or texts of which nearly all differ, for these number or name the rows.
+            # Nor whole numbers or texts of which nearly all differ, for these number or
+            # name the rows.
             if not is_called(name, "row", "patient")
             and codes.max()
             and (codes.max() + 1 <= 0.95 * len(frame) or _measured(frame[name]))
@@ -236,7 +237,8 @@ class _Table:
         self.probes = np.sort(
             rng.choice(self.n_rows, min(N_PROBES, self.n_rows), replace=False)
         )
-        # Of rows alike in every value, chance says which is the nearest, and not their places.
+        # Of rows alike in every value, chance says which is the nearest, and not their
+        # places.
         parts = {name: _scaled(frame[name])[: self.n_rows] for name in self.unsorted}
         self._scaled = {
             name: part + 1e-6 * rng.normal(size=part.shape)

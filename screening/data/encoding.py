@@ -1,53 +1,87 @@
-"""From typed columns to the numeric matrix that kernels see; everything learned is kept as plain arrays."""
+"""Encode parsed columns as the numeric matrix of the kernels.
+
+Everything learned is kept as plain arrays.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, Feature
 from screening.data.cohort import Cohort
 from screening.errors import CohortError
 from screening.io.columns import Columns, absent, count_rows
 
-# A 0/1 column set in few rows would stand apart by 1 / sd; below this sd it does not grow further.
-LEAST_SPREAD = 0.1
-# Nothing was learned about a column that is constant in training: divided by this, it stays zero.
-UNINFORMATIVE = 1e300
-BLOCK, BLOCK_ROWS = 32, 4096  # columns, and rows, at a time
-# A category of more values than this is encoded by beginnings: so many at most, each of so many of the rows.
+# A 0/1 column set in few rows would stand out by 1 / sd, so its sd is at least this.
+MIN_BINARY_SCALE = 0.1
+# Scale of a column that is constant in training: divided by it, the column stays zero.
+CONSTANT_SCALE = 1e300
+# A standard deviation below this share of the mean is rounding of a constant column.
+MIN_RELATIVE_SCALE = 1e-12
+# Number of columns, and of rows, processed at a time.
+BLOCK_COLUMNS = 32
+BLOCK_ROWS = 4096
+# A category of more values is encoded by prefixes.
 MANY_VALUES = 30
-MOST_PREFIXES = 30
-LEAST_SHARE, LEAST_ROWS = 0.01, 10
-# Beyond this a beginning tells hardly anything that its absence does not.
-MOST_SHARE = 0.9
-NUMBER = re.compile(r"(?P<whole>\d+)(\.(?P<finer>\d*))?")
-# K35.8, 5-470, N02BE01: a code, whose beginning is its chapter.
+MAX_PREFIXES = 30
+# A prefix with a column has at least this share and number of the rows.
+MIN_PREFIX_SHARE = 0.01
+MIN_PREFIX_ROWS = 10
+# A prefix of more rows hardly tells more than its absence does.
+MAX_PREFIX_SHARE = 0.9
+NUMBER = re.compile(r"(?P<integer>\d+)(\.(?P<fraction>\d*))?")
+# K35.8, 5-470, N02BE01: a code, whose prefix is its chapter.
 CODE = re.compile(r"[A-Za-z]{0,3}[-.]?\d[A-Za-z0-9.\-/+*]*")
-EVERY_VALUE, WHOLE = -1, 0
+# Values of `Category.width` where levels are not prefixes: every value, or frequent
+# ones.
+EVERY_VALUE = -1
+FREQUENT_VALUES = 0
+
+
+class EncodedColumn(NamedTuple):
+    """Description of one encoded column.
+
+    `step` is its term in a bundle: the steps of the columns of a category that are set
+    in a row add up to the place of the row's level, counted from 1.
+    """
+
+    name: str
+    step: int
+    is_binary: bool
 
 
 class Encoder:
-    """Impute, one-hot encode, centre and scale, as learned on the rows `fit` was given.
+    """Impute, one-hot encode, centre and scale.
 
-    number: missing to the median. boolean, ordinal (codes 0, 1, ...): to the lower median. category: 0/1
-    columns (`Category`), missing to the most frequent or, where the contract says so, a level of its own; a
-    level not seen in training has no column set, or of a code those of its chapter, and lies at the mean of a
-    column that tells two levels apart. Where the contract asks for it, a 0/1 column `NAME missing` is added.
-    Then every column gets zero mean and unit variance over the training rows (of 0/1 columns, an sd under 0.1
-    is 0.1).
+    Missing numbers get the median; booleans and ordinal features (codes 0, 1, ...) the
+    lower median; categories, encoded as 0/1 columns (`Category`), the most frequent
+    level or a level of their own, as the contract says. A level not seen in training
+    sets no column, or, for a code, those of its chapter; where one column distinguishes
+    two levels, it lies at the column's mean. Where the contract asks for it, a 0/1
+    column `NAME missing` is added. Every column is then scaled to zero mean and unit
+    variance over the training rows; the standard deviation of a 0/1 column is taken as
+    at least 0.1.
+
+    Attributes
+    ----------
+    names : list of str, length n_encoded
+        Encoded columns, such as `age`, `ward=ICU`, `lactate missing`.
+    columns : list of str, length n_encoded
+        The feature of each encoded column.
+    medians : dict of str to float, str or None
+        Value imputed for each feature, as in `Cohort.values`.
     """
 
-    names: list[str]  # encoded columns, such as `age`, `ward=ICU`, `lactate missing`
-    columns: list[str]  # the feature of each
-    medians: dict[
-        str, float | str | None
-    ]  # what is put where a feature is missing, as in `Cohort.values`
+    names: list[str]
+    columns: list[str]
+    medians: dict[str, float | str | None]
 
     def __init__(self, contract: Contract):
         self.contract = contract
@@ -57,283 +91,351 @@ class Encoder:
         )
 
     def fit(self, cohort: Cohort) -> Encoder:
+        """Learn the encoding from a cohort; raise CohortError if it has no rows."""
         if not cohort.n_rows:
             raise CohortError("no rows to learn the encoding from")
         for name in self._learned:
-            feature, values = self.contract.features[name], cohort.values[name]
-            if feature.type == "category":
-                missing_level = feature.missing == "category"
-                self._learned[name] = Category.learned(
-                    values, feature.categories, missing_level
-                )
-            elif (present := values[~np.isnan(values)]).size:
-                number = feature.type == "number"
-                fill = (
-                    np.median(present)
-                    if number
-                    else np.quantile(present, 0.5, method="lower")
-                )
-                self._learned[name] = float(fill)
+            feature = self.contract.features[name]
+            self._learned[name] = _learn(feature, cohort.values[name])
         self._name_columns()
         raw = self._raw(cohort.values)
-        self._center, self._scale = np.empty(len(self.names)), np.empty(len(self.names))
-        for at in range(0, len(self.names), BLOCK):  # a copy of all columns may not fit
-            columns = slice(at, at + BLOCK)
-            self._center[columns], self._scale[columns] = _spread(
-                raw[:, columns], self._binary[columns]
-            )
+        self._center = np.empty(len(self.names))
+        self._scale = np.empty(len(self.names))
+        # A copy of all columns at once may not fit into memory.
+        for first in range(0, len(self.names), BLOCK_COLUMNS):
+            block = slice(first, first + BLOCK_COLUMNS)
+            center, scale = _center_and_scale(raw[:, block], self._is_binary[block])
+            self._center[block] = center
+            self._scale[block] = scale
         return self
 
     def transform(self, cohort: Cohort) -> np.ndarray:
-        """Encode rows, float64, shape (n_rows, n_encoded)."""
+        """Return the encoded rows, float64, shape (n_rows, n_encoded)."""
         encoded = self._raw(cohort.values)
         encoded -= self._center
         encoded /= self._scale
         return np.nan_to_num(encoded, copy=False, posinf=np.inf, neginf=-np.inf)
 
     def typical_row(self) -> np.ndarray:
-        """Encode a row of nothing but training medians and most frequent values, shape (n_encoded,)."""
-        kinds = {
-            name: float if isinstance(value, float) else object
-            for name, value in self.medians.items()
-        }
-        typical = {
-            name: np.array([value], dtype=kinds[name])
-            for name, value in self.medians.items()
-        }
-        return (self._raw(typical)[0] - self._center) / self._scale
+        """Return the encoded row of all imputed values, shape (n_encoded,)."""
+        columns = {}
+        for name, value in self.medians.items():
+            dtype = float if isinstance(value, float) else object
+            columns[name] = np.array([value], dtype=dtype)
+        return (self._raw(columns)[0] - self._center) / self._scale
 
     def bundles(self) -> Bundles:
-        """The columns of each category as one: its levels, and its codes, as a dictionary has them."""
+        """Return the bundles of the encoded columns, one for each category."""
         widths = np.diff(self._starts, append=len(self.names))
-        return Bundles(
-            self._starts,
-            np.where(np.repeat(widths == 1, widths), 1.0, self._steps * self._scale),
-        )
+        is_alone = np.repeat(widths == 1, widths)
+        steps = np.where(is_alone, 1.0, self._steps * self._scale)
+        return Bundles(self._starts, steps)
 
     def state(self) -> dict[str, np.ndarray]:
-        """What was learned, as arrays without objects; `from_state` takes it back bit for bit."""
-        levels, counts, fill = [], [], []
+        """Return what was learned as arrays without objects, for `from_state`.
+
+        `fill` is the imputed number of a feature, or the width of a category; a
+        category's `levels` follow its most frequent level.
+        """
+        fill: list[float] = []
+        levels: list[str] = []
+        level_counts: list[int] = []
         for learned in self._learned.values():
-            # Of a category the width, and its most frequent value before its levels.
-            own = (
-                [learned.typical or "", *learned.levels]
-                if isinstance(learned, Category)
-                else []
-            )
-            fill.append(learned.width if isinstance(learned, Category) else learned)
-            counts.append(len(own))
-            levels += own
+            if isinstance(learned, Category):
+                fill.append(learned.width)
+                texts = [learned.typical or "", *learned.levels]
+            else:
+                fill.append(learned)
+                texts = []
+            levels += texts
+            level_counts.append(len(texts))
         return {
-            "features": np.array([*self._learned], dtype=np.str_),
+            "features": np.array(list(self._learned), dtype=np.str_),
             "fill": np.array(fill, dtype=np.float64),
             "levels": np.array(levels, dtype=np.str_),
-            "level_counts": np.array(counts, dtype=np.int64),
+            "level_counts": np.array(level_counts, dtype=np.int64),
             "center": self._center,
             "scale": self._scale,
         }
 
     @classmethod
     def from_state(cls, contract: Contract, state: Mapping[str, np.ndarray]) -> Encoder:
-        """Rebuild a fitted encoder."""
-        encoder, levels, counts = (
-            cls(contract),
-            state["levels"].astype(str).tolist(),
-            state["level_counts"],
-        )
-        fills = zip(state["fill"].tolist(), counts, counts.cumsum(), strict=True)
-        for name, (value, count, end) in zip(encoder._learned, fills, strict=True):
-            encoder._learned[name] = value
-            if count:
-                typical, *own = levels[end - count : end]
-                missing_level = contract.features[name].missing == "category"
-                encoder._learned[name] = Category(
-                    typical or None, tuple(own), int(value), missing_level
-                )
+        """Rebuild a fitted encoder, bit for bit, from its `state`."""
+        encoder = cls(contract)
+        levels = state["levels"].astype(str).tolist()
+        counts = state["level_counts"]
+        ends = counts.cumsum()
+        for place, name in enumerate(encoder._learned):
+            fill = float(state["fill"][place])
+            if not counts[place]:
+                encoder._learned[name] = fill
+                continue
+            typical, *texts = levels[ends[place] - counts[place] : ends[place]]
+            encoder._learned[name] = Category(
+                typical=typical or None,
+                levels=tuple(texts),
+                width=int(fill),
+                missing_level=contract.features[name].missing == "category",
+            )
         encoder._name_columns()
-        encoder._center, encoder._scale = state["center"], state["scale"]
+        encoder._center = state["center"]
+        encoder._scale = state["scale"]
         return encoder
 
     def _name_columns(self) -> None:
-        self.columns, self.medians = [], {}
-        described: list[tuple[str, int, bool]] = []  # name, step and whether it is 0/1
+        """Describe the encoded columns, and where the bundles begin."""
+        self.columns = []
+        self.medians = {}
+        described: list[EncodedColumn] = []
         starts: list[int] = []
         for name, learned in self._learned.items():
             feature = self.contract.features[name]
             starts.append(len(described))
             if isinstance(learned, Category):
-                described += [
-                    (f"{name}={level}", step, True)
-                    for level, step in learned.described()
-                ]
+                described += learned.describe(name)
                 self.medians[name] = learned.typical
             else:
-                described.append((name, 1, feature.type == "boolean"))
+                is_binary = feature.type == "boolean"
+                described.append(EncodedColumn(name, 1, is_binary))
                 self.medians[name] = learned
             if feature.missing == "indicator":
                 starts.append(len(described))
-                described.append((f"{name} missing", 1, True))
+                described.append(EncodedColumn(f"{name} missing", 1, True))
             self.columns += [name] * (len(described) - len(self.columns))
-        self.names = [name for name, _, _ in described]
-        self._steps = np.array([step for _, step, _ in described])
-        self._binary = np.array([binary for _, _, binary in described], dtype=bool)
-        # A category that no row has a value of has no column.
+        self.names = [column.name for column in described]
+        self._steps = np.array([column.step for column in described])
+        self._is_binary = np.array([column.is_binary for column in described], bool)
+        # A category without any value in training has no column.
         self._starts = np.unique([start for start in starts if start < len(described)])
 
     def _raw(self, features: Columns) -> np.ndarray:
-        """Encoded columns before centring and scaling."""
+        """Return the encoded columns before centring and scaling."""
         raw = np.zeros((count_rows(features), len(self.names)))
-        at = 0
+        start = 0
         for name, learned in self._learned.items():
-            missing = absent(features[name])
+            is_missing = absent(features[name])
             if isinstance(learned, Category):
-                own = learned.columns(features[name])
+                encoded = learned.encode(features[name])
             else:
-                own = np.where(missing, learned, features[name])[:, None]
+                encoded = np.where(is_missing, learned, features[name])[:, None]
             if self.contract.features[name].missing == "indicator":
-                own = np.column_stack([own, missing])
-            raw[:, at : at + own.shape[1]] = own
-            at += own.shape[1]
+                encoded = np.column_stack([encoded, is_missing])
+            end = start + encoded.shape[1]
+            raw[:, start:end] = encoded
+            start = end
         return raw
+
+
+def _learn(feature: Feature, values: np.ndarray) -> Category | float:
+    """Return what is learned from a column: its category, or the value to impute."""
+    if feature.type == "category":
+        missing_level = feature.missing == "category"
+        return Category.learn(values, feature.categories, missing_level)
+    present = values[~np.isnan(values)]
+    if not present.size:
+        return 0.0
+    if feature.type == "number":
+        return float(np.median(present))
+    return float(np.quantile(present, 0.5, method="lower"))
 
 
 @dataclass(frozen=True)
 class Bundles:
-    """The 0/1 columns of each category as a single one, which is all that a tree needs of them.
+    """Combine the 0/1 columns of each category into one, which is all that trees need.
 
-    Exclusive feature bundling (Ke et al. 2017): the steps of those that are set add up to a level's place.
+    Exclusive feature bundling (Ke et al. 2017).
+
+    Attributes
+    ----------
+    starts : ndarray of int, shape (n_bundles,)
+        First encoded column of each bundle.
+    steps : ndarray of float, shape (n_encoded,)
+        Factor of each encoded column in the sum of its bundle.
     """
 
-    starts: np.ndarray  # the first encoded column of each, shape (n_bundles,)
-    steps: (
-        np.ndarray
-    )  # by which an encoded column is multiplied before those of a bundle are added up
+    starts: np.ndarray
+    steps: np.ndarray
 
     def of(self, encoded: np.ndarray) -> np.ndarray:
-        """Encoded rows as trees see them, float32, shape (n_rows, n_bundles)."""
+        """Return encoded rows as trees see them, float32, shape (n_rows, n_bundles)."""
         bundled = np.empty((len(encoded), len(self.starts)), np.float32)
-        for at in range(0, len(encoded), BLOCK_ROWS):
-            rows = slice(at, at + BLOCK_ROWS)
-            bundled[rows] = np.add.reduceat(
-                encoded[rows] * self.steps, self.starts, axis=1
-            )
+        for first in range(0, len(encoded), BLOCK_ROWS):
+            rows = slice(first, first + BLOCK_ROWS)
+            terms = encoded[rows] * self.steps
+            bundled[rows] = np.add.reduceat(terms, self.starts, axis=1)
         return bundled
 
 
-def _spread(raw: np.ndarray, binary: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of columns, the latter as columns are divided by it."""
-    # In units of a power of two, so that neither 1e300 nor 1e-300 leaves the range of its square.
+def _center_and_scale(
+    raw: np.ndarray, is_binary: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means of columns, and the divisors that give them unit variance."""
+    # In units of a power of two, so that squares of 1e300 and 1e-300 stay in range.
     _, power = np.frexp(np.abs(raw).max(axis=0))
-    level = np.ldexp(raw, -power)
-    center = np.ldexp(level.mean(axis=0), power)
-    spread = np.ldexp(level.std(axis=0), power)
-    spread[binary & (spread > 0) & (spread < LEAST_SPREAD)] = LEAST_SPREAD
-    # What rounding leaves of a constant column is no spread.
-    return center, np.where(spread > 1e-12 * np.abs(center), spread, UNINFORMATIVE)
+    reduced = np.ldexp(raw, -power)
+    center = np.ldexp(reduced.mean(axis=0), power)
+    scale = np.ldexp(reduced.std(axis=0), power)
+    is_rare = is_binary & (scale > 0) & (scale < MIN_BINARY_SCALE)
+    scale[is_rare] = MIN_BINARY_SCALE
+    is_varying = scale > MIN_RELATIVE_SCALE * np.abs(center)
+    return center, np.where(is_varying, scale, CONSTANT_SCALE)
 
 
 @dataclass(frozen=True)
 class Category:
-    """What of a category has a column.
+    """The levels of a category that have a 0/1 column.
 
-    Of at most 30 values each has one, and of two the second. Of more, codes, which mostly begin with letters
-    and a digit, have one for each beginning that one row in a hundred shares; numbers are filled up to the
-    longest, so that 41 and 410 begin differently. Of other texts the frequent ones have a column.
+    Of at most 30 values every one has a column; of two, only the second. Where there
+    are more and most are codes (letters and a digit at their beginning), each prefix
+    that one row in a hundred shares has a column; numbers are padded to the longest, so
+    that 41 and 410 begin differently. Of other texts, the frequent ones have a column.
+
+    Attributes
+    ----------
+    typical : str or None
+        The most frequent value, which is imputed; None where most rows have no value
+        and that is a level.
+    levels : tuple of str
+        Values or prefixes with a column.
+    width : int
+        Number of digits to which the integer part of a number is padded, where levels
+        are prefixes; else `EVERY_VALUE` or `FREQUENT_VALUES`.
+    missing_level : bool
+        A missing value has a column, the last, and is not imputed.
     """
 
-    typical: (
-        str | None
-    )  # the most frequent value; None where most rows have none, and that is a level
-    levels: tuple[str, ...]  # values, or beginnings
-    # Digits that a number before its point is filled up to; ``WHOLE`` where levels are the frequent ones of
-    # many values, ``EVERY_VALUE`` where they are all.
+    typical: str | None
+    levels: tuple[str, ...]
     width: int
-    missing_level: bool  # a missing value has a column, the last, and is not taken for the typical one
+    missing_level: bool
 
     @classmethod
-    def learned(
+    def learn(
         cls, values: np.ndarray, listed: Sequence[str] | None, missing_level: bool
     ) -> Category:
-        """From a column; where its values are `listed`, in that order."""
-        missing = absent(values)
-        counts = Counter(values[~missing].tolist())
-        levels, width = (
-            [text for text in listed or sorted(counts) if text in counts],
-            EVERY_VALUE,
-        )
+        """Learn the levels of a column, in the order of `listed` or of the alphabet."""
+        is_missing = absent(values)
+        counts = Counter(values[~is_missing].tolist())
+        levels = [text for text in listed or sorted(counts) if text in counts]
+        width = EVERY_VALUE
         typical = max(levels, key=counts.__getitem__, default=None)
-        if missing_level and missing.sum() > max(counts.values(), default=0):
+        if missing_level and is_missing.sum() > max(counts.values(), default=0):
             typical = None
         if len(counts) > MANY_VALUES:
-            levels, width = frequent_beginnings(counts)
+            levels, width = frequent_levels(counts)
         return cls(typical, tuple(levels), width, missing_level)
 
     @property
-    def _told_by_one(self) -> bool:
-        return self.width == EVERY_VALUE and len(self.levels) + self.missing_level == 2
+    def _has_one_column(self) -> bool:
+        """Return True for two levels, of which only the second has a column."""
+        n_levels = len(self.levels) + self.missing_level
+        return self.width == EVERY_VALUE and n_levels == 2
 
-    def described(self) -> list[tuple[str, int]]:
-        """Name and step of each column; steps of those set in a row add up to its level's place, from 1."""
-        # Beginnings are in the order of a dictionary: codes that begin alike are beside each other.
-        in_order = self.levels if self.width == EVERY_VALUE else sorted(self.levels)
-        places = {level: place for place, level in enumerate(in_order, 1)}
-        columns = [(level, places[level]) for level in self.levels]
-        if self.width > WHOLE:
-            columns = [
-                (
-                    f"{level}*",
-                    place
-                    - max(places.get(level[:end], 0) for end in range(len(level))),
-                )
-                for level, place in columns
-            ]
+    @property
+    def _has_prefixes(self) -> bool:
+        """Return True where levels are prefixes of values."""
+        return self.width > FREQUENT_VALUES
+
+    def describe(self, feature: str) -> list[EncodedColumn]:
+        """Return the encoded columns of a feature of this category."""
+        # In alphabetical order, codes with a common prefix are adjacent.
+        ordered = self.levels if self.width == EVERY_VALUE else sorted(self.levels)
+        places = {level: place for place, level in enumerate(ordered, 1)}
+        columns = []
+        for level in self.levels:
+            step = places[level]
+            name = f"{feature}={level}"
+            if self._has_prefixes:
+                # Shorter prefixes are set in the same rows.
+                shorter = (level[:end] for end in range(len(level)))
+                step -= max(places.get(prefix, 0) for prefix in shorter)
+                name += "*"
+            columns.append(EncodedColumn(name, step, True))
         if self.missing_level:
-            columns.append(("(missing)", len(columns) + 1))
-        return columns[self._told_by_one :]
+            step = len(columns) + 1
+            columns.append(EncodedColumn(f"{feature}=(missing)", step, True))
+        return columns[1:] if self._has_one_column else columns
 
-    def columns(self, values: np.ndarray) -> np.ndarray:
-        """Encode texts, (n_values, n_columns); where one column tells two values apart, NaN for another."""
-        texts = (
-            values
-            if self.missing_level
-            else np.where(absent(values), self.typical or "", values)
-        )
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """Return the 0/1 columns of texts, shape (n_values, n_columns).
+
+        Where one column distinguishes two levels, it is NaN for any other text.
+        """
+        texts = values
+        if not self.missing_level:
+            texts = np.where(absent(values), self.typical or "", values)
         codes, distinct = pd.factorize(texts)
-        # The last row is that of None, whose place is -1.
-        encoded = np.zeros((len(distinct) + 1, len(self.levels) + self.missing_level))
+        n_levels = len(self.levels)
+        # The last row is that of None, whose code is -1.
+        encoded = np.zeros((len(distinct) + 1, n_levels + self.missing_level))
         for row, value in enumerate(distinct):
-            key = _key(value, self.width)
-            begins = key.startswith if self.width > WHOLE else key.__eq__
-            encoded[row, : len(self.levels)] = [begins(level) for level in self.levels]
-        encoded[-1, len(self.levels) :] = 1
-        if self._told_by_one:
-            encoded = np.where(encoded.any(axis=1), encoded[:, 1], np.nan)[:, None]
+            key = _pad_number(value, self.width) if self._has_prefixes else value
+            for column, level in enumerate(self.levels):
+                is_set = key.startswith(level) if self._has_prefixes else key == level
+                encoded[row, column] = is_set
+        encoded[-1, n_levels:] = 1
+        if self._has_one_column:
+            is_known = encoded.any(axis=1)
+            encoded = np.where(is_known, encoded[:, 1], np.nan)[:, None]
         return encoded[codes]
 
 
-def frequent_beginnings(counts: Mapping[str, int]) -> tuple[list[str], int]:
-    """The beginnings of codes, or other texts whole, that many rows share; and the width of numbers."""
+def frequent_levels(counts: Mapping[str, int]) -> tuple[list[str], int]:
+    """Return the prefixes of codes, or whole texts, that many rows share.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Number of rows with each value.
+
+    Returns
+    -------
+    levels : list of str
+        The most frequent first.
+    width : int
+        Number of digits to which numbers are padded, or `FREQUENT_VALUES` for texts.
+    """
     n_rows = sum(counts.values())
-    codes = sum(count for value, count in counts.items() if CODE.fullmatch(value))
-    numbers = [match["whole"] for match in map(NUMBER.fullmatch, counts) if match]
-    width = max([1, *map(len, numbers)]) if codes > n_rows / 2 else WHOLE
+    n_codes = sum(count for value, count in counts.items() if CODE.fullmatch(value))
+    has_prefixes = n_codes > n_rows / 2
+    width = _width_of_numbers(counts) if has_prefixes else FREQUENT_VALUES
     rows: Counter[str] = Counter()
     for value, count in counts.items():
-        key = _key(value, width)
-        for end in range(1 if width else len(key), len(key) + 1):
+        if not has_prefixes:
+            rows[value] += count
+            continue
+        key = _pad_number(value, width)
+        for end in range(1, len(key) + 1):
             rows[key[:end]] += count
-    least = max(LEAST_SHARE * n_rows, LEAST_ROWS)
-    frequent = [
-        key for key, count in rows.items() if least <= count <= MOST_SHARE * n_rows
-    ]
-    # Of beginnings that the same rows have the longest says what they are.
-    longer = {
-        (key[:end], rows[key]) for key in frequent for end in range(len(key)) if width
-    }
-    kept = [key for key in frequent if (key, rows[key]) not in longer]
-    return sorted(kept, key=lambda key: (-rows[key], key))[:MOST_PREFIXES], width
+    least = max(MIN_PREFIX_SHARE * n_rows, MIN_PREFIX_ROWS)
+    most = MAX_PREFIX_SHARE * n_rows
+    frequent = [key for key, count in rows.items() if least <= count <= most]
+    if has_prefixes:
+        frequent = _longest_of_equal(frequent, rows)
+    frequent.sort(key=lambda key: (-rows[key], key))
+    return frequent[:MAX_PREFIXES], width
 
 
-def _key(value: str, width: int) -> str:
-    number = NUMBER.fullmatch(value) if width > WHOLE else None
-    return number["whole"].zfill(width) + (number["finer"] or "") if number else value
+def _longest_of_equal(prefixes: Sequence[str], rows: Mapping[str, int]) -> list[str]:
+    """Return the prefixes, of those that the same rows share only the longest."""
+    redundant = set()
+    for prefix in prefixes:
+        for end in range(len(prefix)):
+            shorter = prefix[:end]
+            if rows.get(shorter) == rows[prefix]:
+                redundant.add(shorter)
+    return [prefix for prefix in prefixes if prefix not in redundant]
+
+
+def _width_of_numbers(values: Iterable[str]) -> int:
+    """Return the largest number of digits before the point of a number, at least 1."""
+    numbers = filter(None, map(NUMBER.fullmatch, values))
+    return max((len(number["integer"]) for number in numbers), default=1)
+
+
+def _pad_number(value: str, width: int) -> str:
+    """Return a number padded and without its point; any other text unchanged."""
+    number = NUMBER.fullmatch(value)
+    if number is None:
+        return value
+    return number["integer"].zfill(width) + (number["fraction"] or "")
