@@ -30,7 +30,7 @@ from screening.metrics.control import (
     score_cells,
     shift,
 )
-from screening.report.rules import drift_alarms
+from screening.report.score_drift import is_alarming
 from screening.schemas.run import ScoreCounts
 from screening.scoring.reference_distribution import reference
 
@@ -88,7 +88,7 @@ def nights_alone(times: int) -> None:
                 past = scores_of(rng, trained)
                 edges = inner_edges(past)
                 known = np.bincount(score_cells(past, edges), minlength=len(edges) + 1)
-                alarmed += drift_alarms(
+                alarmed += is_alarming(
                     counted(
                         known, score_cells(scores_of(rng, tonight) + by * SPREAD, edges)
                     )
@@ -202,7 +202,7 @@ class Ward:
     def alarmed(self, cell: np.ndarray, nights: int) -> str:
         """Percentage of nights of 300 patients with an alarm."""
         picks = (self.rng.choice(len(cell), 300, replace=False) for _ in range(nights))
-        return f"{100 * np.mean([drift_alarms(counted(self.known, cell[rows])) for rows in picks]):.1f}"
+        return f"{100 * np.mean([is_alarming(counted(self.known, cell[rows])) for rows in picks]):.1f}"
 
 
 def models(recipes: list[str], trainings: int, nights: int) -> None:

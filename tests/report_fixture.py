@@ -13,7 +13,7 @@ from screening.imaging.voxels import as_base64, palette_png, ramp
 from screening.metrics.calibration import calibrate
 from screening.metrics.operating_point import RULES, choose
 from screening.metrics.performance import curve, ranking_summary
-from screening.report.rules import of_run
+from screening.report.night_attention import attention_of_night
 from screening.schemas.run import RunDocument
 
 FEATURES: list[
@@ -413,7 +413,8 @@ def judged(document: dict[str, Any]) -> dict[str, Any]:
     """The run with what deserves attention in it, as scoring decides it."""
     return document | {
         "attention": [
-            vars(reason) for reason in of_run(RunDocument.from_dict(document))
+            vars(reason)
+            for reason in attention_of_night(RunDocument.from_dict(document))
         ]
     }
 

@@ -16,8 +16,8 @@ from scipy.stats import binom
 
 from screening.report import format as fmt
 from screening.report import render_run
-from screening.report.rules import flags_expected, of_model
-from screening.report.rules import of_run as reasons_of
+from screening.report.model_attention import attention_of_model
+from screening.report.night_attention import attention_of_night, flags_expected
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.run import RunDocument
 
@@ -28,7 +28,7 @@ def run(**changes) -> dict:
 
 
 def of_run(document: dict, **known) -> list[Reason]:
-    return reasons_of(RunDocument.from_dict(document), **known)
+    return attention_of_night(RunDocument.from_dict(document), **known)
 
 
 def codes(document: dict, **known) -> set[str]:
@@ -158,7 +158,7 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
         "said": "crp: alone it ranks",
     }
     night = run(model__training__leaks=[leak])
-    (reason,) = of_model(RunDocument.from_dict(night).model)
+    (reason,) = attention_of_model(RunDocument.from_dict(night).model)
     assert (reason.code, reason.column, reason.figure) == ("leak", "crp", 0.999)
     assert codes(night) == set()
 
@@ -204,7 +204,7 @@ def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, 
     )
     for flagged in range(scored + 1):
         counts = night.counts.replace(flagged=flagged)
-        alarms += bool(reasons_of(night.replace(counts=counts))) * binom.pmf(
+        alarms += bool(attention_of_night(night.replace(counts=counts))) * binom.pmf(
             flagged, scored, rate
         )
     assert alarms < 0.01

@@ -29,7 +29,7 @@ from screening.metrics.control import (
     shift,
 )
 from screening.report.history import render_history, sentences
-from screening.report.rules import drift_alarms, drift_reason, drift_words
+from screening.report.score_drift import describe_drift, drift_reason, is_alarming
 from screening.schemas.base import Reason
 from screening.schemas.history import HistoryDocument
 from screening.schemas.run import ScoreCounts
@@ -289,8 +289,8 @@ def test_half_a_standard_deviation_is_seen_in_three_hundred_rows_and_nothing_whe
         drift_of(rng.normal(size=683), rng.normal(size=300) - 0.5) for _ in range(20)
     ]
     steady = [drift_of(rng.normal(size=683), rng.normal(size=300)) for _ in range(100)]
-    assert sum(map(drift_alarms, shifted)) >= 19
-    assert sum(map(drift_alarms, steady)) == 0
+    assert sum(map(is_alarming, shifted)) >= 19
+    assert sum(map(is_alarming, steady)) == 0
     assert not any(one.higher for one in shifted)
 
 
@@ -307,14 +307,14 @@ def test_an_alarm_is_a_reason_with_figure_threshold_and_remedy_and_its_direction
     assert "patients score higher" in reason.words
     assert drift_reason(same) is drift_reason(
         None
-    ) is None and "no sign" in drift_words(same)
+    ) is None and "no sign" in describe_drift(same)
 
 
 def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
     trifle = drift_of(np.arange(200_000) / 200_000, np.arange(200_000) / 200_000 + 0.03)
     few = drift_of(np.arange(300.0), np.full(9, 1e3), "group")
-    assert trifle.p < 0.001 and not drift_alarms(trifle) and not drift_alarms(few)
-    assert "Too few patients were scored (9)" in drift_words(few)
+    assert trifle.p < 0.001 and not is_alarming(trifle) and not is_alarming(few)
+    assert "Too few patients were scored (9)" in describe_drift(few)
     # An edge belongs to the cell below it, and above the last one lies the highest score.
     assert inner_edges(np.repeat([1.0, 2.0, 3.0], 50)).tolist() == [1.0, 2.0]
     assert score_cells(np.array([0.9, 1.0, 1.1]), np.array([1.0])).tolist() == [0, 0, 1]

@@ -9,11 +9,12 @@ import pytest
 from flow_cohorts import patients
 
 from screening import read_cohort, train
-from screening.data.dependence import CODE, dependence, signs
+from screening.data.dependence import dependence, signs
 from screening.data.reading import check_cohort, starter_contract
 from screening.errors import UsageError
 from screening.io.opening import source_at
 from screening.report import render_model
+from screening.schemas.reasons import ROWS_OF_ONE_PATIENT
 
 PATIENTS, ROWS = 40, 5
 
@@ -119,18 +120,30 @@ def test_a_group_of_stems_keeps_patients_whole_in_training_and_in_scoring(tmp_pa
     folds = pd.DataFrame({"group": held_out["group"], "fold": held_out["fold"]})
     assert folds.groupby("group")["fold"].nunique().max() == 1
     assert scored["group"].nunique() == PATIENTS
-    assert not [reason for reason in model.facts.attention if reason.code == CODE]
+    assert not [
+        reason
+        for reason in model.facts.attention
+        if reason.code == ROWS_OF_ONE_PATIENT.code
+    ]
 
 
 def test_who_says_that_rows_are_independent_is_believed(tmp_path):
     model = trained(named(), tmp_path, independent=True)
-    assert not [reason for reason in model.facts.attention if reason.code == CODE]
+    assert not [
+        reason
+        for reason in model.facts.attention
+        if reason.code == ROWS_OF_ONE_PATIENT.code
+    ]
     assert any("--independent" in note for note in model.facts.training.notes)
 
 
 def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
     model = trained(visits(120, 3)[1], tmp_path)
-    reasons = [reason for reason in model.facts.attention if reason.code == CODE]
+    reasons = [
+        reason
+        for reason in model.facts.attention
+        if reason.code == ROWS_OF_ONE_PATIENT.code
+    ]
     assert any("within 3 lines of the file" in reason.words for reason in reasons)
     assert all(
         "name the column of the patient by --group" in reason.remedy

@@ -30,7 +30,12 @@ from screening.model_selection.judge import differences
 from screening.report import format as fmt
 from screening.report import render_model, render_run
 from screening.report.charts import Axes
-from screening.report.rules import AHEAD, beaten, of_model, usefulness_of
+from screening.report.model_attention import attention_of_model
+from screening.report.verdict import (
+    MIN_CERTAIN_LEAD,
+    beaten_by_other,
+    usefulness_of,
+)
 from screening.report.worklist import value_text
 from screening.schemas.base import Estimate
 from screening.schemas.figures import rule_named
@@ -494,7 +499,7 @@ def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused
         verdict(each) for each in (compared(), level, worse, alone)
     )
     attention = [
-        [each.code for each in of_model(ModelDocument.from_dict(one))]
+        [each.code for each in attention_of_model(ModelDocument.from_dict(one))]
         for one in (level, worse)
     ]
 
@@ -525,7 +530,7 @@ def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused
 def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity, half):
     usefulness = verdict(compared(auroc, specificity, half))
     leads = auroc - half > 0 or specificity - half > 0
-    trails = auroc + half < -AHEAD or specificity + half < -AHEAD
+    trails = auroc + half < -MIN_CERTAIN_LEAD or specificity + half < -MIN_CERTAIN_LEAD
     assert (usefulness.verdict == "no") == (trails and not leads)
     assert ("not shown to be better" in usefulness.words) == (not leads and not trails)
 
@@ -564,7 +569,7 @@ def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
             recipe="other", title="other", figures={}, differences=differences(*both)
         )
         unfit += any(
-            beaten(
+            beaten_by_other(
                 BesideFacts(
                     rules=[rule], rule=rule, n_watched=1, figures={}, beside=[other]
                 )
@@ -596,7 +601,7 @@ def test_what_makes_a_model_doubtful_is_said(change, code, answer):
     for figures in (*validation["subgroups"]["yes"], validation["predictive"]["yes"]):
         figures["threshold"] = point["threshold"]
     model["attention"] = [
-        vars(reason) for reason in of_model(ModelDocument.from_dict(model))
+        vars(reason) for reason in attention_of_model(ModelDocument.from_dict(model))
     ]
     usefulness = verdict(model)
 

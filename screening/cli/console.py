@@ -111,7 +111,7 @@ def facts_of(model: Model, as_json: bool) -> dict[str, object]:
 def _promised(model: Model) -> dict[str, object]:
     """Each figure with its interval, a line a class, and the verdict."""
     from screening.report.format import area_ci, ci, percent
-    from screening.report.rules import usefulness_of
+    from screening.report.verdict import usefulness_of
 
     lines: dict[str, list[str]] = {}
     for point in model.facts.operating_points:

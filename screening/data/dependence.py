@@ -25,8 +25,8 @@ from screening.errors import UsageError
 from screening.io.number_formats import LED_BY_ZERO
 from screening.io.readers import Block, Part, Source
 from screening.schemas.base import Reason
+from screening.schemas.reasons import ROWS_OF_ONE_PATIENT
 
-CODE = "rows_of_one_patient"
 # The head of a table is enough to see how it is made; fewer rows show nothing.
 MOST_ROWS = 20_000
 MIN_ROWS = 30
@@ -159,7 +159,9 @@ def _read_head(source: Source, names: Sequence[str]) -> list[tuple[Part, Block]]
 def reasons(signs: list[Sign]) -> list[Reason]:
     """Return the signs as reasons for attention."""
     return [
-        Reason(CODE, sign.seen, sign.column or None, remedy=sign.remedy)
+        ROWS_OF_ONE_PATIENT(
+            column=sign.column or None, sign=sign.seen, remedy=sign.remedy
+        )
         for sign in signs
     ]
 

@@ -19,12 +19,9 @@ from screening.data.column_names import INDEX_NAME
 from screening.io.number_formats import LED_BY_ZERO
 from screening.schemas.base import Reason
 from screening.schemas.model import IdShape
+from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS
 
-ROW_NUMBERS = "ids_are_row_numbers"
 PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
-REMEDY = (
-    "Name the column that holds the patients' ids (`--id`, or `id` in the contract)."
-)
 # voice_07_1, P12-OD, 0815/2; behind a digit also 0815a and S03V2.
 ENDED = re.compile(
     r"(?P<parted>.*\w)[\s_.:/#-]+(?P<end>\d{1,3}|[A-Z]|O[DSU]|[LR]E|left|right)"
@@ -67,7 +64,7 @@ def row_number_ids(cohort: Cohort) -> list[Reason]:
         )
     else:
         return []
-    return [Reason(ROW_NUMBERS, text, column, remedy=REMEDY)]
+    return [IDS_ARE_ROW_NUMBERS(column=column, description=text)]
 
 
 def _are_row_numbers(ids: np.ndarray) -> bool:

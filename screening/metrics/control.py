@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
 from scipy.stats import betabinom
@@ -21,6 +22,7 @@ from screening.schemas.history import (
     Promotion,
     ThresholdChange,
 )
+from screening.schemas.reasons import DRIFT_OVER_NIGHTS, OUT_OF_CONTROL
 from screening.schemas.run import ScoreCounts
 
 # Distance of the limits from the centre, in standard deviations.
@@ -135,54 +137,20 @@ def _rarely_exceeded(sizes: np.ndarray, count: float, trials: float) -> np.ndarr
     return np.asarray((reached / np.maximum(distinct, 1))[number])
 
 
-@dataclass(frozen=True)
-class _ChartedShare:
-    """A share that is charted over nights.
-
-    Parameters
-    ----------
-    words : str
-        What the share is of, after a percentage.
-    counts : callable
-        Returns events and trials of a night.
-    remedy : str
-    """
-
-    words: str
-    counts: Callable[[NightRun], tuple[int, int]]
-    remedy: str
-
-
 def _missing_values(run: NightRun) -> tuple[int, int]:
+    """Return the number of missing values of a night, and of all its values."""
     if not run.missing:
         return 0, 0
     return run.missing.missing, run.missing.values
 
 
-_CHARTED_SHARES: dict[Measure, _ChartedShare] = {
-    "workload": _ChartedShare(
-        "of the rows read were flagged",
-        lambda run: (run.flagged, run.read),
-        "Compare the patients and the table of these nights with earlier ones before "
-        "changing a threshold.",
-    ),
-    "yield": _ChartedShare(
-        "of the cases judged had the condition",
-        lambda run: (run.ppv.found, run.ppv.judged),
-        "See whether other cases were judged than before, or by other people; then "
-        "look at the model.",
-    ),
-    "refused": _ChartedShare(
-        "of the rows read were refused",
-        lambda run: (run.refused, run.read),
-        "Have the source look at the table; each night's page has the reasons.",
-    ),
-    "missing": _ChartedShare(
-        "of the values were missing",
-        _missing_values,
-        "Have the source look for a column that no longer arrives; each night's page "
-        "lists them.",
-    ),
+_CountNight: TypeAlias = Callable[[NightRun], tuple[int, int]]
+"""Returns the events and the trials of a night."""
+_CHARTED_COUNTS: dict[Measure, _CountNight] = {
+    "workload": lambda run: (run.flagged, run.read),
+    "yield": lambda run: (run.ppv.found, run.ppv.judged),
+    "refused": lambda run: (run.refused, run.read),
+    "missing": _missing_values,
 }
 
 
@@ -203,15 +171,13 @@ def control_charts(
     """
     phases_of_nights = _split_by_model(nights, changes, promotions)
     charts = []
-    for measure, share in _CHARTED_SHARES.items():
-        phases = [_phase(began, share, runs) for began, runs in phases_of_nights]
+    for measure, count_night in _CHARTED_COUNTS.items():
+        phases = [_phase(began, count_night, runs) for began, runs in phases_of_nights]
         points: list[ControlPoint] = []
         for phase in phases:
             points.extend(phase.points)
         if any(point.of for point in points):
-            signals = [
-                _reason(measure, share, point) for point in points if point.outside
-            ]
+            signals = [_reason(measure, point) for point in points if point.outside]
             charts.append(ControlChart(measure=measure, phases=phases, signals=signals))
     return charts
 
@@ -245,9 +211,9 @@ def _split_by_model(
     return phases
 
 
-def _phase(began: str, share: _ChartedShare, nights: Sequence[NightRun]) -> Phase:
+def _phase(began: str, count_night: _CountNight, nights: Sequence[NightRun]) -> Phase:
     """Return the points of one phase, with limits fixed by its first nights."""
-    counted = [share.counts(night) for night in nights]
+    counted = [count_night(night) for night in nights]
     counts, sizes = np.array(counted, dtype=float).T
     early = np.flatnonzero(sizes)[:BASELINE]
     fixed = limits(counts[early], sizes[early])
@@ -276,7 +242,7 @@ def _phase(began: str, share: _ChartedShare, nights: Sequence[NightRun]) -> Phas
     )
 
 
-def _reason(measure: Measure, share: _ChartedShare, point: ControlPoint) -> Reason:
+def _reason(measure: Measure, point: ControlPoint) -> Reason:
     """Return the reason for attention of a point outside its limits."""
     assert point.share is not None
     assert point.low is not None
@@ -287,12 +253,13 @@ def _reason(measure: Measure, share: _ChartedShare, point: ControlPoint) -> Reas
     else:
         side = "below"
         limit = point.low
-    words = (
-        f"On {point.night} {100 * point.share:.3g}% {share.words}, "
-        f"{side} the control limit of {100 * limit:.3g}%."
-    )
-    return Reason(
-        f"{measure}_out_of_control", words, None, point.share, limit, share.remedy
+    return OUT_OF_CONTROL[measure](
+        figure=point.share,
+        threshold=limit,
+        night=point.night,
+        percent=100 * point.share,
+        side=side,
+        limit=100 * limit,
     )
 
 
@@ -443,14 +410,11 @@ def drift_over(nights: Sequence[ScoreCounts]) -> DriftOver | None:
 def _drift_reason(tested: Shift, n_patients: int, n_nights: int) -> Reason:
     nights = "nights" if n_nights > 1 else "night"
     direction = "higher" if tested.higher else "lower"
-    return Reason(
-        "drift_over_nights",
-        f"The {n_patients} patients of the last {n_nights} {nights}, each counted "
-        f"once, score {direction} on the whole than those of training did "
-        "when they were held out (largest difference of shares "
-        f"{tested.distance:.2f}): the patients or the measurements have changed.",
+    return DRIFT_OVER_NIGHTS(
         figure=tested.p,
         threshold=ALARM,
-        remedy="Ask the source what has changed since; if the patients are other ones "
-        "now, train again.",
+        n_patients=n_patients,
+        nights=f"{n_nights} {nights}",
+        direction=direction,
+        distance=tested.distance,
     )

@@ -26,7 +26,7 @@ from screening.model_selection.task import (
 )
 from screening.registry import optional
 from screening.report.page import render_validation
-from screening.report.rules import of_validation
+from screening.report.validation_attention import attention_of_validation
 from screening.schemas.base import FORMAT_VERSION
 from screening.schemas.comparison import ClassElsewhere, ExternalValidation, Promise
 from screening.schemas.figures import OperatingPoint, Ranking, Rule, Threshold
@@ -156,7 +156,7 @@ def validate(
         sha256="",
     )
     signs = reasons(dependence(read.source, rows.contract))
-    return validation.replace(attention=[*of_validation(validation), *signs])
+    return validation.replace(attention=[*attention_of_validation(validation), *signs])
 
 
 def _held_out_scores(

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from screening.data.dependence import CODE as ROWS_OF_ONE_PATIENT
-from screening.data.ids import ROW_NUMBERS
 from screening.errors import ModelError, UsageError
 from screening.estimators.ensembles import FoldEnsemble
 from screening.io.columns import count_rows
@@ -17,10 +15,12 @@ from screening.metrics.ties import hashed
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.judge import judge
 from screening.model_selection.scores import held_out_scores
-from screening.report.rules import of_model, usefulness_of
+from screening.report.model_attention import attention_of_model
+from screening.report.verdict import usefulness_of
 from screening.schemas.figures import Rule
 from screening.schemas.history import ChangedClass
 from screening.schemas.model import Approval, ModelDocument
+from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS, ROWS_OF_ONE_PATIENT
 from screening.schemas.validation import OperatingPointFacts
 from screening.store.model import Model
 
@@ -108,9 +108,9 @@ def _with_attention(document: ModelDocument) -> ModelDocument:
     """
     about_rows = []
     for reason in document.attention:
-        if reason.code in (ROW_NUMBERS, ROWS_OF_ONE_PATIENT):
+        if reason.code in (IDS_ARE_ROW_NUMBERS.code, ROWS_OF_ONE_PATIENT.code):
             about_rows.append(reason)
-    return document.replace(attention=[*of_model(document), *about_rows])
+    return document.replace(attention=[*attention_of_model(document), *about_rows])
 
 
 def change_of(before: Model, after: Model) -> dict[str, object]:

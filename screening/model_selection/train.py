@@ -42,7 +42,7 @@ from screening.parallel import Cluster
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import ALWAYS, FITS, Recipe
 from screening.registry import optional
-from screening.report.rules import of_model
+from screening.report.model_attention import attention_of_model
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.validation import Beside, Forward
 from screening.store.model import Model
@@ -248,7 +248,7 @@ def train(
             operating_points=[point.replace(lesions=of_lesions)]
         )
     attention = [
-        *of_model(document),
+        *attention_of_model(document),
         *reasons([*study.signs]),
         *row_number_ids(study.cohort),
     ]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from screening.schemas import reasons
 from screening.schemas.base import Reason
 from screening.schemas.run import Delivery
 
@@ -49,13 +50,7 @@ PRIOR_NIGHTS = 4
 WEEKDAY_EFFECT = 0.5
 # Days without a new row in a ward of long stays, before its own nights tell.
 MAX_DAYS_AT_FIRST = 30
-OTHER_IDS = "ids_of_another_shape"
-ACCEPT = (
-    "where the table is right all the same, score the night with --accept-delivery "
-    "REASON"
-)
-TONIGHT = f"See whether the table and --date are tonight's; {ACCEPT}."
-WHOLE = f"See whether the export was whole and of this ward; {ACCEPT}."
+OTHER_IDS = reasons.IDS_OF_ANOTHER_SHAPE.code
 
 
 @dataclass(frozen=True)
@@ -87,13 +82,15 @@ class Finding:
     chance : float
         Probability of the finding in a delivery that is as expected; 0 where the
         finding has nothing to do with chance.
-    sure : bool
-        It stops the night.
     """
 
     reason: Reason
     chance: float = 0.0
-    sure: bool = False
+
+    @property
+    def sure(self) -> bool:
+        """Return True if the finding stops the night."""
+        return reasons.REASONS[self.reason.code].stops
 
 
 def still_there(
@@ -168,9 +165,16 @@ def examine(
     are_ids_known = any(OTHER_IDS in delivery.found for delivery in past.values())
     findings = _same_table(night, same_table)
     if other_ids and not are_ids_known:
-        findings.append(_other_ids(other_ids))
+        reason = reasons.IDS_OF_ANOTHER_SHAPE(differences="; ".join(other_ids))
+        findings.append(Finding(reason))
     if files_expected is not None and n_files != files_expected:
-        findings.append(_files_unexpected(n_files, files_expected))
+        reason = reasons.FILES_UNEXPECTED(
+            figure=n_files,
+            threshold=files_expected,
+            n_files=n_files,
+            n_expected=files_expected,
+        )
+        findings.append(Finding(reason))
     if rows_expected is not None:
         findings += _rows_unexpected(tonight.rows, *rows_expected)
     history = _History(night, tonight, _measures(past, night))
@@ -198,40 +202,25 @@ def _same_table(night: str, same_table: Sequence[Elsewhere]) -> list[Finding]:
     for twin in same_table:
         whose = f" of series {twin.series}" if twin.series else ""
         if twin.night != night:
-            text = (
-                f"The table is that of the night of {twin.night}{whose}, byte for byte."
-            )
-            reason = Reason("table_of_another_night", text, remedy=WHOLE)
-            return [Finding(reason, sure=True)]
+            reason = reasons.TABLE_OF_ANOTHER_NIGHT(night=twin.night, of_series=whose)
+            return [Finding(reason)]
         # Two screens may read one ward's table every night; two wards have their own.
         if twin.series and twin.differs:
-            text = (
-                f"The table{whose} is the same tonight, byte for byte: one of the two "
-                "is another ward's."
-            )
-            return [Finding(Reason("table_of_another_series", text, remedy=WHOLE))]
+            return [Finding(reasons.TABLE_OF_ANOTHER_SERIES(of_series=whose))]
     return []
-
-
-def _other_ids(differences: Sequence[str]) -> Finding:
-    text = (
-        f"The ids are written otherwise than in training ({'; '.join(differences)}): "
-        "nobody is recognised."
-    )
-    return Finding(Reason(OTHER_IDS, text, remedy=WHOLE), sure=True)
-
-
-def _files_unexpected(n_files: int, expected: int) -> Finding:
-    text = f"{n_files} of {expected} files came (files_per_night)."
-    return Finding(Reason("files_unexpected", text, None, n_files, expected, WHOLE))
 
 
 def _rows_unexpected(n_rows: int, low: int, high: int) -> list[Finding]:
     if low <= n_rows <= high:
         return []
-    text = f"{n_rows:,} rows came, {low:,} to {high:,} are expected (rows_per_night)."
-    bound = low if n_rows < low else high
-    return [Finding(Reason("rows_unexpected", text, None, n_rows, bound, WHOLE))]
+    reason = reasons.ROWS_UNEXPECTED(
+        figure=n_rows,
+        threshold=low if n_rows < low else high,
+        n_rows=n_rows,
+        low=low,
+        high=high,
+    )
+    return [Finding(reason)]
 
 
 def _usual_rows(expected: stats.rv_continuous) -> tuple[int, int]:
@@ -293,7 +282,9 @@ class _History:
             f"{n_rows:,} rows came, {low:,} to {high:,} are usual after the last nights"
         )
         if n_rows > high:
-            reason = Reason("rows_too_many", f"{text}.", None, n_rows, high, WHOLE)
+            reason = reasons.ROWS_TOO_MANY(
+                figure=n_rows, threshold=high, description=text
+            )
             yield Finding(reason, expected.sf(root))
         # Chances of so few rows, and of so many patients gone.
         chances = [expected.cdf(root)]
@@ -309,15 +300,17 @@ class _History:
             # decisions.
             chance_nobody = (1 - stay) ** (n_before / 2)
             if not n_still and chance_nobody < ALPHA_NOBODY_LEFT:
-                reason = Reason("patients_gone", f"{text}.", None, 0.0, stay, WHOLE)
-                yield Finding(reason, sure=True)
+                reason = reasons.PATIENTS_GONE(
+                    figure=0.0, threshold=stay, description=text
+                )
+                yield Finding(reason)
                 return
             leavers = self._leavers_expected(n_before, stay)
             chances.append(leavers.sf(np.sqrt(n_before - n_still + ANSCOMBE)))
             yield from self._unchanged(n_before, n_still, stay)
         chance = _joint_chance(chances)
         if chance < ALPHA["not_whole"] or chances[-1] < ALPHA["patients_missing"]:
-            reason = Reason("not_whole", f"{text}.", None, n_rows, low, WHOLE)
+            reason = reasons.NOT_WHOLE(figure=n_rows, threshold=low, description=text)
             yield Finding(reason, chance)
 
     def _stay_since_last_night(self) -> float:
@@ -330,11 +323,10 @@ class _History:
         n_came = np.mean([night.units - (night.still or 0) for night in recognised])
         chance = float(stay**n_before * np.exp(-n_came))
         if n_still == n_before == self.tonight.units and chance < ALPHA_UNCHANGED:
-            text = (
-                f"The patients are those of {self.days[-2]}: none of {n_before} has "
-                "left, and nobody came."
+            reason = reasons.PATIENTS_UNCHANGED(
+                night=self.days[-2], n_patients=n_before
             )
-            yield Finding(Reason("patients_unchanged", text, remedy=TONIGHT), chance)
+            yield Finding(reason, chance)
 
     def _leavers_expected(self, n_before: int, stay: float) -> stats.rv_continuous:
         """Return the distribution of the root of how many of `n_before` leave."""
@@ -369,19 +361,18 @@ class _History:
         soonest = min([-1, *usual_ages])
         alpha = ALPHA["rows_too_old"]
         if age < soonest:
-            text = f"The newest row is of {newest}, a day still to come."
-            reason = Reason("rows_of_days_to_come", text, None, age, soonest, TONIGHT)
+            reason = reasons.ROWS_OF_DAYS_TO_COME(
+                figure=age, threshold=soonest, newest=newest
+            )
             yield Finding(reason, alpha)
         of_one_day = all(
             night.oldest == night.newest for night in [self.tonight, *nights]
         )
         bound = self._oldest_usual(usual_ages, of_one_day)
         if age > bound:
-            text = (
-                f"The newest row is of {newest}, {age} days before the night; at most "
-                f"{bound} are usual."
+            reason = reasons.ROWS_TOO_OLD(
+                figure=age, threshold=bound, newest=newest, age=age, bound=bound
             )
-            reason = Reason("rows_too_old", text, None, age, bound, TONIGHT)
             yield Finding(reason, alpha)
 
     def _oldest_usual(self, usual_ages: Sequence[int], of_one_day: bool) -> int:

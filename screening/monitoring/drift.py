@@ -28,6 +28,14 @@ from screening.monitoring.tests import effective_units, ks, psi, total_variation
 from screening.monitoring.units import UnitShift, conversions_of, unit_shift
 from screening.schemas.base import Reason
 from screening.schemas.model import NumberProfile, Profile, TextProfile
+from screening.schemas.reasons import (
+    MISSING_MORE,
+    OUTSIDE_RANGE,
+    UNIT_CHANGED,
+    UNSEEN_CATEGORY,
+    VALUES_DIFFER,
+    ReasonKind,
+)
 from screening.schemas.run import FeatureDrift
 
 STEPS, TENTHS = 50, 10
@@ -220,11 +228,11 @@ DIFFERS = 0.001
 # Beside the test, what is worth a word.
 WORTH_SAYING = 0.1
 SHARES = {
-    "missing": ("missing_more", "without a value", 0.05),
-    "unseen": ("unseen_category", "with a category never seen in training", 0.0),
-    "outside": ("outside_range", "outside the training range", 0.02),
+    "missing": (MISSING_MORE, "without a value", 0.05),
+    "unseen": (UNSEEN_CATEGORY, "with a category never seen in training", 0.0),
+    "outside": (OUTSIDE_RANGE, "outside the training range", 0.02),
 }
-"""By gate: the reason's code and words, and the difference of shares that is worth a word."""
+"""By gate: the kind of reason, its words, and the difference of shares that is worth a word."""
 LEAST, WINDOW = 20, 56
 """Nights from which on a series has its own reference, and of how many of the last it is made."""
 STAY_UNKNOWN = 0.9
@@ -459,9 +467,9 @@ class Gates:
             )
         )
         differences = list[
-            tuple[str, str, str, float]
-        ]()  # Gate, code, words, and how likely by chance.
-        for gate, (code, words, least) in SHARES.items():
+            tuple[str, ReasonKind, str, float]
+        ]()  # Gate, kind of reason, words, and how likely by chance.
+        for gate, (kind, words, least) in SHARES.items():
             (events, rows), (earlier, rows_before) = shares[gate], shares_before[gate]
             # Categories and range are training's own.
             usual, own = (
@@ -491,7 +499,7 @@ class Gates:
                 )
             beside = "" if own else f", {past.where} {usual:.0%}"
             differences.append(
-                (gate, code, f"{events} of {rows} rows {words}{beside}", p)
+                (gate, kind, f"{events} of {rows} rows {words}{beside}", p)
             )
         bins, bins_before = now[N_SHARES:] * self.worth, before[N_SHARES:] * past.worth
         distance = column.distance(bins_before, bins) or 0.0
@@ -501,28 +509,41 @@ class Gates:
             else:
                 p = tests.other_shares(bins, bins_before)
             words = f"distributed otherwise than {past.where} (distance {distance:.2f})"
-            differences.append(("values", "values_differ", words, p))
+            differences.append(("values", VALUES_DIFFER, words, p))
         return [
-            Reason(code, f"{name}: {words}.", name, p, self.allowed[gate], past.remedy)
-            for gate, code, words, p in differences
+            kind(
+                column=name,
+                figure=p,
+                threshold=self.allowed[gate],
+                description=words,
+                remedy=past.remedy,
+            )
+            for gate, kind, words, p in differences
             if p < self.allowed[gate]
         ]
 
 
 def _unit_changed(name: str, shift: UnitShift) -> Reason:
+    """Return the reason that a column is in another unit than in training."""
     conversion = shift.conversion
-    units = (
-        f"in {conversion.after} instead of {conversion.before}"
-        if conversion.after
-        else "in another unit"
-    )
-    if shift.share < 1:
-        words = f"{name}: in {shift.share:.0%} of the rows the values look {units} ({conversion.words})."
-    elif shift.sure:
-        words = f"{name}: the values look {units} ({conversion.words})."
+    if conversion.after:
+        units = f"in {conversion.after} instead of {conversion.before}"
     else:
-        words = f"{name}: the values may be {units} ({conversion.words}), or those of quite other patients."
-    # A conversion that is never sure has no bound, and JSON no infinity.
+        units = "in another unit"
+    if shift.share < 1:
+        description = (
+            f"in {shift.share:.0%} of the rows the values look {units} "
+            f"({conversion.words})"
+        )
+    elif shift.sure:
+        description = f"the values look {units} ({conversion.words})"
+    else:
+        description = (
+            f"the values may be {units} ({conversion.words}), or those of quite other "
+            "patients"
+        )
+    # A conversion that is never certain has no bound, and JSON no infinity.
     bound = shift.bound if np.isfinite(shift.bound) else None
-    remedy = "Ask the source of the column for its unit, and convert it or have the old unit sent again."
-    return Reason("unit_changed", words, name, shift.ratio, bound, remedy)
+    return UNIT_CHANGED(
+        column=name, figure=shift.ratio, threshold=bound, description=description
+    )

@@ -1,4 +1,4 @@
-"""Numbers and text as the page shows them; nothing here knows what is being shown."""
+"""Format numbers and texts for the page."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from screening.schemas.figures import (
     MissCost,
     Rule,
 )
+from screening.schemas.model import ModelDocument
 
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000
@@ -228,6 +229,11 @@ def unit(value: object) -> str:
     written = name(value) if value else ""
     written = re.sub(r"\^(-?\d+)", lambda power: power[1].translate(_RAISED), written)
     return {"degC": "°C", "degF": "°F"}.get(written, written)
+
+
+def of_class(model: ModelDocument, label: str) -> str:
+    """Return " of LABEL" if a model watches several classes, else an empty text."""
+    return f" of {label}" if model.multi else ""
 
 
 def plural(how_many: object, one: str, many: str | None = None) -> str:

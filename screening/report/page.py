@@ -23,7 +23,8 @@ from screening.report import night, performance, worklist
 from screening.report.columns import grid_style, people_of
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
-from screening.report.rules import drift_words, review_due
+from screening.report.model_attention import review_due
+from screening.report.score_drift import describe_drift
 from screening.schemas.base import Document
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
 from screening.schemas.figures import MinSensitivity, Rule
@@ -92,7 +93,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
             "list": worklist.worklist(run, blocks["places"]),
             "review": worklist.form(run),
             "inputs": night.data_section(run),
-            "drift": drift_words(run.drift),
+            "drift": describe_drift(run.drift),
             "pictures": pictures,
             **blocks,
         },

@@ -9,7 +9,7 @@ import numpy as np
 
 from screening.report import format as fmt
 from screening.report.charts import Axes
-from screening.report.rules import best_other, usefulness_of
+from screening.report.verdict import best_other, usefulness_of
 from screening.schemas import validation
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import ReachingCounts, RunDocument

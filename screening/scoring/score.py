@@ -28,8 +28,8 @@ from screening.ledger.nights import entering, past_nights, reserve
 from screening.ledger.verifying import refuse_older
 from screening.parallel import Cluster, in_parallel, opened
 from screening.report import draw_run
+from screening.report.night_attention import attention_of_night
 from screening.report.page import check_templates
-from screening.report.rules import of_run
 from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
 from screening.scoring.rows import Rows, write_flagged
@@ -236,7 +236,7 @@ def score(
         run = with_delivery(model, run, past, ids, accept_delivery)
         run = with_drift(model, run, stream.gates, past)
         if ledger is None:
-            run = run.replace(attention=of_run(run, trained=model.trained))
+            run = run.replace(attention=attention_of_night(run, trained=model.trained))
         else:
             reserve(ledger, series_key, night)
             entry = entering(

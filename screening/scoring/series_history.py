@@ -6,13 +6,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from screening.data.ids import ROW_NUMBERS, other_shape
+from screening.data.ids import other_shape
 from screening.errors import CohortError
 from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, series_by
 from screening.monitoring.delivery import examine, share_that_stays, still_there
 from screening.monitoring.drift import LEAST, Gates, independent, own_nights
-from screening.report.rules import drift_reason, of_run, review_due
+from screening.report.model_attention import review_due
+from screening.report.night_attention import attention_of_night
+from screening.report.score_drift import drift_reason
 from screening.schemas.base import Reason
 from screening.schemas.history import (
     CASE_COUNTS,
@@ -21,6 +23,7 @@ from screening.schemas.history import (
     SensitivityAndPpv,
 )
 from screening.schemas.model import IdShape
+from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS
 from screening.schemas.run import (
     Case,
     Counts,
@@ -129,7 +132,11 @@ def with_drift(
         own = gates.attention(own_nights([*nights.values()], worth * units / rows))
         alarms, training = own, [reason for reason in alarms if reason not in own]
     # What a model says of its ids holds for every table it reads.
-    alarms += [reason for reason in model.facts.attention if reason.code == ROW_NUMBERS]
+    alarms += [
+        reason
+        for reason in model.facts.attention
+        if reason.code == IDS_ARE_ROW_NUMBERS.code
+    ]
     scores = drift_reason(run.drift)
     if run.drift is not None and len(past.scores) >= LEAST:
         training += [scores] if scores else []
@@ -198,7 +205,7 @@ def attention_of(model: Model, run: RunDocument, tonight: Tonight) -> list[Reaso
         run.replace(counts=_counts(run, tonight)),
         tonight.night.question.recognisable,
     )
-    return of_run(
+    return attention_of_night(
         counted, quiet=tonight.quiet, recognisable=recognisable, trained=model.trained
     )
 

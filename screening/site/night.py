@@ -28,10 +28,10 @@ from screening.ledger.verifying import refuse_older
 from screening.parallel import opened
 from screening.report import format as shown
 from screening.report.page import render_overview
-from screening.schemas.base import Reason
 from screening.schemas.figures import Rule
 from screening.schemas.history import OverviewDocument, SeriesNight
 from screening.schemas.model import ModelDocument
+from screening.schemas.reasons import OVER_MEMORY
 from screening.schemas.run import RunDocument
 from screening.site.processes import Budget, Outcome, Processes
 from screening.site.site import Network
@@ -134,11 +134,16 @@ class Task:
         ]
         claim = self.network.series[self.series].memory_mb
         if peak is not None and peak > claim:
-            words = f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
-            remedy = (
-                f"Give memory_mb = {peak + peak // 4} under [series.{self.series}]."
+            reasons.append(
+                OVER_MEMORY(
+                    figure=peak,
+                    threshold=claim,
+                    peak=peak,
+                    claim=claim,
+                    proposal=peak + peak // 4,
+                    series=self.series,
+                )
             )
-            reasons.append(Reason("over_memory", words, None, peak, claim, remedy))
         pages = self.network.pages_of(self.series)
         page = self.out / "report.html" if pages is None else pages.path_of(self.night)
         link = quote(

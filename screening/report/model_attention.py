@@ -1,0 +1,158 @@
+"""Reasons why a model needs attention, from its document alone."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+from screening.report import format as fmt
+from screening.report.verdict import beaten_by_other, flags_like_chance, unfit_for_use
+from screening.schemas import reasons
+from screening.schemas.base import Estimate, Reason
+from screening.schemas.model import ModelDocument
+from screening.schemas.validation import OperatingPointFacts
+
+MIN_CASES = 30
+AUROC_OF_CHANCE = 0.5
+MAX_WIDTH_OF_SENSITIVITY = 0.3
+"""Width of the 95 % interval of sensitivity from which on it says too little."""
+MIN_SPECIFICITY = 0.05
+"""Upper end of specificity below which a threshold flags nearly everybody."""
+MAX_AGE_YEARS = 2
+"""Years after the last patient, or training, until a review where no date is set."""
+DAYS_A_YEAR = 365.25
+
+
+def attention_of_model(model: ModelDocument) -> list[Reason]:
+    """Return reasons to distrust a model, for the person who trained it."""
+    found = reasons_of_figures(model)
+    found += reasons_against_use(model, found)
+    for leak in model.training.leaks:
+        sign = leak.said if leak.said.endswith("?") else f"{leak.said}."
+        found.append(reasons.LEAK(column=leak.column, figure=leak.figure, sign=sign))
+    return found
+
+
+def reasons_against_use(
+    model: ModelDocument, reasons_of_figures: list[Reason]
+) -> list[Reason]:
+    """Return reasons that block use until the model is approved with a reason."""
+    if model.approval is not None and model.approval.reason:
+        return []
+    beaten = beaten_by_other(model.validation.comparison)
+    unfit = unfit_for_use([*reasons_of_figures, *beaten])
+    return [*beaten, *unfit, *flags_like_chance(model)]
+
+
+def reasons_of_figures(model: ModelDocument) -> list[Reason]:
+    """Return reasons in a model's own figures: cases, operating points and ranking."""
+    found = []
+    last_day = parse_day(model.retrain_by)
+    if last_day is not None:
+        found.append(reasons.TO_BE_TRAINED_AGAIN(day=last_day))
+    for point in model.points:
+        of_class = fmt.of_class(model, point.label)
+        if point.n_positive < MIN_CASES:
+            found.append(
+                reasons.TOO_FEW_CASES(
+                    figure=point.n_positive,
+                    threshold=MIN_CASES,
+                    cases=fmt.plural(point.n_positive, "case"),
+                    of_class=of_class,
+                )
+            )
+        found += _reasons_of_point(point, of_class)
+        found += _reasons_of_ranking(model, point.label, of_class)
+    return found
+
+
+def _reasons_of_point(point: OperatingPointFacts, of_class: str) -> Iterator[Reason]:
+    """Yield reasons about one operating point, the most serious alone."""
+    highest_specificity = point.specificity.high
+    sensitivity = point.sensitivity.value
+    low = point.sensitivity.low
+    high = point.sensitivity.high
+    if point.flags_everything:
+        yield reasons.FLAGS_EVERYTHING(
+            description=f"No threshold meets the rule for {point.label}: every row is "
+            "flagged, so flags are not informative.",
+            more="more cases",
+        )
+    elif highest_specificity is not None and highest_specificity < MIN_SPECIFICITY:
+        yield reasons.FLAGS_EVERYTHING(
+            figure=highest_specificity,
+            threshold=MIN_SPECIFICITY,
+            description=f"The threshold for {point.label} flags nearly every row, "
+            "cases or not, so a flag is not informative.",
+            more="more informative columns",
+        )
+    elif sensitivity == 0:
+        yield reasons.OWN_CASES_NOT_FLAGGED(
+            figure=0.0, threshold=0.0, label=point.label
+        )
+    elif low is not None and high is not None:
+        width = high - low
+        if width > MAX_WIDTH_OF_SENSITIVITY:
+            yield reasons.INTERVALS_TOO_WIDE(
+                figure=width,
+                threshold=MAX_WIDTH_OF_SENSITIVITY,
+                of_class=of_class,
+                low=low,
+                high=high,
+            )
+
+
+def _reasons_of_ranking(
+    model: ModelDocument, label: str, of_class: str
+) -> Iterator[Reason]:
+    """Yield the reason that a ranking is not shown to be better than chance."""
+    summary = model.validation.summary.get(label)
+    area = summary.auroc if summary else Estimate()
+    if area.low is None or area.low > AUROC_OF_CHANCE:
+        return
+    estimate = "" if area.value is None else f" (AUROC {area.value:.2f})"
+    yield reasons.NOT_BETTER_THAN_CHANCE(
+        figure=area.low,
+        threshold=AUROC_OF_CHANCE,
+        of_class=of_class,
+        estimate=estimate,
+    )
+
+
+def review_due(
+    model: ModelDocument, trained: datetime.datetime | None = None
+) -> datetime.date | None:
+    """Return the day after which every night asks for a review of a model.
+
+    Parameters
+    ----------
+    model : ModelDocument
+    trained : datetime, optional
+        When it was trained; used where its contract and its rows have no date.
+
+    Returns
+    -------
+    date or None
+        None where nothing tells the model's age.
+    """
+    stated = parse_day(model.stated.review_by)
+    if stated is not None:
+        return stated
+    since = day_of_last_row(model) or (trained.date() if trained else None)
+    if since is None:
+        return None
+    return since + datetime.timedelta(days=int(MAX_AGE_YEARS * DAYS_A_YEAR))
+
+
+def day_of_last_row(model: ModelDocument) -> datetime.date | None:
+    """Return the day of the last training row, where the contract names a time."""
+    window = model.training.window
+    return parse_day(window[1]) if window else None
+
+
+def parse_day(value: str | None) -> datetime.date | None:
+    """Return the date that an ISO text writes; None for None and other texts."""
+    try:
+        return datetime.date.fromisoformat(value or "")
+    except ValueError:
+        return None

@@ -1,0 +1,244 @@
+"""Reasons why a night needs attention, from the document of its run."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator
+from statistics import NormalDist
+
+from screening.report import format as fmt
+from screening.report.model_attention import (
+    DAYS_A_YEAR,
+    MAX_AGE_YEARS,
+    day_of_last_row,
+    parse_day,
+    reasons_against_use,
+    reasons_of_figures,
+    review_due,
+)
+from screening.schemas import reasons
+from screening.schemas.base import Reason
+from screening.schemas.model import ModelDocument
+from screening.schemas.run import RunDocument
+
+MAX_QUIET_NIGHTS = 3
+"""Nights in a row without a case from which on the table or the model is suspected."""
+MAX_CHANCE_OF_QUIET = 0.01
+MIN_PATIENTS_ALL_FLAGGED = 20
+"""Of fewer patients, all may well have the condition."""
+# Two of 1,000 nights are beyond this number of standard errors.
+STANDARD_ERRORS = 3.1
+# The score of a new row is the mean of more machines than that of a held-out row, so
+# scores lie closer together by up to this share, and a threshold below most of them has
+# fewer rows under it (measured on weakly ranking tables).
+SHRINKAGE = 0.15
+
+
+def attention_of_night(
+    run: RunDocument,
+    *,
+    quiet: int = 0,
+    recognisable: bool = True,
+    trained: datetime.datetime | None = None,
+) -> list[Reason]:
+    """Return the reasons why a night needs attention.
+
+    Signs of leakage are not among them: they are for the person who trained.
+
+    Parameters
+    ----------
+    run : RunDocument
+        Its `attention` holds what the gates found in the data.
+    quiet : int
+        Number of nights in a row without a case, up to and including this one.
+    recognisable : bool
+        False where a ledger needs ids that identify patients on another night, and
+        there are none.
+    trained : datetime, optional
+        When the model was trained; used where its contract and its rows have no date.
+    """
+    figures = reasons_of_figures(run.model)
+    found = [
+        *figures,
+        *reasons_against_use(run.model, figures),
+        *_reasons_of_age(run, trained),
+        *_reasons_of_training_rows(run),
+        *_reasons_of_counts(run),
+        *_reasons_of_workload(run),
+        *_reasons_of_quiet(run, quiet),
+        *run.attention,
+    ]
+    # Without an id column, that ids are row numbers says the same.
+    codes = {reason.code for reason in found}
+    if not recognisable and reasons.IDS_ARE_ROW_NUMBERS.code not in codes:
+        found.append(reasons.NOT_RECOGNISABLE())
+    return found
+
+
+def _reasons_of_age(
+    run: RunDocument, trained: datetime.datetime | None
+) -> Iterator[Reason]:
+    """Yield the reason that a model is past its review on the night of the run."""
+    night = parse_day(run.date)
+    due = review_due(run.model, trained)
+    if night is None or due is None or night <= due:
+        return
+    if parse_day(run.model.stated.review_by):
+        yield reasons.PAST_REVIEW_DATE(
+            figure=float((night - due).days),
+            threshold=0.0,
+            description=f"This model was to be reviewed by {due}.",
+        )
+        return
+    last_row = day_of_last_row(run.model)
+    if last_row:
+        since = last_row
+        origin = "the last patient it learned from is of"
+    else:
+        since = trained.date() if trained else night
+        origin = "it was trained on"
+    years = (night - since).days / DAYS_A_YEAR
+    yield reasons.PAST_REVIEW_DATE(
+        figure=years,
+        threshold=MAX_AGE_YEARS,
+        description=f"This model is {years:.1f} years old: {origin} {since}, and no "
+        "review date is set.",
+    )
+
+
+def _reasons_of_training_rows(run: RunDocument) -> Iterator[Reason]:
+    """Yield the reason that files of the night were used for training."""
+    training = {file.sha256 for file in run.model.training.source.files}
+    files = run.input.files
+    n_seen = sum(file.sha256 in training for file in files)
+    if not n_seen:
+        return
+    if n_seen == len(files):
+        seen = "this table"
+    else:
+        seen = f"{n_seen} of these {len(files)} files"
+    yield reasons.TRAINED_ON_THESE_ROWS(figure=n_seen, threshold=0.0, files=seen)
+
+
+def _reasons_of_counts(run: RunDocument) -> Iterator[Reason]:
+    """Yield that counts contradict each other, or that rows were refused."""
+    counts = run.counts
+    if counts.read != counts.scored + counts.refused:
+        yield reasons.COUNTS_DO_NOT_ADD_UP(
+            difference="rows read differ from rows scored plus rows refused"
+        )
+    states = (counts.new, counts.pending, counts.ruled_out, counts.known)
+    n_cases = sum(count or 0 for count in states)
+    if None not in states and counts.cases != n_cases:
+        yield reasons.COUNTS_DO_NOT_ADD_UP(
+            difference="cases differ from new plus pending plus ruled out plus known"
+        )
+    if counts.refused > 0:
+        yield reasons.ROWS_REFUSED(
+            figure=counts.refused,
+            threshold=0.0,
+            rows=fmt.plural(counts.refused, "row"),
+        )
+
+
+def _reasons_of_workload(run: RunDocument) -> Iterator[Reason]:
+    """Yield that more are flagged than can be reviewed, or than were expected."""
+    capacity = run.model.stated.capacity
+    flagged = run.counts.flagged
+    if capacity is not None and run.awaited > capacity:
+        is_waiting = run.awaited != run.to_review
+        yield reasons.OVER_CAPACITY(
+            figure=run.awaited,
+            threshold=capacity,
+            reviews=run.awaited,
+            patients=" patients" if run.unit == "patient" else "",
+            state="wait for a review" if is_waiting else "flagged",
+            capacity=fmt.plural(capacity, "review"),
+        )
+    expected = flags_expected(run.model, run.counts.scored)
+    if expected and flagged:
+        low, high = expected
+        if not low <= flagged <= high:
+            yield reasons.FLAGS_UNEXPECTED(
+                figure=flagged,
+                threshold=high if flagged > high else low,
+                flagged=flagged,
+                low=low,
+                high=high,
+            )
+    # Of several rows a patient, each patient has one that is flagged.
+    has_patients = run.unit == "patient" and run.model.unit_of_review != "voxel"
+    n_flagged = run.to_review if has_patients else 0
+    if n_flagged >= MIN_PATIENTS_ALL_FLAGGED and not run.unflagged.cases:
+        yield reasons.EVERYBODY_FLAGGED(
+            figure=n_flagged,
+            threshold=MIN_PATIENTS_ALL_FLAGGED,
+            n_patients=n_flagged,
+        )
+
+
+def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
+    """Return fewest and most flags of 998 in 1,000 nights with `scored` rows.
+
+    None where rows are not independent patients, or there are several classes.
+    """
+    points = model.operating_points
+    if len(points) != 1 or model.validation.grouped or model.stated.group:
+        return None
+    rate = points[0].flag_rate.value
+    if rate is None:
+        return None
+    # The rate is estimated from the rows of validation, and its error widens the range.
+    n_rows = model.validation.n_rows
+    inflation = 1 + scored / n_rows if n_rows > 0 else 1.0
+    variance = max(scored * rate * (1 - rate), 1.0) * inflation
+    margin = STANDARD_ERRORS * math.sqrt(variance)
+    more_flags = 0.0
+    if 0.5 < rate < 1:
+        z = NormalDist().inv_cdf(rate)
+        more_flags = SHRINKAGE * scored * z * NormalDist().pdf(z)
+    low = math.floor(scored * rate - margin)
+    high = math.ceil(scored * rate + margin + more_flags)
+    return max(0, low), high
+
+
+def _reasons_of_quiet(run: RunDocument, quiet: int) -> Iterator[Reason]:
+    """Yield that nobody was scored or flagged, tonight or on nights in a row."""
+    scored = run.counts.scored
+    if scored == 0:
+        yield reasons.NO_ROWS(figure=0.0, threshold=1.0)
+    elif run.counts.flagged == 0:
+        yield from _nobody_flagged(run)
+    if quiet >= MAX_QUIET_NIGHTS and not _is_quiet_by_chance(run.model, scored * quiet):
+        yield reasons.QUIET_NIGHTS(
+            figure=quiet, threshold=MAX_QUIET_NIGHTS, n_nights=quiet
+        )
+
+
+def _nobody_flagged(run: RunDocument) -> Iterator[Reason]:
+    """Yield the reason that nobody was flagged, unless that was to be expected."""
+    expected = flags_expected(run.model, run.counts.scored)
+    if expected is None:
+        yield reasons.NOBODY_FLAGGED(figure=0.0, threshold=1, expectation="")
+        return
+    low, _ = expected
+    if low > 0:
+        yield reasons.NOBODY_FLAGGED(
+            figure=0.0,
+            threshold=low,
+            expectation=f" where {low:,} or more were expected",
+        )
+
+
+def _is_quiet_by_chance(model: ModelDocument, n_rows: int) -> bool:
+    """Return True if `n_rows` rows without a flag are not unlikely.
+
+    A threshold that never flags is not chance.
+    """
+    if flags_expected(model, n_rows) is None:
+        return False
+    rate = model.operating_points[0].flag_rate.value
+    if not rate:
+        return False
+    return (1.0 - rate) ** n_rows >= MAX_CHANCE_OF_QUIET

@@ -1,0 +1,178 @@
+"""The verdict on a model: whether local validation supports its use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from screening.report import format as fmt
+from screening.schemas import reasons
+from screening.schemas.base import Estimate, Reason
+from screening.schemas.model import ModelDocument
+from screening.schemas.validation import Beside, BesideFacts
+
+Verdict = Literal["yes", "not shown", "no"]
+
+UNUSABLE = frozenset(
+    kind.code
+    for kind in (
+        reasons.NOT_BETTER_THAN_CHANCE,
+        reasons.FLAGS_EVERYTHING,
+        reasons.OWN_CASES_NOT_FLAGGED,
+    )
+)
+"""Codes of reasons for which nobody should act on a model."""
+
+UNCERTAIN = frozenset(
+    kind.code for kind in (reasons.TOO_FEW_CASES, reasons.INTERVALS_TOO_WIDE)
+)
+"""Codes of reasons for which nobody knows whether a model is useful."""
+
+SENTENCES: dict[Verdict, str] = {
+    "yes": "Supported by local validation: its flags are better than chance and than "
+    "the best other method.",
+    "not shown": "Not shown: it may be useful, but local validation does not show that "
+    "it is.",
+    "no": "No: do not use it as it is.",
+}
+# Lead of another method, with certainty, from which a model should not be used: with
+# very many rows even a thousandth is certain.
+MIN_CERTAIN_LEAD = 0.01
+
+
+@dataclass(frozen=True)
+class Usefulness:
+    """The verdict on a model.
+
+    Parameters
+    ----------
+    verdict : {"yes", "not shown", "no"}
+    words : str
+        The verdict as a sentence.
+    against : tuple of Reason
+        Reasons for which the verdict is not "yes".
+    """
+
+    verdict: Verdict
+    words: str
+    against: tuple[Reason, ...]
+
+
+def usefulness_of(model: ModelDocument) -> Usefulness:
+    """Return the verdict on a model, from its held-out figures alone.
+
+    "no" where nobody should act on it, or another method is shown to be better on the
+    same folds. "not shown" where figures are too uncertain, flags are not shown to have
+    a higher PPV than chance, or no other method was compared. Else "yes".
+    """
+    comparison = model.validation.comparison
+    other = best_other(comparison)
+    against = [reason for reason in model.attention if reason.code in UNUSABLE]
+    against += beaten_by_other(comparison)
+    uncertain = [reason for reason in model.attention if reason.code in UNCERTAIN]
+    uncertain += flags_like_chance(model)
+    if other is None:
+        uncertain.append(reasons.NOT_COMPARED())
+    if against:
+        verdict: Verdict = "no"
+    elif uncertain:
+        verdict = "not shown"
+    else:
+        verdict = "yes"
+    words = SENTENCES[verdict]
+    if verdict == "yes" and other is not None and not _better_measures(other):
+        words = (
+            "Supported by local validation, but it is not shown to be better than "
+            f"{other.recipe}."
+        )
+    return Usefulness(verdict, words, (*against, *uncertain))
+
+
+def best_other(comparison: BesideFacts | None) -> Beside | None:
+    """Return the other method with the highest sensitivity + specificity, if any."""
+    if comparison is None:
+        return None
+    compared = [other for other in comparison.beside if other.figures is not None]
+    return max(compared, key=_sensitivity_plus_specificity, default=None)
+
+
+def _sensitivity_plus_specificity(other: Beside) -> float:
+    figures = other.figures or {}
+    sensitivity = figures.get("sensitivity") or 0.0
+    specificity = figures.get("specificity") or 0.0
+    return sensitivity + specificity
+
+
+def _differences(other: Beside) -> dict[str, Estimate]:
+    """Return how far the model is ahead of another method, by measure.
+
+    Sensitivity and specificity are added, estimates and ends of their intervals alike:
+    other cases would have moved the thresholds and traded the one for the other.
+    """
+    differences = dict(other.differences or {})
+    sensitivity = differences.pop("sensitivity", None)
+    specificity = differences.pop("specificity", None)
+    both = [gap.ends for gap in (sensitivity, specificity) if gap]
+    if both and not any(None in ends for ends in both):
+        sums = map(sum, zip(*both, strict=True))
+        differences["sensitivity + specificity"] = Estimate(*sums)
+    return differences
+
+
+def _better_measures(other: Beside) -> list[str]:
+    """Return the measures in which the model is significantly better than another."""
+    differences = _differences(other)
+    return [
+        measure
+        for measure, gap in differences.items()
+        if gap.low is not None and gap.low > 0
+    ]
+
+
+def beaten_by_other(comparison: BesideFacts | None) -> list[Reason]:
+    """Return the reason that another method is significantly better, if one is."""
+    other = best_other(comparison)
+    if other is None or _better_measures(other):
+        return []
+    lower = [
+        measure
+        for measure, gap in _differences(other).items()
+        if gap.high is not None and gap.high < -MIN_CERTAIN_LEAD
+    ]
+    if not lower:
+        return []
+    measures = " and ".join(map(_measure_name, lower))
+    return [reasons.ANOTHER_IS_BETTER(other=other.recipe, measures=measures)]
+
+
+def _measure_name(measure: str) -> str:
+    """Return the name of a measure as the page writes it."""
+    return measure.upper() if measure == "auroc" else measure.replace("_", " ")
+
+
+def unfit_for_use(found: Iterable[Reason]) -> list[Reason]:
+    """Return the reason that the verdict is "no", if one of these reasons makes it."""
+    decisive = UNUSABLE | {reasons.ANOTHER_IS_BETTER.code}
+    if any(reason.code in decisive for reason in found):
+        return [reasons.NOT_FIT_FOR_USE()]
+    return []
+
+
+def flags_like_chance(model: ModelDocument) -> list[Reason]:
+    """Return a reason for each class whose PPV may not exceed its prevalence."""
+    found = []
+    for point in model.points:
+        low = point.ppv.low
+        if low is None or low > point.prevalence or point.flags_everything:
+            continue
+        found.append(
+            reasons.FLAGS_LIKE_CHANCE(
+                figure=low,
+                threshold=point.prevalence,
+                of_class=fmt.of_class(model, point.label),
+                low=100 * low,
+                prevalence=100 * point.prevalence,
+            )
+        )
+    return found

@@ -1,0 +1,499 @@
+"""Registry of the reasons for which a model or a night needs attention.
+
+Each reason is one `ReasonKind` below: code, sentence, remedy, and what the
+documentation says of it (docs/reasons.md). Whoever finds a reason calls its kind with
+the facts of the sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from screening.schemas.base import Reason
+from screening.schemas.history import Measure
+
+ACCEPT_DELIVERY = (
+    "where the table is right all the same, score the night with --accept-delivery "
+    "REASON"
+)
+CHECK_TABLE = f"See whether the export was whole and of this ward; {ACCEPT_DELIVERY}."
+CHECK_DATE = f"See whether the table and --date are tonight's; {ACCEPT_DELIVERY}."
+REPORT_COUNTS = "Do not use this page; report it with its run.json."
+CHECK_NIGHT = "Check the table and the threshold."
+
+# Where a reason is given.
+MODEL = "model"
+MODEL_AND_NIGHTS = "model, every night"
+NIGHT = "night"
+NIGHT_WITH_LEDGER = "night, with a ledger"
+HISTORY = "`screen history`"
+RUN = "`screen run`"
+VALIDATION = "`screen validate`"
+
+REASONS: dict[str, ReasonKind] = {}
+"""Every kind of reason by its code, in the order of the documentation."""
+
+
+@dataclass(frozen=True)
+class ReasonKind:
+    """A kind of reason for attention; calling it makes a reason. Registered when made.
+
+    Parameters
+    ----------
+    code : str
+        A word with underscores. It never changes: programs read it.
+    words : str
+        Sentence for a reader, with the facts of a reason in braces; never a patient's
+        value or id.
+    remedy : str
+        What to do, one sentence, with facts in braces.
+    when : str
+        Condition under which the reason is given, for the documentation.
+    place : str
+        Where the reason is given, for the documentation.
+    stops : bool
+        The night is refused (exit code 3) instead of published with this reason.
+    """
+
+    code: str
+    words: str
+    remedy: str
+    when: str
+    place: str
+    stops: bool = False
+
+    def __post_init__(self) -> None:
+        if self.code in REASONS:
+            raise ValueError(f"there are two reasons of code {self.code}")
+        REASONS[self.code] = self
+
+    def __call__(
+        self,
+        *,
+        column: str | None = None,
+        figure: float | None = None,
+        threshold: float | None = None,
+        **facts: object,
+    ) -> Reason:
+        """Return a reason of this kind.
+
+        Parameters
+        ----------
+        column : str, optional
+            The column it is about; a fact of the sentence too.
+        figure, threshold : float, optional
+            The measured value, and the bound that it crossed.
+        **facts
+            Values of the braces in `words` and `remedy`.
+        """
+        words = self.words.format(column=column, **facts)
+        remedy = self.remedy.format(column=column, **facts)
+        return Reason(self.code, words, column, figure, threshold, remedy or None)
+
+
+# The model.
+NOT_BETTER_THAN_CHANCE = ReasonKind(
+    code="not_better_than_chance",
+    words="The ranking{of_class} is not shown to be better than chance{estimate}.",
+    remedy="Do not act on this model: bring more cases, other columns, or another "
+    "recipe.",
+    when="the interval of AUROC reaches 0.5",
+    place=MODEL_AND_NIGHTS,
+)
+TOO_FEW_CASES = ReasonKind(
+    code="too_few_cases",
+    words="Only {cases}{of_class} to train and validate on.",
+    remedy="Train again once there are more.",
+    when="under 30 cases",
+    place=MODEL_AND_NIGHTS,
+)
+INTERVALS_TOO_WIDE = ReasonKind(
+    code="intervals_too_wide",
+    words="Sensitivity{of_class} is imprecise: 95% CI {low:.0%} to {high:.0%}.",
+    remedy="Train again with more cases (of more patients, where rows come in groups).",
+    when="the 95 % interval of sensitivity is wider than 0.3",
+    place=MODEL_AND_NIGHTS,
+)
+FLAGS_EVERYTHING = ReasonKind(
+    code="flags_everything",
+    words="{description}",
+    remedy="Relax the rule with screen threshold, or train with {more}.",
+    when="no threshold satisfies the rule, or under 5 % of non-cases are not flagged",
+    place=MODEL_AND_NIGHTS,
+)
+OWN_CASES_NOT_FLAGGED = ReasonKind(
+    code="own_cases_not_flagged",
+    words="This threshold would have found none of the past cases of {label}.",
+    remedy="Choose another with screen threshold.",
+    when="the threshold finds no past case",
+    place=MODEL_AND_NIGHTS,
+)
+TO_BE_TRAINED_AGAIN = ReasonKind(
+    code="to_be_trained_again",
+    words="This model holds rows of a patient who was erased: it scores until {day} "
+    "only.",
+    remedy="Train it again on the present cohort.",
+    when="the model holds rows of an [erased patient](runbook.md#erasing-a-patient); "
+    "after the stated day it refuses to score",
+    place=MODEL_AND_NIGHTS,
+)
+NOT_FIT_FOR_USE = ReasonKind(
+    code="not_fit_for_use",
+    words="Not fit for use as it is, by its own validation.",
+    remedy="Train another, or approve it with a reason: screen approve MODEL --by NAME "
+    "--reason TEXT.",
+    when="the verdict is no ([fit for local use?](page.md#fit-for-local-use)), and "
+    "nobody approved the model with a reason",
+    place=MODEL_AND_NIGHTS,
+)
+FLAGS_LIKE_CHANCE = ReasonKind(
+    code="flags_like_chance",
+    words="Flags{of_class} are not shown to have a higher PPV than chance: it may be "
+    "as low as {low:.3g}%, at {prevalence:.3g}% prevalence.",
+    remedy="",
+    when="the interval of PPV reaches the prevalence",
+    place=MODEL_AND_NIGHTS,
+)
+ANOTHER_IS_BETTER = ReasonKind(
+    code="another_is_better",
+    words="{other} is better on the same folds: this method has a lower {measures}.",
+    remedy="Train with --recipe {other}.",
+    when="the best other method is significantly better, by over 0.01, in AUROC or in "
+    "sensitivity + specificity",
+    place=MODEL_AND_NIGHTS,
+)
+NOT_COMPARED = ReasonKind(
+    code="not_compared",
+    words="No other method was trained on the same folds, so the performance of a "
+    "simpler one is unknown.",
+    remedy="Train with --beside logistic,random_forest.",
+    when="no other method was trained on the same folds; part of the verdict, and no "
+    "reason for attention by itself",
+    place=MODEL,
+)
+LEAK = ReasonKind(
+    code="leak",
+    words="Look at {sign}",
+    remedy='If it is known only after the outcome, write available = "after" in the '
+    "contract.",
+    when="a column or label looks like the outcome: it alone ranks nearly as well, its "
+    "name suggests a later time, or the model is nearly perfect",
+    place=MODEL,
+)
+ROWS_OF_ONE_PATIENT = ReasonKind(
+    code="rows_of_one_patient",
+    words="{sign}",
+    remedy="{remedy}",
+    when="rows seem to belong to the same patients, and no group is set "
+    "([signs](howto.md#several-rows-a-patient))",
+    place=MODEL,
+)
+IDS_ARE_ROW_NUMBERS = ReasonKind(
+    code="ids_are_row_numbers",
+    words="{description}",
+    remedy="Name the column that holds the patients' ids (`--id`, or `id` in the "
+    "contract).",
+    when="no column identifies patients, or the one that is named numbers the rows",
+    place=MODEL_AND_NIGHTS,
+)
+
+# A night's table, compared with training and with the nights before.
+UNIT_CHANGED = ReasonKind(
+    code="unit_changed",
+    words="{column}: {description}.",
+    remedy="Ask the source of the column for its unit, and convert it or have the old "
+    "unit sent again.",
+    when="a column is in other units; the night is refused (exit 3) if that is certain "
+    'and `on_unit_change = "stop"`',
+    place=NIGHT,
+)
+MISSING_MORE = ReasonKind(
+    code="missing_more",
+    words="{column}: {description}.",
+    remedy="{remedy}",
+    when="5 points more are missing than in training, or in the series' own nights",
+    place=NIGHT,
+)
+UNSEEN_CATEGORY = ReasonKind(
+    code="unseen_category",
+    words="{column}: {description}.",
+    remedy="{remedy}",
+    when="more rows than expected by chance have a category that training never saw",
+    place=NIGHT,
+)
+OUTSIDE_RANGE = ReasonKind(
+    code="outside_range",
+    words="{column}: {description}.",
+    remedy="{remedy}",
+    when="2 % of values or more lie outside the training range",
+    place=NIGHT,
+)
+VALUES_DIFFER = ReasonKind(
+    code="values_differ",
+    words="{column}: {description}.",
+    remedy="{remedy}",
+    when="the distribution of a column is 0.1 or more away",
+    place=NIGHT,
+)
+SCORES_DIFFER = ReasonKind(
+    code="scores_differ",
+    words="{description}",
+    remedy="{remedy}",
+    when="all scores compared with those held out in training: p at most 0.001 "
+    "([drift](page.md#rarity))",
+    place=NIGHT,
+)
+TABLE_OF_ANOTHER_NIGHT = ReasonKind(
+    code="table_of_another_night",
+    words="The table is that of the night of {night}{of_series}, byte for byte.",
+    remedy=CHECK_TABLE,
+    when="the table has the bytes of another night's, of any series",
+    place=NIGHT_WITH_LEDGER,
+    stops=True,
+)
+PATIENTS_GONE = ReasonKind(
+    code="patients_gone",
+    words="{description}.",
+    remedy=CHECK_TABLE,
+    when="nobody of the last night is there, although patients stay",
+    place=NIGHT_WITH_LEDGER,
+    stops=True,
+)
+IDS_OF_ANOTHER_SHAPE = ReasonKind(
+    code="ids_of_another_shape",
+    words="The ids are written otherwise than in training ({differences}): nobody is "
+    "recognised.",
+    remedy=CHECK_TABLE,
+    when="ids have another format than in training; accepted once for a series",
+    place=NIGHT_WITH_LEDGER,
+    stops=True,
+)
+NOT_WHOLE = ReasonKind(
+    code="not_whole",
+    words="{description}.",
+    remedy=CHECK_TABLE,
+    when="too few rows, or too many patients gone, given rows, weekdays and stays of "
+    "the last 28 nights (from five nights on)",
+    place=NIGHT_WITH_LEDGER,
+)
+ROWS_TOO_MANY = ReasonKind(
+    code="rows_too_many",
+    words="{description}.",
+    remedy=CHECK_TABLE,
+    when="more rows than usual after the last nights",
+    place=NIGHT_WITH_LEDGER,
+)
+PATIENTS_UNCHANGED = ReasonKind(
+    code="patients_unchanged",
+    words="The patients are those of {night}: none of {n_patients} has left, and "
+    "nobody came.",
+    remedy=CHECK_DATE,
+    when="nobody came and nobody left",
+    place=NIGHT_WITH_LEDGER,
+)
+TABLE_OF_ANOTHER_SERIES = ReasonKind(
+    code="table_of_another_series",
+    words="The table{of_series} is the same tonight, byte for byte: one of the two is "
+    "another ward's.",
+    remedy=CHECK_TABLE,
+    when="another series has the same table tonight, and had others before",
+    place=NIGHT_WITH_LEDGER,
+)
+ROWS_TOO_OLD = ReasonKind(
+    code="rows_too_old",
+    words="The newest row is of {newest}, {age} days before the night; at most {bound} "
+    "are usual.",
+    remedy=CHECK_DATE,
+    when="the newest `time` is older than usual",
+    place=NIGHT_WITH_LEDGER,
+)
+ROWS_OF_DAYS_TO_COME = ReasonKind(
+    code="rows_of_days_to_come",
+    words="The newest row is of {newest}, a day still to come.",
+    remedy=CHECK_DATE,
+    when="a `time` lies in the future",
+    place=NIGHT_WITH_LEDGER,
+)
+FILES_UNEXPECTED = ReasonKind(
+    code="files_unexpected",
+    words="{n_files} of {n_expected} files came (files_per_night).",
+    remedy=CHECK_TABLE,
+    when="the number of files contradicts `files_per_night` of the contract",
+    place=NIGHT,
+)
+ROWS_UNEXPECTED = ReasonKind(
+    code="rows_unexpected",
+    words="{n_rows:,} rows came, {low:,} to {high:,} are expected (rows_per_night).",
+    remedy=CHECK_TABLE,
+    when="the number of rows contradicts `rows_per_night` of the contract",
+    place=NIGHT,
+)
+
+# A night.
+PAST_REVIEW_DATE = ReasonKind(
+    code="past_review_date",
+    words="{description}",
+    remedy="Train it again, or review it and set review_by in the contract it is "
+    "trained with.",
+    when="after `review_by`; without it, two years after the last training row, or "
+    "after training",
+    place=NIGHT,
+)
+TRAINED_ON_THESE_ROWS = ReasonKind(
+    code="trained_on_these_rows",
+    words="The model was trained on {files}, so flags and figures are too good.",
+    remedy="Score other rows; the model's page has the figures expected for them.",
+    when="the model was trained on a file of the night",
+    place=NIGHT,
+)
+COUNTS_DO_NOT_ADD_UP = ReasonKind(
+    code="counts_do_not_add_up",
+    words="The counts do not add up: {difference}.",
+    remedy=REPORT_COUNTS,
+    when="rows read are not those scored plus those refused, or cases not the sum of "
+    "their states",
+    place=NIGHT,
+)
+ROWS_REFUSED = ReasonKind(
+    code="rows_refused",
+    words="{rows} refused and not scored.",
+    remedy="Have the source correct them; the reasons are listed.",
+    when="a row was refused",
+    place=NIGHT,
+)
+OVER_CAPACITY = ReasonKind(
+    code="over_capacity",
+    words="{reviews:,}{patients} {state}, but capacity is {capacity} a night.",
+    remedy="Review from the top of the list, or choose a threshold by --max-flag-rate.",
+    when="more cases wait for a review than `capacity`",
+    place=NIGHT,
+)
+FLAGS_UNEXPECTED = ReasonKind(
+    code="flags_unexpected",
+    words="{flagged:,} flagged where {low:,} to {high:,} were expected from "
+    "validation: the patients or the data may have changed.",
+    remedy="Compare tonight's data with those of training before acting on the list.",
+    when="the number of flags is beyond 3.1 standard errors of that in validation",
+    place=NIGHT,
+)
+EVERYBODY_FLAGGED = ReasonKind(
+    code="everybody_flagged",
+    words="All {n_patients:,} patients are flagged, each for one row or more, so the "
+    "list is not informative.",
+    remedy="Relax the rule with screen threshold, or train and score one row "
+    "a patient.",
+    when="with several rows a patient: all of 20 or more patients have a flagged one",
+    place=NIGHT,
+)
+NO_ROWS = ReasonKind(
+    code="no_rows",
+    words="No row was scored.",
+    remedy="Check the table.",
+    when="no row was scored",
+    place=NIGHT,
+)
+NOBODY_FLAGGED = ReasonKind(
+    code="nobody_flagged",
+    words="No row was flagged{expectation}.",
+    remedy=CHECK_NIGHT,
+    when="no row was flagged, and that is as unexpected",
+    place=NIGHT,
+)
+QUIET_NIGHTS = ReasonKind(
+    code="quiet_nights",
+    words="Nobody was flagged on {n_nights} nights in a row.",
+    remedy=CHECK_NIGHT,
+    when="three nights without a case although one was expected",
+    place=NIGHT_WITH_LEDGER,
+)
+NOT_RECOGNISABLE = ReasonKind(
+    code="not_recognisable",
+    words="No column identifies rows, so nobody is recognised from night to night.",
+    remedy="Give the contract an id or a group.",
+    when="the contract has neither `id` nor `group`",
+    place=NIGHT_WITH_LEDGER,
+)
+OVER_MEMORY = ReasonKind(
+    code="over_memory",
+    words="The night took {peak} MiB of memory, more than the {claim} it claims of the "
+    "site's budget.",
+    remedy="Give memory_mb = {proposal} under [series.{series}].",
+    when="a night took more memory than its `memory_mb`",
+    place=RUN,
+)
+
+# Several nights.
+DRIFT_OVER_NIGHTS = ReasonKind(
+    code="drift_over_nights",
+    words="The {n_patients} patients of the last {nights}, each counted once, score "
+    "{direction} on the whole than those of training did when they were held out "
+    "(largest difference of shares {distance:.2f}): the patients or the measurements "
+    "have changed.",
+    remedy="Ask the source what has changed since; if the patients are other ones now, "
+    "train again.",
+    when="the scores of 14 nights compared with training: p at most 0.005",
+    place=HISTORY,
+)
+
+
+def _out_of_control(measure: str, share: str, quantity: str, remedy: str) -> ReasonKind:
+    """Return the reason for a night beyond the limits of a control chart."""
+    words = f"On {{night}} {{percent:.3g}}% {share}, {{side}} the control limit of "
+    return ReasonKind(
+        code=f"{measure}_out_of_control",
+        words=words + "{limit:.3g}%.",
+        remedy=remedy,
+        when=f"the share of {quantity} is beyond the limits of its "
+        "[control chart](page.md#control-charts)",
+        place=HISTORY,
+    )
+
+
+OUT_OF_CONTROL: dict[Measure, ReasonKind] = {
+    "workload": _out_of_control(
+        "workload",
+        "of the rows read were flagged",
+        "rows flagged",
+        "Compare the patients and the table of these nights with earlier ones before "
+        "changing a threshold.",
+    ),
+    "yield": _out_of_control(
+        "yield",
+        "of the cases judged had the condition",
+        "judged cases with the condition",
+        "See whether other cases were judged than before, or by other people; then "
+        "look at the model.",
+    ),
+    "refused": _out_of_control(
+        "refused",
+        "of the rows read were refused",
+        "rows refused",
+        "Have the source look at the table; each night's page has the reasons.",
+    ),
+    "missing": _out_of_control(
+        "missing",
+        "of the values were missing",
+        "missing values",
+        "Have the source look for a column that no longer arrives; each night's page "
+        "lists them.",
+    ),
+}
+
+# Another place.
+PROMISE_NOT_KEPT = ReasonKind(
+    code="promise_not_kept",
+    words="{measure}{of_class} is {here} here; the validation estimate is {promised}.",
+    remedy="Check the threshold that this cohort would choose, subgroups and units "
+    "before the model is used here.",
+    when="sensitivity, specificity, AUROC or lesions found lie below the validation "
+    "estimate (Newcombe)",
+    place=VALIDATION,
+)
+CHANCE_MISFIT = ReasonKind(
+    code="chance_misfit",
+    words="Chances{of_class} {faults}.",
+    remedy="Do not use the chances in this place; ranks and thresholds may still hold.",
+    when="the interval of observed over expected cases excludes 1, or that of the "
+    "calibration slope lies below 1",
+    place=VALIDATION,
+)
