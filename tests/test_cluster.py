@@ -1,23 +1,24 @@
 """Work by other processes: the same bytes as alone, rows over TLS only, nobody else let in."""
 
 import os
-import pickle
 import socket
 import ssl
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import MagicMock, patch
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
 from flow_cohorts import patients, written
-from workers import InThisProcess, Stopped, die_once, listeners
+from workers import InThisProcess, Stopped, die, die_once, listeners
 
-from screening import load_model, parallel, save_model, score, train
+from screening import cluster as clusters
+from screening import load_model, save_model, score, train
+from screening.cluster import Cluster, open_cluster
 from screening.errors import ClusterError, CohortError, ModelError, UsageError
 from screening.model_selection import compare as comparison
-from screening.parallel import Cluster, in_parallel
+from screening.parallel import in_parallel
 from screening.scoring import score as scoring
 from screening.site.processes import Processes
 
@@ -38,7 +39,7 @@ def night(tmp_path):
 
 
 def by(workers, monkeypatch, model, night, out, **more):
-    monkeypatch.setattr(scoring, "opened", workers.opened)
+    monkeypatch.setattr(scoring, "open_cluster", workers.opened)
     return score(
         model, night, out, date=NIGHT, batch_rows=16, cluster="local:2", **more
     )
@@ -163,7 +164,7 @@ def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained
         progress=lambda *step: progress.append(step),
     )
 
-    travelled = b"".join(pickle.dumps(each) for each in workers.pieces)
+    travelled = b"".join(workers.pieces)
     shares = [done / total for done, total in progress]
     assert model.digest == train(cohort, "svm_weighted", search=3, **quick).digest
     assert blend.digest == train(cohort, search=2, **quick).digest
@@ -184,7 +185,7 @@ def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained
 def test_what_is_no_cluster_is_refused_before_anything_is_written(
     model, night, where, words, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(parallel, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.3)
     hidden = {"local:2": {"distributed": None}}.get(where, {})
     with patch.dict("sys.modules", hidden), pytest.raises(UsageError, match=words):
         score(model, night, tmp_path / "run", cluster=where)
@@ -193,7 +194,7 @@ def test_what_is_no_cluster_is_refused_before_anything_is_written(
 
 @pytest.fixture(scope="module")
 def workers():
-    with parallel.opened("local:2") as cluster:
+    with open_cluster("local:2") as cluster:
         yield cluster
 
 
@@ -212,7 +213,7 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
 
     monkeypatch.setattr(tcp, "to_frames", sent)
     monkeypatch.setattr(
-        scoring, "opened", lambda _: InThisProcess.opened(workers, "local:2")
+        scoring, "open_cluster", lambda _: InThisProcess.opened(workers, "local:2")
     )
 
     run = score(
@@ -229,7 +230,7 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
 def test_a_comparison_by_workers_has_the_figures_of_one_alone(
     workers, cohort, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(comparison, "opened", lambda _: nullcontext(workers))
+    monkeypatch.setattr(comparison, "open_cluster", lambda _: nullcontext(workers))
     (tmp_path / "kept").mkdir()
     by_workers = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
     assert figures(by_workers) == figures(compared(cohort))
@@ -291,19 +292,16 @@ def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(
     monkeypatch, caplog
 ):
     """A scheduler without workers would keep a piece for ever; one that kills them all is given up."""
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(parallel, "DESERTED_SECONDS", 1.0)
-    client = MagicMock()
-    client.submit.return_value.result.side_effect = distributed.KilledWorker(
-        "piece", None, 3
-    )
+    monkeypatch.setattr(clusters, "POLL_SECONDS", 0.1)
 
-    with pytest.raises(
-        UsageError, match="workers died one after the other of one piece"
+    with (
+        open_cluster("local:1") as cluster,
+        pytest.raises(UsageError, match="workers died one after the other of one"),
     ):
-        list(in_parallel(die_once, [("any",)], cluster=Cluster(client, "local:2", 1)))
-    with parallel.opened("local:1") as cluster:
+        list(in_parallel(die, [("any",)], cluster=cluster))
+    monkeypatch.setattr(clusters, "DESERTED_SECONDS", 1.0)
+    caplog.clear()
+    with open_cluster("local:1") as cluster:
         cluster.client.cluster.scale(0)
         while cluster.client.nthreads():
             pass

@@ -26,6 +26,7 @@ ROOMS = (
     "solvers",
     "factors",
     "parallel",
+    "cluster",
     "kernels",
     "metrics",
     "report",

@@ -1,6 +1,7 @@
 """Linux and macOS are the platforms; Windows has WSL."""
 
 import fcntl
+import io
 import os
 import resource
 import runpy
@@ -62,8 +63,20 @@ def test_memory_cap_macos(macos):
 def test_available_cores_macos(macos):
     """A process cannot be bound to some of the cores there."""
     macos.setattr(os, "cpu_count", lambda: 10)
+    macos.setitem(sys.modules, "psutil", None)
 
     assert available_cores() == 10
+
+
+def test_available_cores_cgroup(monkeypatch):
+    """A container's share of the host's cores counts, not the host's cores."""
+    limit = "/sys/fs/cgroup/cpu.max"
+    monkeypatch.setattr(os, "cpu_count", lambda: 10)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(10)))
+    monkeypatch.setattr(os.path, "exists", lambda path: path == limit)
+    monkeypatch.setattr("builtins.open", lambda path: io.StringIO("300000 100000\n"))
+
+    assert available_cores() == 3
 
 
 def test_flush_to_disk_macos(macos, tmp_path):

@@ -8,42 +8,23 @@ import signal
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from weakref import WeakSet
+from typing import Any
 
-from screening import parallel
-from screening.parallel import _on_worker
+from joblib.parallel import ParallelBackendBase
 
 
 class Stopped(BaseException):
     """The driver is killed."""
 
 
-class Asked:
-    """What was asked for and is worked on when its result is."""
-
-    def __init__(
-        self,
-        cluster: InThisProcess,
-        function: Callable[..., object],
-        given: tuple[object, ...],
-    ):
-        self.cluster, self.function, self.given = cluster, function, given
-
-    def result(self, timeout: float = 0) -> object:
-        given = [
-            each.result() if isinstance(each, Asked) else each for each in self.given
-        ]
-        self.cluster.work_on(self.function, given)
-        return self.function(*pickle.loads(pickle.dumps(given)))
-
-
 class InThisProcess:
-    """A cluster whose pieces are worked on here, one after the other; the driver dies after so many."""
+    """A cluster whose tasks are done here, one by one; the caller dies after so many."""
 
-    where, threads = "local:2", 1
+    address = "local:2"
+    n_threads = 1
 
     def __init__(self, lives: int = 1 << 30):
-        self.lives, self.client, self.begun = lives, self, WeakSet()
+        self.lives, self.client = lives, self
         self.pieces: list[object] = []
 
     def check(self, paths=(), secret=False):
@@ -52,25 +33,55 @@ class InThisProcess:
     def nthreads(self):
         return {"first": 1, "second": 1}
 
-    def holding(self, value: object) -> Asked:
-        return self.submit(parallel._given, value, pure=False)
+    def backend(self) -> ParallelBackendBase:
+        return _Backend(self)
 
-    def submit(
-        self, function: Callable[..., object], *given: object, pure: bool
-    ) -> Asked:
-        return Asked(self, function, given)
-
-    def work_on(self, function: Callable[..., object], given: list[object]) -> None:
-        """Count a piece; what pieces share is none."""
-        if function is not _on_worker:
-            return
+    def work_on(self, call: Callable[[], object]) -> object:
+        """Count a task and do it, on arguments that have travelled."""
         if len(self.pieces) == self.lives:
             raise Stopped
-        self.pieces.append(given)
+        travelled = pickle.dumps(call)
+        self.pieces.append(travelled)
+        return pickle.loads(travelled)()
 
     @contextmanager
     def opened(self, where):
         yield self if where else None
+
+
+class _Backend(ParallelBackendBase):
+    """A backend of joblib that does a task when its result is asked for."""
+
+    supports_return_generator = True
+
+    def __init__(self, cluster: InThisProcess):
+        super().__init__()
+        self.cluster = cluster
+
+    def effective_n_jobs(self, n_jobs):
+        return 2
+
+    def configure(self, n_jobs=1, parallel=None, **settings):
+        self.parallel = parallel
+        return 2
+
+    def submit(self, func, callback=None):
+        return _Task(self.cluster, func, callback)
+
+
+class _Task:
+    def __init__(self, cluster: InThisProcess, call: Any, callback: Any):
+        self.cluster, self.call, self.callback = cluster, call, callback
+
+    def get(self, timeout=None):
+        result = self.cluster.work_on(self.call)
+        self.callback(result)
+        return result
+
+
+def die(mark: str) -> None:
+    """Take the worker's process down, each time."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def die_once(mark: str) -> str:

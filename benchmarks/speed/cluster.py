@@ -24,7 +24,8 @@ from resource import RUSAGE_CHILDREN, getrusage
 from folds import written
 from memory import model
 
-from screening.parallel import in_parallel, opened
+from screening.cluster import open_cluster
+from screening.parallel import in_parallel
 
 Struck = Callable[[subprocess.Popen[bytes], Path], None]
 
@@ -131,7 +132,7 @@ def nothing(_: int) -> None:
 def units(folder: Path, asked: argparse.Namespace) -> None:
     """What a task costs that does nothing."""
     start = time.perf_counter()
-    with opened("local:2") as cluster:
+    with open_cluster("local:2") as cluster:
         assert cluster is not None
         print(f"start of two workers: {time.perf_counter() - start:.1f} s")
         print(

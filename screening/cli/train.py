@@ -102,13 +102,13 @@ def train(
     n_bytes = options.bytes_from(memory)
     signer = options.signer_from(sign)
 
+    from screening.cluster import open_cluster
     from screening.data.reading import read_cohort
     from screening.model_selection import train as training
     from screening.model_selection.planning import (
         refuse_model_in_use,
         refuse_other_model,
     )
-    from screening.parallel import opened
     from screening.recipes.building import load_recipe
     from screening.report.page import check_templates
     from screening.store.checkpoints import waiting_beside
@@ -116,7 +116,7 @@ def train(
     check_templates(templates, "model")
     refuse_model_in_use(out)
     with (
-        opened(cluster) as workers,
+        open_cluster(cluster) as workers,
         publish(out, "model") as folder,
         bar("Training") as progress,
     ):

@@ -41,9 +41,13 @@ class Distances:
         self._matrices: dict[tuple[int, str], np.ndarray] = {}
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[type[Distances], tuple[np.ndarray, int]]:
+    def __reduce__(self) -> tuple[Callable[..., Distances], tuple[np.ndarray, int]]:
         # Another process computes the distances itself: they are larger than the rows.
-        return Distances, (self.rows, self.memory)
+        return _distances_of, (self.rows, self.memory)
+
+    def __sizeof__(self) -> int:
+        # Dask sends large arguments to a worker once.
+        return int(self.rows.nbytes)
 
     def part(self, index: np.ndarray, norm: int, dtype: Precision) -> np.ndarray | None:
         """Return the distances among some rows, (m, m); None for lack of memory."""
@@ -59,6 +63,21 @@ class Distances:
                 )
         # Twice as fast as np.ix_; mode "clip" writes without a temporary copy.
         return self._matrices[key][index].take(index, axis=1, mode="clip")
+
+
+_of_last_map: dict[tuple[str, int], Distances] = {}
+"""Distances among the rows of the file that this process mapped last."""
+
+
+def _distances_of(rows: np.ndarray, memory: int) -> Distances:
+    """Return distances, shared by tasks of one process that map the same rows."""
+    if not isinstance(rows, np.memmap):
+        return Distances(rows, memory)
+    key = str(rows.filename), memory
+    if key not in _of_last_map:
+        _of_last_map.clear()
+        _of_last_map[key] = Distances(np.asarray(rows), memory)
+    return _of_last_map[key]
 
 
 class KernelCache:

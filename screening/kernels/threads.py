@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar, TypeVarTuple
+
+from joblib import cpu_count
 
 from screening.errors import UsageError
 
@@ -18,10 +19,11 @@ _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the number of cores that this process may use.
+
+    A container's limit (``cpu.max``) counts, and so does a process's affinity.
+    """
+    return int(cpu_count())
 
 
 def n_threads() -> int:

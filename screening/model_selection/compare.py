@@ -14,6 +14,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
+from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.reading import Reading, labelled_cohort
 from screening.errors import UsageError
@@ -44,7 +45,6 @@ from screening.model_selection.judge import Judgement, differences, judge
 from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task, watchable
-from screening.parallel import opened
 from screening.recipes.building import list_recipes, load_recipe
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison
@@ -272,7 +272,7 @@ def compare(
         recipes=[recipe.name for recipe in recipes],
     )
     methods = {}
-    with opened(cluster) as workers:
+    with open_cluster(cluster) as workers:
         if workers is not None:
             workers.check(secret=True)
         resources = Resources(jobs, None, progress or silent, workers, kept)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.encoding import Bundles, Encoder
 from screening.estimators.base import Estimator
@@ -25,11 +26,13 @@ from screening.metrics.ties import number_ties
 from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import Parameters, by_shared_work, kernel_of
 from screening.model_selection.task import Task
-from screening.parallel import Cluster, in_parallel
+from screening.parallel import in_parallel
 from screening.recipes.building import RecipeComponents, build
 from screening.recipes.recipe import Recipe
 from screening.store.checkpoints import keep_piece, read_piece
 
+# Fewer rows are fitted here in less time than processes take to start.
+MIN_ROWS_FOR_PROCESSES = 2_000
 # Rows by which gamma is scaled.
 MOST_SCALED = 20_000
 
@@ -306,7 +309,9 @@ def fit_folds(
         for number, piece in enumerate(pieces)
         if number not in finished
     ]
-    results = in_parallel(_fit_part, waiting, jobs=jobs, cluster=cluster, shared=shared)
+    if len(rows.x) < MIN_ROWS_FOR_PROCESSES:
+        jobs = 1
+    results = in_parallel(_fit_part, waiting, jobs=jobs, cluster=cluster)
     for number in range(len(pieces)):
         fit = finished.get(number) or next(results)
         if files and number not in finished:

@@ -17,6 +17,7 @@ from typing import TypeVar
 import numpy as np
 from joblib import effective_n_jobs
 
+from screening.cluster import Cluster
 from screening.data.encoding import Encoder
 from screening.errors import RecipeError, UsageError
 from screening.estimators.base import Estimator
@@ -33,7 +34,6 @@ from screening.model_selection.search import (
     choose_setting,
     rows_held,
 )
-from screening.parallel import Cluster
 from screening.recipes.building import may_span
 from screening.recipes.recipe import ALWAYS, Recipe, members_for, refuse_overrides
 from screening.schemas.validation import Platt, SearchFacts

@@ -11,6 +11,7 @@ from typing import Unpack
 import numpy as np
 import pandas as pd
 
+from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import reasons
 from screening.data.encoding import Encoder
@@ -38,7 +39,6 @@ from screening.model_selection.planning import prepare_study
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import AFTER, HeldOutScores
 from screening.model_selection.task import Task
-from screening.parallel import Cluster
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import ALWAYS, FITS, Recipe
 from screening.registry import optional

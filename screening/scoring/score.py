@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from screening.cluster import Cluster, open_cluster
 from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
@@ -26,7 +27,7 @@ from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact
 from screening.ledger.nights import entering, past_nights, reserve
 from screening.ledger.verifying import refuse_older
-from screening.parallel import Cluster, in_parallel, opened
+from screening.parallel import in_parallel
 from screening.report import draw_run
 from screening.report.night_attention import attention_of_night
 from screening.report.page import check_templates
@@ -200,7 +201,7 @@ def score(
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with (
         limit_threads(jobs),
-        opened(cluster) as workers,
+        open_cluster(cluster) as workers,
         # Closed last: the night stands in the ledger if and only if its directory came to stand.
         ExitStack() as transaction,
         publish(out, "run") as folder,
@@ -300,10 +301,8 @@ def _scored(
         yield from ((batch, score_batch(model, batch)) for batch in stream)
         return
     cluster.check(secret=True)
-    ensemble, decisions_of = (
-        cluster.holding(model.ensemble),
-        type(model.ensemble).decisions,
-    )
+    ensemble = model.ensemble
+    decisions_of = type(ensemble).decisions
     ahead = 2 * max(1, len(cluster.client.nthreads()))
     salt = canonical({"model": model.digest, "versions": versions()})
     pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()

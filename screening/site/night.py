@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from joblib import Parallel, delayed
 
+from screening.cluster import open_cluster
 from screening.errors import Locked, ModelError, ScreenError
 from screening.io.opening import digests
 from screening.ledger.database import Ledger, open_ledger
@@ -25,7 +26,6 @@ from screening.ledger.nights import published
 from screening.ledger.register import hand_out
 from screening.ledger.status import Excuses, excuses_of
 from screening.ledger.verifying import refuse_older
-from screening.parallel import opened
 from screening.report import format as shown
 from screening.report.page import render_overview
 from screening.schemas.figures import Rule
@@ -195,7 +195,7 @@ def run_night(
     Raises Locked: another run is at work on the same runs, or in the ledger for longer than a night may take.
     """
     names = set(only or network.series)
-    with opened(cluster) as workers, hold(network.site.runs / "night"):
+    with open_cluster(cluster) as workers, hold(network.site.runs / "night"):
         if workers is not None:
             workers.check(
                 [network.folder, network.site.runs], secret=network.has_password()

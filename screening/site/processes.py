@@ -27,8 +27,9 @@ from typing import Any
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from screening.cluster import Cluster
 from screening.errors import ClusterError
-from screening.parallel import Cluster, in_parallel
+from screening.parallel import in_parallel
 from screening.schemas.history import HookFacts
 
 # What one process may still do to leave nothing half-done.

@@ -1,0 +1,302 @@
+"""Workers of `--cluster`, processes of dask: opened, closed, or refused."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from joblib import parallel_config
+from joblib.parallel import ParallelBackendBase, get_active_backend
+
+from screening.errors import ClusterError
+from screening.kernels.threads import available_cores
+from screening.spelling import did_you_mean
+
+logger = logging.getLogger("screening")
+
+LOOPBACK = "127.0.0.1"
+LOCAL = "local"
+MAX_LOCAL_WORKERS = 256
+# A scheduler answers at once, or it is not there.
+CONNECT_SECONDS = 20
+# A worker that died is mostly started again at once.
+DESERTED_SECONDS = 120.0
+POLL_SECONDS = 5.0
+# Other users of this host must neither read nor steer what runs: every connection needs
+# a certificate that lives as long as the processes, and dask serves no pages.
+SETTINGS = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.worker.daemon": True,
+    # Large arguments that tasks share are sent with the first of them.
+    "distributed.admin.large-graph-warning-threshold": "1TB",
+}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers that take tasks.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    address : str
+        As it was given to ``--cluster``.
+    n_threads : int
+        Threads that a task may use.
+    """
+
+    client: Any
+    address: str
+    n_threads: int
+    # What receives the result of each unfinished task.
+    _receivers: set[Callable[[Any], None]] = field(default_factory=set, repr=False)
+
+    def backend(self) -> ParallelBackendBase:
+        """Return a new backend of joblib for one series of tasks."""
+        cluster = self
+        with parallel_config("dask", client=self.client):
+            dask_backend: Any = type(get_active_backend()[0])
+
+        class Backend(dask_backend):
+            """Dask's backend, which also reports tasks that dask gave up.
+
+            joblib's own waits for them for ever.
+            """
+
+            def effective_n_jobs(self, n_jobs: int) -> int:
+                # joblib itself would make the calls of a single worker.
+                return max(2, int(super().effective_n_jobs(n_jobs)))
+
+            def submit(self, func: Any, callback: Any = None) -> Any:
+                cluster._receivers.add(callback)
+                future = super().submit(func, callback)
+                future.add_done_callback(partial(cluster._report, callback))
+                return future
+
+            def retrieve_result_callback(self, out: Any) -> Any:
+                if isinstance(out, BaseException):
+                    raise cluster._explain(out) from None
+                return super().retrieve_result_callback(out)
+
+        # `watch` waits for workers.
+        return Backend(client=self.client, wait_for_workers_timeout=0)
+
+    def call_off(self, error: Exception | None = None) -> None:
+        """End all waiting for results, with an error."""
+        for receiver in list(self._receivers):
+            receiver(error or CancelledError())
+
+    def _report(self, receiver: Callable[[Any], None], future: Future[Any]) -> None:
+        self._receivers.discard(receiver)
+        error = future.exception()
+        if error is not None:
+            receiver(error)
+
+    def _explain(self, error: BaseException) -> BaseException:
+        """Return an error of dask as one for the user."""
+        from distributed import KilledWorker
+
+        if isinstance(error, KilledWorker):
+            return ClusterError(
+                f"--cluster {self.address}: workers died one after the other of one "
+                "piece; is memory short?"
+            )
+        if isinstance(error, CancelledError):
+            return ClusterError(
+                f"--cluster {self.address}: its scheduler went away; ask again to go "
+                "on from what is finished"
+            )
+        return error
+
+    def check(self, paths: Sequence[Path] = (), secret: bool = False) -> None:
+        """Refuse workers that are of another version, or do not see the same files.
+
+        Parameters
+        ----------
+        paths : sequence of Path
+            Read or written by the workers.
+        secret : bool
+            Rows of patients or a password are sent to the workers: only over TLS.
+
+        Raises
+        ------
+        ClusterError
+            Names the worker and what it lacks.
+        """
+        here = version("screening")
+        if secret and not self.client.scheduler.address.startswith("tls://"):
+            raise ClusterError(
+                f"--cluster {self.address}: what is secret would travel unencrypted; "
+                "start scheduler and workers with TLS and give its tls:// address, or "
+                "give local:N"
+            )
+        try:
+            answers = self.client.run(_survey, [str(path.resolve()) for path in paths])
+        except ImportError:
+            raise ClusterError(
+                f"--cluster {self.address}: a worker cannot import screening; it needs "
+                f"version {here}"
+            ) from None
+        for worker, (there, missing) in answers.items():
+            if there != here:
+                raise ClusterError(
+                    f"--cluster {self.address}: {worker} has screening {there}, here "
+                    f"it is {here}"
+                )
+            if missing:
+                raise ClusterError(
+                    f"--cluster {self.address}: {worker} does not see {missing[0]}; "
+                    "workers read and write by the same paths as this command: use a "
+                    "shared file system"
+                )
+
+    def watch(self, closed: threading.Event) -> None:
+        """Call off all tasks if no worker is left for `DESERTED_SECONDS`."""
+        while not closed.wait(POLL_SECONDS):
+            try:
+                if not self._receivers or self.client.nthreads():
+                    continue
+            except OSError:
+                # The scheduler went away: dask cancels the tasks.
+                return
+            logger.warning(
+                "--cluster %s: no worker is left; waiting for one", self.address
+            )
+            if not _has_workers(self.client, DESERTED_SECONDS):
+                self.call_off(
+                    ClusterError(
+                        f"--cluster {self.address}: no worker was left for "
+                        f"{DESERTED_SECONDS:g} s; start some, and ask again to go on "
+                        "from what is finished"
+                    )
+                )
+
+
+def _has_workers(client: Any, seconds: float) -> bool:
+    """Return True if a scheduler has a worker, or gets one within so many seconds."""
+    try:
+        client.wait_for_workers(1, timeout=seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _survey(paths: list[str]) -> tuple[str, list[str]]:
+    """Return a worker's version of screening, and the paths that it cannot read."""
+    missing = [path for path in paths if not os.access(path, os.R_OK)]
+    return version("screening"), missing
+
+
+@contextmanager
+def open_cluster(address: str | None) -> Iterator[Cluster | None]:
+    """Connect to the workers of ``--cluster`` while the block runs; None for None.
+
+    `address` is that of a scheduler, or ``local:N``, which starts N workers on this
+    machine.
+
+    Raises
+    ------
+    ClusterError
+        If it is no address, nobody answers there, there is no worker, or
+        dask.distributed is not installed.
+    """
+    if address is None:
+        yield None
+        return
+    n_local = _n_local_workers(address)
+    try:
+        import dask
+        import distributed
+    except ImportError:
+        raise ClusterError(
+            '--cluster needs dask.distributed: pip install "screening[cluster]"'
+        ) from None
+    # Dask's reports of processes that come and go belong to no command.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(SETTINGS))
+        if n_local is None:
+            client = stack.enter_context(_connect(distributed, address))
+            n_threads = 1
+        else:
+            client = stack.enter_context(_start(distributed, n_local, stack))
+            n_threads = max(1, available_cores() // n_local)
+        cluster = Cluster(client, address, n_threads)
+        closed = threading.Event()
+        stack.callback(closed.set)
+        threading.Thread(target=cluster.watch, args=(closed,), daemon=True).start()
+        yield cluster
+
+
+def _n_local_workers(address: str) -> int | None:
+    """Return N of ``local:N``; None for the address of a scheduler."""
+    head, colon, number = address.rpartition(":")
+    is_number = number.isdigit()
+    if head == LOCAL and is_number and 1 <= int(number) <= MAX_LOCAL_WORKERS:
+        return int(number)
+    is_address = colon and is_number
+    if LOCAL in (head, address) or not is_address:
+        raise ClusterError(
+            f"--cluster {address}: give local:N, with 1 to {MAX_LOCAL_WORKERS} "
+            "workers, or a scheduler's address, such as tcp://host:8786"
+            f"{did_you_mean(head or address, [LOCAL])}"
+        )
+    return None
+
+
+def _connect(distributed: Any, address: str) -> Any:
+    try:
+        client = distributed.Client(
+            address, timeout=CONNECT_SECONDS, set_as_default=False
+        )
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        raise ClusterError(
+            f"--cluster {address}: no scheduler of dask answers there "
+            f"({type(error).__name__}); start one with `dask scheduler`, or give "
+            "local:N"
+        ) from None
+    if not _has_workers(client, CONNECT_SECONDS):
+        client.close()
+        raise ClusterError(
+            f"--cluster {address}: the scheduler has no worker; start some with "
+            f"`dask worker {address}`"
+        )
+    return client
+
+
+def _start(distributed: Any, n_workers: int, stack: ExitStack) -> Any:
+    """Start workers on this machine's loopback interface, closed to other users."""
+    security = distributed.Security.temporary()
+    scratch = tempfile.mkdtemp(prefix="screening-")
+    stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+    cluster = distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        host=LOOPBACK,
+        protocol="tls://",
+        security=security,
+        dashboard_address=None,
+        worker_dashboard_address=None,
+        # Any free port: another command may have the usual one.
+        scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
+        # Dask would stop a worker at a limit of its own; the operator sets the limit.
+        memory_limit=0,
+        local_directory=scratch,
+        silence_logs=logging.CRITICAL,
+    )
+    stack.enter_context(cluster)
+    return distributed.Client(cluster, security=security, set_as_default=False)

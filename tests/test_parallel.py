@@ -1,0 +1,176 @@
+"""Calls side by side: by processes, by threads, by what a caller's joblib says."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from workers import die, die_once
+
+from screening.errors import UsageError
+from screening.kernels.threads import available_cores, n_threads
+from screening.parallel import in_parallel
+
+
+def square(number):
+    if number < 0:
+        raise ValueError("no square")
+    return number**2
+
+
+def process_of(*arguments):
+    return os.getpid()
+
+
+def facts_of(array):
+    return type(array), array.flags.writeable, n_threads()
+
+
+def wait(seconds):
+    time.sleep(seconds)
+
+
+NUMBERS = [(number,) for number in range(20)]
+
+
+def test_in_parallel_keeps_order():
+    squares = list(in_parallel(square, iter(NUMBERS), jobs=2))
+
+    assert squares == [number**2 for (number,) in NUMBERS]
+
+
+@pytest.mark.parametrize(("n_tasks", "jobs"), [(1, 2), (5, 1)])
+def test_in_parallel_starts_no_process_for_one(n_tasks, jobs):
+    """With one task, or one job, the calls are made here."""
+    assert set(in_parallel(process_of, [()] * n_tasks, jobs=jobs)) == {os.getpid()}
+
+
+def test_in_parallel_no_task():
+    assert list(in_parallel(square, [], jobs=2)) == []
+
+
+def test_in_parallel_maps_large_arrays():
+    """Processes map an array, may write to their own copy, and share the cores."""
+    array = np.zeros(1_000_000)
+    facts = set(in_parallel(facts_of, [(array,), (array,)], jobs=2))
+
+    assert facts == {(np.memmap, True, 1)}
+
+
+def test_in_parallel_one_task_gets_all_cores():
+    (facts,) = in_parallel(facts_of, [(np.zeros(3),)], jobs=-1)
+
+    assert facts[2] == available_cores()
+
+
+def test_in_parallel_repeats_task_of_killed_process(tmp_path):
+    marks = [(str(tmp_path / str(number)),) for number in range(4)]
+
+    assert list(in_parallel(die_once, marks, jobs=2)) == [
+        f"done: {mark}" for (mark,) in marks
+    ]
+
+
+def test_in_parallel_refuses_task_that_kills():
+    with pytest.raises(UsageError, match="killed twice at the same task"):
+        list(in_parallel(die, [("any",), ("other",)], jobs=2))
+
+
+def test_in_parallel_raises_error_of_task():
+    with pytest.raises(ValueError, match="no square"):
+        list(in_parallel(square, [(1,), (-1,), (2,)], jobs=2))
+
+
+def test_in_parallel_raises_error_of_source():
+    def tasks():
+        yield from NUMBERS
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        list(in_parallel(square, tasks(), jobs=2))
+
+
+def test_in_parallel_can_be_abandoned():
+    results = in_parallel(wait, [(0.01,)] + [(60,)] * 3, jobs=2)
+    start = time.monotonic()
+
+    assert next(results) is None
+    results.close()
+
+    assert time.monotonic() - start < 30
+
+
+def test_in_parallel_obeys_parallel_config():
+    """Backend and number of jobs are the caller's."""
+    with parallel_config("threading", n_jobs=2):
+        assert set(in_parallel(process_of, NUMBERS)) == {os.getpid()}
+    with parallel_config(n_jobs=1):
+        assert set(in_parallel(process_of, NUMBERS)) == {os.getpid()}
+
+
+def test_in_parallel_obeys_dask():
+    distributed = pytest.importorskip("distributed")
+    settings = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
+
+    with (
+        distributed.Client(**settings, host="127.0.0.1") as client,
+        parallel_config("dask", client=client),
+    ):
+        processes = set(in_parallel(process_of, NUMBERS))
+
+    assert len(processes) == 1
+    assert os.getpid() not in processes
+
+
+CALLER = """
+from test_parallel import wait
+from screening.parallel import in_parallel
+for _ in in_parallel(wait, [(0.01,)] + [(600,)] * 3, jobs=2):
+    print("begun", flush=True)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_in_parallel_leaves_no_process(number):
+    """However a command ends, its processes end."""
+    paths = os.pathsep.join(
+        [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    )
+    caller = subprocess.Popen(
+        [sys.executable, "-c", CALLER],
+        env=os.environ | {"PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert caller.stdout is not None
+    assert caller.stdout.readline() == b"begun\n"
+    started = processes_of_session(caller.pid)
+
+    caller.send_signal(number)
+    caller.communicate()
+    end = time.monotonic() + 20
+    while processes_of_session(caller.pid) and time.monotonic() < end:
+        time.sleep(0.1)
+
+    assert len(started) > 2
+    assert processes_of_session(caller.pid) == []
+
+
+def processes_of_session(number):
+    """Return the processes of a session that are not zombies."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(session) == number and state != "Z":
+            found.append(path.parent.name)
+    return found
