@@ -18,20 +18,27 @@ from tomlkit.exceptions import TOMLKitError
 from screening.errors import ScreenError, UsageError, of_system
 
 
+def is_utf8(text: str) -> bool:
+    """Return False if a text came from bytes that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def refuse_other_bytes(path: str | Path) -> None:
     """Refuse a path that is not UTF-8: Parquet files cannot be opened by it."""
-    try:
-        os.fspath(path).encode()
-    except UnicodeEncodeError:
-        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-        own = sys.getfilesystemencoding()
-        if own != "utf-8":
-            raise UsageError(
-                f"{shown} cannot be used while paths are read as {own}: set LC_ALL=C.UTF-8, or PYTHONUTF8=1"
-            ) from None
+    if is_utf8(os.fspath(path)):
+        return
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    encoding = sys.getfilesystemencoding()
+    if encoding != "utf-8":
         raise UsageError(
-            f"{shown} is not UTF-8 and cannot be used; give it another name"
-        ) from None
+            f"{shown} cannot be used while paths are read as {encoding}: set "
+            "LC_ALL=C.UTF-8, or PYTHONUTF8=1"
+        )
+    raise UsageError(f"{shown} is not UTF-8 and cannot be used; give it another name")
 
 
 def digest_of(path: Path) -> str:

@@ -65,6 +65,9 @@
     var given = verdicts();
     box.hidden = false;
     if (given.length === 0) { told.textContent = "Nothing to save yet: no verdict has been given."; return; }
+    // Who gave a verdict must be known, or two who differ would count as one who changed their mind.
+    var empty = Array.from(box.querySelectorAll("[required]")).find(function (input) { return !input.value.trim(); });
+    if (empty) { told.textContent = "Not saved yet: fill in who reviewed (" + empty.parentNode.textContent.trim().toLowerCase() + ")."; empty.focus(); return; }
     var text = JSON.stringify({ format: 1, run_id: list.dataset.run, site: document.getElementById("review-site").value.trim(), initials: document.getElementById("review-initials").value.trim(), verdicts: given }, null, 1);
     // A file made by the page itself: nothing is sent anywhere, and the page's policy would not let it.
     var link = document.createElement("a");

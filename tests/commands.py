@@ -70,6 +70,7 @@ def verdict_file(run: Path, verdicts: list, **more: object) -> Path:
     content = {
         "format": 1,
         "run_id": read_document(run, "run")["run_id"],
+        "initials": "ab",
         "verdicts": verdicts,
     } | more
     path = run.parent / "verdicts.json"

@@ -118,6 +118,15 @@ def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_categor
     )
 
 
+@pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e400"])
+def test_infinite_number_refused_and_not_missing(tmp_path, cell):
+    """A cell too large for any number is a fault of its row, not a missing value."""
+    path = cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + [cell])
+
+    with pytest.raises(CohortError, match=f"column 'x', row {N}: an infinite number"):
+        read_cohort(path)
+
+
 def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_cohort(
     tmp_path,
 ):

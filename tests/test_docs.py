@@ -165,6 +165,7 @@ def save_verdicts(browser, page_file: Path, downloads: Path) -> None:
     page = browser.new_page()
     page.goto(page_file.as_uri())
     page.locator(".t input[value=confirmed]").first.check()
+    page.fill("#review-initials", "ab")
     with page.expect_download() as download:
         page.get_by_role("button", name="Save verdicts").click()
     download.value.save_as(downloads / download.value.suggested_filename)

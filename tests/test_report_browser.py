@@ -112,6 +112,7 @@ def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(
     assert asked == ["beforeunload"]
 
     confirmed.check()
+    view.fill("#review-initials", "ab")
     with view.expect_download():
         view.click("#review-save button")
     view.reload()
@@ -195,8 +196,10 @@ def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp
         "ArrowLeft",
         "ArrowLeft",
     )
+    pressed(view, "Control+s")
+    assert "who reviewed (initials)" in view.locator("#review-save").inner_text()
     with view.expect_download() as download:
-        pressed(view, "Control+s")
+        pressed(view, "a", "b", "Control+s")
     download.value.save_as(tmp_path / "v.json")
 
     # The second was put back to "no verdict", which stands last.
@@ -482,6 +485,7 @@ def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(
     view.locator(".list li details > summary").first.click()
     view.locator(".list .said").first.fill("seen <here>")
     view.fill("#review-site", "ward 3")
+    view.fill("#review-initials", "ab")
     with view.expect_download() as download:
         view.keyboard.press("Control+s")
     download.value.save_as(tmp_path / "v.json")

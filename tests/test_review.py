@@ -514,7 +514,12 @@ def reviewers_in(ledger) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "by", [{}, {"site": "ward 7"}, {"site": "ward 7", "initials": " "}]
+    "by",
+    [
+        {"initials": ""},
+        {"site": "ward 7", "initials": ""},
+        {"site": "ward 7", "initials": " "},
+    ],
 )
 def test_a_verdict_without_what_the_contract_asks_for_is_refused(desk, by):
     refused = review(desk, by, code=3)
@@ -522,6 +527,38 @@ def test_a_verdict_without_what_the_contract_asks_for_is_refused(desk, by):
         "verdict 1: it has no initials, which the contract asks for" in refused.stderr
     )
     assert ("verdict 2: it has no site" in refused.stderr) == ("site" not in by)
+
+
+def test_review_without_reviewer(model, ward, tmp_path):
+    """Verdicts of nobody are refused, all at once; a token names the reviewer too."""
+    run = score(model, ward, 1)
+    verdicts = [{"id": case["id"], "verdict": "unsure"} for case in run["cases"][:3]]
+    token = tmp_path / "token"
+    token.write_text("a reviewer's secret")
+    token.chmod(0o600)
+    anonymous = [ward / "run1", verdict_file(ward / "run1", verdicts, initials=" ")]
+
+    refused = screen("review", *anonymous, code=3)
+    by_token = as_json("review", *anonymous, "--token", token)
+
+    assert "no reviewer is given for 3 of its verdicts" in refused.stderr
+    assert "or give --token" in refused.stderr
+    assert by_token["new"] == 3
+
+
+def test_review_by_two_who_differ(model, ward):
+    """Two reviewers who contradict each other have not judged: disputed."""
+    run = score(model, ward, 1)
+    names = [case["id"] for case in run["cases"][:3]]
+
+    answers = []
+    for initials, word in (("ab", "confirmed"), ("cd", "ruled out")):
+        verdicts = [{"id": name, "verdict": word} for name in names]
+        file = verdict_file(ward / "run1", verdicts, site="w", initials=initials)
+        answers.append(as_json("review", ward / "run1", file))
+
+    assert [answer["disputed"] for answer in answers] == [0, 3]
+    assert [answer["changed"] for answer in answers] == [0, 0]
 
 
 def test_user_and_digest_of_the_token_stand_with_each_verdict_and_can_be_purged(desk):

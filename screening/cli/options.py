@@ -20,6 +20,7 @@ import typer
 
 from screening.cli import logs
 from screening.errors import UsageError
+from screening.files import is_utf8
 from screening.schemas.figures import RULE_TYPES, Rule, rule_named
 from screening.spelling import did_you_mean, series_name
 
@@ -370,6 +371,9 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def grouped(**given: Any) -> None:
+        for name, value in given.items():
+            if name not in IN_OTHER_BYTES:
+                _refuse_undecodable(name, value)
         for name, group in groups.items():
             given[name] = group(
                 **{option: given.pop(option) for option in signature(group).parameters}
@@ -379,6 +383,22 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     grouped.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     grouped.__annotations__ = {option.name: option.annotation for option in parameters}
     return grouped
+
+
+# Parameters that may be written in other bytes than UTF-8: ids, and tables by path.
+IN_OTHER_BYTES = frozenset({"case", "patient", "cohort", "cohorts"})
+
+
+def _refuse_undecodable(name: str, value: object) -> None:
+    """Raise UsageError if a text of the command line is not UTF-8."""
+    texts = value if isinstance(value, list) else [value]
+    for text in texts:
+        if type(text) is str and not is_utf8(text):
+            raise UsageError(
+                f"`{name}`: the text is not UTF-8; write it, or the script that holds "
+                "it, in UTF-8",
+                parameters=[name],
+            )
 
 
 def id_from(given: bytes) -> str:

@@ -286,7 +286,8 @@ class Contract(BaseModel):
     known_days: NonNegativeInt = 30
     """Days for which a confirmed case that is flagged again counts as known."""
     verdicts_need: list[Literal["site", "initials"]] = []
-    """What a verdict must state of its reviewer; a verdict without it is refused."""
+    """What a verdict must state of its reviewer. Initials are needed anyway where no
+    token identifies the reviewer."""
     files_per_night: PositiveInt | None = None
     """Number of files in a night's table, such as one a ward; not checked in
     training."""

@@ -257,7 +257,8 @@ class ColumnSummary:
             self.faults[number] += count
             if number == "missing_code":
                 _add_bounded(self.missing_codes, text)
-            elif number in ("not_number", "infinite"):
+            # An infinite number is a fault of the export, and does not mean "missing".
+            elif number == "not_number":
                 _add_bounded(self.odd_texts, text)
         self._add_numbers(np.array(numbers, dtype=np.float64))
 

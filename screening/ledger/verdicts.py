@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import pwd
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -275,7 +275,7 @@ def review(
         raise UsageError(f"{run} is not of series {series} but of {entered.series}")
     with ledger.reading() as connection:
         _, cases = reviewable(connection, entered.key)
-    given = _read(Path(verdicts), document, cases)
+    given = _read(Path(verdicts), document, cases, has_token=bool(digest))
     outcomes = record_verdicts(ledger, entered.key, given, _user(), digest)
     return {
         "run_id": document.run_id,
@@ -293,9 +293,13 @@ def _user() -> str:
 
 
 def _read(
-    path: Path, run: RunDocument, reviewable: Collection[str]
+    path: Path, run: RunDocument, reviewable: Collection[str], has_token: bool
 ) -> Sequence[Verdict]:
-    """The verdicts of a file that a page saved (VerdictError with all faults)."""
+    """Return the verdicts of a file that a page saved; VerdictError with all faults.
+
+    `reviewable`: the ids on which a verdict may be given; `has_token`: the reviewer is
+    known by a token.
+    """
     try:
         content = json.loads(read_bounded(path, MAX_BYTES, UsageError))
     except (ValueError, RecursionError):
@@ -304,47 +308,67 @@ def _read(
         ) from None
     if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
         raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
-    faults, verdicts, names = [], list[Verdict](), set[object]()
-    if content.get("run_id") != run.run_id:
-        faults.append(f"it belongs to another run: its run_id is not {run.run_id}")
     shared = {
         name: content[name]
         for name in ("site", "initials")
         if isinstance(content.get(name), str)
     }
-    lines = [
-        shared | line if isinstance(line, dict) else line
-        for line in content["verdicts"]
-    ]
+    lines: list[Any] = []
+    for line in content["verdicts"]:
+        lines.append(shared | line if isinstance(line, dict) else line)
+    faults = []
+    if content.get("run_id") != run.run_id:
+        faults.append(f"it belongs to another run: its run_id is not {run.run_id}")
+    verdicts: Sequence[Verdict] = []
     try:
         verdicts = READER.validate_python(content | {"verdicts": lines}).verdicts
     except ValidationError as error:
-        faults += [
-            _fault(*problem["loc"], message=problem["msg"])
-            for problem in error.errors()
-        ]
-    for place, line in enumerate(lines, start=1):
-        if not isinstance(line, dict) or not isinstance(line.get("id"), str):
-            continue
-        if line["id"] not in reviewable:
-            faults.append(
-                f"verdict {place}: its id is none of this run's flagged or sampled"
-            )
-        if line["id"] in names:
-            faults.append(f"verdict {place}: its id occurs twice")
-        names.add(line["id"])
-        lacking = [
-            key
-            for key in run.model.stated.verdicts_need
-            if not str(line.get(key, "")).strip()
-        ]
-        faults += [
-            f"verdict {place}: it has no {key}, which the contract asks for"
-            for key in lacking
-        ]
+        for problem in error.errors():
+            faults.append(_fault(*problem["loc"], message=problem["msg"]))
+    faults += _faults_of_ids(lines, reviewable)
+    faults += _faults_of_reviewers(lines, run.model.stated.verdicts_need, has_token)
     if faults:
-        raise VerdictError(faults)
+        raise VerdictError(faults, parameters=["token"])
     return verdicts
+
+
+def _faults_of_ids(lines: Sequence[Any], reviewable: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with the ids of a file's verdicts."""
+    ids = set()
+    for number, line in _with_ids(lines):
+        if line["id"] not in reviewable:
+            yield f"verdict {number}: its id is none of this run's flagged or sampled"
+        if line["id"] in ids:
+            yield f"verdict {number}: its id occurs twice"
+        ids.add(line["id"])
+
+
+def _faults_of_reviewers(
+    lines: Sequence[Any], needed: Collection[str], has_token: bool
+) -> Iterator[str]:
+    """Yield what is not said of the reviewers of a file's verdicts."""
+    n_anonymous = 0
+    for number, line in _with_ids(lines):
+        empty = [
+            key for key in ("site", "initials") if not str(line.get(key, "")).strip()
+        ]
+        for key in empty:
+            if key in needed:
+                yield f"verdict {number}: it has no {key}, which the contract asks for"
+        n_anonymous += "initials" in empty and "initials" not in needed
+    if n_anonymous and not has_token:
+        # Else one who contradicts another would count as one who changed their mind.
+        yield (
+            f"no reviewer is given for {n_anonymous} of its verdicts; fill in the "
+            "initials on the page before you save, or give `token`"
+        )
+
+
+def _with_ids(lines: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the verdicts that have an id, with their numbers from 1."""
+    for number, line in enumerate(lines, start=1):
+        if isinstance(line, dict) and isinstance(line.get("id"), str):
+            yield number, line
 
 
 def _fault(*where: str | int, message: str) -> str:

@@ -12,8 +12,12 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
+from enum import EnumType
+from inspect import Parameter, signature
 from pathlib import Path
+from typing import Annotated, get_args, get_origin
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,10 +25,14 @@ import pytest
 from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.models import OptionInfo
 
 from faults.amounts import counted
 from faults.desk import content, copied
+from screening.cli import app
+from screening.cli.boundary import OPTION_OF_PARAMETER
 from screening.cli.console import printable
+from screening.cli.options import IN_OTHER_BYTES
 from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, UsageError
 from screening.ledger.database import open_ledger
@@ -376,3 +384,35 @@ def test_a_night_runs_where_there_is_no_network(desk, tmp_path):
         assert ended.returncode == 0, (words[0], ended.stderr)
     assert "unreachable" in called.stderr
     assert read_document(folder / "next", "run")["date"] == "2026-03-02"
+
+
+def texts_of_commands() -> Iterator[tuple[str, str, list[str]]]:
+    """Every option of every command that takes text, and words that the command needs."""
+    for registered in app.registered_commands:
+        parameters = signature(registered.callback).parameters
+        needed = []
+        options = []
+        for name, parameter in parameters.items():
+            if get_origin(parameter.annotation) is not Annotated:
+                continue
+            kind, about = get_args(parameter.annotation)[:2]
+            is_option = isinstance(about, OptionInfo)
+            flag = OPTION_OF_PARAMETER.get(name, "--" + name.replace("_", "-"))
+            if parameter.default is Parameter.empty:
+                word = next(iter(kind)).value if isinstance(kind, EnumType) else "."
+                needed += [flag, word] if is_option else [word]
+            is_text = kind in (str, str | None, list[str] | None)
+            if is_option and is_text and name not in IN_OTHER_BYTES:
+                options.append(flag)
+        for option in options:
+            yield registered.callback.__name__, option, needed
+
+
+@pytest.mark.parametrize(("command", "option", "needed"), [*texts_of_commands()])
+def test_text_in_latin_1_is_refused(command, option, needed):
+    """A text in bytes that are not UTF-8, as an old script has them, ends in one line."""
+    name = b"M\xfcller".decode("utf-8", "surrogateescape")
+
+    refused = screen(command, *needed, option, name, code=2)
+
+    assert f"{option}: the text is not UTF-8" in refused.stderr
