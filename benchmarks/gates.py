@@ -163,7 +163,7 @@ def said(
 ) -> set[str]:
     """The codes of the reasons a night gives; "stop" is one that stops the run."""
     gates = Gates(kept, contract)
-    gates.add(columns_of(night), group)
+    gates.add(gates.count(columns_of(night), np.arange(len(night)), group))
     codes = {reason.code for reason in gates.attention()}
     return codes | ({"stop"} if gates.stops() else set())
 
@@ -369,7 +369,7 @@ def wards(n_wards: int) -> None:
 
 def _fed(past: Any, table: pd.DataFrame) -> Gates:
     gates = Gates(past, WARD)
-    gates.add(columns_of(table))
+    gates.add(gates.count(columns_of(table), np.arange(len(table))))
     return gates
 
 

@@ -17,6 +17,7 @@ from scipy.stats import fisher_exact, ks_2samp, kstwobign
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
+from screening.io.columns import count_rows
 from screening.monitoring import tests as chance
 from screening.monitoring.drift import ALARMS, Gates, SampledValues, profile, steps
 from screening.monitoring.tests import ks, psi, total_variation
@@ -49,6 +50,11 @@ def stored(
     return profile(columns_of(table[list(contract.features)]), contract, groups)
 
 
+def count_in(gates: Gates, features, groups=None, start=0, **more) -> None:
+    rows = start + np.arange(count_rows(features))
+    gates.add(gates.count(features, rows, groups, **more))
+
+
 def gated(
     table: pd.DataFrame,
     past: pd.DataFrame | None = None,
@@ -59,7 +65,7 @@ def gated(
     gates = Gates(
         stored(patients(600) if past is None else past, contract, past_groups), contract
     )
-    gates.add(columns_of(table[list(contract.features)]), groups)
+    count_in(gates, columns_of(table[list(contract.features)]), groups)
     return gates
 
 
@@ -240,7 +246,10 @@ def test_one_night_in_a_hundred_is_shared_among_gates_and_columns(n_columns):
 def test_rows_added_after_a_look_are_looked_at_too():
     gates = gated(patients(30, seed=5))
     assert gates.stops() == []
-    gates.add(columns_of(in_fahrenheit(patients(240, seed=6))[list(CONTRACT.features)]))
+    count_in(
+        gates,
+        columns_of(in_fahrenheit(patients(240, seed=6))[list(CONTRACT.features)]),
+    )
     assert "in degrees F" in said(gates)
 
 
@@ -264,7 +273,7 @@ def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
     assert gates.facts()["code"].psi > 5
     assert (
         gates.facts()["code"].unseen == 3000
-        and len(gates.columns["code"].unseen) <= 1001
+        and len(gates.columns["code"].counted.unseen) <= 1001
     )
 
 
@@ -276,7 +285,8 @@ def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_cate
         profile(columns_of(pd.DataFrame({"asa": [0.0, 1.0] * 200})), contract), contract
     )
     unlisted = np.arange(40) < 10
-    gates.add(
+    count_in(
+        gates,
         columns_of(pd.DataFrame({"asa": np.where(unlisted, np.nan, 1.0)})),
         unlisted={"asa": unlisted},
     )
@@ -332,10 +342,12 @@ def test_counts_do_not_depend_on_the_batches():
     """The sample of a column is bounded and spread over it."""
     night, split = patients(200, seed=5), Gates(stored(patients(600)), CONTRACT)
     for start in range(0, 200, 7):
-        split.add(columns_of(night[list(CONTRACT.features)][start : start + 7]))
+        part = columns_of(night[list(CONTRACT.features)][start : start + 7])
+        count_in(split, part, start=start)
     sampled = SampledValues(8192)
     for start in range(0, 100_000, 3_000):
-        sampled.add(np.arange(start, min(start + 3_000, 100_000), dtype=float))
+        rows = np.arange(start, min(start + 3_000, 100_000))
+        sampled += SampledValues.of(8192, rows, rows.astype(float))
     assert split.facts() == gated(night).facts()
     assert len(sampled.values) <= 8192
     assert len(np.unique(np.diff(sampled.values))) == 1

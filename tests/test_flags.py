@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.data import stream
+from screening.data.ids import HASH_KEY
 from screening.scoring import rows as night_rows
 from screening.scoring.rows import Rows, as_listed, as_text, as_texts, listed_columns
 
@@ -128,12 +129,14 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
 
     looked = stream.DuplicateIds()
     for start in range(0, n, BATCH):
-        looked.add(ids[start : start + BATCH])
+        looked.add(stream._hash_ids(ids[start : start + BATCH], HASH_KEY))
     hashes, rows = looked.repeats()
 
     expected = pd.Series(ids).duplicated(keep=False).to_numpy() & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
-    assert hashes.tolist() == sorted(set(stream._hash_ids(ids[expected]).tolist()))
+    assert hashes.tolist() == sorted(
+        set(stream._hash_ids(ids[expected], HASH_KEY).tolist())
+    )
 
 
 def test_memory_hardly_grows_with_rows_that_are_named():
@@ -143,11 +146,9 @@ def test_memory_hardly_grows_with_rows_that_are_named():
         tracemalloc.start()
         looked = stream.DuplicateIds()
         for start in range(0, n_rows, BATCH):
-            looked.add(
-                np.array(
-                    [f"{row:07d}" for row in range(start, start + BATCH)], dtype=object
-                )
-            )
+            ids = [f"{row:07d}" for row in range(start, start + BATCH)]
+            texts = np.array(ids, dtype=object)
+            looked.add(stream._hash_ids(texts, HASH_KEY))
             largest = max(largest, pa.total_allocated_bytes())
         assert not looked.repeats()[0].size
         most = tracemalloc.get_traced_memory()[1]

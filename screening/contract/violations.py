@@ -120,6 +120,21 @@ class Violations:
     _rows: dict[Place, list[int]] = field(default_factory=dict)
     _counts: Counter[Place] = field(default_factory=Counter)
 
+    def __add__(self, other: Violations) -> Violations:
+        """Return the violations of these rows and of those that follow them."""
+        faults = [line for line in other.table_faults if line not in self.table_faults]
+        total = Violations(
+            self.contract,
+            table_faults=[*self.table_faults, *faults],
+            refused=dict(Counter(self.refused) + Counter(other.refused)),
+            n_rows=self.n_rows + other.n_rows,
+        )
+        total._counts = self._counts + other._counts
+        for place in total._counts:
+            numbers = [*self._rows.get(place, []), *other._rows.get(place, [])]
+            total._rows[place] = numbers[:MAX_SHOWN_ROWS]
+        return total
+
     @property
     def stopped(self) -> bool:
         """Return True if the contract lets nothing of the table through."""

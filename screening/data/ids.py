@@ -21,6 +21,8 @@ from screening.schemas.base import Reason
 from screening.schemas.model import IdShape
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS
 
+# Key of hashes that do not outlive the command.
+HASH_KEY = "0123456789abcdef"
 PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
 # voice_07_1, P12-OD, 0815/2; behind a digit also 0815a and S03V2.
 ENDED = re.compile(
@@ -172,7 +174,8 @@ def pattern_of(name: str) -> str:
 
 def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:
     """Return 64 bits a name, shape (n,), that nobody can compute without the key."""
-    return pd.util.hash_array(np.asarray(names, dtype=object), hash_key=key[:16])
+    texts = np.asarray(names, dtype=object)
+    return pd.util.hash_array(texts, hash_key=key[:16], categorize=False)
 
 
 def short_hashes(hashes: np.ndarray) -> np.ndarray:

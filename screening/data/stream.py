@@ -24,13 +24,13 @@ from screening.contract.parsing import (
 )
 from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
 from screening.data.cohort import Cohort, concatenate
-from screening.data.ids import stems_of
+from screening.data.ids import HASH_KEY, keyed_hashes, stems_of
 from screening.data.normalising import GroupScales, Medians, Moments
 from screening.errors import CohortError
-from screening.io.columns import Columns, stretches
+from screening.io.columns import Columns, absent, stretches
 from screening.io.opening import Readable, source_at
-from screening.io.readers import Block, Part, Source
-from screening.monitoring.drift import Gates
+from screening.io.readers import Block, Part, PartFormat, Source
+from screening.monitoring.drift import GateCounts, Gates
 from screening.registry import optional
 
 BATCH_ROWS = 65536
@@ -40,29 +40,73 @@ SCALES = {"within_group": Moments, "within_group_robust": Medians}
 
 
 @dataclass(frozen=True)
-class TypedBlock:
-    """The rows of one block, sound or not.
+class Piece:
+    """Consecutive rows of a table, to be typed together.
 
     Parameters
     ----------
-    rows : Cohort
-    faults : list of Fault
-        What is wrong with some of the rows.
-    unlisted : mapping from str to ndarray of bool, shape (n_rows,)
-        By feature, the rows whose category the contract does not list. Only where the
-        rows are to be scored; elsewhere these are faults.
+    part : PartFormat
+    n_above : int
+        Rows of the table above the part.
+    blocks : iterable of Block
+        Read already, or read where they are typed.
+    unreadable : sequence of str
+        What is wrong with a part that cannot be read, or not to its end.
     """
 
-    rows: Cohort
-    faults: list[Fault]
-    unlisted: dict[str, np.ndarray]
+    part: PartFormat
+    n_above: int
+    blocks: Iterable[Block] = ()
+    unreadable: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ReadCounts:
+    """Counts of rows that were read; those of consecutive rows add up.
+
+    Parameters
+    ----------
+    violations : Violations
+    gates : GateCounts, optional
+        Also of rows that break the contract: other units may break it in each.
+    """
+
+    violations: Violations
+    gates: GateCounts | None
+
+    def __add__(self, other: ReadCounts) -> ReadCounts:
+        gates = other.gates if self.gates is None else self.gates
+        if self.gates is not None and other.gates is not None:
+            gates = self.gates + other.gates
+        return ReadCounts(self.violations + other.violations, gates)
+
+
+@dataclass(frozen=True)
+class TypedBlock:
+    """The sound rows of one block, and what was counted of all its rows.
+
+    Parameters
+    ----------
+    rows : Cohort or None
+        Normalised where the contract says so; None if no row is sound.
+    id_hashes : ndarray of uint64, shape (n_rows,), optional
+        Hashes of the ids of all rows, 0 where there is none; None without a column of
+        ids.
+    is_sound : ndarray of bool, shape (n_rows,)
+    counts : ReadCounts
+    """
+
+    rows: Cohort | None
+    id_hashes: np.ndarray | None
+    is_sound: np.ndarray
+    counts: ReadCounts
 
 
 @dataclass
 class _BlockParser:
     """Types columns of one block, and notes the faults of their cells."""
 
-    file: Part
+    part: PartFormat
     block: Block
     faults: list[Fault] = field(init=False)
 
@@ -94,7 +138,7 @@ class _BlockParser:
         axes = []
         for name in names:
             cells = self.block.columns[name]
-            axis = parse_coordinate(cells, self.file.decimal(name))
+            axis = parse_coordinate(cells, self.part.decimal(name))
             axes.append(self._noted(name, axis))
         return np.column_stack(axes)
 
@@ -109,7 +153,7 @@ class _BlockParser:
         values = {}
         for name, feature in contract.features.items():
             cells = self.block.columns[name]
-            typed = parse_feature(cells, feature, self.file.decimal(name))
+            typed = parse_feature(cells, feature, self.part.decimal(name))
             values[name] = self._noted(name, typed)
         return values
 
@@ -120,216 +164,68 @@ class _BlockParser:
         return typed.values
 
 
-class CohortStream:
-    """A cohort read in batches by a complete contract; made by `open_cohort`.
+@dataclass(frozen=True)
+class BlockReader:
+    """Types the rows of blocks by a contract, and counts what is wrong with them.
 
-    Iterating reads the table once and yields its sound rows in order. Violations are
-    raised together at the end, and from the first one that stops the run no more rows
-    are yielded: results made of the rows count only once the iteration has ended.
+    It holds nothing of the table, and may read its blocks in any order and place.
 
     Parameters
     ----------
-    source : Source
     contract : Contract
-        With features.
-    batch_rows : int
-        Rows read at a time.
+    source : Source
+        Of the rows that are returned.
+    notes : list of str
+    refused : mapping from str to int
     label : str, optional
-        Column of the label, where it is read.
     need_label : bool
-        A row without a label is a violation.
-    notes : sequence of str
-        What was inferred before; `notes` has these and what the table shows.
     gates : Gates, optional
-        Profile of training that the rows are compared with; it may stop the run.
     to_score : bool
-        Rows are to be scored: `on_unseen` decides on a category that training has not
-        seen, and the contract's columns to display are read.
-    by_group : bool
-        Yield one batch a group.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows of the table, 0 before it was read once.
-    refused : dict
-        Rows left out, by reason; complete once the table was read.
+    hash_key : str
+        Key of the hashes of ids.
+    repeated_ids : ndarray of uint64, optional
+        Hashes of repeated ids, where such rows are left out.
+    scales : sequence of GroupScales
+        Centres and spreads within groups.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        contract: Contract,
-        batch_rows: int = BATCH_ROWS,
-        label: str | None = None,
-        need_label: bool = False,
-        notes: Sequence[str] = (),
-        gates: Gates | None = None,
-        to_score: bool = False,
-        by_group: bool = False,
-    ):
-        self.source = source
-        self.contract = contract
-        self.batch_rows = batch_rows
-        self.label = label
-        self.need_label = need_label
-        self.notes = [*source.notes, *notes]
-        self.gates = gates
-        self.to_score = to_score
-        self.by_group = by_group
-        self.refused: dict[str, int] = {}
-        self.n_rows = 0
-        # Hashes of repeated ids, read beforehand where such rows are left out.
-        self._repeated_ids: np.ndarray | None = None
-        # Centres and spreads within groups, read beforehand where features need them.
-        self._scales: list[GroupScales] | None = None
-        self._display = contract.display if to_score else []
-        columns = [*contract.columns(), *self._display, label]
-        self._columns = list(dict.fromkeys(name for name in columns if name))
-        refuse_absent(source, self._columns)
-        self._note_ignored_columns()
+    contract: Contract
+    source: Source
+    notes: list[str]
+    refused: dict[str, int]
+    label: str | None
+    need_label: bool
+    gates: Gates | None
+    to_score: bool
+    hash_key: str
+    repeated_ids: np.ndarray | None = None
+    scales: Sequence[GroupScales] = ()
 
-    def _note_ignored_columns(self) -> None:
-        contract = self.contract
-        named = {*self._columns, *contract.drop, *contract.display, contract.label, ""}
-        ignored: dict[str, None] = {}
-        for file in self.source.files:
-            ignored |= dict.fromkeys(name for name in file.header if name not in named)
-        if ignored:
-            self.notes.append(
-                f"columns not in the contract were ignored: {', '.join(ignored)}"
-            )
+    @property
+    def display(self) -> list[str]:
+        """Columns that are read to be shown beside a row."""
+        return self.contract.display if self.to_score else []
 
-    def check(self) -> None:
-        """Read the whole table; CohortError with all violations by column and row."""
-        for _ in self._sound_rows():
-            pass
+    def without_source(self) -> BlockReader:
+        """Return a reader for another process, which has no use for the table."""
+        return replace(self, source=Source([]), notes=[], refused={})
 
-    def __iter__(self) -> Iterator[Cohort]:
-        batches = (
-            self._normalised(rows.take(is_sound))
-            for rows, is_sound in self._sound_rows()
-        )
-        return whole_groups(batches) if self.by_group else batches
+    def read(self, piece: Piece) -> Iterator[TypedBlock]:
+        """Yield the typed blocks of a piece; one without rows where it is damaged."""
+        unreadable = [*piece.unreadable]
+        try:
+            for block in piece.blocks:
+                yield self._type_block(piece, block)
+        except CohortError as error:
+            unreadable += error.violations
+        if unreadable:
+            violations = Violations(self.contract, table_faults=unreadable)
+            counts = ReadCounts(violations, None)
+            yield TypedBlock(None, None, np.zeros(0, dtype=bool), counts)
 
-    def _normalised(self, rows: Cohort) -> Cohort:
-        values = rows.values
-        raw: dict[str, np.ndarray] = {}
-        for scales in self._scales or ():
-            values = scales.applied(np.asarray(rows.group), values)
-            raw |= {name: rows.values[name] for name in scales.columns}
-        return replace(rows, values=values, raw=raw or None)
-
-    def _sound_rows(self) -> Iterator[tuple[Cohort, np.ndarray]]:
-        """Yield the table in blocks, each with the mask of its sound rows."""
-        self._read_beforehand()
-        # A table that is read again was counted before.
-        is_first_reading = not self.n_rows
-        gates = self.gates if is_first_reading else None
-        violations = Violations(self.contract)
-        ids = DuplicateIds()
-        for file, block, numbers in self._blocks(self._columns, violations):
-            typed = self._type_block(file, block, numbers)
-            if self.contract.id and self._repeated_ids is None:
-                ids.add(typed.rows.id)
-            if gates:
-                # Also rows that break the contract: other units may break it in each.
-                gates.add(typed.rows.values, typed.rows.group, typed.unlisted)
-            is_sound = violations.add_block(file.name, block, typed.faults)
-            if is_sound.any() and not violations.stopped:
-                yield typed.rows, is_sound
-        self._add_repeated_ids(ids, violations)
-        if gates:
-            violations.table_faults += [
-                f"column {stop.words} {stop.remedy}" for stop in gates.stops()
-            ]
-        lines = violations.conclude(len(self.source.files) > 1)
-        if is_first_reading:
-            self.notes += [f"rows left out: {line}" for line in lines]
-            self.notes += gates.notes() if gates else []
-            self.refused.update(violations.refused)
-            self.n_rows = violations.n_rows
-
-    def _add_repeated_ids(self, ids: DuplicateIds, violations: Violations) -> None:
-        """Add the rows with an id of another row to the violations of their file."""
-        _, positions = ids.repeats()
-        if not positions.size:
-            return
-        start = 0
-        for file in self.source.files:
-            end = start + (file.rows or 0)
-            in_file = positions[(positions >= start) & (positions < end)]
-            rows = 1 + in_file - start
-            violations.add(file.name, str(self.contract.id), "repeated_id", rows)
-            start = end
-
-    def _read_beforehand(self) -> None:
-        """Read what must be known of the whole table before its first row is judged."""
-        leaves_out = self.contract.on_violation != "stop"
-        if self.contract.id and leaves_out and self._repeated_ids is None:
-            self._repeated_ids = self._read_repeated_ids(self.contract.id)
-        if self._scales is None:
-            self._scales = self._read_scales()
-
-    def _read_repeated_ids(self, column: str) -> np.ndarray:
-        ids = DuplicateIds()
-        for _, block, _ in self._blocks([column], Violations(self.contract)):
-            ids.add(parse_texts(block.columns[column], None).values)
-        repeated, _ = ids.repeats()
-        return repeated
-
-    def _read_scales(self) -> list[GroupScales]:
-        """Read centre and spread of the features that the contract normalises."""
-        names: dict[str, list[str]] = {}
-        for name, feature in self.contract.features.items():
-            if feature.normalise:
-                names.setdefault(feature.normalise, []).append(name)
-        all_scales: list[GroupScales] = [
-            SCALES[normalise](columns) for normalise, columns in names.items()
-        ]
-        if not all_scales:
-            return []
-        # What is wrong with the table is raised when it is read for its rows.
-        violations = Violations(self.contract)
-        for file, block, numbers in self._blocks(self._columns, violations):
-            typed = self._type_block(file, block, numbers)
-            is_sound = violations.add_block(file.name, block, typed.faults)
-            sound = typed.rows.take(is_sound)
-            for scales in all_scales:
-                scales.add(np.asarray(sound.group), sound.values)
-        return all_scales
-
-    def _blocks(
-        self, columns: Sequence[str], violations: Violations
-    ) -> Iterator[tuple[Part, Block, np.ndarray]]:
-        """Yield the blocks of all files, and the numbers of their rows in the table.
-
-        Blanks are filled where the contract says so. A file that cannot be read is a
-        violation, and the others are still read, so that all faults come together.
-        """
-        n_rows_before = 0
-        filled_columns = [name for name in self.contract.fill_down if name in columns]
-        for file in self.source.files:
-            above: dict[str, str | None] = dict.fromkeys(filled_columns)
-            try:
-                for block in file.blocks(columns, self.batch_rows):
-                    filled = {
-                        name: fill_down(block.columns[name], above[name])
-                        for name in filled_columns
-                    }
-                    if block.n_rows:
-                        above = {
-                            name: cells[-1].as_py() for name, cells in filled.items()
-                        }
-                    block = replace(block, columns={**block.columns, **filled})
-                    in_file = block.first_row + np.arange(block.n_rows)
-                    yield file, block, n_rows_before + in_file
-            except CohortError as error:
-                violations.table_faults += error.violations
-            n_rows_before += file.rows or 0
-
-    def _type_block(self, file: Part, block: Block, numbers: np.ndarray) -> TypedBlock:
-        parser = _BlockParser(file, block)
+    def _type_block(self, piece: Piece, block: Block) -> TypedBlock:
+        numbers = piece.n_above + block.first_row + np.arange(block.n_rows)
+        parser = _BlockParser(piece.part, block)
         rows = self._type_rows(parser, numbers)
         # When rows are scored, `on_unseen` decides on a category that is not listed.
         unlisted = {}
@@ -340,10 +236,27 @@ class CohortStream:
             else:
                 faults.append((column, kind, mask))
         faults += self._unseen_faults(rows, unlisted)
-        if self._repeated_ids is not None and self._repeated_ids.size:
-            is_repeated = np.isin(_hash_ids(rows.id), self._repeated_ids)
-            faults.append((str(self.contract.id), "repeated_id", is_repeated))
-        return TypedBlock(rows, [fault for fault in faults if fault[2].any()], unlisted)
+        id_hashes = None
+        if self.contract.id:
+            id_hashes = _hash_ids(rows.id, self.hash_key)
+            if self.repeated_ids is not None and self.repeated_ids.size:
+                is_repeated = np.isin(id_hashes, self.repeated_ids)
+                faults.append((str(self.contract.id), "repeated_id", is_repeated))
+        gates = None
+        if self.gates:
+            gates = self.gates.count(rows.values, numbers - 1, rows.group, unlisted)
+        violations = Violations(self.contract)
+        is_sound = violations.add_block(piece.part.name, block, faults)
+        sound = self._normalised(rows.take(is_sound)) if is_sound.any() else None
+        return TypedBlock(sound, id_hashes, is_sound, ReadCounts(violations, gates))
+
+    def _normalised(self, rows: Cohort) -> Cohort:
+        values = rows.values
+        raw: dict[str, np.ndarray] = {}
+        for scales in self.scales:
+            values = scales.applied(np.asarray(rows.group), values)
+            raw |= {name: rows.values[name] for name in scales.columns}
+        return replace(rows, values=values, raw=raw or None)
 
     def _type_rows(self, parser: _BlockParser, numbers: np.ndarray) -> Cohort:
         contract = self.contract
@@ -354,7 +267,7 @@ class CohortStream:
         coordinates = parser.coordinates(contract.coordinates)
         time = parser.times(contract.time, contract.date_order)
         subgroups = parser.text_columns(contract.subgroup)
-        display = parser.text_columns(self._display)
+        display = parser.text_columns(self.display)
         values = parser.features(contract)
         if ids is None:
             ids = numbers.astype(str).astype(object)
@@ -393,6 +306,255 @@ class CohortStream:
         return faults
 
 
+class CohortStream:
+    """A cohort read in batches by a complete contract; made by `open_cohort`.
+
+    Iterating reads the table once and yields its sound rows in order. Violations are
+    raised together at the end, and from the first one that stops the run no more rows
+    are yielded: results made of the rows count only once the iteration has ended.
+
+    Parameters
+    ----------
+    source : Source
+    contract : Contract
+        With features.
+    batch_rows : int
+        Rows read at a time.
+    label : str, optional
+        Column of the label, where it is read.
+    need_label : bool
+        A row without a label is a violation.
+    notes : sequence of str
+        What was inferred before; `notes` has these and what the table shows.
+    gates : Gates, optional
+        Profile of training that the rows are compared with; it may stop the run.
+    to_score : bool
+        Rows are to be scored: `on_unseen` decides on a category that training has not
+        seen, and the contract's columns to display are read.
+    by_group : bool
+        Yield one batch a group.
+    hash_key : str
+        Key of the hashes of ids, 16 characters or more.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the table, 0 before it was read once.
+    refused : dict
+        Rows left out, by reason; complete once the table was read.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        contract: Contract,
+        batch_rows: int = BATCH_ROWS,
+        label: str | None = None,
+        need_label: bool = False,
+        notes: Sequence[str] = (),
+        gates: Gates | None = None,
+        to_score: bool = False,
+        by_group: bool = False,
+        hash_key: str = HASH_KEY,
+    ):
+        self.source = source
+        self.contract = contract
+        self.batch_rows = batch_rows
+        self.notes = [*source.notes, *notes]
+        self.gates = gates
+        self.by_group = by_group
+        self.refused: dict[str, int] = {}
+        self.n_rows = 0
+        self._reader = BlockReader(
+            contract,
+            source,
+            self.notes,
+            self.refused,
+            label,
+            need_label,
+            gates,
+            to_score,
+            hash_key,
+        )
+        self._is_prepared = False
+        columns = [*contract.columns(), *self._reader.display, label]
+        self._columns = list(dict.fromkeys(name for name in columns if name))
+        refuse_absent(source, self._columns)
+        self._note_ignored_columns()
+
+    def _note_ignored_columns(self) -> None:
+        contract = self.contract
+        named = {*self._columns, *contract.drop, *contract.display, contract.label, ""}
+        ignored: dict[str, None] = {}
+        for file in self.source.files:
+            ignored |= dict.fromkeys(name for name in file.header if name not in named)
+        if ignored:
+            self.notes.append(
+                f"columns not in the contract were ignored: {', '.join(ignored)}"
+            )
+
+    def check(self) -> None:
+        """Read the whole table; CohortError with all violations by column and row."""
+        for _ in self._sound_rows():
+            pass
+
+    def __iter__(self) -> Iterator[Cohort]:
+        batches = self._sound_rows()
+        return whole_groups(batches) if self.by_group else batches
+
+    def _sound_rows(self) -> Iterator[Cohort]:
+        """Yield the sound rows of the table in blocks."""
+        reader = self.reader()
+        reading = Reading(self)
+        for piece in self.pieces():
+            for block in reader.read(piece):
+                reading.add(block.counts, block.id_hashes)
+                if block.rows is not None and reading.is_sound:
+                    yield block.rows
+        reading.conclude()
+
+    def reader(self) -> BlockReader:
+        """Return the reader of the blocks, which knows of the whole table what it must.
+
+        That may take a reading of the table: which ids are repeated, and the scales of
+        features that are normalised within groups.
+        """
+        if not self._is_prepared:
+            self._is_prepared = True
+            if self.contract.id and self.contract.on_violation != "stop":
+                repeated_ids = self._read_repeated_ids(self.contract.id)
+                self._reader = replace(self._reader, repeated_ids=repeated_ids)
+            self._reader = replace(self._reader, scales=self._read_scales())
+        return self._reader
+
+    def _read_repeated_ids(self, column: str) -> np.ndarray:
+        ids = DuplicateIds()
+        for piece in self.pieces([column]):
+            for block in piece.blocks:
+                texts = parse_texts(block.columns[column], None).values
+                ids.add(_hash_ids(texts, self._reader.hash_key))
+        repeated, _ = ids.repeats()
+        return repeated
+
+    def _read_scales(self) -> list[GroupScales]:
+        """Read centre and spread of the features that the contract normalises."""
+        names: dict[str, list[str]] = {}
+        for name, feature in self.contract.features.items():
+            if feature.normalise:
+                names.setdefault(feature.normalise, []).append(name)
+        all_scales: list[GroupScales] = [
+            SCALES[normalise](columns) for normalise, columns in names.items()
+        ]
+        if not all_scales:
+            return []
+        for piece in self.pieces():
+            for block in self._reader.read(piece):
+                # What is wrong with the table is raised when it is read for its rows.
+                if block.rows is None:
+                    continue
+                for scales in all_scales:
+                    scales.add(np.asarray(block.rows.group), block.rows.values)
+        return all_scales
+
+    def pieces(self, columns: Sequence[str] | None = None) -> Iterator[Piece]:
+        """Yield the rows of all files in order, a block a piece.
+
+        Blanks are filled where the contract says so. A file that cannot be read is a
+        fault of the table, and the others are still read, so that all faults come
+        together.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Columns to read, those of the contract by default.
+        """
+        if columns is None:
+            columns = self._columns
+        n_above = 0
+        for file in self.source.files:
+            try:
+                for block in self._filled_blocks(file, columns):
+                    yield Piece(file.format, n_above, [block])
+            except CohortError as error:
+                yield Piece(file.format, n_above, unreadable=error.violations)
+            n_above += file.rows or 0
+
+    def _filled_blocks(self, file: Part, columns: Sequence[str]) -> Iterator[Block]:
+        """Yield the blocks of a file with blanks filled by the cell above them."""
+        filled_columns = [name for name in self.contract.fill_down if name in columns]
+        above: dict[str, str | None] = dict.fromkeys(filled_columns)
+        for block in file.blocks(columns, self.batch_rows):
+            filled = {
+                name: fill_down(block.columns[name], above[name])
+                for name in filled_columns
+            }
+            if block.n_rows:
+                above = {name: cells[-1].as_py() for name, cells in filled.items()}
+            yield replace(block, columns={**block.columns, **filled})
+
+
+class Reading:
+    """Adds up what the blocks of a stream count, and concludes what is wrong with them.
+
+    Parameters
+    ----------
+    stream : CohortStream
+        Whose notes and counts are complete after `conclude`.
+    """
+
+    def __init__(self, stream: CohortStream):
+        self.stream = stream
+        self._counts = ReadCounts(Violations(stream.contract), None)
+        self._ids = DuplicateIds()
+
+    @property
+    def is_sound(self) -> bool:
+        """False from the first violation that stops the run."""
+        return not self._counts.violations.stopped
+
+    def add(self, counts: ReadCounts, id_hashes: np.ndarray | None) -> None:
+        """Take in the counts of the next rows, and the hashes of their ids."""
+        self._counts += counts
+        # Where rows with repeated ids are left out, these are known by now.
+        if id_hashes is not None and self.stream.reader().repeated_ids is None:
+            self._ids.add(id_hashes)
+
+    def conclude(self) -> None:
+        """Raise CohortError with all violations, or complete the stream's notes."""
+        stream = self.stream
+        violations = self._counts.violations
+        self._add_repeated_ids(violations)
+        # A table that is read again was counted before.
+        is_first_reading = not stream.n_rows
+        gates = stream.gates if is_first_reading else None
+        if gates:
+            if self._counts.gates:
+                gates.add(self._counts.gates)
+            violations.table_faults += [
+                f"column {stop.words} {stop.remedy}" for stop in gates.stops()
+            ]
+        lines = violations.conclude(len(stream.source.files) > 1)
+        if is_first_reading:
+            stream.notes += [f"rows left out: {line}" for line in lines]
+            stream.notes += gates.notes() if gates else []
+            stream.refused.update(violations.refused)
+            stream.n_rows = violations.n_rows
+
+    def _add_repeated_ids(self, violations: Violations) -> None:
+        """Add the rows with an id of another row to the violations of their file."""
+        _, positions = self._ids.repeats()
+        if not positions.size:
+            return
+        start = 0
+        for file in self.stream.source.files:
+            end = start + (file.rows or 0)
+            in_file = positions[(positions >= start) & (positions < end)]
+            rows = 1 + in_file - start
+            column = str(self.stream.contract.id)
+            violations.add(file.name, column, "repeated_id", rows)
+            start = end
+
+
 def open_cohort(
     source: Readable,
     contract: Contract | str | Path,
@@ -401,6 +563,7 @@ def open_cohort(
     label: str | None = None,
     gates: Gates | None = None,
     whole_groups: bool = False,
+    hash_key: str = HASH_KEY,
 ) -> CohortStream:
     """Open a cohort for scoring, in batches of `batch_rows` rows or of one group.
 
@@ -424,6 +587,7 @@ def open_cohort(
         gates=gates,
         to_score=True,
         by_group=whole_groups,
+        hash_key=hash_key,
     )
 
 
@@ -489,8 +653,7 @@ def _pieces_of_groups(batches: Iterable[Cohort]) -> Iterator[tuple[str, Cohort]]
 class DuplicateIds:
     """Finds repeated ids of a table of any length, in bounded memory.
 
-    Takes in the ids in row order and holds 64 bits of each, of many rows in a file
-    without a name.
+    Holds 64 bits of each, of many rows in a file without a name.
     """
 
     def __init__(self) -> None:
@@ -498,10 +661,10 @@ class DuplicateIds:
         self._file = tempfile.SpooledTemporaryFile(8 * HELD_ROWS)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
 
-    def add(self, ids: np.ndarray) -> None:
-        """Take in the ids of further rows, None where a row has none."""
-        self._file.write(_hash_ids(ids).tobytes())
-        self.n_rows += len(ids)
+    def add(self, hashes: np.ndarray) -> None:
+        """Take in the hashes of the ids of further rows, 0 where a row has none."""
+        self._file.write(hashes.tobytes())
+        self.n_rows += len(hashes)
 
     def repeats(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the hashes of repeated ids, and the rows that have one.
@@ -529,7 +692,8 @@ class DuplicateIds:
         return pd.concat(pieces)
 
 
-def _hash_ids(ids: np.ndarray) -> np.ndarray:
-    """Return 64 bits an id, the same in this process alone; 0 where there is none."""
-    hashes = [0 if text is None else hash(text) for text in ids.tolist()]
-    return np.array(hashes, dtype=np.int64).view(np.uint64)
+def _hash_ids(ids: np.ndarray, key: str) -> np.ndarray:
+    """Return 64 bits an id, shape (n_rows,); 0 where there is none."""
+    hashes = keyed_hashes(ids, key)
+    hashes[absent(ids)] = 0
+    return hashes

@@ -267,11 +267,12 @@ class ColumnSummary:
         values = values[np.isfinite(values)]
         if not values.size:
             return
+        numbers = self.numbers + np.arange(values.size)
+        self._sample += SampledValues.of(MAX_SAMPLED, numbers, values)
         self.numbers += values.size
         self.whole = self.whole and bool(np.all(values == np.rint(values)))
         self.low = min(self.low, float(values.min()))
         self.high = max(self.high, float(values.max()))
-        self._sample.add(values)
 
     def _add_texts(self, texts: pa.Array) -> pa.Array:
         """Count in texts; return the distinct ones."""

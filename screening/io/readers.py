@@ -56,6 +56,28 @@ class Block:
         return len(self.ragged)
 
 
+@dataclass(frozen=True)
+class PartFormat:
+    """What is needed of a part to parse its cells.
+
+    Parameters
+    ----------
+    name : str
+    decimal_mark : str
+        Decimal mark of numbers kept as text.
+    other_marks : mapping from str to str
+        Decimal marks of columns with another one.
+    """
+
+    name: str
+    decimal_mark: str
+    other_marks: Mapping[str, str]
+
+    def decimal(self, column: str) -> str:
+        """Return the decimal mark of a column's numbers."""
+        return self.other_marks.get(column, self.decimal_mark)
+
+
 Batches = Iterator[pa.RecordBatch]
 """Rows in order, in the columns asked for.
 
@@ -100,9 +122,14 @@ class Part:
     origin: Mapping[str, str] = {}
     stamps: Mapping[Path, tuple[int, int]] = {}
 
+    @property
+    def format(self) -> PartFormat:
+        """What is needed to parse the cells of a block."""
+        return PartFormat(self.name, self.decimal_mark, self.other_marks)
+
     def decimal(self, column: str) -> str:
         """Return the decimal mark of a column's numbers."""
-        return self.other_marks.get(column, self.decimal_mark)
+        return self.format.decimal(column)
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order, in batches of any size."""

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from screening.contract.contract import Contract
@@ -96,9 +97,9 @@ def _numbers(values: np.ndarray) -> NumberProfile:
 
 def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """How many values each right-closed bin holds, shape (n_edges + 1,)."""
-    return np.bincount(
-        np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1
-    )
+    # Sorting the values takes less time than searching the edges for each.
+    ends = np.searchsorted(np.sort(values), edges, side="right")
+    return np.diff(ends, prepend=0, append=len(values))
 
 
 def texts(values: np.ndarray) -> dict[str, int]:
@@ -120,31 +121,99 @@ def steps(counts: ArrayLike, n_steps: int) -> np.ndarray:
     )[1].ravel()
 
 
-@dataclass
+@dataclass(frozen=True)
 class SampledValues:
-    """Every k-th value of a column, k doubling as the table grows; `most` at the most."""
+    """Values of a column at every k-th row; samples of consecutive rows add up.
+
+    Parameters
+    ----------
+    most : int
+        Largest number of values.
+    rows : ndarray of int, shape (n,)
+        Rows of the values, counted from 0: multiples of `step`.
+    values : ndarray, shape (n,)
+    step : int
+        k, the smallest power of two that leaves at most `most` values.
+    """
 
     most: int
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     values: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    _step: int = 1
-    _seen: int = 0
+    step: int = 1
 
-    def add(self, values: np.ndarray) -> None:
-        """Take in finite values in the order of the table."""
-        self.values = np.concatenate(
-            [self.values, values[-self._seen % self._step :: self._step]]
+    @classmethod
+    def of(cls, most: int, rows: np.ndarray, values: np.ndarray) -> SampledValues:
+        """Return a sample of these values, ascending in their rows."""
+        return cls(most, rows, values)._thinned(1)
+
+    def __add__(self, other: SampledValues) -> SampledValues:
+        rows = np.concatenate([self.rows, other.rows])
+        values = np.concatenate([self.values, other.values])
+        joined = SampledValues(self.most, rows, values)
+        return joined._thinned(max(self.step, other.step))
+
+    def _thinned(self, step: int) -> SampledValues:
+        is_kept = self.rows % step == 0
+        while np.count_nonzero(is_kept) > self.most:
+            step *= 2
+            is_kept = self.rows % step == 0
+        return SampledValues(self.most, self.rows[is_kept], self.values[is_kept], step)
+
+
+@dataclass(frozen=True)
+class ColumnCounts:
+    """Counts of one column in some rows; counts of consecutive rows add up.
+
+    Parameters
+    ----------
+    n_rows : int
+    present : int
+        Rows with a value, one of an unseen category included.
+    outside : int
+        Rows with a number outside the range of training.
+    bins : ndarray of int, shape (n_bins,)
+        Rows in each bin of the training profile.
+    unseen : Counter
+        Rows of each category that training never had; "" for those beyond
+        `MOST_UNSEEN`.
+    sample : SampledValues
+        Of numbers.
+    """
+
+    n_rows: int
+    present: int
+    outside: int
+    bins: np.ndarray
+    unseen: Counter[str]
+    sample: SampledValues
+
+    def __add__(self, other: ColumnCounts) -> ColumnCounts:
+        return ColumnCounts(
+            self.n_rows + other.n_rows,
+            self.present + other.present,
+            self.outside + other.outside,
+            self.bins + other.bins,
+            _first_texts(self.unseen + other.unseen),
+            self.sample + other.sample,
         )
-        self._seen += values.size
-        while self.values.size > self.most:
-            self.values = self.values[::2]
-            self._step *= 2
+
+
+def _first_texts(counts: Counter[str]) -> Counter[str]:
+    """Keep the first `MOST_UNSEEN` texts in alphabetical order; "" counts the others.
+
+    A text that is kept of a sum was kept of each of its terms, so its count is whole.
+    """
+    texts = sorted(text for text in counts if text)
+    for text in texts[MOST_UNSEEN:]:
+        counts[""] += counts.pop(text)
+    return counts
 
 
 class Column:
     """What training knew of a feature, and what the night holds so far.
 
-    `present`: rows of tonight with a value, one of an unseen category included; `known`: texts that are
-    nothing new, with their bins, a missing one too; `unseen`: rows of each category that training never had.
+    `counted`: counts of tonight; `known`: texts that are nothing new, with their bins,
+    a missing one too.
     """
 
     def __init__(self, past: NumberProfile | TextProfile, n_rows_past: int):
@@ -162,41 +231,54 @@ class Column:
         self.place = steps(self.expected, BINS) if self.numeric else most_frequent
         past_bins = np.bincount(self.place, self.expected).astype(int)
         self.training = np.array([n_rows_past, sum(bins) + self.more, 0, 0, *past_bins])
-        self.counts = np.zeros(len(bins), dtype=np.int64)
-        self.n_rows = self.present = self.outside = 0
-        self.unseen: Counter[str] = Counter()
-        self.sample = SampledValues(MOST_SAMPLED)
+        no_rows = np.zeros(0, dtype=np.int64)
+        self.counted = self.count(np.zeros(0), no_rows)
 
     def tonight(self) -> np.ndarray:
         """The counts of `N_SHARES`, and then the bins; `training` has the same of training."""
-        bins = np.bincount(self.place, self.counts).astype(int)
+        counted = self.counted
+        bins = np.bincount(self.place, counted.bins).astype(int)
+        n_unseen = counted.unseen.total()
         return np.array(
-            [self.n_rows, self.present, self.unseen.total(), self.outside, *bins]
+            [counted.n_rows, counted.present, n_unseen, counted.outside, *bins]
         )
 
-    def add(self, values: np.ndarray) -> None:
-        """Count the typed values of one batch."""
-        self.n_rows += len(values)
+    def count(
+        self, values: np.ndarray, rows: np.ndarray, n_unlisted: int = 0
+    ) -> ColumnCounts:
+        """Count the typed values of some rows.
+
+        `rows`: numbers of the rows, from 0. `n_unlisted`: rows with a text that an
+        ordinal does not list, which has no code and is not among the values.
+        """
         if isinstance(self.past, NumberProfile):
-            values = values[np.isfinite(values)]
-            self.present += values.size
-            self.counts += binned(values, np.asarray(self.past.edges, float))
-            if self.past.range:
-                low, high = self.past.range
-                self.outside += int(np.count_nonzero((values < low) | (values > high)))
-            self.sample.add(values)
-            return
+            return self._count_numbers(self.past, values, rows)
+        bins = np.zeros(len(self.expected), dtype=np.int64)
+        unseen: Counter[str] = Counter()
+        present = n_unlisted
         for text, n in texts(values).items():
-            self.present += n
+            present += n
             if text in self.known:
-                self.counts[self.known[text]] += n
+                bins[self.known[text]] += n
             elif not self.more:
-                # Past the bound single texts are no longer told apart.
-                self.unseen[
-                    text
-                    if text in self.unseen or len(self.unseen) < MOST_UNSEEN
-                    else ""
-                ] += n
+                unseen[text] += n
+        if n_unlisted:
+            unseen[""] += n_unlisted
+        sample = SampledValues(MOST_SAMPLED)
+        return ColumnCounts(len(values), present, 0, bins, _first_texts(unseen), sample)
+
+    def _count_numbers(
+        self, past: NumberProfile, values: np.ndarray, rows: np.ndarray
+    ) -> ColumnCounts:
+        is_finite = np.isfinite(values)
+        finite = values[is_finite]
+        bins = binned(finite, np.asarray(past.edges, float))
+        outside = 0
+        if past.range:
+            low, high = past.range
+            outside = int(np.count_nonzero((finite < low) | (finite > high)))
+        sample = SampledValues.of(MOST_SAMPLED, rows[is_finite], finite)
+        return ColumnCounts(len(values), finite.size, outside, bins, Counter(), sample)
 
     def distance(self, past: np.ndarray, now: np.ndarray) -> float | None:
         """Largest difference of shares: of cumulative ones for numbers, of any set of known categories."""
@@ -207,11 +289,12 @@ class Column:
         if self.numeric:
             place = steps(self.expected, TENTHS)
             return psi(
-                np.bincount(place, self.expected), np.bincount(place, self.counts)
+                np.bincount(place, self.expected),
+                np.bincount(place, self.counted.bins),
             )
         return psi(
             np.append(self.expected, self.more),
-            np.append(self.counts, self.unseen.total()),
+            np.append(self.counted.bins, self.counted.unseen.total()),
         )
 
 
@@ -276,13 +359,34 @@ def independent(stay: float | None) -> float:
     return (1 - share) / (1 + share)
 
 
+@dataclass(frozen=True)
+class GateCounts:
+    """Counts of some rows against a training profile; of consecutive rows they add up.
+
+    Parameters
+    ----------
+    columns : mapping from str to ColumnCounts
+        By feature.
+    groups : tuple of pyarrow.Table
+        Tables of `group` and `rows`: how many rows each group has.
+    """
+
+    columns: Mapping[str, ColumnCounts]
+    groups: tuple[pa.Table, ...]
+
+    def __add__(self, other: GateCounts) -> GateCounts:
+        columns = {
+            name: counts + other.columns[name] for name, counts in self.columns.items()
+        }
+        return GateCounts(columns, self.groups + other.groups)
+
+
 class Gates:
     """Counts a night's rows against a training profile; features that it does not know are let through."""
 
     def __init__(self, past: Profile, contract: Contract):
         self.contract, self.past = contract, past
-        self.n_rows = 0
-        self.groups: Counter[str] = Counter()
+        self.groups: tuple[pa.Table, ...] = ()
         names = [name for name in contract.features if name in past.features]
         self.columns = {
             name: Column(past.features[name], past.n_rows) for name in names
@@ -313,25 +417,37 @@ class Gates:
             for gate, chance in ALARMS.items()
         }
 
-    def add(
+    def count(
         self,
         features: Columns,
+        rows: np.ndarray,
         groups: np.ndarray | None = None,
         unlisted: Mapping[str, np.ndarray] | None = None,
-    ) -> None:
-        """Take in the rows of one batch, before normalisation; `unlisted` texts are not in the contract."""
-        self.__dict__.pop("shifts", None)
-        self.n_rows += count_rows(features)
-        if groups is not None:
-            self.groups.update(groups)
+    ) -> GateCounts:
+        """Count the rows of one block, before normalisation.
+
+        `rows`: numbers of the rows, from 0; `unlisted`: by feature the rows with a text
+        that the contract does not list.
+        """
+        columns = {}
         for name, column in self.columns.items():
-            column.add(features[name])
+            n_unlisted = 0
             ordinal = self.contract.features[name].type == "ordinal"
-            if unlisted and name in unlisted and ordinal and unlisted[name].any():
-                # Such a row has no code, so its text is not among the values.
+            if unlisted and name in unlisted and ordinal:
                 n_unlisted = int(np.count_nonzero(unlisted[name]))
-                column.present += n_unlisted
-                column.unseen[""] += n_unlisted
+            columns[name] = column.count(features[name], rows, n_unlisted)
+        if groups is None:
+            return GateCounts(columns, ())
+        counted = pa.table({"group": pa.array(groups)}).group_by("group")
+        sizes = counted.aggregate([([], "count_all")]).rename_columns(["group", "rows"])
+        return GateCounts(columns, (sizes,))
+
+    def add(self, counts: GateCounts) -> None:
+        """Take in the counts of further rows."""
+        self.__dict__.pop("shifts", None)
+        self.groups += counts.groups
+        for name, column in self.columns.items():
+            column.counted += counts.columns[name]
 
     def unseen_rows(self, features: Columns) -> dict[str, np.ndarray]:
         """Per category feature the rows whose text no training row had, as masks."""
@@ -358,7 +474,7 @@ class Gates:
             f"{name}: {unseen} row{'s' * (unseen != 1)} with a category never seen in training, scored as "
             "unknown"
             for name, column in self.columns.items()
-            if (unseen := column.unseen.total())
+            if (unseen := column.counted.unseen.total())
             and self.contract.policy("on_unseen", name) == "unknown"
         ]
 
@@ -403,9 +519,9 @@ class Gates:
         return {
             name: FeatureDrift(
                 psi=column.index(),
-                ks=column.distance(column.expected, column.counts),
-                outside=column.outside / column.present if column.present else 0.0,
-                unseen=column.unseen.total(),
+                ks=column.distance(column.expected, column.counted.bins),
+                outside=column.counted.outside / max(column.counted.present, 1),
+                unseen=column.counted.unseen.total(),
                 normalised=name not in self.measured,
                 alarm=any(
                     reason.code == "values_differ"
@@ -418,11 +534,13 @@ class Gates:
     @property
     def worth(self) -> float:
         """What a row of tonight is worth in independent ones."""
-        return (
-            tests.effective_units(self.groups.values()) / self.n_rows
-            if self.groups
-            else 1.0
+        if not self.groups:
+            return 1.0
+        sizes = (
+            pa.concat_tables(self.groups).group_by("group").aggregate([("rows", "sum")])
         )
+        rows = sizes["rows_sum"].to_numpy()
+        return tests.effective_units(rows) / int(rows.sum())
 
     @cached_property
     def shifts(self) -> dict[str, UnitShift]:
@@ -431,13 +549,13 @@ class Gates:
         for name in self.numbers:
             column = self.columns[name]
             rows, rows_past = (
-                column.present * self.worth,
+                column.counted.present * self.worth,
                 column.expected.sum() * self.training.worth,
             )
-            distance = column.distance(column.expected, column.counts)
+            distance = column.distance(column.expected, column.counted.bins)
             if distance is not None and isinstance(column.past, NumberProfile):
                 shifts[name] = unit_shift(
-                    column.sample.values,
+                    column.counted.sample.values,
                     column.past,
                     conversions_of(name, self.contract.features[name].unit),
                     night_units=rows,
@@ -489,7 +607,7 @@ class Gates:
                 rows_before * past.worth,
             )
             if own and gate == "unseen":
-                unseen = [n * self.worth for n in column.unseen.values()]
+                unseen = [n * self.worth for n in column.counted.unseen.values()]
                 p = tests.never_seen(unseen, column.expected * past.worth, counts[1])
             else:
                 p = (

@@ -201,6 +201,7 @@ class Model(InBrief):
             label=label,
             gates=Gates(profile, self.contract) if profile else None,
             whole_groups=self.lesions is not None,
+            hash_key=self.digest,
         )
 
     def score_frame(self, frame: Readable) -> pd.DataFrame:
