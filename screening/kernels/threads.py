@@ -21,7 +21,7 @@ _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 def available_cores() -> int:
     """Return the number of cores that this process may use.
 
-    A container's limit (``cpu.max``) counts, and so does a process's affinity.
+    A container's CPU limit counts, and so does a process's affinity.
     """
     return int(cpu_count())
 

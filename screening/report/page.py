@@ -19,7 +19,7 @@ from typing import (
 )
 
 from screening.report import format as fmt
-from screening.report import night, performance, worklist
+from screening.report import model_charts, night, trade_off, worklist
 from screening.report.columns import grid_style, people_of
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
@@ -49,8 +49,8 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
     return draw(
         "model.html.j2",
         {
-            "useful": performance.usefulness(model),
-            "froc": performance.froc(model),
+            "useful": model_charts.usefulness(model),
+            "froc": model_charts.froc(model),
             **figures_of(model),
         },
         templates=templates,
@@ -65,7 +65,7 @@ def render_head(document: Mapping[str, object]) -> str:
     model = ModelDocument.from_dict(document)
     return draw(
         "head.html.j2",
-        {"useful": performance.usefulness(model), **_head(model, None)},
+        {"useful": model_charts.usefulness(model), **_head(model, None)},
         styles=("report.css", "model.css"),
         footer=f"model {fmt.text(model.sha256 or 'not recorded', 80)}",
     )
@@ -110,12 +110,12 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
     places = worklist.score_places(model, run)
     return _head(model, run) | {
         "basis": "past patients, each scored by a model that was not trained on them",
-        "panels": performance.panels(model, run, places),
+        "panels": trade_off.panels(model, run, places),
         "places": places,
-        "rarest_first": performance.rarest_first(model),
-        "chances": performance.chances_of(model),
-        "beside": performance.beside(model),
-        "pruning": performance.pruning_chart(model),
+        "rarest_first": model_charts.rarest_first(model),
+        "chances": model_charts.chance_charts(model),
+        "beside": model_charts.comparison_table(model),
+        "pruning": model_charts.pruning_chart(model),
         "review_due": review_due(model),
     }
 

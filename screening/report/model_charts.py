@@ -1,0 +1,348 @@
+"""Charts and tables of a model: usefulness, other methods, chances, lesions,
+pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from screening.report import format as fmt
+from screening.report.charts import Axes
+from screening.report.trade_off import HeldOutCurve
+from screening.report.verdict import best_other, usefulness_of
+from screening.schemas.model import ModelDocument
+from screening.schemas.validation import (
+    Beside,
+    Calibration,
+    DecisionCurve,
+    OperatingPointFacts,
+)
+
+ROUND_NUMBERS = [step * 10**power for power in range(1, 8) for step in (1, 2, 5)]
+MEASURES = {
+    "auroc": "AUROC",
+    "sensitivity": "Sensitivity",
+    "specificity": "Specificity",
+    "macro_recall": "Mean recall",
+}
+# A benefit closer than this to another is equal to it.
+BENEFIT_TOLERANCE = 1e-9
+# Lowest net benefit that is drawn, as a share of the highest.
+LOWEST_BENEFIT = -0.2
+
+
+def rarest_first(model: ModelDocument) -> list[int]:
+    """Return the places of the classes in the confusion matrix, rare classes first.
+
+    Empty without a matrix.
+    """
+    confusion = model.validation.confusion
+    if confusion is None:
+        return []
+    places = range(len(confusion.classes))
+    return sorted(
+        places, key=lambda i: (sum(confusion.counts[i]), confusion.classes[i])
+    )
+
+
+def froc(model: ModelDocument) -> Axes | None:
+    """Return the FROC curve; None where no operating point is chosen by lesions."""
+    facts = model.points[0].lesions
+    if facts is None:
+        return None
+    false_positives = np.array(facts.froc.false_positives)
+    sensitivity = np.array(facts.froc.sensitivity)
+    # Nobody reads far to the right of the threshold in use; the table has the rest.
+    in_use = facts.false_positives.value or 0.0
+    highest = max(min(false_positives.max(), 4 * in_use), 1.0)
+    is_drawn = false_positives <= highest
+    axes = Axes(
+        name="froc",
+        x=(0.0, highest),
+        y=(0.0, 1.0),
+        x_label="false clusters a patient",
+        y_label="lesions found",
+        margins=(16, 24, 46, 66),
+    )
+    axes.line(false_positives[is_drawn], sensitivity[is_drawn], "first")
+    found = 1 - facts.missed / facts.n_lesions
+    axes.mark(in_use, found, "validated", "threshold in use")
+    return axes
+
+
+def pruning_chart(model: ModelDocument) -> Axes | None:
+    """Return the chart of the last pass's removals; None where nothing was removed."""
+    passes = model.machine.passes
+    steps = passes[-1].get("pruning_path") if passes else None
+    if not isinstance(steps, list | tuple) or not steps:
+        return None
+    rare_found = [step[2] for step in steps]
+    false_flags = [step[3] for step in steps]
+    axes = Axes(
+        name="pruning",
+        x=(0.0, float(len(steps))),
+        y=(0.0, 1.0),
+        x_label="support vectors removed",
+        y_label="training rows",
+        height=240,
+        title="Support vectors removed",
+        description=(
+            f"{fmt.plural(len(steps), 'support vector')} of the larger class removed. "
+            "On training rows, the rarer class found went from "
+            f"{fmt.percent(rare_found[0])} after the first to "
+            f"{fmt.percent(rare_found[-1])}, the larger class flagged from "
+            f"{fmt.percent(false_flags[0])} to {fmt.percent(false_flags[-1])}."
+        ),
+    )
+    n_removed = list(range(1, len(steps) + 1))
+    axes.line(n_removed, rare_found, "first", "rare found")
+    axes.line(n_removed, false_flags, "second", "false flags")
+    return axes
+
+
+def usefulness(model: ModelDocument) -> dict[str, object]:
+    """Return the verdict with its reasons, the best other method, and a chart.
+
+    The chart, and the flags of the other method, only where one class is watched.
+    """
+    point = model.points[0] if len(model.points) == 1 else None
+    return {
+        "verdict": usefulness_of(model),
+        "other": best_other(model.validation.comparison),
+        "other_at": _other_point(model, point) if point else None,
+        "picture": _usefulness_chart(model, point) if point else None,
+    }
+
+
+def _other_point(
+    model: ModelDocument, point: OperatingPointFacts
+) -> tuple[float, float] | None:
+    """Return flags per 100 rows, and sensitivity, of the best other method.
+
+    Flags are at the prevalence in use.
+    """
+    other = best_other(model.validation.comparison)
+    figures = (other and other.figures) or {}
+    sensitivity = figures.get("sensitivity")
+    specificity = figures.get("specificity")
+    if sensitivity is None or specificity is None:
+        return None
+    true_flags = point.prevalence * sensitivity
+    false_flags = (1 - point.prevalence) * (1 - specificity)
+    return 100 * (true_flags + false_flags), sensitivity
+
+
+def _usefulness_chart(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
+    """Return sensitivity against flags, with threshold, other method and capacity."""
+    flag_rate = point.flag_rate.value
+    sensitivity = point.sensitivity.value
+    if flag_rate is None or sensitivity is None:
+        return None
+    # Capacity counts reviews, which are of patients where rows come in groups.
+    capacity = None if model.validation.grouped else model.stated.capacity
+    axes = Axes(
+        name="useful",
+        x=(0, 100),
+        y=(0, 1),
+        x_label="flags per 100 rows",
+        y_label="cases found (sensitivity)",
+        height=330,
+        margins=(52 if capacity else 16, 24, 46, 66),
+    )
+    curve = HeldOutCurve(model.validation.curves[point.label])
+    flags = 100 * curve.rates["flag_rate"]
+    low, high = curve.intervals["sensitivity"]
+    axes.band(flags, low, high, "first")
+    axes.line([0, 100], [0, 1], "chance")
+    axes.line(flags, curve.rates["sensitivity"], "first")
+    if capacity is not None:
+        _add_capacity(axes, capacity, flag_rate)
+    axes.mark(100 * flag_rate, sensitivity, "validated", "validated threshold")
+    other = best_other(model.validation.comparison)
+    other_point = _other_point(model, point)
+    if other and other_point:
+        axes.dot(*other_point, "other")
+        axes.note(*other_point, "second", fmt.name(other.recipe))
+    return axes
+
+
+def _add_capacity(axes: Axes, capacity: int, flag_rate: float) -> None:
+    """Draw the capacity for a night of a round number of rows, and a second axis."""
+    n_rows = min(ROUND_NUMBERS, key=lambda rows: abs(capacity / rows - flag_rate))
+    axes.upright(
+        100 * capacity / n_rows,
+        "capacity",
+        f"capacity, night of {fmt.count(n_rows)} rows",
+    )
+    axes.second_axis(
+        f"rows a night for which {fmt.plural(capacity, 'review')} are enough",
+        lambda flags: fmt.count(100 * capacity / flags) if flags else "any",
+    )
+
+
+def comparison_table(model: ModelDocument) -> dict[str, object] | None:
+    """Return the table of other methods on the same folds; None without any.
+
+    Its rows are the other method, and the titles of the measures in which the model is
+    significantly higher and lower.
+    """
+    comparison = model.validation.comparison
+    if comparison is None:
+        return None
+    columns = {
+        name: title
+        for name, title in MEASURES.items()
+        if comparison.figures.get(name) is not None
+    }
+    rows = []
+    failed = []
+    for other in comparison.beside:
+        if other.reason is None:
+            rows.append((other, _higher(other, columns), _lower(other, columns)))
+        else:
+            failed.append(other)
+    return {"columns": columns, "rows": rows, "failed": failed}
+
+
+def _higher(other: Beside, columns: Mapping[str, str]) -> list[str]:
+    """Return the titles of measures in which the model is significantly higher."""
+    differences = other.differences or {}
+    lows = {
+        title: differences[name].low
+        for name, title in columns.items()
+        if name in differences
+    }
+    return [title for title, low in lows.items() if low is not None and low > 0]
+
+
+def _lower(other: Beside, columns: Mapping[str, str]) -> list[str]:
+    """Return the titles of measures in which the model is significantly lower."""
+    differences = other.differences or {}
+    highs = {
+        title: differences[name].high
+        for name, title in columns.items()
+        if name in differences
+    }
+    return [title for title, high in highs.items() if high is not None and high < 0]
+
+
+def chance_charts(model: ModelDocument) -> dict[str, dict[str, object]]:
+    """Return reliability and decision curve of each class whose scores are chances.
+
+    Returns
+    -------
+    dict of str to dict
+        By class. Acting on the model is worth most from `worth_from` to `worth_to`
+        (None: nowhere); `at` is the chance at the threshold in use, and `furthest`
+        where the decision curve ends.
+    """
+    charts: dict[str, dict[str, object]] = {}
+    for number, point in enumerate(model.points):
+        calibration = model.validation.calibration.get(point.label)
+        if calibration is None or not calibration.earned:
+            continue
+        curve = calibration.decision_curve
+        if curve is None:
+            continue
+        chance = _chance_at_threshold(calibration, point)
+        useful = _useful_thresholds(curve)
+        is_inside = chance is not None and 0 < chance < 1
+        charts[point.label] = {
+            "reliability": _reliability(calibration, number),
+            "worth": _decision_curve(curve, point, chance, number),
+            "worth_from": min(useful, default=None),
+            "worth_to": max(useful, default=None),
+            "at": chance if is_inside else None,
+            "furthest": max(curve.threshold),
+        }
+    return charts
+
+
+def _chance_at_threshold(
+    calibration: Calibration, point: OperatingPointFacts
+) -> float | None:
+    """Return the chance that belongs to the threshold in use, if it has one."""
+    if calibration.platt is None or point.flags_everything:
+        return None
+    if point.sensitivity.value is None:
+        return None
+    chances, _, _ = calibration.platt.chances(np.array([point.threshold]))
+    return float(chances[0])
+
+
+def _useful_thresholds(curve: DecisionCurve) -> list[float]:
+    """Return the thresholds at which the model beats reviewing everyone and no one."""
+    triples = zip(curve.threshold, curve.model, curve.all, strict=True)
+    return [
+        threshold
+        for threshold, model, everyone in triples
+        if model > max(everyone, 0.0) + BENEFIT_TOLERANCE
+    ]
+
+
+def _reliability(calibration: Calibration, number: int) -> Axes:
+    """Return the observed frequency against the predicted chance."""
+    axes = Axes(
+        name=f"reliability{number}",
+        x=(0, 1),
+        y=(0, 1),
+        x_label="Predicted chance",
+        y_label="Observed frequency",
+        width=330,
+        height=260,
+        margins=(12, 24, 46, 56),
+        as_percent=(True, True),
+    )
+    axes.line((0, 1), (0, 1), "chance")
+    predicted = [tenth.predicted for tenth in calibration.reliability]
+    observed = [tenth.observed for tenth in calibration.reliability]
+    axes.band(
+        predicted,
+        [share.low for share in observed],
+        [share.high for share in observed],
+        "first",
+    )
+    axes.line(predicted, [share.value for share in observed], "first")
+    return axes
+
+
+def _decision_curve(
+    curve: DecisionCurve, point: OperatingPointFacts, chance: float | None, number: int
+) -> Axes:
+    """Return the net benefit of the model, of reviewing everyone and of no one."""
+    highest_chance = max(curve.threshold)
+    highest_benefit = max(*curve.model, *curve.all)
+    lowest_benefit = LOWEST_BENEFIT * highest_benefit
+    axes = Axes(
+        name=f"worth{number}",
+        x=(0, highest_chance),
+        y=(lowest_benefit, 1.08 * highest_benefit),
+        y_label="Net benefit",
+        x_label="Chance at which a review is worth it",
+        width=330,
+        height=260,
+        margins=(12, 62, 46, 56),
+        as_percent=(True, False),
+    )
+    axes.line((0, highest_chance), (0, 0), "chance", "none")
+    pairs = zip(curve.threshold, curve.all, strict=True)
+    everyone = [pair for pair in pairs if pair[1] >= lowest_benefit]
+    axes.line([x for x, _ in everyone], [y for _, y in everyone], "second")
+    axes.line(curve.threshold, curve.model, "first", "model")
+    if chance is not None and chance <= highest_chance:
+        benefit = _net_benefit(point, chance)
+        axes.mark(chance, benefit, "validated", "threshold in use")
+    return axes
+
+
+def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
+    """Return the net benefit of an operating point (Vickers and Elkin 2006).
+
+    Cases found, less unnecessary reviews weighted by the odds of `chance`.
+    """
+    sensitivity = point.sensitivity.value or 0.0
+    specificity = point.specificity.value or 0.0
+    found = point.prevalence * sensitivity
+    unnecessary = (1 - point.prevalence) * (1 - specificity)
+    return found - unnecessary * chance / (1 - chance)
