@@ -31,12 +31,12 @@ from screening.report import format as fmt
 from screening.report import render_model, render_run
 from screening.report.charts import Axes
 from screening.report.model_attention import attention_of_model
+from screening.report.values import value_text
 from screening.report.verdict import (
     MIN_CERTAIN_LEAD,
     beaten_by_other,
     usefulness_of,
 )
-from screening.report.worklist import value_text
 from screening.schemas.base import Estimate
 from screening.schemas.figures import rule_named
 from screening.schemas.model import Declared, ModelDocument

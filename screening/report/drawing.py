@@ -1,4 +1,5 @@
-"""How any page is put together: templates, the style and scripts inside it, and the fence around them."""
+"""How any page is put together: templates, the style and scripts inside it, and the
+fence around them."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ from markupsafe import Markup
 
 from screening.errors import UsageError
 from screening.report import format as fmt
-from screening.report.night import clusters, drawn_size, millimetres, pictured
-from screening.report.worklist import value_text
+from screening.report.night import clusters, drawn_size, is_pictured, millimetres
+from screening.report.values import value_text
 
 SHIPPED = "shipped"
-"""Prefix under which a site's template finds the one that it replaces."""
+"""Prefix of the shipped template that a site's template replaces."""
 
 
 def draw(
@@ -46,74 +47,117 @@ def draw(
 ) -> str:
     """Return a page that needs nothing outside itself.
 
-    `blocks` is what the template may write: a name it does not get is an error. `footer` ends the page and
-    every printed sheet. Only the texts of `styles` and `scripts`, which are inlined, and the CSS `rules` may
-    style the page or run in it; `pictures` allows inlined pictures. A file of `templates` replaces the shipped
-    one of the same name; UsageError if they cannot be drawn.
+    Parameters
+    ----------
+    template : str
+        Name of the template.
+    blocks : mapping
+        Values that the template may use; any other name is an error.
+    footer : str
+        Ends the page, and every printed sheet.
+    templates : Path, optional
+        Folder of templates used in place of the shipped ones of the same name.
+    styles, scripts : sequence of str
+        Names of texts that are inlined. Nothing else may style the page or run in it.
+    rules : str
+        Further CSS.
+    pictures : bool
+        Allow inlined pictures.
+
+    Raises
+    ------
+    UsageError
+        If `templates` cannot be drawn.
     """
     environment = environment_of(templates)
     try:
-        # On every printed sheet; all but letters and digits go as CSS escapes.
-        words = "".join(
-            c if c.isascii() and c.isalnum() else f"\\{ord(c):06x}"
-            for c in f"Confidential · {footer}"
-        )
-        style = "".join(text_of(environment, name) for name in styles) + rules
-        style += f'@media print{{@page{{@bottom-left{{content:"{words}"}}}}}}\n'
+        style = "".join(text_of(environment, name) for name in styles)
+        style += rules + _footer_of_sheets(footer)
         script = "".join(text_of(environment, name) for name in scripts)
-        # The fence that holds even if an escape were forgotten: nothing but these two texts may style or run.
-        policy = (
-            f"default-src 'none'; style-src {_digest(style)}; "
-            + (f"script-src {_digest(script)}; " if scripts else "")
-            + ("img-src data:; " if pictures else "")
-            + "base-uri 'none'; form-action 'none'"
-        )
-        fence = {"policy": policy, "style": Markup(style), "footer": footer}
-        written = {"script": Markup(script)} if scripts else {}
-        return environment.get_template(template).render({**blocks, **fence, **written})
+        values = dict(blocks)
+        values["policy"] = _content_policy(style, script, pictures)
+        values["style"] = Markup(style)
+        values["footer"] = footer
+        if scripts:
+            values["script"] = Markup(script)
+        return environment.get_template(template).render(values)
     except (TemplateError, UnicodeDecodeError) as error:
         if templates is None:
             raise
-        raise refusal(templates, error) from None
+        raise template_error(templates, error) from None
 
 
-def refusal(templates: Path, error: Exception) -> UsageError:
-    """What is wrong with a site's templates, with the template and line where the error tells them."""
-    place = "no template " if isinstance(error, TemplateNotFound) else ""
-    if isinstance(error, TemplateSyntaxError):
+def _footer_of_sheets(footer: str) -> str:
+    """Return the CSS that writes the footer on every printed sheet."""
+    # All but letters and digits are written as CSS escapes.
+    content = "".join(
+        char if char.isascii() and char.isalnum() else f"\\{ord(char):06x}"
+        for char in f"Confidential · {footer}"
+    )
+    return f'@media print{{@page{{@bottom-left{{content:"{content}"}}}}}}\n'
+
+
+def _content_policy(style: str, script: str, pictures: bool) -> str:
+    """Return the content security policy of a page.
+
+    It holds even where an escape was forgotten: nothing but these two texts may style
+    the page or run in it.
+    """
+    directives = ["default-src 'none'", f"style-src {_digest(style)}"]
+    if script:
+        directives.append(f"script-src {_digest(script)}")
+    if pictures:
+        directives.append("img-src data:")
+    directives += ["base-uri 'none'", "form-action 'none'"]
+    return "; ".join(directives)
+
+
+def template_error(templates: Path, error: Exception) -> UsageError:
+    """Return an error of a site's templates, with template and line if known."""
+    place = ""
+    if isinstance(error, TemplateNotFound):
+        place = "no template "
+    elif isinstance(error, TemplateSyntaxError):
         place = f"{error.name} line {error.lineno}: "
     elif isinstance(error, UndefinedError):
         frames = traceback.extract_tb(error.__traceback__)
-        file, line = next(
-            (each.filename, each.lineno)
-            for each in frames[::-1]
-            if ".j2" in each.filename
-        )
-        place = f"{Path(file).name} line {line}: "
-    return UsageError(f"--templates {templates}: {place}{error}")
-
-
-# Read anew for each page where a site has templates of its own: they may be edited between two pages.
-def environment_of(templates: Path | None = None) -> Environment:
-    """Where templates are: a site's own first (UsageError without such a directory), then the shipped."""
-    if templates is None:
-        return ENVIRONMENT
-    if not templates.is_dir():
-        raise UsageError(f"--templates {templates}: there is no such directory")
-    shipped = PackageLoader("screening.templates", "")
-    return _made(
-        ChoiceLoader(
-            [FileSystemLoader(templates), shipped, PrefixLoader({SHIPPED: shipped})]
-        )
+        frame = next(frame for frame in frames[::-1] if ".j2" in frame.filename)
+        place = f"{Path(frame.filename).name} line {frame.lineno}: "
+    return UsageError(
+        f"`templates` {templates}: {place}{error}", parameters=["templates"]
     )
 
 
-def _made(loader: BaseLoader) -> Environment:
+def environment_of(templates: Path | None = None) -> Environment:
+    """Return the environment that finds a site's own templates first, then the shipped.
+
+    A site's templates are read anew for each page: they may be edited between two.
+
+    Raises
+    ------
+    UsageError
+        There is no such folder.
+    """
+    if templates is None:
+        return ENVIRONMENT
+    if not templates.is_dir():
+        raise UsageError(
+            f"`templates` {templates}: there is no such directory",
+            parameters=["templates"],
+        )
+    shipped = PackageLoader("screening.templates", "")
+    prefixed = PrefixLoader({SHIPPED: shipped})
+    site = FileSystemLoader(templates)
+    return _new_environment(ChoiceLoader([site, shipped, prefixed]))
+
+
+def _new_environment(loader: BaseLoader) -> Environment:
+    """Return an environment in which undefined names are errors."""
     environment = Environment(
         loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_visible,
+        finalize=_spell_out_invisible,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -123,40 +167,40 @@ def _made(loader: BaseLoader) -> Environment:
         "json": as_json,
         "value_text": value_text,
         "drawn_size": drawn_size,
+        "clusters": clusters,
+        "millimetres": millimetres,
     }
-    environment.filters |= {"clusters": clusters, "millimetres": millimetres}
-    environment.tests["pictured"] = pictured
+    environment.tests["pictured"] = is_pictured
     return environment
 
 
-def _visible(value: object) -> object:
-    """Spell out invisible characters in whatever a template writes, in case a block forgot to."""
-    return (
-        value
-        if isinstance(value, Markup) or not isinstance(value, str)
-        else fmt.text(value, 10**6)
-    )
+def _spell_out_invisible(value: object) -> object:
+    """Spell out invisible characters of any text, in case a template forgot to."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return fmt.text(value, 10**6)
 
 
 def as_json(value: object) -> Markup:
-    """Return `value` as JSON that cannot end the script element it stands in."""
-    written = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    return Markup(
-        written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    )
+    """Return `value` as JSON that cannot end the script element that holds it."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text)
 
 
 def text_of(environment: Environment, name: str) -> str:
-    """A template as it is written."""
+    """Return the source text of a template."""
     assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
+    text, _, _ = environment.loader.get_source(environment, name)
+    return text
 
 
 def _digest(text: str) -> str:
-    return (
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-    )
+    """Return the SHA-256 of a text as a content security policy writes it."""
+    sha256 = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(sha256).decode()}'"
 
 
-ENVIRONMENT = _made(PackageLoader("screening.templates", ""))
-"""That of the shipped templates alone."""
+ENVIRONMENT = _new_environment(PackageLoader("screening.templates", ""))
+"""The environment of the shipped templates alone."""

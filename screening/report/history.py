@@ -1,10 +1,11 @@
-"""The run history: workload, yield of reviews, missed cases, drift and changes."""
+"""The history page: workload, yield of reviews, missed cases, drift and changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from screening.report import format as fmt
@@ -14,6 +15,7 @@ from screening.schemas.base import Estimate
 from screening.schemas.history import (
     ControlChart,
     DriftOver,
+    FlaggedShare,
     ForwardNights,
     HistoryDocument,
     JudgedShare,
@@ -27,35 +29,61 @@ from screening.schemas.history import (
 )
 from screening.schemas.run import ScoreCounts
 
+# Quantile of the Kolmogorov distribution at 0.95.
+KOLMOGOROV_95 = 1.358
+# Dates on the axis of a chart.
+MAX_DATES = 6
+NOT_AUDITED = "unknown: no night's random audit has been judged"
+LIVE_FIGURES = {"sensitivity": "sensitivity", "ppv": "PPV of all flagged"}
+
+
+class Figure(NamedTuple):
+    """A figure of a series: its name, value, 95 % interval and what it rests on."""
+
+    name: str
+    value: str
+    interval: str
+    basis: str
+
 
 def render_histories(
     document: Mapping[str, object], folder: str, templates: Path | None = None
 ) -> tuple[str, dict[str, str]]:
-    """Return an overview of what `screening.ledger.history` returns, and a page for each of its series.
+    """Return an overview of all series, and a page for each.
 
-    `folder`: where these lie as seen from the overview; each is called SERIES.html.
+    Parameters
+    ----------
+    document : mapping
+        As `screening.ledger.history` returns it.
+    folder : str
+        Path of the series' pages, relative to the overview.
+    templates : Path, optional
+        As for `render_model`.
+
+    Returns
+    -------
+    overview : str
+    pages : dict of str to str
+        By file name, SERIES.html.
     """
-    whole = HistoryDocument.from_dict(document)
-    pages = {
-        one.series: _render(
-            whole.replace(
-                series=[one],
-                runs=[run for run in whole.runs if run.series == one.series],
-            ),
-            templates,
-        )
-        for one in whole.series
-    }
-    links = {one.series: quote(f"{folder}/{one.series}.html") for one in whole.series}
-    return _render(whole, templates, links), {
-        f"{series}.html": page for series, page in pages.items()
-    }
+    history = HistoryDocument.from_dict(document)
+    pages = {}
+    links = {}
+    for series in history.series:
+        runs = [run for run in history.runs if run.series == series.series]
+        name = f"{series.series}.html"
+        pages[name] = _render(history.replace(series=[series], runs=runs), templates)
+        links[series.series] = quote(f"{folder}/{name}")
+    return _render(history, templates, links), pages
 
 
 def render_history(
     document: Mapping[str, object], templates: Path | None = None
 ) -> str:
-    """Return the page of what `screening.ledger.history` returns; `templates` as of `render_model`."""
+    """Return the page of what `screening.ledger.history` returns.
+
+    `templates` as for `render_model`.
+    """
     return _render(HistoryDocument.from_dict(document), templates)
 
 
@@ -64,17 +92,18 @@ def _render(
     templates: Path | None,
     links: Mapping[str, str] | None = None,
 ) -> str:
-    """The page; with `links` to the series' own pages, an overview without their nights."""
+    """Return the page; with `links` to the pages of series, an overview."""
     trail = history.audit
-    questions = [
-        _question(one, history.runs, n, links) for n, one in enumerate(history.series)
+    series_blocks = [
+        _series_block(series, history.runs, number, links)
+        for number, series in enumerate(history.series)
     ]
     return draw(
         "history.html.j2",
         {
             "banner": {"title": "Run history", "kind": "from the ledger", "date": ""},
             "history": history,
-            "questions": questions,
+            "questions": series_blocks,
             "models": model_changes(history),
         },
         templates=templates,
@@ -84,239 +113,309 @@ def _render(
 
 
 def sentences(series: SeriesFacts) -> list[str]:
-    """Return in plain words what the nights of one question add up to."""
-    figures = [
-        f"{term} {_with_interval(value, ends)}: {words}"
-        for term, value, ends, words in _figures(series)
-    ]
-    return [*figures, *_remarks(series)]
+    """Return the figures and remarks of a series as sentences."""
+    lines = []
+    for figure in _figures(series):
+        value = _with_interval(figure.value, figure.interval)
+        lines.append(f"{figure.name} {value}: {figure.basis}")
+    return lines + _remarks(series)
 
 
 def _remarks(series: SeriesFacts) -> list[str]:
+    """Return what was seen over the nights of a series, in words."""
+    remarks = []
+    if series.forward:
+        remarks += _live_performance_words(series.forward)
+    remarks += _control_words(series.control)
+    if series.drift:
+        remarks += _drift_words(series.drift)
+    if series.review_by:
+        remarks.append(f"the model is to be reviewed by {series.review_by}")
+    return remarks
+
+
+def _figures(series: SeriesFacts) -> list[Figure]:
+    """Return the figures of a series."""
+    workload = series.workload
+    waiting = f"{fmt.ratio(workload.waiting_per_night)} of them without a verdict"
+    if workload.minutes_per_night is not None:
+        waiting += f", about {fmt.count(workload.minutes_per_night)} minutes"
+    misses = series.misses
+    interval = ""
+    if misses.judged:
+        low = fmt.ratio(misses.per_night.low)
+        high = fmt.ratio(misses.per_night.high)
+        interval = f"{low}–{high}"
+    span = f"{fmt.name(series.first)} to {fmt.name(series.last)}"
     return [
-        *(_forward_words(series.forward) if series.forward else []),
-        *_control_words(series.control),
-        *(_drift_words(series.drift) if series.drift else []),
-        *(
-            [f"the model is to be reviewed by {series.review_by}"]
-            if series.review_by
-            else []
+        Figure("Nights", fmt.count(series.nights), "", span),
+        Figure("Flagged per night", fmt.ratio(workload.cases_per_night), "", waiting),
+        Figure(
+            "PPV of those judged",
+            fmt.percent(series.ppv),
+            fmt.ci(series.ppv),
+            _basis_of_judged(series),
+        ),
+        Figure(
+            "PPV of all flagged",
+            fmt.percent(series.ppv_flagged),
+            fmt.ci(series.ppv_flagged),
+            _basis_of_flagged(series.ppv_flagged),
+        ),
+        Figure(
+            "Estimated missed cases per night",
+            fmt.ratio(misses.per_night),
+            interval,
+            _basis_of_misses(misses),
         ),
     ]
 
 
-def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
-    """Each with its value, its 95 % interval and what it rests on."""
-    judged, flagged, misses, work = (
-        series.ppv,
-        series.ppv_flagged,
-        series.misses,
-        series.workload,
+def _basis_of_judged(series: SeriesFacts) -> str:
+    """Return what the PPV of judged cases rests on."""
+    basis = "unknown: no flagged case has been judged"
+    if series.ppv.judged:
+        basis = (
+            f"{_found_of_judged(series.ppv)} had the condition; chosen by reviewers, "
+            "not representative"
+        )
+    disputed = series.verdicts.disputed
+    if disputed:
+        basis += f"; on {fmt.plural(disputed, 'case')} two reviewers disagree"
+    return basis
+
+
+def _basis_of_flagged(flagged: FlaggedShare) -> str:
+    """Return what the PPV of all flagged rests on."""
+    if not flagged.judged:
+        return NOT_AUDITED
+    flags = fmt.plural(flagged.flagged, "flag")
+    nights = fmt.plural(flagged.nights, "night")
+    return (
+        f"{flags} of {nights}, a patient who stays counting on each; "
+        f"{_found_of_judged(flagged)} patients of the random audit or known from "
+        "earlier nights had it"
     )
-    waiting = f"{fmt.ratio(work.waiting_per_night)} of them without a verdict"
-    if work.minutes_per_night is not None:
-        waiting += f", about {fmt.count(work.minutes_per_night)} minutes"
-    chosen, audited, missed = (
-        "unknown: no flagged case has been judged",
-        NOT_AUDITED,
-        NOT_AUDITED,
-    )
-    if judged.judged:
-        chosen = f"{_of_judged(judged)} had the condition; chosen by reviewers, not representative"
-    if series.verdicts.disputed:
-        chosen += f"; on {fmt.plural(series.verdicts.disputed, 'case')} two reviewers disagree"
-    if flagged.judged:
-        nights = f"{fmt.plural(flagged.flagged, 'flag')} of {fmt.plural(flagged.nights, 'night')}"
-        patients = f"{_of_judged(flagged)} patients of the random audit or known from earlier nights had it"
-        audited = f"{nights}, a patient who stays counting on each; {patients}"
-    ends = ""
-    if misses.judged:
-        missed = f"{_of_judged(misses)} unflagged in the random audit had the condition"
-        ends = f"{fmt.ratio(misses.per_night.low)}–{fmt.ratio(misses.per_night.high)}"
-    span = f"{fmt.name(series.first)} to {fmt.name(series.last)}"
-    return [
-        ("Nights", fmt.count(series.nights), "", span),
-        ("Flagged per night", fmt.ratio(work.cases_per_night), "", waiting),
-        ("PPV of those judged", *_share(judged), chosen),
-        ("PPV of all flagged", *_share(flagged), audited),
-        ("Estimated missed cases per night", fmt.ratio(misses.per_night), ends, missed),
-    ]
 
 
-NOT_AUDITED = "unknown: no night's random audit has been judged"
+def _basis_of_misses(misses: Misses) -> str:
+    """Return what the estimate of missed cases rests on."""
+    if not misses.judged:
+        return NOT_AUDITED
+    return f"{_found_of_judged(misses)} unflagged in the random audit had the condition"
 
 
-def _of_judged(share: JudgedShare | Misses) -> str:
+def _found_of_judged(share: JudgedShare | Misses) -> str:
     return f"{fmt.count(share.found)} of {fmt.count(share.judged)}"
 
 
-def _share(share: Estimate) -> tuple[str, str]:
-    return fmt.percent(share), fmt.ci(share)
+def _with_interval(value: str, interval: str) -> str:
+    """Return a value with its interval in brackets, if there is one."""
+    return f"{value} (95% CI {interval})" if interval else value
 
 
-def _with_interval(value: str, ends: str) -> str:
-    return f"{value} (95% CI {ends})" if ends else value
+def _share_words(share: Estimate) -> str:
+    """Return a share in per cent with its interval."""
+    return _with_interval(fmt.percent(share), fmt.ci(share))
 
 
-FIGURES = {"sensitivity": "sensitivity", "ppv": "PPV of all flagged"}
+def _live_performance_words(forward: ForwardNights) -> list[str]:
+    """Return figures of the champion's nights, next to its validation estimate.
 
-
-def _forward_words(forward: ForwardNights) -> list[str]:
-    """The champion's nights beside its validation estimate; nothing before they show anything."""
+    Empty until the nights show anything.
+    """
     lines = []
-    for name, words in FIGURES.items():
-        seen = getattr(forward.seen, name)
-        if seen.value is None:
+    for name, words in LIVE_FIGURES.items():
+        observed: Estimate = getattr(forward.seen, name)
+        if observed.value is None:
             continue
-        line = f"{words} since {forward.first} with model {forward.model} {_with_interval(*_share(seen))}"
-        promised = None if forward.promised is None else getattr(forward.promised, name)
+        line = (
+            f"{words} since {forward.first} with model {forward.model} "
+            f"{_share_words(observed)}"
+        )
+        promised = getattr(forward.promised, name) if forward.promised else None
         if promised is not None and promised.value is not None:
-            line += f", validation estimate {_with_interval(*_share(promised))}"
-            line += ": below it by more than chance" if name in forward.below else ""
+            line += f", validation estimate {_share_words(promised)}"
+            if name in forward.below:
+                line += ": below it by more than chance"
         lines.append(line)
     return lines
 
 
 def _drift_words(drift: DriftOver) -> list[str]:
+    """Return whether scores drifted over the last nights; empty if not tested."""
     if drift.reason:
         return [fmt.text(drift.reason.words.removesuffix("."), 400)]
     if drift.p is None:
         return []
-    over = (
-        "last night"
-        if drift.nights == 1
-        else f"last {fmt.plural(drift.nights, 'night')}"
-    )
+    nights = "night" if drift.nights == 1 else fmt.plural(drift.nights, "night")
     return [
-        f"no sign over the {over} that the patients or the measurements have changed "
-        f"({fmt.count(drift.patients)} patients, each once; p {fmt.p_value(drift.p)})"
+        f"no sign over the last {nights} that the patients or the measurements have "
+        f"changed ({fmt.count(drift.patients)} patients, each once; "
+        f"p {fmt.p_value(drift.p)})"
     ]
 
 
 def _control_words(control: Sequence[ControlChart]) -> list[str]:
-    """The latest night beyond a limit on each chart; nothing where no chart has limits yet."""
-    signals = [chart.signals for chart in control if chart.signals]
-    if signals:
-        return [
-            f"{fmt.plural(len(each), 'night')} beyond a control limit, the last: "
-            f"{fmt.text(each[-1].words, 300).removesuffix('.')}"
-            for each in signals
-        ]
-    known = any(phase.centre is not None for chart in control for phase in chart.phases)
-    return (
-        ["no night was beyond the control limits of workload, yield and data quality"]
-        if known
-        else []
-    )
+    """Return the latest night beyond a limit of each chart; empty without limits."""
+    lines = []
+    for chart in control:
+        if chart.signals:
+            nights = fmt.plural(len(chart.signals), "night")
+            latest = fmt.text(chart.signals[-1].words, 300).removesuffix(".")
+            lines.append(f"{nights} beyond a control limit, the last: {latest}")
+    if not lines and any(map(_has_limits, control)):
+        lines.append(
+            "no night was beyond the control limits of workload, yield and data quality"
+        )
+    return lines
 
 
-def _question(
+def _has_limits(chart: ControlChart) -> bool:
+    """Return True if any phase of a chart has had nights enough for limits."""
+    return any(phase.centre is not None for phase in chart.phases)
+
+
+def _series_block(
     series: SeriesFacts,
     runs: Sequence[NightRun],
     number: int,
     links: Mapping[str, str] | None,
 ) -> dict[str, object]:
-    of_series = [run for run in runs if run.series == series.series]
-    used = [run for run in of_series if run.in_force]
-    drawn = len(used) > 1 and not links
-    values = ", ".join(map(fmt.name, series.question.positive))
-    label = f"{fmt.name(series.question.label)}{' = ' + values if values else ''}"
+    """Return what the template needs of a series."""
+    runs_of_series = [run for run in runs if run.series == series.series]
+    in_force = [run for run in runs_of_series if run.in_force]
+    is_drawn = len(in_force) > 1 and not links
+    label = fmt.name(series.question.label)
+    if series.question.positive:
+        label += f" = {', '.join(map(fmt.name, series.question.positive))}"
+    name = fmt.text(series.series, 200)
+    control = series.control if is_drawn else []
     return {
         "number": number,
         "title": fmt.text(series.title or label, 200),
-        "label": fmt.text(series.series, 200) + (f": {label}" if series.title else ""),
+        "label": f"{name}: {label}" if series.title else name,
         "sentences": [line[0].upper() + line[1:] + "." for line in _remarks(series)],
         "figures": _figures(series),
-        "attention": _attention(used),
-        "charts": charts(series, used, number) if drawn else [],
+        "attention": _attention(in_force),
+        "charts": charts(series, in_force, number) if is_drawn else [],
         "control": [
-            (chart, _controlled(chart, used, number))
-            for chart in series.control
-            if drawn
+            (chart, _control_chart(chart, in_force, number)) for chart in control
         ],
-        "runs": [] if links else of_series[::-1],
+        "runs": [] if links else runs_of_series[::-1],
         "page": links and links[series.series],
     }
 
 
-def _attention(used: Sequence[NightRun]) -> list[str]:
-    """Attention of the nights in force: each kind of reason, in its latest words."""
-    by_kind: dict[tuple[str, str | None], list[tuple[str, str]]] = {}
-    for run in used:
+def _attention(runs: Sequence[NightRun]) -> list[str]:
+    """Return each kind of reason of the nights in force, in its latest words."""
+    given: dict[tuple[str, str | None], list[tuple[str, str]]] = {}
+    for run in runs:
         for reason in run.attention:
-            by_kind.setdefault((reason.code, reason.column), []).append(
-                (run.night, reason.words)
-            )
-    latest_first = sorted(
-        by_kind.values(), key=lambda nights: nights[-1][0], reverse=True
-    )
-    return [
-        f"{fmt.text(nights[-1][1], 300)} ({fmt.plural(len(nights), 'night')}, last {fmt.name(nights[-1][0])})"
-        for nights in latest_first
-    ]
+            kind = (reason.code, reason.column)
+            given.setdefault(kind, []).append((run.night, reason.words))
+    lines = []
+    for nights in sorted(
+        given.values(), key=lambda nights: nights[-1][0], reverse=True
+    ):
+        night, words = nights[-1]
+        n_nights = fmt.plural(len(nights), "night")
+        lines.append(f"{fmt.text(words, 300)} ({n_nights}, last {fmt.name(night)})")
+    return lines
 
 
-def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[Axes]:
-    """Return the pictures of the nights in force, with changes of model and threshold marked."""
-    nights = list(range(1, len(used) + 1))
-    trend = series.ppv_to_date
-    flagged, new = [run.cases for run in used], [run.new for run in used]
-    capacity = used[-1].capacity
+def charts(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> list[Axes]:
+    """Return the charts of the nights in force, with changes of the model marked.
+
+    Parameters
+    ----------
+    series : SeriesFacts
+    runs : sequence of NightRun
+        Nights in force, in order.
+    number : int
+        Number of the series on the page.
+    """
+    drawn = [_workload_chart(runs, number)]
+    if any(share.value is not None for share in series.ppv_to_date):
+        drawn.append(_ppv_chart(series.ppv_to_date, runs, number))
+    drawn.append(_drift_chart(runs, number))
+    # Every control chart of a series has the same phases, and there is one of workload.
+    phases = series.control[0].phases if series.control else []
+    for axes in drawn:
+        _mark_changes(axes, phases)
+    return drawn
+
+
+def _workload_chart(runs: Sequence[NightRun], number: int) -> Axes:
+    """Return flagged and new cases a night, with the capacity."""
+    flagged = [run.cases for run in runs]
+    highest = max([1, *flagged])
+    capacity = runs[-1].capacity
     # A capacity far above would press the line of the nights flat.
-    near = [] if capacity is None or capacity > 3 * max(flagged) else [capacity]
-    top = max([1, *flagged, *near])
-    work = _axes(
+    if capacity is not None and capacity > 3 * max(flagged):
+        capacity = None
+    if capacity is not None:
+        highest = max(highest, capacity)
+    axes = _axes(
         f"work-{number}",
         "Cases",
         "flagged and new cases a night",
         "Cases",
-        (0, top * 1.08),
-        used,
+        (0, highest * 1.08),
+        runs,
     )
-    work.line(nights, flagged, "first", "flagged")
-    work.line(nights, new, "second", "new")
-    for height in near:
-        work.line([1, len(used)], [height, height], "chance", "capacity")
-    predictive = _axes(
+    nights = _night_numbers(runs)
+    axes.line(nights, flagged, "first", "flagged")
+    axes.line(nights, [run.new for run in runs], "second", "new")
+    if capacity is not None:
+        axes.line([1, len(runs)], [capacity, capacity], "chance", "capacity")
+    return axes
+
+
+def _ppv_chart(
+    trend: Sequence[Estimate], runs: Sequence[NightRun], number: int
+) -> Axes:
+    """Return the PPV of judged cases up to each night, with its intervals."""
+    axes = _axes(
         f"ppv-{number}",
         "Predictive value of those judged",
-        "share of judged cases that had the condition, "
-        "night by night, each case by the last word on it",
+        "share of judged cases that had the condition, night by night, each case by "
+        "the last word on it",
         "PPV to date",
         (0, 1),
-        used,
-        True,
+        runs,
+        as_percent=True,
     )
-    predictive.band(nights, [t.low for t in trend], [t.high for t in trend], "first")
-    predictive.line(nights, [t.value for t in trend], "first", "PPV")
-    far = [run.drift.distance if run.drift else None for run in used]
-    limit = [_limit(run.drift) if run.drift else None for run in used]
-    distances = [value for value in [*far, *limit] if value is not None]
-    drift = _axes(
+    nights = _night_numbers(runs)
+    lows = [share.low for share in trend]
+    highs = [share.high for share in trend]
+    axes.band(nights, lows, highs, "first")
+    axes.line(nights, [share.value for share in trend], "first", "PPV")
+    return axes
+
+
+def _drift_chart(runs: Sequence[NightRun], number: int) -> Axes:
+    """Return the distance of each night's scores from training's, with its limit."""
+    distances = [run.drift.distance if run.drift else None for run in runs]
+    limits = [_distance_limit(run.drift) if run.drift else None for run in runs]
+    known = [value for value in (*distances, *limits) if value is not None]
+    axes = _axes(
         f"drift-{number}",
         "Drift",
-        "distance of a night's scores from those held out in training, "
-        "with what chance alone exceeds on one night in twenty",
+        "distance of a night's scores from those held out in training, with what "
+        "chance alone exceeds on one night in twenty",
         "Distance",
-        (0, max([0.05, *distances]) * 1.08),
-        used,
+        (0, max([0.05, *known]) * 1.08),
+        runs,
     )
-    drift.line(nights, far, "first", "distance")
-    drift.line(nights, limit, "second", "limit")
-    pictures = [
-        work,
-        *([predictive] if any(t.value is not None for t in trend) else []),
-        drift,
-    ]
-    # Every chart of a series has the same phases, and there is always one of the workload.
-    phases = series.control[0].phases if series.control else []
-    for axes in pictures:
-        _mark_changes(axes, phases)
-    return pictures
+    nights = _night_numbers(runs)
+    axes.line(nights, distances, "first", "distance")
+    axes.line(nights, limits, "second", "limit")
+    return axes
 
 
 # Title of a control chart, and of its axis.
-CONTROLLED = {
+CONTROL_TITLES = {
     "workload": ("Workload", "flagged of rows read"),
     "yield": ("Yield", "confirmed of judged"),
     "refused": ("Data quality: refused rows", "refused of rows read"),
@@ -324,33 +423,29 @@ CONTROLLED = {
 }
 
 
-def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> Axes:
-    title, counted = CONTROLLED[chart.measure]
-    points = [point for phase in chart.phases for point in phase.points]
-    tops = [
-        value
-        for point in points
-        for value in (point.share, point.high)
-        if value is not None
-    ]
-    out = sum(point.outside for point in points)
-    known = any(phase.centre is not None for phase in chart.phases)
-    limits = (
-        f"{fmt.plural(out, 'night')} beyond the limits" if known else "no limits yet"
-    )
+def _control_chart(chart: ControlChart, runs: Sequence[NightRun], number: int) -> Axes:
+    """Return a control chart with its limits by phase."""
+    title, quantity = CONTROL_TITLES[chart.measure]
+    points = list(chain.from_iterable(phase.points for phase in chart.phases))
+    values = [point.share for point in points] + [point.high for point in points]
+    highest = max(value for value in values if value is not None)
+    limits = "no limits yet"
+    if _has_limits(chart):
+        n_outside = sum(point.outside for point in points)
+        limits = f"{fmt.plural(n_outside, 'night')} beyond the limits"
     axes = _axes(
         f"{chart.measure}-{number}",
         title,
-        f"{counted}, with control limits; {limits}",
-        counted,
-        (0, max(tops) * 1.08 or 0.01),
-        used,
-        True,
+        f"{quantity}, with control limits; {limits}",
+        quantity,
+        (0, highest * 1.08 or 0.01),
+        runs,
+        as_percent=True,
     )
-    start = 1
+    first_night = 1
     for phase in chart.phases:
-        _draw_phase(axes, phase, start)
-        start += len(phase.points)
+        _draw_limits(axes, phase, first_night)
+        first_night += len(phase.points)
     axes.line(range(1, len(points) + 1), [point.share for point in points], "nights")
     for night, point in enumerate(points, start=1):
         if point.share is not None:
@@ -359,18 +454,20 @@ def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> A
     return axes
 
 
-def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
-    nights = [
-        night
-        for night, point in enumerate(phase.points, start=start)
-        if point.high is not None
-    ]
-    held = [point for point in phase.points if point.high is not None]
-    if not nights:
+def _draw_limits(axes: Axes, phase: Phase, first_night: int) -> None:
+    """Draw centre and limits of a phase; `first_night` is the number of its first."""
+    numbered = enumerate(phase.points, start=first_night)
+    limited = [(night, point) for night, point in numbered if point.high is not None]
+    if not limited:
         return
+    nights = [night for night, _ in limited]
     axes.line(nights, [phase.centre] * len(nights), "centre")
-    for side in ("low", "high"):
-        axes.line(nights, [getattr(point, side) for point in held], "limit")
+    axes.line(nights, [point.low for _, point in limited], "limit")
+    axes.line(nights, [point.high for _, point in limited], "limit")
+
+
+def _night_numbers(runs: Sequence[NightRun]) -> list[int]:
+    return list(range(1, len(runs) + 1))
 
 
 def _axes(
@@ -379,15 +476,17 @@ def _axes(
     description: str,
     y_label: str,
     y: tuple[float, float],
-    used: Sequence[NightRun],
+    runs: Sequence[NightRun],
     as_percent: bool = False,
 ) -> Axes:
-    first, last = fmt.name(used[0].night), fmt.name(used[-1].night)
+    """Return an empty chart over nights, with their dates on its axis."""
+    first = fmt.name(runs[0].night)
+    last = fmt.name(runs[-1].night)
     axes = Axes(
         name=name,
         title=title,
         description=f"{title} from {first} to {last}: {description}.",
-        x=(1, len(used)),
+        x=(1, len(runs)),
         y=y,
         x_label="Night",
         y_label=y_label,
@@ -396,35 +495,41 @@ def _axes(
         margins=(14, 82, 46, 56),
         as_percent=(False, as_percent),
     )
-    # Dates where the axis has the numbers of the nights.
-    scale = (axes.right - axes.left) / max(len(used) - 1, 1)
+    step = (axes.right - axes.left) / max(len(runs) - 1, 1)
+    stride = max(1, -(-len(runs) // MAX_DATES))
     axes.x_ticks = [
-        Tick(round(axes.left + scale * i, 1), fmt.name(used[i].night)[5:])
-        for i in range(0, len(used), max(1, -(-len(used) // 6)))
+        Tick(round(axes.left + step * place, 1), fmt.name(runs[place].night)[5:])
+        for place in range(0, len(runs), stride)
     ]
     return axes
 
 
 def _mark_changes(axes: Axes, phases: Sequence[Phase]) -> None:
+    """Draw a line where a phase begins, with its reason."""
     night = 1
     for before, phase in pairwise(phases):
         night += len(before.points)
         axes.upright(night, "validated", phase.began)
 
 
-def _limit(counts: ScoreCounts) -> float | None:
-    """Return the distance that chance exceeds one night in twenty (Kolmogorov, two samples)."""
-    n, m = sum(counts.counted), sum(counts.known)
-    return 1.358 * ((n + m) / (n * m)) ** 0.5 if n and m else None
+def _distance_limit(counts: ScoreCounts) -> float | None:
+    """Return the distance that chance exceeds one night in twenty.
+
+    Kolmogorov and Smirnov's test of two samples.
+    """
+    n = sum(counts.counted)
+    m = sum(counts.known)
+    if not n or not m:
+        return None
+    return KOLMOGOROV_95 * ((n + m) / (n * m)) ** 0.5
 
 
 def model_changes(
     history: HistoryDocument,
 ) -> list[tuple[str, Promotion | Retraining | Retirement]]:
-    """What became of models and series, in order."""
-    changes: list[tuple[str, Promotion | Retraining | Retirement]] = [
-        *(("promoted", one) for one in history.promotions),
-        *(("trained again", one) for one in history.retrainings),
-        *(("retired", one) for one in history.retirements),
-    ]
+    """Return promotions, retrainings and retirements with a word for each, in order."""
+    changes: list[tuple[str, Promotion | Retraining | Retirement]] = []
+    changes += [("promoted", change) for change in history.promotions]
+    changes += [("trained again", change) for change in history.retrainings]
+    changes += [("retired", change) for change in history.retirements]
     return sorted(changes, key=lambda change: change[1].entry)

@@ -1,9 +1,10 @@
-"""Tonight beside training: every score as a dot, the features that differ, and slices of images."""
+"""A night compared with training: scores as dots, features that differ, images."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,21 @@ from markupsafe import Markup
 from screening.report import format as fmt
 from screening.schemas.run import Cluster, NightFeature, RunDocument, Slice, Voxels
 
-NOTABLE = 0.1
+# Difference of missing shares from which a feature stands out.
+MIN_MISSING_DIFFERENCE = 0.1
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 
 
 def data_section(run: RunDocument) -> dict[str, Any]:
-    """Return missing shares and distributions tonight against training, what differs most first."""
+    """Return how features differ from training, those that differ most first."""
     rows = [(feature, _remarks(feature)) for feature in run.data]
-    rows.sort(
-        key=lambda row: (
-            not row[1],
-            -abs(row[0].missing - row[0].missing_training),
-            -(row[0].psi or 0.0),
-        )
-    )
+
+    def order(row: tuple[NightFeature, list[str]]) -> tuple[bool, float, float]:
+        feature, remarks = row
+        missing_difference = abs(feature.missing - feature.missing_training)
+        return not remarks, -missing_difference, -(feature.psi or 0.0)
+
+    rows.sort(key=order)
     delimiter = run.input.delimiter
     return {
         "has_drift": any(feature.psi is not None for feature in run.data),
@@ -37,84 +39,105 @@ def data_section(run: RunDocument) -> dict[str, Any]:
 
 
 def _remarks(feature: NightFeature) -> list[str]:
-    """What makes a feature stand out tonight."""
-    differs = feature.missing - feature.missing_training
-    remarks = (
-        ["more missing" if differs > 0 else "less missing"]
-        if abs(differs) > NOTABLE
-        else []
-    )
-    remarks += ["shifted"] if feature.alarm else []
-    return remarks + ([f"{fmt.count(feature.unseen)} unseen"] if feature.unseen else [])
+    """Return in words how a feature differs from training."""
+    remarks = []
+    difference = feature.missing - feature.missing_training
+    if difference > MIN_MISSING_DIFFERENCE:
+        remarks.append("more missing")
+    elif difference < -MIN_MISSING_DIFFERENCE:
+        remarks.append("less missing")
+    if feature.alarm:
+        remarks.append("shifted")
+    if feature.unseen:
+        remarks.append(f"{fmt.count(feature.unseen)} unseen")
+    return remarks
 
 
-WIDTH, HEIGHT = 720, 74
+WIDTH = 720
+HEIGHT = 74
+# Height of the axis below the dots, and of one dot.
 FLOOR = 70
-STEP = 6
-HIGHEST = 10
-"""Dots on top of each other at most; on a larger night each stands for several."""
+DOT_HEIGHT = 6
+MAX_DOTS = 10
+"""Dots in a column; on a larger night each stands for several rows."""
 
 
-def strip(run: RunDocument) -> dict[str, object] | None:
-    """Return every score of a night as dots on a canvas; None where no score was counted for it."""
+def score_strip(run: RunDocument) -> dict[str, object] | None:
+    """Return every score of a night as a dot, over the scores of past cases.
+
+    None where scores were not counted.
+    """
     scale = run.scale
     if scale is None or not sum(scale.tonight):
         return None
-    least = 0.0 if run.model.by_excess else run.model.points[0].threshold
-    across = WIDTH / (scale.high - scale.low)
     counts = list(scale.tonight)
-    higher = np.cumsum(counts[::-1])[::-1] - counts
-    flagged = np.clip(
-        run.to_review - higher, 0, counts
-    ).tolist()  # the highest, so many as there are
-    each = -(-max(counts) // HIGHEST)
-    one = (
-        "patient"
-        if run.groups or run.model.unit_of_review == "row"
-        else run.model.unit_of_review
-    )
-    n_past, wide = sum(scale.past_cases), WIDTH / len(counts)
-    # The past cases are an area, five steps together: they are few.
-    near = np.convolve(scale.past_cases, np.ones(5))[2:-2].tolist()
-    tallest = max(near) or 1
-    area = [
-        f"L{(i + 0.5) * wide:.0f} {FLOOR - 0.9 * FLOOR * n / tallest:.0f}"
-        for i, n in enumerate(near)
-    ]
-    room = run.stopping
+    # The highest scores are flagged, as many as there are to review.
+    n_higher = np.cumsum(counts[::-1])[::-1] - counts
+    flagged = np.clip(run.to_review - n_higher, 0, counts).tolist()
+    unflagged = [n - n_flagged for n, n_flagged in zip(counts, flagged, strict=True)]
+    rows_a_dot = -(-max(counts) // MAX_DOTS)
+    unit = run.model.unit_of_review
+    if run.groups or unit == "row":
+        unit = "patient"
+    if rows_a_dot == 1:
+        legend = f"each dot: 1 {unit}"
+    else:
+        legend = f"each dot: up to {fmt.plural(rows_a_dot, unit)}"
+    n_flagged = sum(flagged)
+    n_past = sum(scale.past_cases)
+    threshold = 0.0 if run.model.by_excess else run.model.points[0].threshold
+    width_a_unit = WIDTH / (scale.high - scale.low)
+    room = None
+    if run.stopping:
+        room = _inside((run.stopping.score - scale.low) * width_a_unit)
     return {
         "width": WIDTH,
         "height": HEIGHT,
-        "rest": _dots(
-            [n - hit for n, hit in zip(counts, flagged, strict=True)], flagged, each
-        ),
-        "flagged": _dots(flagged, [0] * len(counts), each),
-        "past": Markup(f"M0 {FLOOR}{''.join(area)}L{WIDTH} {FLOOR}Z"),
-        "threshold": _inside((least - scale.low) * across),
-        "room": _inside((room.score - scale.low) * across) if room else None,
-        "each": f"each dot: 1 {one}"
-        if each == 1
-        else f"each dot: up to {fmt.plural(each, one)}",
+        "rest": _dots(unflagged, flagged, rows_a_dot),
+        "flagged": _dots(flagged, [0] * len(counts), rows_a_dot),
+        "past": _past_cases(scale.past_cases),
+        "threshold": _inside((threshold - scale.low) * width_a_unit),
+        "room": room,
+        "each": legend,
         "past_cases": fmt.count(n_past),
-        "spoken": f"From low to high scores: {fmt.count(sum(counts) - sum(flagged))} below the threshold, "
-        f"{fmt.count(sum(flagged))} at or above it. Behind them {fmt.plural(n_past, 'past case')}.",
+        "spoken": f"From low to high scores: {fmt.count(sum(counts) - n_flagged)} "
+        f"below the threshold, {fmt.count(n_flagged)} at or above it. Behind them "
+        f"{fmt.plural(n_past, 'past case')}.",
     }
 
 
-def _dots(counts: Sequence[int], below: Sequence[int], each: int) -> Markup:
-    """A column of dots a step: one line of no length but its dashes, which costs a few letters."""
-    wide = WIDTH / len(counts)
-    drawn = []
-    for place, (n, under) in enumerate(zip(counts, below, strict=True)):
-        if n:
-            dots, base = -(-n // each), FLOOR - STEP * -(-under // each) - STEP / 2
-            drawn.append(
-                f"M{(place + 0.5) * wide:.0f} {base:g}v-{STEP * (dots - 1) + 0.1:g}"
-            )
-    return Markup("".join(drawn))
+def _past_cases(counts: Sequence[int]) -> Markup:
+    """Return the outline of an area: past cases, in sums of five neighbouring steps."""
+    sums = np.convolve(counts, np.ones(5))[2:-2].tolist()
+    highest = max(sums) or 1
+    step = WIDTH / len(counts)
+    corners = [
+        f"L{(place + 0.5) * step:.0f} {FLOOR - 0.9 * FLOOR * n / highest:.0f}"
+        for place, n in enumerate(sums)
+    ]
+    return Markup(f"M0 {FLOOR}{''.join(corners)}L{WIDTH} {FLOOR}Z")
+
+
+def _dots(counts: Sequence[int], below: Sequence[int], rows_a_dot: int) -> Markup:
+    """Return a column of dots a step, above the dots of `below`.
+
+    A column is one dashed line, which takes few letters.
+    """
+    step = WIDTH / len(counts)
+    columns = []
+    for place, (n_rows, n_below) in enumerate(zip(counts, below, strict=True)):
+        if not n_rows:
+            continue
+        n_dots = -(-n_rows // rows_a_dot)
+        n_dots_below = -(-n_below // rows_a_dot)
+        base = FLOOR - DOT_HEIGHT * n_dots_below - DOT_HEIGHT / 2
+        length = DOT_HEIGHT * (n_dots - 1) + 0.1
+        columns.append(f"M{(place + 0.5) * step:.0f} {base:g}v-{length:g}")
+    return Markup("".join(columns))
 
 
 def _inside(x: float) -> float | None:
+    """Return a position rounded to a tenth; None outside the picture."""
     return round(x, 1) if 0 <= x <= WIDTH else None
 
 
@@ -123,28 +146,34 @@ PICTURE = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}")
 SLICE_WIDTH = 300
 
 
-def pictured(piece: Slice) -> bool:
-    """Whether a slice holds pictures, and nothing else in their place."""
+def has_pictures(voxels: Voxels) -> bool:
+    """Return True if any slice of any patient is pictured."""
+    slices = (patient.slices for patient in voxels.patients)
+    return any(map(is_pictured, chain.from_iterable(slices)))
+
+
+def is_pictured(piece: Slice) -> bool:
+    """Return True if a slice holds pictures, and nothing else in their place."""
     return bool(PICTURE.fullmatch(piece.overlay) and PICTURE.fullmatch(piece.heat))
 
 
 def drawn_size(piece: Slice) -> tuple[int, int]:
-    """Width and height of a slice on the page."""
-    tall = piece.height * piece.aspect
-    scale = SLICE_WIDTH / max(piece.width, tall, 1)
-    return max(1, round(piece.width * scale)), max(1, round(tall * scale))
+    """Return width and height of a slice on the page, in pixels."""
+    height = piece.height * piece.aspect
+    scale = SLICE_WIDTH / max(piece.width, height, 1)
+    return max(1, round(piece.width * scale)), max(1, round(height * scale))
 
 
 def clusters(voxels: Voxels) -> list[tuple[str | None, Cluster]]:
-    """The clusters of every patient that is drawn with the patient's name, the largest first."""
-    named = [
-        (patient.group, cluster)
-        for patient in voxels.patients
-        for cluster in patient.clusters
-    ]
-    return sorted(named, key=lambda one: -one[1].voxels)
+    """Return the clusters of all pictured patients with their names, largest first."""
+    named: list[tuple[str | None, Cluster]] = []
+    for patient in voxels.patients:
+        named += [(patient.group, cluster) for cluster in patient.clusters]
+    return sorted(named, key=lambda pair: -pair[1].voxels)
 
 
 def millimetres(extent: Sequence[float] | None) -> str:
-    """How far something reaches along the body's axes."""
-    return "–" if extent is None else " × ".join(f"{length:.0f}" for length in extent)
+    """Return lengths along the body's axes, such as "4 × 5 × 3"."""
+    if extent is None:
+        return fmt.NOT_KNOWN
+    return " × ".join(f"{length:.0f}" for length in extent)

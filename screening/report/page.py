@@ -1,22 +1,14 @@
-"""The pages of a model, a run, a case, a validation or a site: one HTML file each, which sends nothing."""
+"""The pages of a model, a run, a case, a validation and a site, one HTML file each.
+
+A page loads nothing and sends nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
 from itertools import count
 from pathlib import Path
-from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from screening.report import format as fmt
 from screening.report import model_charts, night, trade_off, worklist
@@ -32,18 +24,21 @@ from screening.schemas.history import OverviewDocument, SeriesNight
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import ExplainedCase, RunDocument
 
-SCRIPTS = ("report.js",)
-LIST = {
-    "styles": ("report.css", "list.css"),
-    "scripts": (*SCRIPTS, "list.js", "review.js"),
-}
-"""What the page of a night has beside that of a model."""
+MODEL_STYLES = ("report.css", "model.css")
+MODEL_SCRIPTS = ("report.js",)
+NIGHT_STYLES = ("report.css", "list.css")
+NIGHT_SCRIPTS = ("report.js", "list.js", "review.js")
 
 
 def render_model(document: Mapping[str, object], templates: Path | None = None) -> str:
-    """Return the HTML page of a trained model, of the parsed ``model.json``: always the same of the same.
+    """Return the HTML page of a trained model.
 
-    `templates` are a site's own, which stand in the place of those of the same name.
+    Parameters
+    ----------
+    document : mapping
+        The parsed ``model.json``. The same document always gives the same page.
+    templates : Path, optional
+        Folder of a site's own templates, used in place of those of the same name.
     """
     model = ModelDocument.from_dict(document)
     return draw(
@@ -54,42 +49,45 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
             **figures_of(model),
         },
         templates=templates,
-        styles=("report.css", "model.css"),
-        scripts=SCRIPTS,
+        styles=MODEL_STYLES,
+        scripts=MODEL_SCRIPTS,
         footer=f"model {fmt.text(model.sha256 or 'not recorded', 80)}",
     )
 
 
 def render_head(document: Mapping[str, object]) -> str:
-    """The head of that page: what it is fit for, and its operating points."""
+    """Return the head of a model's page: the verdict and the operating points."""
     model = ModelDocument.from_dict(document)
     return draw(
         "head.html.j2",
         {"useful": model_charts.usefulness(model), **_head(model, None)},
-        styles=("report.css", "model.css"),
+        styles=MODEL_STYLES,
         footer=f"model {fmt.text(model.sha256 or 'not recorded', 80)}",
     )
 
 
 def render_run(document: Mapping[str, object], templates: Path | None = None) -> str:
-    """Return the page of one night, of the parsed ``run.json``; `templates` as of `render_model`.
+    """Return the page of one night.
 
-    Its ``times`` are not shown, so that a repeated run gives the same page.
+    Parameters
+    ----------
+    document : mapping
+        The parsed ``run.json``. Its ``times`` are not shown, so a repeated run gives
+        the same page.
+    templates : Path, optional
+        As for `render_model`.
     """
     return draw_run(RunDocument.from_dict(document), templates)
 
 
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
-    """The same of a run that was just made: its document need not be read back."""
-    patients = run.voxels.patients if run.voxels else ()
-    pictures = any(
-        night.pictured(piece) for patient in patients for piece in patient.slices
-    )
+    """Return the page of a run; `templates` as for `render_model`."""
+    pictures = bool(run.voxels and night.has_pictures(run.voxels))
     blocks = figures_of(run.model, run)
     return draw(
         "run.html.j2",
         {
-            "strip": night.strip(run),
+            "strip": night.score_strip(run),
             "list": worklist.worklist(run, blocks["places"]),
             "review": worklist.form(run),
             "inputs": night.data_section(run),
@@ -98,7 +96,8 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
             **blocks,
         },
         templates=templates,
-        **LIST,
+        styles=NIGHT_STYLES,
+        scripts=NIGHT_SCRIPTS,
         rules=grid_style(),
         pictures=pictures,
         footer=f"run {fmt.name(run.run_id)}{worklist.trail(run)}",
@@ -106,7 +105,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
 
 
 def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str, Any]:
-    """The documents with the charts and tables of a model's figures, of which a page writes its blocks."""
+    """Return the documents, charts and tables of a page about a model."""
     places = worklist.score_places(model, run)
     return _head(model, run) | {
         "basis": "past patients, each scored by a model that was not trained on them",
@@ -121,7 +120,8 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
 
 
 def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
-    """The documents themselves, and what the head and the glossary of a page need beside them."""
+    """Return what the head and the glossary of a page need."""
+    calibrations = model.validation.calibration.values()
     return {
         "model": model,
         "run": run,
@@ -135,10 +135,8 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
         },
         "explained": {
             "by_group": model.validation.grouped,
-            "chance": any(
-                fitted.earned for fitted in model.validation.calibration.values()
-            ),
-            "factor": any(one.get("factor") for one in model.machine.passes),
+            "chance": any(calibration.earned for calibration in calibrations),
+            "factor": any(fitted.get("factor") for fitted in model.machine.passes),
         },
     }
 
@@ -146,9 +144,16 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
 def render_case(
     run: Mapping[str, object], case: Mapping[str, object], templates: Path | None = None
 ) -> str:
-    """Return the page of one row of a run, as `screening.scoring.explaining.explain` tells it.
+    """Return the page of one row of a run.
 
-    `run` is the parsed ``run.json``; `templates` as of `render_model`.
+    Parameters
+    ----------
+    run : mapping
+        The parsed ``run.json``.
+    case : mapping
+        The row, as `screening.scoring.explaining.explain` returns it.
+    templates : Path, optional
+        As for `render_model`.
     """
     night_of = RunDocument.from_dict(run)
     line = worklist.line_of_one(night_of, ExplainedCase.from_dict(case))
@@ -171,7 +176,7 @@ BASIS = "patients of this cohort, scored by a model that was not trained on them
 def render_validation(
     document: Mapping[str, object], templates: Path | None = None
 ) -> str:
-    """Return the page of a parsed ``validation.json``; `templates` as of `screening.report.render_model`."""
+    """Return the page of a parsed ``validation.json``; `templates` as above."""
     validation = ExternalValidation.from_dict(document)
     blocks = figures_of(validation.here) | {"external": validation, "basis": BASIS}
     blocks["banner"] |= {"kind": "External validation"}
@@ -179,14 +184,14 @@ def render_validation(
         "validation.html.j2",
         blocks,
         templates=templates,
-        styles=("report.css", "model.css"),
-        scripts=SCRIPTS,
+        styles=MODEL_STYLES,
+        scripts=MODEL_SCRIPTS,
         footer=f"external validation of model {fmt.name(validation.model.id)}",
     )
 
 
 def render_overview(overview: OverviewDocument) -> str:
-    """Return the page; the same document always gives the same text."""
+    """Return the page of all series of a site on one night."""
     tables = (
         ("Tonight", overview.series),
         ("Missed nights", overview.caught_up),
@@ -206,21 +211,18 @@ def render_overview(overview: OverviewDocument) -> str:
             ],
         },
         styles=("report.css", "stacked.css", "overview.css"),
-        footer=f"overview of {fmt.name(overview.night)}, exit code {overview.exit_code}",
+        footer=f"overview of {fmt.name(overview.night)}, "
+        f"exit code {overview.exit_code}",
     )
 
 
 def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
-    """What has no page, then what wants attention, then the rest; by name within."""
-    return sorted(
-        lines,
-        key=lambda one: (
-            one.scored is not None,
-            not one.attention,
-            one.series,
-            one.night,
-        ),
-    )
+    """Return lines without a page first, then those that need attention, by name."""
+
+    def order(line: SeriesNight) -> tuple[bool, bool, str, str]:
+        return line.scored is not None, not line.attention, line.series, line.night
+
+    return sorted(lines, key=order)
 
 
 PAGES: dict[str, tuple[type[Document], Callable[..., str]]] = {
@@ -229,73 +231,105 @@ PAGES: dict[str, tuple[type[Document], Callable[..., str]]] = {
     "comparison": (ComparisonDocument, render_comparison),
     "validation": (ExternalValidation, render_validation),
 }
-TEXT = "2026-01-01"
-"""Every text of a sample: a class, a column, an id and a day at once."""
+SAMPLE_TEXT = "2026-01-01"
+"""Every text of a sample, so that it is a class, a column, an id and a day at once."""
 
 
 def check_templates(templates: Path | None, kind: str) -> None:
-    """Draw a sample page of `kind` with a site's own templates; nothing is to be done where there are none.
+    """Draw a sample page of `kind` with a site's own templates, if there are any.
 
-    Raises UsageError, naming the template and the line: it asks for what no page has, or is no template.
+    Raises
+    ------
+    UsageError
+        Names the template and the line that ask for what no page has, or that are no
+        valid template.
     """
     if templates is not None:
         draw_sample(kind, templates)
 
 
 def draw_sample(kind: str, templates: Path | None = None) -> str:
-    """A page of `kind` on which every block is drawn."""
-    document, drawn = PAGES[kind]
-    return drawn(sample_of(document, count(1)), templates)
+    """Return a page of `kind` ("run", "model", ...) on which every block is drawn."""
+    document, render = PAGES[kind]
+    return render(sample_of(document, count(1)), templates)
 
 
-class Every(dict[str, Any]):
-    """A mapping that has the same under every name."""
+class _AnyKey(dict[str, Any]):
+    """A mapping with the same value under every key."""
 
-    def __missing__(self, name: str) -> Any:
-        return self[TEXT]
+    def __missing__(self, key: str) -> Any:
+        return self[SAMPLE_TEXT]
 
-    def __contains__(self, name: object) -> bool:
+    def __contains__(self, key: object) -> bool:
         return True
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """What is under every name."""
-        return self[name]
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value under every key."""
+        return self[key]
 
 
-def sample_of(kind: Any, numbers: Iterator[int]) -> Any:
-    """A value of a type: of a document one with every field, two of each list, and rising numbers."""
-    origin, args = get_origin(kind), get_args(kind)
-    if origin in (Annotated, Union, UnionType):
-        return sample_of(args[0], numbers)
+def sample_of(annotation: Any, numbers: Iterator[int]) -> Any:
+    """Return a value of a type; of a document, one with every field filled.
+
+    Parameters
+    ----------
+    annotation : type
+        A type of a field, such as ``Sequence[float] | None``.
+    numbers : iterator of int
+        Every number of the sample is the next of these.
+    """
+    origin = get_origin(annotation)
+    if origin is not None:
+        return _sample_of_generic(origin, get_args(annotation), numbers)
+    if annotation is bool:
+        return True
+    if annotation is str:
+        return SAMPLE_TEXT
+    if annotation is int:
+        return next(numbers)
+    if annotation is float:
+        return next(numbers) / 1e5
+    if annotation is Rule:
+        return MinSensitivity(0.9)
+    if issubclass(annotation, Document):
+        return _sample_of_document(annotation, numbers)
+    return _sample_of_dataclass(annotation, numbers)
+
+
+def _sample_of_generic(
+    origin: Any, args: tuple[Any, ...], numbers: Iterator[int]
+) -> Any:
+    """Return a value of a generic type: two items of a list, the first of a union."""
     if origin is Literal:
         return args[0]
     if origin in (Sequence, list):
-        return [sample_of(args[0], numbers) for _ in "ab"]
+        return [sample_of(args[0], numbers) for _ in range(2)]
     if origin is tuple:
-        return tuple(sample_of(one, numbers) for one in args if one is not ...)
+        return tuple(sample_of(item, numbers) for item in args if item is not ...)
     if origin in (Mapping, dict):
-        return (
-            {}
-            if args[1] in (Any, object)
-            else Every({TEXT: sample_of(args[1], numbers)})
-        )
-    if kind in (bool, str):
-        return True if kind is bool else TEXT
-    if kind in (int, float):
-        return next(numbers) if kind is int else next(numbers) / 1e5
-    if kind is Rule:
-        return MinSensitivity(0.9)
-    if issubclass(kind, Document):
-        fields = {
-            name: sample_of(field.annotation, numbers)
-            for name, field in kind.model_fields.items()
-        }
-        if isinstance(fields.get("threshold"), float):
-            fields["threshold"] = 0.5  # As one rule's are, on a page.
-        return kind.model_construct(**fields)
-    assert isinstance(kind, type) and is_dataclass(kind)
-    made = object.__new__(kind)
+        if args[1] in (Any, object):
+            return {}
+        return _AnyKey({SAMPLE_TEXT: sample_of(args[1], numbers)})
+    # Annotated, and unions.
+    return sample_of(args[0], numbers)
+
+
+def _sample_of_document(kind: type[Document], numbers: Iterator[int]) -> Document:
+    """Return a document with every field filled; nothing is validated."""
+    fields = {
+        name: sample_of(field.annotation, numbers)
+        for name, field in kind.model_fields.items()
+    }
+    if isinstance(fields.get("threshold"), float):
+        # On a page all thresholds are those of one rule.
+        fields["threshold"] = 0.5
+    return kind.model_construct(**fields)
+
+
+def _sample_of_dataclass(kind: type, numbers: Iterator[int]) -> Any:
+    """Return a dataclass with every field filled; nothing is validated."""
+    sample: Any = object.__new__(kind)
     for name, hint in get_type_hints(kind).items():
-        if get_origin(hint) is not ClassVar and hint is not ClassVar:
-            object.__setattr__(made, name, sample_of(hint, numbers))
-    return made
+        if hint is not ClassVar and get_origin(hint) is not ClassVar:
+            object.__setattr__(sample, name, sample_of(hint, numbers))
+    return sample

@@ -1,11 +1,10 @@
-"""The list: one line a patient with the strongest reasons, what unfolds below it, and the review's form."""
+"""The worklist: one line a patient, with what unfolds below it, and the review form."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, get_args
@@ -13,13 +12,12 @@ from typing import Any, get_args
 from markupsafe import Markup, escape
 
 from screening.report import format as fmt
-from screening.report.columns import COLUMNS, displayed, people_of
-from screening.schemas.base import Range
-from screening.schemas.model import Declared, ModelDocument
+from screening.report.columns import COLUMNS, displayed
+from screening.report.values import Value, value_of
+from screening.schemas.model import ModelDocument
 from screening.schemas.run import (
     VERDICTS,
     Case,
-    Contribution,
     ExplainedCase,
     GroupFacts,
     Listed,
@@ -29,125 +27,51 @@ from screening.schemas.run import (
     Volume,
 )
 
-MIDDLE = 50
-"""Of the 100 steps of a bar: the median of past patients."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """What the page shows of a contributing value.
-
-    `bar` goes from the middle of past patients to where this value lies among them: to the right where it is
-    higher than theirs, to the left where lower; of a category, which has no order, the further the rarer.
-    """
-
-    feature: str
-    about: str
-    value: str
-    unit: str
-    range: str
-    range_is: str
-    outside: str
-    raises: bool
-    change: str
-    bar: Markup
-    past: str
-
-    @property
-    def brief(self) -> str:
-        """The value as a line has room for it: that a thing is there needs no "yes" beside its name."""
-        return "" if self.value == "yes" else self.value
-
-
-def value_of(model: ModelDocument, contribution: Contribution, places: int) -> Value:
-    """Return what is shown of a contribution; `places` are the decimals of scores."""
-    declared = model.declared(contribution.feature)
-    value: str | float = contribution.value
-    if declared.type == "number":
-        with suppress(ValueError):
-            value = float(value)
-    words = value_text(value, declared)
-    absent = value == "missing"
-    known = not declared.on_other_scale and not absent
-    reference = contribution.reference if known else None
-    seen = contribution.seen if known and not reference else None
-    bar, past = _among_past(contribution, words, people_of(model))
-    return Value(
-        feature=fmt.name(model.title_of(contribution.feature)),
-        about=fmt.text(declared.description or "", 200),
-        value=words,
-        unit="" if absent else fmt.unit(contribution.unit),
-        range=fmt.value_range(reference or seen),
-        range_is="reference range"
-        if reference
-        else f"range in past {people_of(model)}",
-        outside=_outside(value, reference, "L", "H")
-        or _outside(value, seen, "below", "above"),
-        raises=contribution.direction != "lowers",
-        change=fmt.minus(f"{contribution.change:+.{places}f}"),
-        bar=Markup(bar),
-        past=past,
-    )
-
-
-def _among_past(contribution: Contribution, value: str, people: str) -> tuple[str, str]:
-    """The bar of a value among those of past patients, and the same in words."""
-    alike, lower = contribution.alike, contribution.lower
-    reach, words = 0.0, ""
-    if alike is not None:
-        as_in = {"yes": "present in", "no": "absent in"}.get(value, "as in")
-        reach, words = MIDDLE * (1 - alike), f"{as_in} {fmt.percent(alike)}"
-    if lower is not None:
-        side = "higher" if lower >= 0.5 else "lower"
-        reach, words = (
-            100 * lower - MIDDLE,
-            words or f"{side} than {fmt.percent(max(lower, 1 - lower))}",
-        )
-    return (
-        (f"M{MIDDLE} 2h{reach:.0f}", f"{words} of past {people}") if words else ("", "")
-    )
-
-
-def value_text(value: str | float | None, declared: Declared) -> str:
-    """Return a patient's value as the contract means it: yes or no, the category, or a number."""
-    if value is None or value != value:
-        return "missing"
-    kind, categories = declared.type, declared.categories or ()
-    if isinstance(value, bool) or (kind == "boolean" and value in (0, 1)):
-        return "yes" if value else "no"
-    if not fmt.finite(value):
-        return fmt.name(value)
-    if kind == "ordinal" and float(value).is_integer() and 0 <= value < len(categories):
-        return fmt.name(categories[int(value)])
-    return fmt.number(value)
-
-
-def _outside(value: str | float, bounds: Range | None, below: str, above: str) -> str:
-    """Return the word for a value below or above a range, nothing for one within."""
-    if not fmt.finite(value) or bounds is None:
-        return ""
-    low, high = bounds
-    if high is not None and value > high:
-        return above
-    return below if low is not None and value < low else ""
-
-
-OPEN = 50
-"""Lines in sight at first; the others are folded in stretches."""
-ROWS_OF_PATIENT = 5
-REASONS = 3
-# An id longer than this is cut in its middle where the line is too short for it, and whole in print.
-TAIL = 6
+MAX_OPEN_LINES = 50
+"""Lines in sight at first; the others are folded."""
+MAX_ROWS_OF_PATIENT = 5
+MAX_REASONS = 3
+# Letters at the end of an id that stay in sight where the line is too short for it.
+ID_TAIL = 6
 # Without a calibration of the model the scale of rarity ends at one in so many.
 RAREST = 1000
+# Words for a verdict where the page says more than the verdict's own word.
+VERDICT_WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """A flagged patient, or one of those near the threshold; those explained unfold.
+    """A line of the worklist: a flagged patient, or one near the threshold.
 
-    `case` is what the document holds, `place` what the contract wants shown beside an id, such as ward and
-    bed; `facts` and what follows are below the line.
+    Parameters
+    ----------
+    case : Listed
+        What the document says of it.
+    place : sequence of str
+        Columns that the contract displays, such as ward and bed.
+    id : str
+    as_it_is : Markup
+        The id with every character kept, where `id` shows it otherwise.
+    score : float
+    odds : mapping of str to str
+        Chance or rarity, in words and drawn.
+    rank : int, optional
+    exact : str
+        The score with all its digits.
+    panel : int
+        Number of the trade-off panel of its class.
+    remarks : sequence of str
+        Small print of the line.
+    unfolds : bool
+        The line has something below it.
+    facts : sequence of (str, str)
+        Names and values below the line.
+    values : sequence of Value
+        Contributions below the line, the strongest first.
+    rows : sequence of Line
+        Rows of the patient.
+    volume : Volume, optional
+        Flagged voxels of the patient's image.
     """
 
     case: Listed
@@ -168,42 +92,46 @@ class Line:
 
     @property
     def why(self) -> Sequence[Value]:
-        """The few values that raise the score most, of a patient those of the highest row."""
+        """Return the values that raise the score most, those of the highest row."""
         values = self.rows[0].values if self.rows else self.values
-        return [value for value in values if value.raises][:REASONS]
+        return [value for value in values if value.raises][:MAX_REASONS]
 
     @property
     def halves(self) -> tuple[str, str]:
-        """The id but for its last letters, and these, which stay in sight where the rest is cut."""
-        cut = len(self.id) - TAIL if len(self.id) > 2 * TAIL else 0
+        """Return the id without its last letters, and these; a short id is whole."""
+        cut = len(self.id) - ID_TAIL if len(self.id) > 2 * ID_TAIL else 0
         return self.id[:cut], self.id[cut:]
 
     @property
     def judged(self) -> bool:
-        """Whether somebody has judged it on a night before: no work of tonight."""
+        """Return True for a case judged on an earlier night, which is no new work."""
         return self.case.state in ("ruled out", "known")
 
 
 def _place(listed: Listed | Sampled) -> list[str]:
+    """Return the displayed columns of a row."""
     return [fmt.name(text) for text in (listed.display or {}).values()]
 
 
 def score_places(model: ModelDocument, run: RunDocument | None, *others: float) -> int:
-    """Return the decimals that tell every score and threshold of the page apart."""
-    named = [case.score for case in (*run.cases, *run.near_misses)] if run else []
-    return max(
-        fmt.decimals([*named, *others, *(point.threshold for point in model.points)]), 3
-    )
+    """Return the decimals that distinguish every score and threshold of a page."""
+    scores = list(others)
+    scores += [point.threshold for point in model.points]
+    if run:
+        scores += [case.score for case in (*run.cases, *run.near_misses)]
+    return max(fmt.decimals(scores), 3)
 
 
 def line_of_case(
     run: RunDocument, case: Case, places: int, rank: int | None = None
 ) -> Line:
-    """Return the line of a row."""
-    model, thresholds = (
-        run.model,
-        {point.label: point.threshold for point in run.model.points},
-    )
+    """Return the line of a row; `places` are decimals of scores."""
+    model = run.model
+    labels = [point.label for point in model.points]
+    panel = labels.index(case.label)
+    score = case.score
+    if model.by_excess:
+        score += model.points[panel].threshold
     line = Line(
         case=case,
         place=_place(case),
@@ -212,39 +140,36 @@ def line_of_case(
         score=case.score,
         odds=_odds(run, case),
         rank=rank,
-        exact=repr(
-            case.score + thresholds[case.label] if model.by_excess else case.score
-        ),
-        panel=[*thresholds].index(case.label),
-        remarks=list(filter(None, [judged_words(case, "")])),
+        exact=repr(score),
+        panel=panel,
+        remarks=[words for words in [brief_history(case)] if words],
         unfolds=False,
     )
     if case.contributions is None:
         return line
     facts = _facts(run, case, case.score, places)
     if case.votes:
-        facts += [
-            (
-                "Component models",
-                f"{sum(case.votes.values())} of {len(case.votes)} also flag this patient",
-            )
-        ]
-    history = judged_words(case)
-    facts += [("So far", history)] if history else []
-    values = [value_of(model, each, places) for each in case.contributions]
+        n_flags = sum(case.votes.values())
+        votes = f"{n_flags} of {len(case.votes)} also flag this patient"
+        facts.append(("Component models", votes))
+    history = history_words(case)
+    if history:
+        facts.append(("So far", history))
+    values = [value_of(model, value, places) for value in case.contributions]
     return replace(line, unfolds=True, facts=facts, values=values)
 
 
 def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
-    """Return the line of any row by itself; its first remark says whether it is flagged, and which it is."""
+    """Return the line of a single row, with whether it is flagged and its rank."""
     places = score_places(run.model, run, case.score)
     line = line_of_case(run, case, places)
-    threshold = next(
-        point.threshold for point in run.model.points if point.label == case.label
-    )
     remark = "Flagged" if case.flagged else "Not flagged"
     if case.rank is not None:
-        remark += f": number {fmt.count(case.rank)} of {fmt.count(run.cases_total)}, the highest score first"
+        remark += (
+            f": number {fmt.count(case.rank)} of {fmt.count(run.cases_total)}, the "
+            "highest score first"
+        )
+    threshold = run.model.points[line.panel].threshold
     facts = [*line.facts, ("Threshold", fmt.fixed(threshold, places))]
     return replace(line, facts=facts, remarks=[remark, *line.remarks])
 
@@ -257,11 +182,23 @@ def line_of_group(
     places: int,
     rank: int | None = None,
 ) -> Line:
-    """Return the line of a patient with several rows, whose reasons are those of the highest of them.
+    """Return the line of a patient with several rows.
 
-    `rows` are those that the page names, the highest score first; `volume` is what is flagged of its image.
+    Parameters
+    ----------
+    run : RunDocument
+    group : GroupFacts
+    rows : sequence of Line
+        The rows that the page names, the highest score first; the first has the
+        reasons.
+    volume : Volume or None
+        Flagged voxels of the patient's image.
+    places : int
+        Decimals of scores.
+    rank : int, optional
     """
-    flagged = f"{fmt.count(group.flagged)} of {fmt.plural(group.rows, run.model.unit_of_review)}"
+    unit = run.model.unit_of_review
+    flagged = f"{fmt.count(group.flagged)} of {fmt.plural(group.rows, unit)}"
     share = fmt.percent(group.flagged / group.rows)
     return Line(
         case=group,
@@ -272,7 +209,7 @@ def line_of_group(
         odds=_odds(run, group),
         rank=rank,
         exact="" if run.model.by_excess else repr(group.top_score),
-        remarks=list(filter(None, [flagged, judged_words(group, "")])),
+        remarks=[words for words in (flagged, brief_history(group)) if words],
         facts=[
             ("Flagged", f"{flagged} ({share})"),
             *_facts(run, group, group.top_score, places),
@@ -283,128 +220,150 @@ def line_of_group(
 
 
 def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
-    """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
+    """Return the chance of a case, or else the rarity of its score, on 100 steps."""
     if isinstance(case, Case) and case.chance is not None:
-        words, ends = fmt.chance(case.chance), fmt.chance_ci(case.chance)
-        return _scaled(words, f"chance {words}{_interval(ends)}", *case.chance.ends)
+        chance, low, high = case.chance.ends
+        words = fmt.chance(case.chance)
+        spoken = f"chance {words}{_spoken_interval(fmt.chance_ci(case.chance))}"
+        return _bar(words, spoken, chance or 0.0, low, high)
+    n_calibration = run.discoveries.n_calibration if run.discoveries else RAREST
+    value, low_p, high_p = case.p_value.ends
     words = f"top {fmt.percent(case.p_value)}"
-    n = run.discoveries.n_calibration if run.discoveries else RAREST
-    p, low, high = (
-        None if end is None else _rarity(end, n) for end in case.p_value.ends
-    )
-    return _scaled(
-        words, f"{words}{_interval(fmt.ci(case.p_value))}", p or 0.0, high, low
+    spoken = f"{words}{_spoken_interval(fmt.ci(case.p_value))}"
+    rarity = _rarity(value, n_calibration)
+    # The lowest p-value is the rarest.
+    return _bar(
+        words,
+        spoken,
+        rarity or 0.0,
+        _rarity(high_p, n_calibration),
+        _rarity(low_p, n_calibration),
     )
 
 
-def _interval(ends: str) -> str:
+def _spoken_interval(ends: str) -> str:
+    """Return an interval as the end of a sentence; empty without one."""
     return f", 95% interval {ends}" if ends else ""
 
 
-def _rarity(p: float, n: int) -> float:
-    """Tenfold rarer is a step of the same length; the rarest that n past patients can tell is 1."""
-    return min(1.0, max(0.0, math.log(max(p, 1e-12)) / math.log(1 / (n + 1))))
+def _rarity(p: float | None, n_calibration: int) -> float | None:
+    """Return a p-value on a logarithmic scale that ends at 1 / (n + 1)."""
+    if p is None:
+        return None
+    rarity = math.log(max(p, 1e-12)) / math.log(1 / (n_calibration + 1))
+    return min(1.0, max(0.0, rarity))
 
 
-def _scaled(
+def _bar(
     words: str, spoken: str, value: float, low: float | None, high: float | None
 ) -> dict[str, str]:
-    fill = Markup(f"M0 5h{100 * value:.0f}")
-    reach = (
-        ""
-        if low is None or high is None
-        else f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
-    )
-    return {"words": words, "spoken": spoken, "fill": fill, "reach": Markup(reach)}
+    """Return a share with its interval, in words and as SVG paths on 100 steps."""
+    interval = ""
+    if low is not None and high is not None:
+        interval = f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
+    return {
+        "words": words,
+        "spoken": spoken,
+        "fill": Markup(f"M0 5h{100 * value:.0f}"),
+        "reach": Markup(interval),
+    }
 
 
 def _facts(
     run: RunDocument, case: Listed, score: float, places: int
 ) -> list[tuple[str, str]]:
-    facts = [
-        (
-            "Above threshold" if run.model.by_excess else "Score",
-            fmt.fixed(score, places),
-        ),
-        ("p-value", fmt.p_value(case.p_value) + (" · FDR" if case.discovery else "")),
-    ]
-    if not isinstance(case, Case):
-        return facts
-    if case.chance is not None:
+    """Return names and values of the facts below a line."""
+    facts = []
+    if isinstance(case, Case):
+        if case.group is not None:
+            facts.append(("Patient", fmt.name(case.group)))
+        if run.model.multi:
+            facts.append(("Class", fmt.name(case.label)))
+    score_name = "Above threshold" if run.model.by_excess else "Score"
+    facts.append((score_name, fmt.fixed(score, places)))
+    p_value = fmt.p_value(case.p_value)
+    facts.append(("p-value", f"{p_value} · FDR" if case.discovery else p_value))
+    if isinstance(case, Case) and case.chance is not None:
+        chance = fmt.chance(case.chance)
         ends = fmt.chance_ci(case.chance)
-        facts.append(
-            ("Chance", fmt.chance(case.chance) + (f" ({ends})" if ends else ""))
-        )
-    whose = [("Patient", fmt.name(case.group))] if case.group is not None else []
-    return [
-        *whose,
-        *([("Class", fmt.name(case.label))] if run.model.multi else []),
-        *facts,
-    ]
-
-
-WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}
-"""What the page says of a verdict where it says more than the verdict's own word."""
+        facts.append(("Chance", f"{chance} ({ends})" if ends else chance))
+    return facts
 
 
 def form(run: RunDocument) -> dict[str, object] | None:
-    """Return what the review needs; None where nothing waits for one."""
+    """Return what the review form needs; None where nothing waits for a review."""
     if not (run.to_review or run.sample):
         return None
+    run_id = "".join(char for char in run.run_id if char.isalnum())
     return {
         "run_id": run.run_id,
-        "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
-        "words": [(word, WORDS.get(word, word)) for word in VERDICTS],
+        "file": f"verdicts-{run_id[:40]}.json",
+        "words": [(word, VERDICT_WORDS.get(word, word)) for word in VERDICTS],
         "sampled": [
             (_place(row), fmt.name(row.id), as_it_is(row.id)) for row in run.sample
         ],
     }
 
 
-def judged_words(case: Listed, in_a_row: str = " in a row") -> str:
-    """Return how long a case is flagged and its last verdict, empty where there is neither."""
-    nights = (
-        f"{fmt.count(case.nights)} nights{in_a_row}"
-        if case.nights and case.nights > 1
-        else ""
-    )
-    last = case.last_verdict
-    verdict = (
-        f"{WORDS.get(last.verdict, last.verdict)} on {fmt.name(last.night)}"
-        if last
-        else ""
-    )
-    if not in_a_row and case.state == "known":
+def history_words(case: Listed) -> str:
+    """Return how long a case has been flagged, and its last verdict."""
+    nights = ""
+    if case.nights and case.nights > 1:
+        nights = f"{fmt.count(case.nights)} nights in a row"
+    return ", ".join(filter(None, [nights, _verdict_words(case)]))
+
+
+def brief_history(case: Listed) -> str:
+    """Return the same as `history_words`, as short as the line needs it."""
+    nights = ""
+    if case.state == "known":
         nights = "known"
-    elif not in_a_row and case.state == "new" and last:
-        # Back after a night without a flag: new by the count, yet somebody has had a look before.
+    elif case.state == "new" and case.last_verdict:
+        # Back after a night without a flag: new, yet somebody has reviewed it before.
         nights = "new again"
-    return ", ".join(filter(None, (nights, verdict)))
+    elif case.nights and case.nights > 1:
+        nights = f"{fmt.count(case.nights)} nights"
+    return ", ".join(filter(None, [nights, _verdict_words(case)]))
+
+
+def _verdict_words(case: Listed) -> str:
+    """Return the last verdict on a case with its night; empty without one."""
+    last = case.last_verdict
+    if not last:
+        return ""
+    words = VERDICT_WORDS.get(last.verdict, last.verdict)
+    return f"{words} on {fmt.name(last.night)}"
 
 
 def as_it_is(name: str) -> Markup:
-    """Return an id with every character kept, for an attribute; empty where the reader sees just that."""
+    """Return an id with every character; empty where `fmt.name` shows it so."""
     if fmt.name(name) == name:
         return Markup("")
-    return Markup(str(escape(name)).replace("\r", "&#13;").replace("\n", "&#10;"))
+    escaped = str(escape(name)).replace("\r", "&#13;").replace("\n", "&#10;")
+    return Markup(escaped)
 
 
 def trail(run: RunDocument) -> str:
-    """Return the entry of the audit trail that vouches for this run, for the foot of the page."""
-    book = run.ledger
-    if book is None:
+    """Return the entry of the audit trail that records this run, for the footer."""
+    ledger = run.ledger
+    if ledger is None:
         return ""
-    again = f", revision {fmt.count(book.revision)}" if book.revision > 1 else ""
-    return f"{again} · ledger entry {fmt.count(book.entry)}, {fmt.text(book.head[:16])}"
+    revision = ""
+    if ledger.revision > 1:
+        revision = f", revision {fmt.count(ledger.revision)}"
+    entry = f"ledger entry {fmt.count(ledger.entry)}, {fmt.text(ledger.head[:16])}"
+    return f"{revision} · {entry}"
 
 
 def worklist(run: RunDocument, places: int) -> dict[str, Any]:
     """Return the worklist in its parts, the highest score first."""
-    rows = (
-        line_of_case(run, case, places, rank)
-        for rank, case in enumerate(run.cases, start=1)
-    )
-    lines = _patients(run, places) if run.groups else [*rows]
+    if run.groups:
+        lines = _lines_of_groups(run, places)
+    else:
+        lines = [
+            line_of_case(run, case, places, rank)
+            for rank, case in enumerate(run.cases, start=1)
+        ]
     flagged = lines[: run.to_review]
     states = {line.case.state for line in flagged}
     return {
@@ -416,34 +375,40 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
         "wards": sorted({line.place[0] for line in flagged if line.place}),
         "states": [state for state in get_args(State) if state in states],
         "n_lines": len(flagged),
-        "unnamed": _unnamed(run.to_review, len(flagged), erased=bool(run.erased)),
+        "unnamed": _unlisted(run.to_review, len(flagged), erased=bool(run.erased)),
     }
 
 
-def _unnamed(flagged: int, named: int, *, erased: bool) -> str:
-    """Say where those are who were flagged and are not in the list."""
-    if flagged <= named:
+def _unlisted(n_flagged: int, n_listed: int, *, erased: bool) -> str:
+    """Return where those are who were flagged and are not in the list."""
+    if n_flagged <= n_listed:
         return ""
-    more, total = fmt.count(flagged - named), fmt.count(flagged)
+    more = fmt.count(n_flagged - n_listed)
     if erased:
-        return f"{more} of {total} flagged are not named here: erased later, or only in flagged.csv."
-    return f"{more} more are flagged and listed only in flagged.csv: {fmt.count(named)} of {total} shown."
+        return (
+            f"{more} of {fmt.count(n_flagged)} flagged are not named here: erased "
+            "later, or only in flagged.csv."
+        )
+    return (
+        f"{more} more are flagged and listed only in flagged.csv: "
+        f"{fmt.count(n_listed)} of {fmt.count(n_flagged)} shown."
+    )
 
 
-def _patients(run: RunDocument, places: int) -> list[Line]:
+def _lines_of_groups(run: RunDocument, places: int) -> list[Line]:
+    """Return the lines of patients with several rows."""
     rows: dict[str, list[Line]] = defaultdict(list)
     for case in run.cases:
-        if case.group is not None and len(rows[case.group]) < ROWS_OF_PATIENT:
+        if case.group is not None and len(rows[case.group]) < MAX_ROWS_OF_PATIENT:
             rows[case.group].append(line_of_case(run, case, places))
-    pictured = {
-        volume.group: volume for volume in (run.voxels.patients if run.voxels else ())
-    }
+    patients = run.voxels.patients if run.voxels else ()
+    volumes = {volume.group: volume for volume in patients}
     return [
         line_of_group(
             run,
             group,
             rows[group.group],
-            pictured.get(group.group),
+            volumes.get(group.group),
             places,
             rank if group.flagged else None,
         )
@@ -452,33 +417,40 @@ def _patients(run: RunDocument, places: int) -> list[Line]:
 
 
 def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]:
-    """The stretches of the list: those with a title are folded; `stops` is where the reviews end."""
+    """Return the parts of the list.
+
+    A part with a title is folded; `stops` is True after the last possible review.
+    """
     waiting = [line for line in flagged if not line.judged]
     judged = [line for line in flagged if line.judged]
-    room = run.stopping.reviews if run.stopping else None
-    cuts = sorted(
-        {0, len(waiting), *(cut for cut in (OPEN, room) if cut and cut < len(waiting))}
-    )
+    n_reviews = run.stopping.reviews if run.stopping else None
+    cuts = {0, len(waiting)}
+    for cut in (MAX_OPEN_LINES, n_reviews):
+        if cut and cut < len(waiting):
+            cuts.add(cut)
     parts: list[dict[str, object]] = []
-    for start, stop in pairwise(cuts):
-        beyond = ", beyond your reviews" if room is not None and start >= room else ""
-        words = f"{fmt.count(start + 1)} to {fmt.count(stop)} of {fmt.count(len(waiting))}{beyond}"
+    for start, stop in pairwise(sorted(cuts)):
+        title = ""
+        if start:
+            n_waiting = fmt.count(len(waiting))
+            title = f"{fmt.count(start + 1)} to {fmt.count(stop)} of {n_waiting}"
+        if start and n_reviews is not None and start >= n_reviews:
+            title += ", beyond your reviews"
         parts.append(
             {
                 "lines": waiting[start:stop],
                 "start": start + 1,
-                "title": words if start else "",
-                "stops": start == room,
+                "title": title,
+                "stops": start == n_reviews,
                 "judged": False,
             }
         )
     if judged:
-        title = f"{fmt.count(len(judged))} reviewed before: no new work"
         parts.append(
             {
                 "lines": judged,
                 "start": 1,
-                "title": title,
+                "title": f"{fmt.count(len(judged))} reviewed before: no new work",
                 "stops": False,
                 "judged": True,
             }

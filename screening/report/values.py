@@ -1,0 +1,144 @@
+"""Values of a patient as the page shows them: text, range, place among past
+patients."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from screening.report import format as fmt
+from screening.report.columns import people_of
+from screening.schemas.base import Range
+from screening.schemas.model import Declared, ModelDocument
+from screening.schemas.run import Contribution
+
+MIDDLE = 50
+"""Place of the median of past patients on a bar of 100 steps."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A contributing value as the page shows it.
+
+    Parameters
+    ----------
+    feature, about : str
+        Title and description of the column.
+    value, unit : str
+    range, range_is : str
+        The range it is compared with, and what that range is.
+    outside : str
+        "H" or "L" outside a reference range, "above" or "below" outside that of past
+        patients, empty within.
+    raises : bool
+        It raises the score.
+    change : str
+        By how much it changes the score, with a sign.
+    bar : Markup
+        SVG path from the median of past patients to this value's place among them: to
+        the right if higher, to the left if lower. A category has no order: the rarer it
+        is, the longer its bar.
+    past : str
+        The same in words.
+    """
+
+    feature: str
+    about: str
+    value: str
+    unit: str
+    range: str
+    range_is: str
+    outside: str
+    raises: bool
+    change: str
+    bar: Markup
+    past: str
+
+    @property
+    def brief(self) -> str:
+        """Return the value, or nothing for "yes", which the column's name implies."""
+        return "" if self.value == "yes" else self.value
+
+
+def value_of(model: ModelDocument, contribution: Contribution, places: int) -> Value:
+    """Return a contribution as the page shows it; `places` are decimals of scores."""
+    declared = model.declared(contribution.feature)
+    value: str | float = contribution.value
+    if declared.type == "number":
+        with suppress(ValueError):
+            value = float(value)
+    text = value_text(value, declared)
+    is_missing = value == "missing"
+    has_range = not declared.on_other_scale and not is_missing
+    bounds = contribution.reference if has_range else None
+    range_is = "reference range"
+    outside = _outside(value, bounds, "L", "H")
+    if bounds is None:
+        bounds = contribution.seen if has_range else None
+        range_is = f"range in past {people_of(model)}"
+        outside = _outside(value, bounds, "below", "above")
+    bar, past = _among_past(contribution, text, people_of(model))
+    return Value(
+        feature=fmt.name(model.title_of(contribution.feature)),
+        about=fmt.text(declared.description or "", 200),
+        value=text,
+        unit="" if is_missing else fmt.unit(contribution.unit),
+        range=fmt.value_range(bounds),
+        range_is=range_is,
+        outside=outside,
+        raises=contribution.direction != "lowers",
+        change=fmt.minus(f"{contribution.change:+.{places}f}"),
+        bar=bar,
+        past=past,
+    )
+
+
+def _among_past(
+    contribution: Contribution, value: str, people: str
+) -> tuple[Markup, str]:
+    """Return the bar of a value among those of past patients, and the same in words."""
+    same = contribution.alike
+    lower = contribution.lower
+    if same is None and lower is None:
+        return Markup(""), ""
+    length = 0.0
+    words = ""
+    if same is not None:
+        relation = {"yes": "present in", "no": "absent in"}.get(value, "as in")
+        length = MIDDLE * (1 - same)
+        words = f"{relation} {fmt.percent(same)}"
+    if lower is not None:
+        length = 100 * lower - MIDDLE
+    if lower is not None and not words:
+        side = "higher" if lower >= 0.5 else "lower"
+        words = f"{side} than {fmt.percent(max(lower, 1 - lower))}"
+    return Markup(f"M{MIDDLE} 2h{length:.0f}"), f"{words} of past {people}"
+
+
+def value_text(value: str | float | None, declared: Declared) -> str:
+    """Return a value as the contract declares it: yes or no, a category, a number."""
+    if value is None or value != value:
+        return "missing"
+    if isinstance(value, bool) or (declared.type == "boolean" and value in (0, 1)):
+        return "yes" if value else "no"
+    if not fmt.finite(value):
+        return fmt.name(value)
+    categories = declared.categories or ()
+    is_code = declared.type == "ordinal" and float(value).is_integer()
+    if is_code and 0 <= value < len(categories):
+        return fmt.name(categories[int(value)])
+    return fmt.number(value)
+
+
+def _outside(value: str | float, bounds: Range | None, below: str, above: str) -> str:
+    """Return the word for a value below or above a range; empty for one within."""
+    if bounds is None or not fmt.finite(value):
+        return ""
+    low, high = bounds
+    if high is not None and value > high:
+        return above
+    if low is not None and value < low:
+        return below
+    return ""
