@@ -1,7 +1,8 @@
-"""One axis-and-scale helper that serves every chart; the template only writes down what it computed.
+"""Axes, scales and marks of every chart; templates write down what is computed here.
 
-Coordinates are those of the SVG's view box. Kinds (`first`, `second`, `chance`, ...) become CSS classes, and
-each kind has its own dash or shape as well as its colour, so that no difference lies in colour alone.
+Coordinates are those of the SVG's view box. Kinds (`first`, `second`, `chance`, ...)
+become CSS classes. Each kind has its own dash or shape as well as its colour, so that
+no difference lies in colour alone.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from markupsafe import Markup
 
 from screening.report import format as fmt
 
-# About the width of a letter of a label, a little too wide rather than too narrow.
-LETTER = 7.6
+# About the width of a letter of a label, rather too wide than too narrow.
+LETTER_WIDTH = 7.6
+# Least distance of the base lines of two labels.
+LINE_HEIGHT = 15
 Values = Sequence[float | None] | np.ndarray
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A linear map from values [low, high] to positions [start, stop]."""
+    """A linear map of values [low, high] to positions [start, stop]."""
 
     low: float
     high: float
@@ -31,31 +34,30 @@ class Scale:
     stop: float
 
     def at(self, value: float) -> float:
-        """Return the position of `value`, held inside the plot and rounded to a tenth of a unit."""
+        """Return the position of `value` in tenths, at most at an end of the scale."""
         span = self.high - self.low
         share = (value - self.low) / span if span > 0 else 0.5
-        return round(
-            self.start + min(1.0, max(0.0, share)) * (self.stop - self.start), 1
-        )
+        share = min(1.0, max(0.0, share))
+        return round(self.start + share * (self.stop - self.start), 1)
 
     def ticks(self, about: int = 6) -> list[float]:
-        """Return round values (steps of 1, 2 or 5) inside the scale, about as many as asked for."""
+        """Return `about` as many round values (steps of 1, 2 or 5) inside the scale."""
         span = self.high - self.low
         if not span > 0:
             return [self.low]
-        rough = span / about
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = power * next(m for m in (1, 2, 5, 10) if rough <= m * power * 1.0001)
-        first, last = (
-            math.ceil(self.low / step - 1e-9),
-            math.floor(self.high / step + 1e-9),
-        )
-        return [i * step for i in range(first, last + 1)]
+        least_step = span / about
+        power = 10.0 ** math.floor(math.log10(least_step))
+        steps = (factor * power for factor in (1, 2, 5, 10))
+        # The tolerances are for rounding.
+        step = next(step for step in steps if least_step <= step * 1.0001)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [number * step for number in range(first, last + 1)]
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A place on an axis, and what stands there."""
+    """A position on an axis, and its text."""
 
     at: float
     text: str
@@ -80,7 +82,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Label:
-    """Words beside what they name; `anchor` says which side of the place they lie on."""
+    """A text at a position; `anchor` says whether it begins or ends there."""
 
     x: float
     y: float
@@ -88,28 +90,40 @@ class Label:
     text: str
     anchor: str
 
-    def covers(self, other: Label) -> bool:
-        """Whether the words of both would lie on each other."""
-        (left, right), (begin, end) = (
-            sorted(
-                (
-                    label.x,
-                    label.x
-                    + LETTER * len(label.text) * (-1 if label.anchor == "end" else 1),
-                )
-            )
-            for label in (self, other)
-        )
-        return abs(self.y - other.y) < 15 and left < end and begin < right
+    def overlaps(self, other: Label) -> bool:
+        """Return True if both texts would lie on each other."""
+        left, right = self._extent()
+        other_left, other_right = other._extent()
+        is_same_line = abs(self.y - other.y) < LINE_HEIGHT
+        return is_same_line and left < other_right and other_left < right
+
+    def _extent(self) -> tuple[float, float]:
+        """Return the left and the right end of the text."""
+        width = LETTER_WIDTH * len(self.text)
+        if self.anchor == "end":
+            return self.x - width, self.x
+        return self.x, self.x + width
 
 
 @dataclass
 class Axes:
-    """A chart: two scales, and what lies on them. The template writes down what stands here.
+    """A chart: two scales, and what lies on them.
 
-    `name` is unique on the page: it prefixes the ids that tie the picture to its text alternative. That is
-    written by the template, or is `title` and `description` where a chart's data decide on the words. `x` and
-    `y` are the ranges of values on the axes.
+    Parameters
+    ----------
+    name : str
+        Unique on the page: it prefixes the ids that tie the picture to its text
+        alternative.
+    x, y : (float, float)
+        Ranges of values on the axes.
+    x_label, y_label : str
+    title, description : str
+        Text alternative, where the template does not write it.
+    width, height : int
+    margins : (int, int, int, int)
+        Above, to the right, below and to the left of the plot.
+    as_percent : (bool, bool)
+        Write the ticks of x and y in per cent.
     """
 
     name: str
@@ -134,61 +148,69 @@ class Axes:
         above, right, below, left = self.margins
         self.across = Scale(*self.x, left, self.width - right)
         self.up = Scale(*self.y, self.height - below, above)
-        self.left, self.right = self.across.start, self.across.stop
-        self.upper, self.lower = self.up.stop, self.up.start
-        self._about = max(4, round((self.right - self.left) / 60))
-        self.x_ticks = _ticks(self.across, self.as_percent[0], self._about)
-        self.y_ticks = _ticks(self.up, self.as_percent[1], 5)
+        self.left = self.across.start
+        self.right = self.across.stop
+        self.upper = self.up.stop
+        self.lower = self.up.start
+        self._n_ticks = max(4, round((self.right - self.left) / 60))
+        x_as_percent, y_as_percent = self.as_percent
+        self.x_ticks = _ticks(self.across, x_as_percent, self._n_ticks)
+        self.y_ticks = _ticks(self.up, y_as_percent, 5)
 
     def _path(self, points: list[tuple[float, float]]) -> str:
-        kept: list[tuple[float, float]] = []
+        """Return the SVG path through points given as values."""
+        corners: list[tuple[float, float]] = []
         for x, y in points:
-            place = self.across.at(x), self.up.at(y)
-            # A step of a curve is known from its two ends.
-            if len(kept) > 1 and (
-                _level(kept[-2], kept[-1], place, 0)
-                or _level(kept[-2], kept[-1], place, 1)
-            ):
-                kept.pop()
-            if not kept or kept[-1] != place:
-                kept.append(place)
-        steps = (_step(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(kept))
-        return f"M{kept[0][0]:g} {kept[0][1]:g}" + "".join(steps)
+            position = (self.across.at(x), self.up.at(y))
+            # A straight step is drawn from its two ends.
+            if len(corners) > 1 and _is_on_step(corners[-2], corners[-1], position):
+                corners.pop()
+            if not corners or corners[-1] != position:
+                corners.append(position)
+        start_x, start_y = corners[0]
+        moves = [
+            _move(after[0] - before[0], after[1] - before[1])
+            for before, after in pairwise(corners)
+        ]
+        return f"M{start_x:g} {start_y:g}{''.join(moves)}"
 
     def line(self, xs: Values, ys: Values, kind: str, label: str | None = None) -> None:
         """Draw a line; `label` stands at its right end, in the margin."""
-        points = _drawable(xs, ys)
+        points = _finite_points(xs, ys)
         if not points:
             return
         self.lines.append(Stroke(Markup(self._path(points)), kind))
-        if label:
-            y = self.up.at(points[-1][1]) + 4
-            for other in self.labels:
-                if other.anchor == "start" and abs(other.y - y) < 15:
-                    y = other.y + (15 if y >= other.y else -15)
-            self.labels.append(Label(self.right + 7, round(y, 1), kind, label, "start"))
+        if label is None:
+            return
+        _, last_y = points[-1]
+        y = self.up.at(last_y) + 4
+        for other in self.labels:
+            if other.anchor == "start" and abs(other.y - y) < LINE_HEIGHT:
+                y = other.y + (LINE_HEIGHT if y >= other.y else -LINE_HEIGHT)
+        self.labels.append(Label(self.right + 7, round(y, 1), kind, label, "start"))
 
     def band(self, xs: Values, low: Values, high: Values, kind: str) -> None:
         """Shade between two lines (a 95 % interval)."""
-        under, over = _drawable(xs, low), _drawable(xs, high)
-        if under and over:
-            self.bands.append(
-                Stroke(Markup(self._path(over + under[::-1]) + "Z"), kind)
-            )
+        lower = _finite_points(xs, low)
+        upper = _finite_points(xs, high)
+        if lower and upper:
+            outline = self._path(upper + lower[::-1]) + "Z"
+            self.bands.append(Stroke(Markup(outline), kind))
 
     def upright(self, value: float, kind: str, label: str) -> None:
-        """Draw a vertical rule at `value` with its label beside it, on the side that has room."""
+        """Draw a vertical line at `value`, labelled on the side that has room."""
         x = self.across.at(value)
-        on_the_right = x < (self.left + self.right) / 2
         self.rules.append((x, kind))
-        place, anchor = (x + 6, "begin") if on_the_right else (x - 6, "end")
-        beside = Label(
-            place, round((self.upper + self.lower) / 2, 1), kind, label, anchor
-        )
+        middle = round((self.upper + self.lower) / 2, 1)
+        if x < (self.left + self.right) / 2:
+            text = Label(x + 6, middle, kind, label, "begin")
+        else:
+            text = Label(x - 6, middle, kind, label, "end")
         for other in self.labels:
-            if beside.covers(other):
-                beside = replace(beside, y=min(round(other.y + 16, 1), self.lower - 6))
-        self.labels.append(beside)
+            if text.overlaps(other):
+                below = round(other.y + LINE_HEIGHT + 1, 1)
+                text = replace(text, y=min(below, self.lower - 6))
+        self.labels.append(text)
 
     def dot(self, x: float, y: float, kind: str) -> None:
         """Draw one point."""
@@ -204,28 +226,37 @@ class Axes:
     def note(
         self, x: float, y: float, kind: str, label: str, side: str = "begin"
     ) -> None:
-        """Write a label beside a point; where there is no room, below it as far right as it goes."""
-        at_x, at_y = self.across.at(x), self.up.at(y)
-        furthest = round(self.width - LETTER * len(label), 1)
-        place = min(at_x + 9, furthest) if side == "begin" else at_x - 9
-        height = at_y + (16 if at_x + 9 <= furthest or side == "end" else 26)
+        """Write a label right of a point (`side` "begin") or left of it ("end").
+
+        Where there is no room to the right, it stands below the point.
+        """
+        point_x = self.across.at(x)
+        point_y = self.up.at(y)
+        furthest = round(self.width - LETTER_WIDTH * len(label), 1)
+        if side == "end":
+            label_x = point_x - 9
+            label_y = point_y + 16
+        else:
+            label_x = min(point_x + 9, furthest)
+            label_y = point_y + (16 if point_x + 9 <= furthest else 26)
         for other in self.labels:
-            reach = LETTER * max(len(label), len(other.text))
-            if (
-                other.anchor == side
-                and abs(other.y - height) < 15
-                and abs(other.x - place) < reach
-            ):
-                height = other.y + 16
-        self.labels.append(Label(place, min(height, self.lower - 6), kind, label, side))
+            if other.anchor != side or abs(other.y - label_y) >= LINE_HEIGHT:
+                continue
+            width = LETTER_WIDTH * max(len(label), len(other.text))
+            if abs(other.x - label_x) < width:
+                label_y = other.y + LINE_HEIGHT + 1
+        label_y = min(label_y, self.lower - 6)
+        self.labels.append(Label(label_x, label_y, kind, label, side))
 
-    def second_axis(self, label: str, at: Callable[[float], str]) -> None:
-        """Put a second axis above the plot: at each tick of the first, what `at` says."""
-        ticks = self.across.ticks(self._about)
-        self.top = label, [Tick(self.across.at(value), at(value)) for value in ticks]
+    def second_axis(self, label: str, text_at: Callable[[float], str]) -> None:
+        """Put an axis above the plot, with `text_at(value)` at each tick."""
+        values = self.across.ticks(self._n_ticks)
+        ticks = [Tick(self.across.at(value), text_at(value)) for value in values]
+        self.top = (label, ticks)
 
 
-def _drawable(xs: Values, ys: Values) -> list[tuple[float, float]]:
+def _finite_points(xs: Values, ys: Values) -> list[tuple[float, float]]:
+    """Return the points with two finite coordinates."""
     return [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=False)
@@ -233,38 +264,44 @@ def _drawable(xs: Values, ys: Values) -> list[tuple[float, float]]:
     ]
 
 
-def _step(right: float, down: float) -> str:
-    """A move of the pen in the shortest of SVG's ways; positions are whole tenths, so none drifts."""
-    x, y = f"{round(right, 1):g}", f"{round(down, 1):g}"
-    return f"v{y}" if x == "0" else f"h{x}" if y == "0" else f"l{x} {y}"
+def _move(right: float, down: float) -> str:
+    """Return a move of the pen in SVG's shortest form; positions are whole tenths."""
+    x = f"{round(right, 1):g}"
+    y = f"{round(down, 1):g}"
+    if x == "0":
+        return f"v{y}"
+    if y == "0":
+        return f"h{x}"
+    return f"l{x} {y}"
 
 
-def _level(
-    one: tuple[float, float],
-    two: tuple[float, float],
-    three: tuple[float, float],
-    axis: int,
+def _is_on_step(
+    first: tuple[float, float], middle: tuple[float, float], last: tuple[float, float]
 ) -> bool:
-    """Whether `two` lies between the others on one straight line along an axis."""
-    same, other = 1 - axis, axis
-    between = (
-        min(one[other], three[other]) <= two[other] <= max(one[other], three[other])
+    """Return True if `middle` lies on an upright or level line between the others."""
+    xs, ys = zip(first, middle, last, strict=True)
+    return (len(set(ys)) == 1 and _is_between(xs)) or (
+        len(set(xs)) == 1 and _is_between(ys)
     )
-    return one[same] == two[same] == three[same] and between
+
+
+def _is_between(values: tuple[float, ...]) -> bool:
+    """Return True if the middle one of three values lies between the others."""
+    first, middle, last = values
+    return min(first, last) <= middle <= max(first, last)
 
 
 def _ticks(scale: Scale, as_percent: bool, about: int) -> list[Tick]:
-    """Ticks whose labels have just enough decimals to tell them apart."""
-    values, times, unit = (
-        scale.ticks(about),
-        100 if as_percent else 1,
-        "%" if as_percent else "",
-    )
-    step = times * (
-        abs(values[1] - values[0]) if len(values) > 1 else abs(values[0]) or 1 / times
-    )
+    """Return ticks whose labels have just enough decimals to differ."""
+    values = scale.ticks(about)
+    factor = 100 if as_percent else 1
+    unit = "%" if as_percent else ""
+    if len(values) > 1:
+        step = factor * abs(values[1] - values[0])
+    else:
+        step = factor * abs(values[0]) or 1
     places = min(9, max(0, -math.floor(math.log10(step) + 1e-9)))
     return [
-        Tick(scale.at(value), f"{fmt.fixed(times * value, places)}{unit}")
+        Tick(scale.at(value), f"{fmt.fixed(factor * value, places)}{unit}")
         for value in values
     ]

@@ -1,4 +1,4 @@
-"""The page of a comparison: a table, curves on one axis, paired differences, and ranks over cohorts."""
+"""The page of a comparison: table, ROC curves, paired differences, mean ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from screening.schemas.comparison import (
     RankedMethod,
 )
 
-FIGURES = {
+MEASURES = {
     "sensitivity": "Sensitivity",
     "specificity": "Specificity",
     "g_mean": "G-mean",
@@ -34,7 +34,7 @@ FIGURES = {
     "min_recall": "Smallest recall",
     "macro_f1": "Mean F1",
 }
-IN_TABLE = (
+TABLE_MEASURES = (
     "sensitivity",
     "specificity",
     "g_mean",
@@ -44,8 +44,14 @@ IN_TABLE = (
     "specificity_at",
     "own_g_mean",
 )
-OF_CLASSES = ("macro_recall", "macro_g", "geometric_recall", "min_recall", "macro_f1")
-COMPARED = (
+CLASS_MEASURES = (
+    "macro_recall",
+    "macro_g",
+    "geometric_recall",
+    "min_recall",
+    "macro_f1",
+)
+TESTED_MEASURES = (
     "g_mean",
     "auroc",
     "average_precision",
@@ -55,16 +61,23 @@ COMPARED = (
 )
 
 
+MAX_CURVES = 8
+"""Curves that a reader can tell apart; there are as many kinds of line."""
+# Widest half of the axis of differences where there are none.
+MIN_DIFFERENCE = 0.01
+
+
 def render_comparison(
     document: Mapping[str, object], templates: Path | None = None
 ) -> str:
-    """Return the page of a parsed ``comparison.json``; `templates` as of `screening.report.render_model`."""
-    compared = ComparisonDocument.from_dict(document)
-    titles = FIGURES | {
-        "specificity_at": f"Specificity at {fmt.percent(compared.asked_sensitivity)} sensitivity"
-    }
-    ranks = compared.ranks
-    order = sorted(ranks.figures, key=lambda name: name != ranks.first) if ranks else ()
+    """Return the page of a parsed ``comparison.json``; `templates` as above."""
+    comparison = ComparisonDocument.from_dict(document)
+    sensitivity = fmt.percent(comparison.asked_sensitivity)
+    titles = MEASURES | {"specificity_at": f"Specificity at {sensitivity} sensitivity"}
+    cohorts = [
+        _cohort_block(cohort, number, comparison.first_figure, titles)
+        for number, cohort in enumerate(comparison.cohorts)
+    ]
     return draw(
         "compare.html.j2",
         {
@@ -73,16 +86,9 @@ def render_comparison(
                 "kind": "on the same folds",
                 "date": "",
             },
-            "compared": compared,
-            "cohorts": [
-                _cohort(c, i, compared.first_figure, titles)
-                for i, c in enumerate(compared.cohorts)
-            ],
-            "ranked": [
-                (FIGURES.get(name, name), *_ranked(name, ranks.figures[name]))
-                for name in order
-                if ranks
-            ],
+            "compared": comparison,
+            "cohorts": cohorts,
+            "ranked": _ranks(comparison),
         },
         templates=templates,
         styles=("report.css", "compare.css"),
@@ -90,57 +96,65 @@ def render_comparison(
     )
 
 
-def _cohort(
+def _ranks(
+    comparison: ComparisonDocument,
+) -> list[tuple[str, FigureRanks, Axes, list[RankedMethod]]]:
+    """Return Friedman's test of each measure, its chart, and the methods by rank.
+
+    The first measure is the one by which methods were ranked.
+    """
+    ranks = comparison.ranks
+    if not ranks:
+        return []
+    drawn = []
+    for name in sorted(ranks.figures, key=lambda name: name != ranks.first):
+        test = ranks.figures[name]
+        title = MEASURES.get(name, name)
+        methods = sorted(test.methods, key=lambda method: method.mean_rank)
+        chart = critical_difference(name, title, methods, test)
+        drawn.append((title, test, chart, methods))
+    return drawn
+
+
+def _cohort_block(
     cohort: CohortFacts, number: int, first: str, titles: Mapping[str, str]
 ) -> dict[str, object]:
-    """A cohort with its charts: the curves of the best methods, the control's among them, and differences."""
+    """Return what the template needs of a cohort.
+
+    Drawn are the control and the best other methods by the measure `first`.
+    """
     methods = cohort.methods
     present = methods[0].figures
 
-    def place(method: MethodFacts) -> tuple[bool, float]:
+    def order(method: MethodFacts) -> tuple[bool, float]:
         value = method.figures[first].value
         return not method.control, 1.0 if value is None else -value
 
-    drawn = sorted(methods, key=place)[:MOST_CURVES]
+    drawn = sorted(methods, key=order)[:MAX_CURVES]
+    tested = []
+    if len(methods) > 1:
+        for name in dict.fromkeys((first, *TESTED_MEASURES)):
+            if name in present:
+                title = titles.get(name, name)
+                tested.append((title, differences(methods, name, number, title)))
     return {
         "facts": cohort,
-        "columns": {name: titles[name] for name in IN_TABLE},
-        "class_columns": {name: titles[name] for name in OF_CLASSES if name in present},
+        "columns": {name: titles[name] for name in TABLE_MEASURES},
+        "class_columns": {
+            name: titles[name] for name in CLASS_MEASURES if name in present
+        },
         "drawn": drawn,
-        "roc": roc(drawn, number),
-        "differences": [
-            (
-                titles.get(name, name),
-                differences(methods, name, number, titles.get(name, name)),
-            )
-            for name in dict.fromkeys((first, *COMPARED))
-            if name in present and len(methods) > 1
-        ],
+        "roc": roc_curves(drawn, number),
+        "differences": tested,
     }
 
 
-def _ranked(
-    name: str, test: FigureRanks
-) -> tuple[FigureRanks, Axes, list[RankedMethod]]:
-    """Friedman's test of one figure, its chart, and the methods from the best rank on."""
-    ordered = sorted(test.methods, key=lambda m: m.mean_rank)
-    return (
-        test,
-        critical_difference(name, FIGURES.get(name, name), ordered, test),
-        ordered,
-    )
-
-
-MOST_CURVES = 8
-"""Curves on one axis that a reader can still distinguish; there are as many kinds of line."""
-
-
-def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
-    """The curves of these methods on one axis, each in a kind of line of its own."""
-    areas = "; ".join(
-        f"{fmt.name(m.recipe)}: area {fmt.fixed(m.figures['auroc'], 3)}"
-        for m in methods
-    )
+def roc_curves(methods: Sequence[MethodFacts], number: int) -> Axes:
+    """Return the ROC curves of methods, each in a kind of line of its own."""
+    areas = [
+        f"{fmt.name(method.recipe)}: area {fmt.fixed(method.figures['auroc'], 3)}"
+        for method in methods
+    ]
     axes = Axes(
         f"roc-{number}",
         (0, 1),
@@ -148,46 +162,64 @@ def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
         "1 − specificity",
         "sensitivity",
         title="Sensitivity against 1 − specificity of the methods",
-        description=areas,
+        description="; ".join(areas),
         width=470,
         height=440,
         margins=(14, 14, 46, 56),
         as_percent=(True, True),
     )
     axes.line([0, 1], [0, 1], "chance")
-    for i, method in enumerate(methods):
+    for place, method in enumerate(methods):
+        # The curve of finitely many cases has a step up at each sensitivity reached.
         sensitivity = np.linspace(0, 1, len(method.curve))
-        # A step up at each sensitivity that is reached, as the curve of finitely many cases is.
-        axes.line(
-            np.repeat(method.curve, 2)[1:], np.repeat(sensitivity, 2)[:-1], f"m{i}"
-        )
+        xs = np.repeat(method.curve, 2)[1:]
+        ys = np.repeat(sensitivity, 2)[:-1]
+        axes.line(xs, ys, f"m{place}")
     return axes
 
 
 def differences(
-    methods: Sequence[MethodFacts], name: str, number: int, words: str
+    methods: Sequence[MethodFacts], name: str, number: int, title: str
 ) -> Axes:
-    """A line a method: the difference from the control with its interval, and a rule at no difference."""
-    compared = [(m, m.differences[name]) for m in methods if m.differences is not None]
-    ends = [abs(end) for _, d in compared for end in d.ends if end is not None]
-    reach = max(ends or [0.01]) * 1.05 or 0.01
+    """Return the difference of each method from the control, with its interval.
+
+    Parameters
+    ----------
+    methods : sequence of MethodFacts
+    name : str
+        The measure.
+    number : int
+        Number of the cohort on the page.
+    title : str
+        Title of the measure.
+    """
+    gaps = [
+        (method, method.differences[name])
+        for method in methods
+        if method.differences is not None
+    ]
+    ends: list[float] = []
+    for _, gap in gaps:
+        ends += [abs(end) for end in gap.ends if end is not None]
+    reach = max(ends, default=MIN_DIFFERENCE) * 1.05 or MIN_DIFFERENCE
+    words = [
+        f"{fmt.name(method.recipe)} {_in_points(gap)} points" for method, gap in gaps
+    ]
     axes = Axes(
         f"difference-{number}-{name}".replace("_", "-"),
         (-100 * reach, 100 * reach),
-        (0, len(compared)),
+        (0, len(gaps)),
         "points better than the control",
         "",
-        title=f"{words}: difference from the control",
-        description="; ".join(
-            f"{fmt.name(m.recipe)} {_in_points(d)} points" for m, d in compared
-        ),
+        title=f"{title}: difference from the control",
+        description="; ".join(words),
         width=660,
-        height=66 + 24 * len(compared),
+        height=66 + 24 * len(gaps),
         margins=(10, 150, 46, 190),
     )
     axes.y_ticks = []
-    for i, (method, gap) in enumerate(compared):
-        y = len(compared) - i - 0.5
+    for place, (method, gap) in enumerate(gaps):
+        y = len(gaps) - place - 0.5
         axes.y_ticks.append(Tick(axes.up.at(y), fmt.name(method.recipe)))
         if gap.value is None:
             continue
@@ -197,45 +229,63 @@ def differences(
         axes.labels.append(
             Label(axes.right + 7, axes.up.at(y) + 4, "plain", _in_points(gap), "start")
         )
-    axes.line([0, 0], [0, len(compared)], "chance")
+    axes.line([0, 0], [0, len(gaps)], "chance")
     return axes
 
 
 def _in_points(gap: Estimate) -> str:
+    """Return a difference with its interval, in percentage points."""
     return f"{fmt.points(gap.value)} ({fmt.points(gap.low)} to {fmt.points(gap.high)})"
 
 
 def critical_difference(
-    name: str, words: str, ordered: Sequence[RankedMethod], test: FigureRanks
+    name: str, title: str, methods: Sequence[RankedMethod], test: FigureRanks
 ) -> Axes:
-    """Mean ranks on a line, best at the left; bars join methods that the data cannot tell apart."""
-    cliques, distance, rows = test.cliques, test.critical_difference, len(ordered)
-    best = ", ".join(fmt.name(method.recipe) for method in ordered)
+    """Return mean ranks on a line (Demsar 2006); bars join methods that do not differ.
+
+    Parameters
+    ----------
+    name, title : str
+        The measure.
+    methods : sequence of RankedMethod
+        From the best rank on.
+    test : FigureRanks
+    """
+    n_methods = len(methods)
+    n_bars = len(test.cliques)
+    distance = fmt.fixed(test.critical_difference, 2)
+    best = ", ".join(fmt.name(method.recipe) for method in methods)
     axes = Axes(
         f"ranks-{name}".replace("_", "-"),
-        (1, max(rows, 2)),
-        (0, rows + 0.6 * len(cliques) + 2),
+        (1, max(n_methods, 2)),
+        (0, n_methods + 0.6 * n_bars + 2),
         "mean rank (1 is best)",
         "",
-        title=f"Mean ranks by {words}",
-        description=f"Best first: {best}. Ranks less than {fmt.fixed(distance, 2)} apart do not differ "
-        "by more than chance (Nemenyi, 5%).",
+        title=f"Mean ranks by {title}",
+        description=f"Best first: {best}. Ranks less than {distance} apart do not "
+        "differ by more than chance (Nemenyi, 5%).",
         width=660,
-        height=104 + 22 * rows + 13 * len(cliques),
+        height=104 + 22 * n_methods + 13 * n_bars,
         margins=(14, 60, 46, 190),
     )
-    top = axes.up.high
     axes.y_ticks = []
-    for i, method in enumerate(ordered):
-        y, rank = rows - i - 0.5, method.mean_rank
-        axes.line([rank, rank], [y, rows], "stem")
-        axes.dot(rank, y, "validated")
+    for place, method in enumerate(methods):
+        y = n_methods - place - 0.5
+        axes.line([method.mean_rank, method.mean_rank], [y, n_methods], "stem")
+        axes.dot(method.mean_rank, y, "validated")
         axes.y_ticks.append(Tick(axes.up.at(y), fmt.name(method.recipe)))
-    for i, ends in enumerate(cliques):
-        axes.line(ends, [rows + 0.4 + 0.6 * i] * 2, "clique")
-    axes.line([1, 1 + distance], [top - 0.8, top - 0.8], "first")
-    words = f"critical difference {fmt.fixed(distance, 2)}"
+    for place, ends in enumerate(test.cliques):
+        y = n_methods + 0.4 + 0.6 * place
+        axes.line(ends, [y, y], "clique")
+    y = axes.up.high - 0.8
+    axes.line([1, 1 + test.critical_difference], [y, y], "first")
     axes.labels.append(
-        Label(axes.left, axes.up.at(top - 0.8) - 6, "first", words, "start")
+        Label(
+            axes.left,
+            axes.up.at(y) - 6,
+            "first",
+            f"critical difference {distance}",
+            "start",
+        )
     )
     return axes

@@ -21,32 +21,33 @@ from screening.schemas.figures import (
 from screening.schemas.model import ModelDocument
 
 NOT_KNOWN = "–"
-LONGEST_TEXT = 2000
-LONGEST_NAME = 64
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+MAX_TEXT = 2000
+MAX_NAME = 64
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# Unicode categories of characters that nobody sees.
+INVISIBLE = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
 def finite(value: object) -> TypeGuard[float]:
-    """Whether `value` is a number that can be drawn: not None, text, a truth value, NaN or infinite."""
-    return (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-    )
+    """Return True for a finite number; False for booleans, None and texts."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return math.isfinite(value)
 
 
 def figure_of(value: object) -> float | None:
-    """Return a number, or the figure of an estimate; None for what cannot be drawn."""
-    value = value.value if isinstance(value, Estimate) else value
+    """Return a number, or the value of an estimate; None if it is not finite."""
+    if isinstance(value, Estimate):
+        value = value.value
     return value if finite(value) else None
 
 
-def text(value: object, longest: int = LONGEST_TEXT) -> str:
+def text(value: object, longest: int = MAX_TEXT) -> str:
     """Return `value` as text in which every character is visible.
 
-    A control or direction mark inside an id could make one patient's number read as another's, so such
-    characters are spelled out. Text over `longest` characters keeps both ends and says how long it was.
+    A control or direction mark inside an id could make one patient's number read as
+    another's, so such characters are spelled out. Text over `longest` characters keeps
+    both ends and says how long it was.
     """
     whole = str(value)
     shown = whole.replace("\r\n", "\n")
@@ -54,37 +55,44 @@ def text(value: object, longest: int = LONGEST_TEXT) -> str:
         shown = f"{shown[: longest - 12]} … {shown[-8:]} ({len(whole):,} characters)"
     if shown.isprintable():
         return shown
-    return "".join(
-        f"⟨U+{ord(c):04X}⟩" if c != "\n" and unicodedata.category(c) in _UNSEEN else c
-        for c in shown
-    )
+    return "".join(map(_spell_out, shown))
+
+
+def _spell_out(char: str) -> str:
+    """Return a character, or its code point if it is invisible and no line break."""
+    if char == "\n" or unicodedata.category(char) not in INVISIBLE:
+        return char
+    return f"⟨U+{ord(char):04X}⟩"
 
 
 def name(value: object) -> str:
-    """Return an id, a group or a feature name: `text`, on one line and short enough for a table cell."""
-    return (
-        NOT_KNOWN if value is None else " ".join(text(value, LONGEST_NAME).split("\n"))
-    )
+    """Return an id, a group or a column's name as `text`, short and on one line."""
+    if value is None:
+        return NOT_KNOWN
+    return " ".join(text(value, MAX_NAME).split("\n"))
 
 
 def feature(value: object) -> str:
     """Return a column's name as words."""
-    return name(value.replace("_", " ") if isinstance(value, str) else value)
+    if isinstance(value, str):
+        value = value.replace("_", " ")
+    return name(value)
 
 
 def minus(figure: str) -> str:
-    """Replace the hyphen of a negative figure by a minus sign, which is as wide as a digit."""
+    """Replace the hyphen of a negative number by a minus sign, as wide as a digit."""
     return figure.replace("-", "−") if figure.startswith("-") else figure
 
 
 def number(value: object) -> str:
-    """Return a measured value to four significant figures, never in exponent form below a million."""
+    """Return a value with four significant figures, without exponent below 1e9."""
     if not finite(value):
         return NOT_KNOWN
-    if float(value).is_integer() and abs(value) < 1e9:
-        return minus(f"{int(value):,}" if abs(value) >= 10_000 else str(int(value)))
+    size = abs(value)
+    if float(value).is_integer() and size < 1e9:
+        return minus(f"{int(value):,}" if size >= 10_000 else str(int(value)))
     figure = f"{value:.4g}"
-    if "e" in figure and abs(value) >= 1e-4 and abs(value) < 1e9:
+    if "e" in figure and 1e-4 <= size < 1e9:
         figure = f"{value:,.0f}"
     return minus(figure)
 
@@ -95,56 +103,66 @@ def count(value: object) -> str:
 
 
 def percent(value: object, places: int | None = None) -> str:
-    """Return a share (0 to 1) in per cent; one decimal below 10 % and next to 100 %, where it matters.
+    """Return a share (0 to 1) in per cent.
 
-    What is neither nobody nor everybody is not rounded to it.
+    By default with one decimal below 10 % and near 100 %; a share that is neither 0 nor
+    1 is not rounded to either.
     """
     share = figure_of(value)
     if share is None:
         return NOT_KNOWN
-    share *= 100
-    if places is None:
-        if 99.995 <= share < 100:
-            return ">99.99%"
-        if 0 < share < 0.095:
-            return "<0.01%" if share < 0.01 else f"{share:.2f}%"
-        places = (
-            0 if share in (0, 100) or 10 <= share < 99.5 else 1 if share < 99.95 else 2
-        )
-    return f"{share:.{places}f}%"
+    percentage = 100 * share
+    if places is not None:
+        return f"{percentage:.{places}f}%"
+    if percentage in (0, 100):
+        return f"{percentage:.0f}%"
+    if percentage >= 99.995 and percentage < 100:
+        return ">99.99%"
+    if 0 < percentage < 0.01:
+        return "<0.01%"
+    if 0 < percentage < 0.095 or percentage >= 99.95:
+        return f"{percentage:.2f}%"
+    if 10 <= percentage < 99.5:
+        return f"{percentage:.0f}%"
+    return f"{percentage:.1f}%"
 
 
 def chance(value: object) -> str:
-    """Return the chance of a condition in per cent, as far as past cases can tell it: `>99.9%` at most."""
+    """Return the chance of a condition in per cent, from "<0.1%" to ">99.9%"."""
     share = figure_of(value)
     if share is None:
         return NOT_KNOWN
-    return ">99.9%" if share > 0.999 else "<0.1%" if share < 0.001 else percent(share)
+    if share > 0.999:
+        return ">99.9%"
+    if share < 0.001:
+        return "<0.1%"
+    return percent(share)
 
 
 def chance_ci(of: Estimate) -> str:
-    """Return the 95 % interval of a chance, empty where there is none."""
-    if not (finite(of.low) and finite(of.high)):
+    """Return the 95 % interval of a chance; empty where there is none."""
+    if not finite(of.low) or not finite(of.high):
         return ""
     if of.low >= 0.001 and of.high <= 0.999:
         return ci(of)
-    low, high = chance(of.low), chance(of.high)
+    low = chance(of.low)
+    high = chance(of.high)
     return low if low == high else f"{low} to {high}"
 
 
 def ci(share: Estimate) -> str:
-    """Return the 95 % interval of a share as `84–95%`, or an empty text where there is none.
+    """Return the 95 % interval of a share, such as `84–95%`; empty where there is none.
 
-    Rounding may not close it: `100–100%` would deny what is left.
+    It has decimals enough for its ends to differ: `100–100%` would deny a doubt.
     """
-    low, high = share.low, share.high
-    if not (finite(low) and finite(high)):
+    if not finite(share.low) or not finite(share.high):
         return ""
-    for places in range(0 if high >= 0.1 else 1, 4):
-        ends = [f"{100 * end:.{places}f}" for end in (low, high)]
-        if ends[0] != ends[1] or low == high:
+    for places in range(0 if share.high >= 0.1 else 1, 4):
+        low = f"{100 * share.low:.{places}f}"
+        high = f"{100 * share.high:.{places}f}"
+        if low != high or share.low == share.high:
             break
-    return f"{ends[0]}–{ends[1]}%"
+    return f"{low}–{high}%"
 
 
 def p_value(value: object) -> str:
@@ -152,43 +170,43 @@ def p_value(value: object) -> str:
     p = figure_of(value)
     if p is None:
         return NOT_KNOWN
-    return "<0.0001" if p < 1e-4 else f"{p:.3f}" if p >= 0.01 else f"{p:.4f}"
+    if p < 1e-4:
+        return "<0.0001"
+    return f"{p:.3f}" if p >= 0.01 else f"{p:.4f}"
 
 
 def ratio(value: object) -> str:
     """Return a small positive figure such as a number needed to evaluate."""
     figure = figure_of(value)
-    return (
-        NOT_KNOWN
-        if figure is None
-        else f"{figure:.1f}"
-        if figure < 100
-        else f"{figure:,.0f}"
-    )
+    if figure is None:
+        return NOT_KNOWN
+    return f"{figure:.1f}" if figure < 100 else f"{figure:,.0f}"
 
 
 def per_hundred(share: object) -> str:
-    """Return a share as so many in a hundred."""
+    """Return a share as a number per hundred."""
     figure = figure_of(share)
     return NOT_KNOWN if figure is None else ratio(100 * figure)
 
 
 def area_ci(area: Estimate) -> str:
-    """Return the 95 % interval of an area or a ratio, or an empty text where there is none."""
-    return (
-        ""
-        if area.low is None or area.high is None
-        else f"{area.low:.2f}–{area.high:.2f}"
-    )
+    """Return the 95 % interval of an area or a ratio; empty where there is none."""
+    if area.low is None or area.high is None:
+        return ""
+    return f"{area.low:.2f}–{area.high:.2f}"
 
 
 def decimals(values: Iterable[object]) -> int:
-    """Return how many decimals tell scores of this spread apart: about three figures of the spread."""
-    known = [float(v) for v in values if finite(v) and abs(v) < BEYOND_SCORES]
-    spread = (
-        max(known) - min(known) if len(known) > 1 else abs(known[0]) if known else 1.0
-    )
-    return min(9, max(0, 3 - math.ceil(math.log10(spread)))) if spread > 0 else 3
+    """Return the decimals that distinguish scores: three figures of their range."""
+    scores = [float(v) for v in values if finite(v) and abs(v) < BEYOND_SCORES]
+    width = 1.0
+    if len(scores) == 1:
+        width = abs(scores[0])
+    elif scores:
+        width = max(scores) - min(scores)
+    if width <= 0:
+        return 3
+    return min(9, max(0, 3 - math.ceil(math.log10(width))))
 
 
 def fixed(value: object, places: int) -> str:
@@ -201,9 +219,10 @@ def fixed(value: object, places: int) -> str:
 
 
 def signed(value: object, places: int) -> str:
-    """Return a difference: `fixed`, with its sign unless it rounds to zero."""
+    """Return a difference with `places` decimals, and a sign unless it rounds to 0."""
     figure = fixed(value, places)
-    return f"+{figure}" if figure[0].isdigit() and float(figure) > 0 else figure
+    is_positive = figure[0].isdigit() and float(figure) > 0
+    return f"+{figure}" if is_positive else figure
 
 
 def points(share: float | None) -> str:
@@ -212,7 +231,7 @@ def points(share: float | None) -> str:
 
 
 def value_range(bounds: object) -> str:
-    """Return a range of values as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
+    """Return a range as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
     if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
         return ""
     low, high = bounds
@@ -226,9 +245,11 @@ def value_range(bounds: object) -> str:
 
 def unit(value: object) -> str:
     """Return a unit as it is printed: `degC` as °C, `10^9/L` as 10⁹/L."""
-    written = name(value) if value else ""
-    written = re.sub(r"\^(-?\d+)", lambda power: power[1].translate(_RAISED), written)
-    return {"degC": "°C", "degF": "°F"}.get(written, written)
+    printed = name(value) if value else ""
+    printed = re.sub(
+        r"\^(-?\d+)", lambda power: power[1].translate(SUPERSCRIPTS), printed
+    )
+    return {"degC": "°C", "degF": "°F"}.get(printed, printed)
 
 
 def of_class(model: ModelDocument, label: str) -> str:
@@ -236,40 +257,38 @@ def of_class(model: ModelDocument, label: str) -> str:
     return f" of {label}" if model.multi else ""
 
 
-def plural(how_many: object, one: str, many: str | None = None) -> str:
-    """Return `1 row`, `2 rows`."""
-    return f"{count(how_many)} {one if how_many == 1 else many or one + 's'}"
+def plural(number: object, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 row`, `2 rows`."""
+    noun = singular if number == 1 else plural or f"{singular}s"
+    return f"{count(number)} {noun}"
 
 
 def seconds(value: float | None) -> str:
-    """Return a time to two figures: it varies from run to run by more than the third."""
+    """Return a time in seconds with two figures: the third varies from run to run."""
     if value is None:
         return NOT_KNOWN
     return f"{value:.3f}" if value < 0.1 else number(float(f"{value:.2g}"))
 
 
 def moment(recorded: str) -> str:
-    """Return a time of ISO 8601 as it is read."""
+    """Return a time of ISO 8601 as people read it."""
     return name(recorded).replace("T", " ").replace("+00:00", " UTC")
 
 
 def days_after(day: str, other: str) -> int:
-    """Return how many days a day of ISO 8601 lies after another, whose time of day does not count."""
-    return (
-        datetime.date.fromisoformat(day) - datetime.date.fromisoformat(other[:10])
-    ).days
+    """Return the days from `other`, a day or time of ISO 8601, to `day`."""
+    since = datetime.date.fromisoformat(other[:10])
+    return (datetime.date.fromisoformat(day) - since).days
 
 
 def rule(value: Rule) -> str:
     """Return the rule that chose a threshold, in words."""
     match value:
         case MinSensitivity():
-            sure = (
-                ""
-                if value.confidence is None
-                else f", with {percent(value.confidence)} confidence"
-            )
-            return f"sensitivity at least {percent(value.value)}{sure}"
+            words = f"sensitivity at least {percent(value.value)}"
+            if value.confidence is not None:
+                words += f", with {percent(value.confidence)} confidence"
+            return words
         case MaxFlagRate():
             return f"at most {number(100 * value.value)} flags per 100 rows"
         case MissCost():
@@ -281,46 +300,44 @@ def rule(value: Rule) -> str:
 
 def setting(value: object) -> str:
     """Return a parameter of a recipe: a number, a word, or several of them."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return minus(f"{value:.6g}")
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "none"}[value]
     if isinstance(value, (list, tuple)):
-        return text(", ".join(setting(each) for each in value), 300)
+        return text(", ".join(map(setting, value)), 300)
     if isinstance(value, Mapping):
-        return text(
-            ", ".join(f"{key} {setting(each)}" for key, each in sorted(value.items())),
-            300,
-        )
+        pairs = [f"{key} {setting(item)}" for key, item in sorted(value.items())]
+        return text(", ".join(pairs), 300)
     return text(value, 300)
 
 
-FILTERS = {
-    each.__name__: each
-    for each in (
-        text,
-        name,
-        feature,
-        unit,
-        value_range,
-        number,
-        percent,
-        ci,
-        chance,
-        area_ci,
-        p_value,
-        ratio,
-        per_hundred,
-        fixed,
-        signed,
-        points,
-        plural,
-        seconds,
-        moment,
-        days_after,
-        rule,
-        setting,
-        count,
-    )
-}
-"""What templates write figures and names with."""
+_FORMATS = (
+    text,
+    name,
+    feature,
+    unit,
+    value_range,
+    number,
+    percent,
+    ci,
+    chance,
+    area_ci,
+    p_value,
+    ratio,
+    per_hundred,
+    fixed,
+    signed,
+    points,
+    plural,
+    seconds,
+    moment,
+    days_after,
+    rule,
+    setting,
+    count,
+)
+FILTERS = {function.__name__: function for function in _FORMATS}
+"""Filters of the templates."""
