@@ -206,6 +206,10 @@ class BlockReader:
         """Columns that are read to be shown beside a row."""
         return self.contract.display if self.to_score else []
 
+    def no_counts(self) -> ReadCounts:
+        """Return the counts of no rows."""
+        return ReadCounts(Violations(self.contract), None)
+
     def without_source(self) -> BlockReader:
         """Return a reader for another process, which has no use for the table."""
         return replace(self, source=Source([]), notes=[], refused={})
@@ -408,7 +412,8 @@ class CohortStream:
         reading = Reading(self)
         for piece in self.pieces():
             for block in reader.read(piece):
-                reading.add(block.counts, block.id_hashes)
+                hashes = [] if block.id_hashes is None else [block.id_hashes]
+                reading.add(block.counts, hashes)
                 if block.rows is not None and reading.is_sound:
                     yield block.rows
         reading.conclude()
@@ -504,7 +509,7 @@ class Reading:
 
     def __init__(self, stream: CohortStream):
         self.stream = stream
-        self._counts = ReadCounts(Violations(stream.contract), None)
+        self._counts = stream.reader().no_counts()
         self._ids = DuplicateIds()
 
     @property
@@ -512,12 +517,13 @@ class Reading:
         """False from the first violation that stops the run."""
         return not self._counts.violations.stopped
 
-    def add(self, counts: ReadCounts, id_hashes: np.ndarray | None) -> None:
+    def add(self, counts: ReadCounts, id_hashes: Iterable[np.ndarray] = ()) -> None:
         """Take in the counts of the next rows, and the hashes of their ids."""
         self._counts += counts
         # Where rows with repeated ids are left out, these are known by now.
-        if id_hashes is not None and self.stream.reader().repeated_ids is None:
-            self._ids.add(id_hashes)
+        if self.stream.reader().repeated_ids is None:
+            for hashes in id_hashes:
+                self._ids.add(hashes)
 
     def conclude(self) -> None:
         """Raise CohortError with all violations, or complete the stream's notes."""

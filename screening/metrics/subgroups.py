@@ -239,11 +239,23 @@ def _level_facts(
 
 @dataclass
 class _LevelCount:
-    """Rows of one level, flags among them, and the groups that occur."""
+    """Rows of one level, flags among them, and the groups of each batch of them."""
 
     rows: int = 0
     flagged: int = 0
-    groups: set[object] = field(default_factory=set)
+    groups: tuple[np.ndarray, ...] = ()
+
+    def __add__(self, other: _LevelCount) -> _LevelCount:
+        return _LevelCount(
+            self.rows + other.rows,
+            self.flagged + other.flagged,
+            self.groups + other.groups,
+        )
+
+    @property
+    def units(self) -> int:
+        """Number of groups, or of rows that come alone."""
+        return len(np.unique(np.concatenate(self.groups))) if self.groups else self.rows
 
 
 @dataclass
@@ -277,17 +289,23 @@ class SubgroupCounts:
             hits = np.bincount(codes, weights=flagged)
             for code, text in enumerate(texts):
                 key = entry.column, _level(text, entry.edges, entry.known)
-                count = self.counts.setdefault(key, _LevelCount())
-                count.rows += int(rows[code])
-                count.flagged += int(hits[code])
+                of_level: tuple[np.ndarray, ...] = ()
                 if groups is not None:
-                    count.groups.update(groups[codes == code])
+                    of_level = (np.unique(groups[codes == code]),)
+                count = _LevelCount(int(rows[code]), int(hits[code]), of_level)
+                self.counts[key] = self.counts.get(key, _LevelCount()) + count
+
+    def __add__(self, other: SubgroupCounts) -> SubgroupCounts:
+        total = SubgroupCounts(self.described, dict(self.counts))
+        for key, count in other.counts.items():
+            total.counts[key] = total.counts.get(key, _LevelCount()) + count
+        return total
 
     def facts(self) -> list[NightSubgroup]:
         """Return rows and flag rate of each level, None for fewer than 5 units."""
         facts = []
         for (column, level), count in self.counts.items():
-            enough = (len(count.groups) or count.rows) >= FEWEST
+            enough = count.units >= FEWEST
             facts.append(
                 NightSubgroup(
                     column=column,

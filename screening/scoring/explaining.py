@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,28 +59,44 @@ def displayed(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
     return texts or None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Top:
-    """The rows with the highest scores seen so far, at most `size` of them, with all their values."""
+    """The rows with the highest scores, with all their values; of consecutive rows they add up.
+
+    Parameters
+    ----------
+    size : int
+        Largest number of rows.
+    kept : tuple of (Cohort, pyarrow.Table)
+        The rows as they were read and as they were scored, the highest score first;
+        rows of equal scores in the order of the table. Empty if there is none.
+    """
 
     size: int
-    least: float = -np.inf
-    kept: list[tuple[Cohort, pa.Table]] = field(default_factory=list)
+    kept: tuple[tuple[Cohort, pa.Table], ...] = ()
 
-    def add(self, batch: Cohort, rows: pa.Table, among: np.ndarray) -> None:
-        """Take in some rows of a batch."""
-        scores = rows["score"].to_numpy()
-        # Of a long night hardly a batch has a row that still comes among them.
-        among = among[scores[among] > self.least]
-        if len(among):
-            cohorts, tables = zip(
-                *self.kept, (batch.take(among), rows.take(among)), strict=True
-            )
-            cohort, table = concatenate(cohorts), pa.concat_tables(tables)
-            best = np.argsort(-table["score"].to_numpy(), kind="stable")[: self.size]
-            self.kept = [(cohort.take(best), table.take(best))]
-            if len(best) == self.size:
-                self.least = table["score"][int(best[-1])].as_py()
+    @classmethod
+    def of(cls, size: int, batch: Cohort, rows: pa.Table, among: np.ndarray) -> Top:
+        """Return the highest of some rows of a batch, by their positions `among`."""
+        scores = rows["score"].to_numpy()[among]
+        if len(among) > size:
+            least = np.partition(scores, -size)[-size]
+            among = among[scores >= least]
+        if not len(among):
+            return cls(size)
+        return cls(size, ((batch.take(among), rows.take(among)),))._highest()
+
+    def __add__(self, other: Top) -> Top:
+        if not (self.kept and other.kept):
+            return self if self.kept else other
+        cohorts, tables = zip(*self.kept, *other.kept, strict=True)
+        both = Top(self.size, ((concatenate(cohorts), pa.concat_tables(tables)),))
+        return both._highest()
+
+    def _highest(self) -> Top:
+        cohort, rows = self.kept[0]
+        order = np.argsort(-rows["score"].to_numpy(), kind="stable")[: self.size]
+        return Top(self.size, ((cohort.take(order), rows.take(order)),))
 
     def explained(self, model: Model) -> list[Case]:
         """As cases with their reasons, the highest score first."""

@@ -10,6 +10,7 @@ in a night, and the highest of more lies higher.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,8 @@ OUTSIDE = 0.001
 # False discovery rate.
 RATE = 0.1
 MOST_UNITS = 20_000
+ALL_HASHES = 2**32 - 1
+"""Highest short hash."""
 REMEMBERED = 500
 """Units whose place the ledger keeps, so that a patient counts once over several nights."""
 
@@ -68,15 +71,16 @@ class ScoreHistogram:
 
     def add(self, scores: np.ndarray) -> None:
         """Count in scores; those beyond either end are in the last bin there."""
-        self.tonight += self._binned(scores)
+        self.tonight += self.count(scores)
 
-    def _binned(self, scores: np.ndarray) -> np.ndarray:
+    def count(self, scores: np.ndarray) -> np.ndarray:
+        """Return the number of scores in each bin, shape (BINS,)."""
         bins = (np.asarray(scores, float) - self.low) / (self.high - self.low) * BINS
         return np.bincount(np.clip(bins, 0, BINS - 1).astype(np.int64), minlength=BINS)
 
     def facts(self) -> ScoreScale:
         """Tonight's scores and those of past cases on the same bins."""
-        tonight, past = self.tonight.tolist(), self._binned(self.past).tolist()
+        tonight, past = self.tonight.tolist(), self.count(self.past).tolist()
         return ScoreScale(
             low=self.low, high=self.high, tonight=tonight, past_cases=past
         )
@@ -152,8 +156,12 @@ class DiscoveryCounts:
 
     def add(self, p: np.ndarray) -> None:
         """Count in p-values of this calibration, each rank / (n + 1)."""
+        self.counts += self.count(p)
+
+    def count(self, p: np.ndarray) -> np.ndarray:
+        """Return the number of p-values of each rank, shape (n + 1,)."""
         ranks = np.rint(np.asarray(p) * len(self.counts)).astype(np.int64)
-        self.counts += np.bincount(ranks - 1, minlength=len(self.counts))
+        return np.bincount(ranks - 1, minlength=len(self.counts))
 
     def cut(self, q: float = RATE) -> float | None:
         """The largest p-value that Benjamini and Hochberg report at rate q; None for no discovery."""
@@ -193,6 +201,61 @@ def is_discovery(p: float, discoveries: Discoveries) -> bool:
     return discoveries.p_cut is not None and p <= discoveries.p_cut * (1 + 1e-12)
 
 
+@dataclass(frozen=True)
+class DriftUnits:
+    """The units of some rows with the lowest hashes; those of two blocks add up.
+
+    At most `MOST_UNITS`, the same ones on every night of as many units. Of a group one
+    row counts, the one with the highest rank.
+
+    Parameters
+    ----------
+    is_grouped : bool
+        Units are groups, not rows.
+    units : ndarray of uint64, shape (n_units,)
+        Short hashes.
+    rank : ndarray, shape (n_units,)
+    scores : ndarray, shape (n_units,)
+    """
+
+    is_grouped: bool
+    units: np.ndarray
+    rank: np.ndarray
+    scores: np.ndarray
+
+    @property
+    def limit(self) -> int:
+        """Highest hash that units of further rows may have to count."""
+        is_full = len(self.units) >= MOST_UNITS
+        return int(self.units.max()) if is_full else ALL_HASHES
+
+    def __add__(self, other: DriftUnits) -> DriftUnits:
+        both = DriftUnits(
+            self.is_grouped,
+            np.concatenate([self.units, other.units]),
+            np.concatenate([self.rank, other.rank]),
+            np.concatenate([self.scores, other.scores]),
+        )
+        return both.lowest()
+
+    def lowest(self) -> DriftUnits:
+        """Return the units that count, each once."""
+        counted = np.arange(len(self.units))
+        if self.is_grouped:
+            counted = _one_a_group(self.units, self.rank)
+        if len(counted) > MOST_UNITS:
+            units = self.units[counted]
+            counted = counted[
+                units <= np.partition(units, MOST_UNITS - 1)[MOST_UNITS - 1]
+            ]
+        return DriftUnits(
+            self.is_grouped,
+            self.units[counted],
+            self.rank[counted],
+            self.scores[counted],
+        )
+
+
 class ScoreDrift:
     """Counts a night's units in the cells of the held-out scores.
 
@@ -201,25 +264,39 @@ class ScoreDrift:
 
     def __init__(self, model: Model):
         self.model = model
+        self.is_grouped = bool(model.contract.group)
         self.edges, self.known = reference(model)
-        # Of every batch: hashes of the units, which row of a unit counts (the highest), and scores.
-        self.rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        self.groups = set[int]()  # hashes of those read so far
 
-    def add(self, batch: Cohort, encoded: np.ndarray) -> None:
-        """Count one batch in."""
+    def count(
+        self,
+        batch: Cohort,
+        encoded: np.ndarray,
+        id_hashes: np.ndarray | None = None,
+        limit: int = ALL_HASHES,
+    ) -> DriftUnits:
+        """Score the units of one batch again, each by the machine that its hash draws.
+
+        Parameters
+        ----------
+        batch : Cohort
+        encoded : ndarray of shape (n_rows, n_encoded)
+        id_hashes : ndarray of uint64, shape (n_rows,), optional
+            Keyed hashes of the ids.
+        limit : int
+            Highest hash of units that are scored.
+        """
         if not len(self.known):
-            return
+            return DriftUnits(
+                self.is_grouped, np.empty(0, np.uint64), *np.empty((2, 0))
+            )
         model, machines = self.model, self.model.facts.validation.folds
-        hashes = keyed_hashes(
-            batch.id if batch.group is None else batch.group, model.digest
-        )
-        if batch.group is not None:
-            self.groups.update(np.unique(short_hashes(hashes)).tolist())
-        # How many units there will be is not known yet: fewer of them count in the end.
-        among = np.flatnonzero(
-            _among(short_hashes(hashes), len(self.groups) or int(batch.rows[-1]))
-        )
+        if self.is_grouped:
+            hashes = keyed_hashes(np.asarray(batch.group), model.digest)
+        elif id_hashes is None:
+            hashes = keyed_hashes(batch.id, model.digest)
+        else:
+            hashes = id_hashes
+        among = np.flatnonzero(self._may_count(short_hashes(hashes), limit))
         hashes, scores = hashes[among], np.empty(len(among))
         machine = (hashes >> np.uint64(32)) % np.uint64(machines)
         for k in range(machines):
@@ -229,41 +306,37 @@ class ScoreDrift:
                 scores[rows] = overall(
                     decisions[:, model.watched_columns], model.thresholds
                 )
-        units, rank = (
-            short_hashes(hashes),
-            _rank_in_group(model, batch.id[among], scores),
-        )
-        counted = slice(None) if batch.group is None else _one_a_group(units, rank)
-        self.rows.append((units[counted], rank[counted], scores[counted]))
+        rank = _rank_in_group(model, batch.id[among], scores)
+        units = DriftUnits(self.is_grouped, short_hashes(hashes), rank, scores)
+        return units.lowest()
 
-    def counts(self, n_rows: int) -> ScoreCounts | None:
-        """What `run.json` and the ledger hold of it; None for a model without held-out scores.
+    def _may_count(self, units: np.ndarray, limit: int) -> np.ndarray:
+        """Return the mask of the rows whose unit may be among the lowest."""
+        distinct = np.unique(units) if self.is_grouped else units
+        if len(distinct) > MOST_UNITS:
+            lowest = np.partition(distinct, MOST_UNITS - 1)[MOST_UNITS - 1]
+            limit = min(limit, int(lowest))
+        return units <= np.uint64(limit)
 
-        `n_rows`: of the night's table.
-        """
+    def counts(self, tonight: DriftUnits) -> ScoreCounts | None:
+        """What `run.json` and the ledger hold of it; None for a model without held-out scores."""
         if not len(self.known):
             return None
-        contract, parts = (
-            self.model.contract,
-            self.rows or [(np.empty(0, np.uint64), *np.empty((2, 0)))],
-        )
-        units, rank, scores = map(np.concatenate, zip(*parts, strict=True))
-        counted = _one_a_group(units, rank) if contract.group else np.arange(len(units))
-        counted = counted[_among(units[counted], len(self.groups) or n_rows)]
-        units, cell = units[counted], score_cells(scores[counted], self.edges)
+        contract, units = self.model.contract, tonight.units
+        cell = score_cells(tonight.scores, self.edges)
         counts = np.bincount(cell, minlength=len(self.known)).tolist()
         # The lowest hashes are a random sample, and the same patients on every night.
         recognised = REMEMBERED if contract.id or contract.group else 0
         kept = np.argsort(units, kind="stable")[:recognised]
         unit = "group" if contract.group else "row"
-        tonight = ScoreCounts(
+        counted = ScoreCounts(
             unit=unit,
             known=(),
             counted=counts,
-            who=units[kept],
+            who=tuple(units[kept].tolist()),
             cell=tuple(cell[kept].tolist()),
         )
-        return compared(tonight, self.known)
+        return compared(counted, self.known)
 
 
 def compared(tonight: ScoreCounts, known: np.ndarray) -> ScoreCounts:
@@ -272,11 +345,6 @@ def compared(tonight: ScoreCounts, known: np.ndarray) -> ScoreCounts:
     if difference is None:
         return tonight.replace(known=counts, distance=None, p=None, higher=False)
     return tonight.replace(known=counts, **vars(difference))
-
-
-def _among(units: np.ndarray, n_units: int) -> np.ndarray:
-    """Which units are scored again where the night has so many, as a mask."""
-    return units < min(1.0, MOST_UNITS / max(n_units, 1)) * 2**32
 
 
 def _rank_in_group(model: Model, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:

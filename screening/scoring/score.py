@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from screening.cluster import Cluster, open_cluster
 from screening.data.cohort import Cohort
-from screening.data.stream import CohortStream
+from screening.data.stream import CohortStream, Reading
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.io.opening import Readable
@@ -33,6 +34,8 @@ from screening.report.night_attention import attention_of_night
 from screening.report.page import check_templates
 from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
+from screening.scoring.part import BlockScorer, NightPart
+from screening.scoring.reference_distribution import ALL_HASHES
 from screening.scoring.rows import Rows, write_flagged
 from screening.scoring.series_history import (
     NO_NIGHTS,
@@ -47,7 +50,7 @@ from screening.scoring.series_history import (
 )
 from screening.scoring.summary import Summary
 from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
-from screening.store.model import Model, Scored, score_batch, score_decisions
+from screening.store.model import Model, score_batch, score_decisions
 from screening.store.publishing import publish
 from screening.store.serialization import canonical, read_document, versions, written
 
@@ -207,13 +210,17 @@ def score(
         publish(out, "run") as folder,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        rows, summary = Rows(folder / "scores.parquet"), Summary(model, night)
+        scorer = BlockScorer(model, night, stream.reader())
+        rows = Rows(folder / "scores.parquet")
+        total: NightPart | None = None
         with rows.appending() as append:
-            for batch, scored in _scored(model, stream, workers, out):
-                append(scored.rows)
-                summary.add(batch, scored)
+            for table, part in _scored(scorer, stream, workers, out):
+                append(table)
+                total = part if total is None else total + part
                 if progress is not None:
-                    progress(summary.n_scored, stream.source.n_rows or 0)
+                    progress(total.n_scored, stream.source.n_rows or 0)
+        assert total is not None, "a table without sound rows is refused"
+        summary = Summary(scorer, total)
         # The same model, input, night and series give the same run.
         digests = [file.sha256 for file in stream.source.files]
         same: dict[str, Any] = {
@@ -290,28 +297,58 @@ def _page_of(model: Model, out: str | Path) -> str | None:
 
 
 def _scored(
-    model: Model, stream: CohortStream, cluster: Cluster | None, out: str | Path
-) -> Iterator[tuple[Cohort, Scored]]:
-    """Every batch with its figures.
+    scorer: BlockScorer, stream: CohortStream, cluster: Cluster | None, out: str | Path
+) -> Iterator[tuple[pa.Table, NightPart]]:
+    """Yield the rows of `scores.parquet` block by block, each with its part of the night.
 
-    What workers decided is kept beside `out` for as long as the table is read: of a command that is killed
+    Raises CohortError: at the end, with all that is wrong with the table.
+    """
+    if cluster is not None:
+        yield from _scored_by(cluster, scorer, stream, out)
+    elif stream.by_group:
+        for batch in stream:
+            scored = score_batch(scorer.model, batch)
+            yield scored.rows, scorer.count(batch, scored)
+    else:
+        yield from _scored_here(scorer, stream)
+
+
+def _scored_here(
+    scorer: BlockScorer, stream: CohortStream
+) -> Iterator[tuple[pa.Table, NightPart]]:
+    reading = Reading(stream)
+    drift_limit = ALL_HASHES
+    for piece in stream.pieces():
+        scored = scorer.score_piece(piece, reading.is_sound, drift_limit)
+        reading.add(scored.counts, scored.id_hashes)
+        if scored.part is not None and reading.is_sound:
+            drift_limit = min(drift_limit, scored.part.drift.limit)
+            yield pa.concat_tables(scored.rows), scored.part
+    reading.conclude()
+
+
+def _scored_by(
+    cluster: Cluster, scorer: BlockScorer, stream: CohortStream, out: str | Path
+) -> Iterator[tuple[pa.Table, NightPart]]:
+    """Yield the same with the decisions of workers.
+
+    What they decided is kept beside `out` for as long as the table is read: of a command that is killed
     the same command goes on from there.
     """
-    if cluster is None:
-        yield from ((batch, score_batch(model, batch)) for batch in stream)
-        return
     cluster.check(secret=True)
+    model = scorer.model
     ensemble = model.ensemble
     decisions_of = type(ensemble).decisions
     ahead = 2 * max(1, len(cluster.client.nthreads()))
     salt = canonical({"model": model.digest, "versions": versions()})
     pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
 
-    def finish() -> tuple[Cohort, Scored]:
+    def finish() -> tuple[pa.Table, NightPart]:
         batch, encoded, path, results = pending.popleft()
         (decisions,) = results
         keep_piece(path, {"decisions": decisions})
-        return batch, score_decisions(model, batch, encoded, decisions)
+        scored = score_decisions(model, batch, encoded, decisions)
+        return scored.rows, scorer.count(batch, scored)
 
     with waiting_beside(out, "fragments") as folder:
         for batch in stream:

@@ -1,25 +1,20 @@
-"""`run.json` of a night: counted while its rows are scored, with the values of those that a page lists."""
+"""`run.json` of a night, from the sum of its parts."""
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.data.cohort import Cohort
 from screening.data.ids import id_shape
 from screening.data.stream import CohortStream
 from screening.errors import CohortError
-from screening.io.columns import absent
 from screening.metrics.calibration import p_values
 from screening.metrics.performance import per_class, performance, prevalence_tonight
-from screening.metrics.subgroups import SubgroupCounts
-from screening.model_selection.task import Task, known_labels
 from screening.registry import optional
 from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.figures import Observed
@@ -40,165 +35,54 @@ from screening.schemas.run import (
     Unflagged,
 )
 from screening.schemas.validation import Confusion, PerClass
-from screening.scoring.explaining import Top, cases_of, displayed
+from screening.scoring.explaining import cases_of, displayed
+from screening.scoring.part import (
+    GROUP_COLUMNS,
+    VOXELS_SHOWN,
+    AuditDraw,
+    BlockScorer,
+    NightPart,
+    audit_lots,
+)
 from screening.scoring.reference_distribution import (
     DiscoveryCounts,
-    ScoreDrift,
     ScoreHistogram,
     is_discovery,
     rarity_range,
 )
 from screening.scoring.rows import Rows
-from screening.store.model import DISPLAY, Model, Scored
 from screening.store.serialization import versions
 
-CASES_EXPLAINED = 100
 # The others come as one line each; a page of more than this nobody reads.
 CASES_SHOWN = 5000
-# Of a voxel run the page names patients first; single voxels are examples.
-VOXELS_SHOWN = 40
-NEAR_MISSES_SHOWN = 20
 # Of the patients who are not flagged the page names as many as there is room for beside the others.
 GROUPS_SHOWN = 200
-GROUP_COLUMNS = ["group", "rows", "flagged", "top"]
-SAMPLED = 5
-"""How many of the unflagged are drawn for review each night, so that misses can be estimated."""
-SHAPED = 100_000
-"""Rows whose ids tell how ids are written."""
 
 
 class Summary:
-    """Counts a night's rows batch by batch, keeps those that a page lists, and tells what they come to.
+    """What a night comes to, by the sum of its parts.
 
-    Memory grows with groups, and with rows only where they have labels.
+    Parameters
+    ----------
+    scorer : BlockScorer
+    part : NightPart
+        Of all rows.
     """
 
-    def __init__(self, model: Model, night: str):
-        self.model, self.night, contract, validation = (
-            model,
-            night,
-            model.contract,
-            model.facts.validation,
-        )
-        self.task = Task.of(model.facts.task)
-        self.shown = VOXELS_SHOWN if contract.coordinates else CASES_SHOWN
-        self.cases = Top(VOXELS_SHOWN if contract.coordinates else CASES_EXPLAINED)
-        self.near_misses = Top(NEAR_MISSES_SHOWN)
-        self.n_scored = self.n_flagged = 0
-        self.by_class = np.zeros(len(model.watched), dtype=np.int64)
-        self.grid = [
-            np.asarray(validation.curves[name].threshold, float)
-            for name in self.task.watched
-        ]
-        self.reaching = [
-            np.zeros(len(thresholds), dtype=np.int64) for thresholds in self.grid
-        ]
-        self.missing: Counter[str] = Counter()
-        self.histogram, self.discoveries = (
-            ScoreHistogram(model),
-            DiscoveryCounts(model.calibration),
-        )
-        self.drift = ScoreDrift(model)
-        # The levels are those of the first class; all classes are validated on the same rows.
-        self.subgroups = SubgroupCounts(next(iter(validation.subgroups.values()), []))
-        self.classes: dict[str, Counter[str]] = defaultdict(
-            Counter
-        )  # Flagged rows of each group.
-        # Of every batch: its groups, the first row of each, and what there is of labelled rows.
-        self.counted: list[pa.Table] = []
-        self.first_rows: list[pa.Table] = []
-        self.labelled: list[tuple[np.ndarray, ...]] = []
-        self.strange_labels: list[str] = []
-        # Of the table as a whole: the first and last day of each batch, and its first ids.
-        self.days: list[np.datetime64] = []
-        self.ids: list[np.ndarray] = []
-        # The same night draws the same rows for the random audit, however they come in batches.
-        seed = hashlib.sha256(f"{model.digest} {night}".encode()).hexdigest()
-        self.rng, self.drawn = (
-            np.random.default_rng(int(seed[:16], 16)),
-            list[tuple[float, Sampled]](),
-        )
-
-    def add(self, batch: Cohort, scored: Scored) -> None:
-        """Count one batch in."""
-        model, rows = self.model, scored.rows
-        flagged, watched = (
-            rows["flagged"].to_numpy(),
-            scored.decisions[:, model.watched_columns],
-        )
-        self.n_scored += batch.n_rows
-        self.n_flagged += int(np.count_nonzero(flagged))
-        self.by_class += (watched >= model.thresholds).sum(axis=0)
-        for thresholds, count, column in zip(
-            self.grid, self.reaching, watched.T, strict=True
-        ):
-            count += batch.n_rows - np.searchsorted(
-                np.sort(column), thresholds, side="left"
-            )
-        self.missing.update(
-            {name: int(absent(values).sum()) for name, values in batch.values.items()}
-        )
-        self.cases.add(batch, rows, np.flatnonzero(flagged))
-        self.near_misses.add(batch, rows, np.flatnonzero(~flagged))
-        self.drift.add(batch, scored.encoded)
-        if batch.subgroups is not None:
-            self.subgroups.add(batch.subgroups, flagged, batch.group)
-        if batch.group is None:
-            self.histogram.add(rows["score"].to_numpy())
-            self.discoveries.add(rows["p_value"].to_numpy())
-            self._draw(rows["id"], flagged, batch.display or {})
-        else:
-            sums = [("score", "count"), ("flagged", "sum"), ("score", "max")]
-            self.counted.append(
-                rows.group_by("group").aggregate(sums).rename_columns(GROUP_COLUMNS)
-            )
-            hit = rows.filter(rows["flagged"])
-            for row in (
-                hit.group_by(["group", "class"])
-                .aggregate([([], "count_all")])
-                .to_pylist()
-            ):
-                self.classes[row["group"]][row["class"]] += row["count_all"]
-            if batch.display is not None:
-                first = np.unique(batch.group, return_index=True)[1]
-                display = {
-                    DISPLAY + name: batch.display[name][first] for name in batch.display
-                }
-                self.first_rows.append(
-                    pa.table({"group": batch.group[first]} | display)
-                )
-        if batch.label is not None:
-            self._label(batch, scored, watched)
-        if batch.time is not None and batch.n_rows:
-            self.days += [batch.time.min(), batch.time.max()]
-        named = batch.contract.id and not batch.contract.coordinates
-        if named and sum(map(len, self.ids)) < SHAPED:
-            self.ids.append(batch.id)
-
-    def _label(self, batch: Cohort, scored: Scored, watched: np.ndarray) -> None:
-        remedy = "correct them, or score without --label"
-        try:
-            labels = known_labels(self.model.facts, self.model.contract, batch, remedy)
-        except CohortError as error:
-            # Said at the end: what else is wrong with the table comes first.
-            self.strange_labels += error.violations
-            return
-        of_rows = [
-            labels,
-            watched,
-            np.zeros(batch.n_rows) if batch.group is None else batch.group,
-        ]
-        if self.task.kind == "multi":
-            of_rows.append(self.model.predicted(scored.decisions))
-        self.labelled.append(tuple(values[labels != ""] for values in of_rows))
+    def __init__(self, scorer: BlockScorer, part: NightPart):
+        self.scorer, self.part = scorer, part
+        self.model, self.task = scorer.model, scorer.task
+        self.shown = VOXELS_SHOWN if self.model.contract.coordinates else CASES_SHOWN
+        self.histogram = ScoreHistogram(self.model)
+        self.histogram.tonight += part.histogram
 
     @cached_property
     def groups(self) -> pa.Table | None:
         """What `GROUP_COLUMNS` says of each group, by its name; None where rows come alone."""
-        if not self.counted:
+        if not self.part.groups:
             return None
         sums = [("rows", "sum"), ("flagged", "sum"), ("top", "max")]
-        counted = pa.concat_tables(self.counted).group_by("group").aggregate(sums)
+        counted = pa.concat_tables(self.part.groups).group_by("group").aggregate(sums)
         return counted.rename_columns(GROUP_COLUMNS).sort_by("group")
 
     def flagged_cases(self, rows: Rows) -> Iterator[str]:
@@ -213,7 +97,7 @@ class Summary:
 
     def id_shape(self) -> IdShape | None:
         """How the table's ids are written; None where the contract names none."""
-        return id_shape(np.concatenate(self.ids)) if self.ids else None
+        return id_shape(np.concatenate(self.part.ids)) if self.part.ids else None
 
     def document(
         self, stream: CohortStream, rows: Rows, run_id: str, started: str
@@ -222,24 +106,18 @@ class Summary:
 
         Raises CohortError: labels that training never met.
         """
-        model, groups, refused = self.model, self.groups, sum(stream.refused.values())
+        model, part, groups = self.model, self.part, self.groups
+        refused = sum(stream.refused.values())
         discoveries, points = self._discoveries(), model.facts.operating_points
-        sample = [sampled for _, sampled in self.drawn]
-        if groups is not None:
-            display = self._display([sampled.id for sampled in sample])
-            sample = [
-                sampled.replace(display=display.get(sampled.id)) for sampled in sample
-            ]
         cases = self._listed(rows, discoveries)
         drift = stream.gates.facts() if stream.gates else {}
-        days, read = (
-            [str(day.astype("datetime64[D]")) for day in self.days],
-            self.n_scored + refused,
-        )
+        days = [str(day.astype("datetime64[D]")) for day in part.days]
+        read = part.n_scored + refused
+        missing = dict(zip(model.contract.features, part.missing.tolist(), strict=True))
         return RunDocument(
             format_version=FORMAT_VERSION,
             run_id=run_id,
-            date=self.night,
+            date=self.scorer.night,
             model=RunModel.from_dict(
                 {"id": model.id, "digest": model.digest} | model.sealed
             ),
@@ -249,11 +127,11 @@ class Summary:
             versions=versions(),
             counts=Counts(
                 read=read,
-                scored=self.n_scored,
+                scored=self.part.n_scored,
                 refused=refused,
-                flagged=self.n_flagged,
+                flagged=self.part.n_flagged,
                 flagged_by_class=dict(
-                    zip(self.task.watched, self.by_class.tolist(), strict=True)
+                    zip(self.task.watched, part.by_class.tolist(), strict=True)
                 ),
             ),
             refused=dict(stream.refused),
@@ -264,26 +142,19 @@ class Summary:
                     name=feature.name,
                     type=feature.type,
                     unit=feature.unit,
-                    missing=self.missing[feature.name] / max(self.n_scored, 1),
+                    missing=missing[feature.name] / max(part.n_scored, 1),
                     missing_training=model.facts.training.missing[feature.name],
                     **(vars(drift[feature.name]) if feature.name in drift else {}),
                 )
                 for feature in model.facts.training.features
             ],
             groups=self._listed_groups(discoveries),
-            score_counts={
-                name: ReachingCounts(
-                    thresholds=thresholds.tolist(), counts=count.tolist()
-                )
-                for name, thresholds, count in zip(
-                    self.task.watched, self.grid, self.reaching, strict=True
-                )
-            },
+            score_counts=self._score_counts(),
             cases=cases,
-            cases_total=self.n_flagged,
+            cases_total=self.part.n_flagged,
             cases_shown=len(cases),
             cases_explained=sum(case.contributions is not None for case in cases),
-            near_misses=self.near_misses.explained(model),
+            near_misses=part.near_misses.explained(model),
             scale=self.histogram.facts(),
             attention=(),
             delivery=Delivery(
@@ -292,15 +163,15 @@ class Summary:
                 oldest=min(days, default=None),
                 newest=max(days, default=None),
             ),
-            sample=sample,
+            sample=self._sample(),
             unflagged=Unflagged(cases=discoveries.n_screened - discoveries.flagged),
             discoveries=discoveries,
             groups_total=None if groups is None else discoveries.n_screened,
             groups_flagged=None if groups is None else discoveries.flagged,
-            drift=self.drift.counts(stream.n_rows),
-            subgroups=self.subgroups.facts(),
+            drift=self.scorer.drift.counts(part.drift),
+            subgroups=part.subgroups.facts(),
             prevalence_estimate=prevalence_tonight(
-                self.n_flagged, self.n_scored, points[0]
+                self.part.n_flagged, self.part.n_scored, points[0]
             )
             if groups is None and len(points) == 1
             else None,
@@ -314,27 +185,46 @@ class Summary:
             sha256="",
         )
 
+    def _score_counts(self) -> dict[str, ReachingCounts]:
+        """How many rows reach each threshold of the validation curves, by class."""
+        grids = self.scorer.grids
+        ends = np.cumsum([len(thresholds) for thresholds in grids])[:-1]
+        counts = np.split(self.part.reaching, ends)
+        return {
+            name: ReachingCounts(thresholds=grid.tolist(), counts=reaching.tolist())
+            for name, grid, reaching in zip(
+                self.task.watched, grids, counts, strict=True
+            )
+        }
+
     def _discoveries(self) -> Discoveries:
         """What remains rare among so many; where rows come in groups, these are counted here, each once."""
+        counts = DiscoveryCounts(self.model.calibration)
         if self.groups is None:
-            return self.discoveries.facts("row", self.n_flagged)
-        tops, flagged = (
-            self.groups["top"].to_numpy(),
-            self.groups["flagged"].to_numpy() > 0,
-        )
+            counts.counts += self.part.discoveries
+            return counts.facts("row", self.part.n_flagged)
+        tops = self.groups["top"].to_numpy()
         self.histogram.add(tops)
-        self.discoveries.add(p_values(self.model.calibration, tops))
-        self._draw(
-            self.groups["group"].filter(pa.array(~flagged)),
-            np.zeros((~flagged).sum(), bool),
-            {},
-        )
-        return self.discoveries.facts("group", int(np.count_nonzero(flagged)))
+        counts.add(p_values(self.model.calibration, tops))
+        flagged = self.groups["flagged"].to_numpy() > 0
+        return counts.facts("group", int(np.count_nonzero(flagged)))
+
+    def _sample(self) -> list[Sampled]:
+        """Rows, or groups, drawn from those not flagged for the random audit."""
+        draw = self.part.drawn
+        if self.groups is None:
+            return [sampled for _, sampled in draw.drawn]
+        is_flagged = pc.greater(self.groups["flagged"], 0)
+        names = self.groups["group"].filter(pc.invert(is_flagged))
+        lots = audit_lots(self.model, self.scorer.night, 0, len(names))
+        drawn = [sampled for _, sampled in AuditDraw.of(lots, names, {}).drawn]
+        display = self._display([sampled.id for sampled in drawn])
+        return [sampled.replace(display=display.get(sampled.id)) for sampled in drawn]
 
     def _listed(self, rows: Rows, discoveries: Discoveries) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
-        cases = self.cases.explained(self.model)
-        if len(cases) < min(self.n_flagged, self.shown):
+        cases = self.part.cases.explained(self.model)
+        if len(cases) < min(self.part.n_flagged, self.shown):
             cases += cases_of(
                 self.model, rows.first(rows.schema.names, self.shown).slice(len(cases))
             )
@@ -345,24 +235,6 @@ class Summary:
             case.replace(discovery=is_discovery(case.p_value.ends[0], discoveries))
             for case in cases
         ]
-
-    def _draw(
-        self,
-        names: pa.ChunkedArray,
-        flagged: np.ndarray,
-        display: Mapping[str, np.ndarray],
-    ) -> None:
-        """Draw some of those not flagged, with what the contract wants shown beside each."""
-        lots = np.where(flagged, np.inf, self.rng.random(len(names)))
-        lowest = np.flatnonzero(
-            lots < (self.drawn[-1][0] if len(self.drawn) == SAMPLED else 1.0)
-        )
-        for i in lowest[np.argsort(lots[lowest])[:SAMPLED]]:
-            beside = {name: texts[i] for name, texts in display.items()} or None
-            self.drawn.append(
-                (float(lots[i]), Sampled(id=names[i].as_py(), display=beside))
-            )
-        self.drawn = sorted(self.drawn, key=lambda drawn: drawn[0])[:SAMPLED]
 
     def _listed_groups(self, discoveries: Discoveries) -> list[GroupFacts] | None:
         """The patients that the page names, those flagged first; None where rows come alone."""
@@ -375,13 +247,14 @@ class Summary:
         listed = worst[: min(max(discoveries.flagged, GROUPS_SHOWN), CASES_SHOWN)]
         p = p_values(self.model.calibration, np.array([row["top"] for row in listed]))
         low, high = rarity_range(p, len(self.model.calibration))
-        display = self._display([row["group"] for row in listed])
+        names = [row["group"] for row in listed]
+        display, by_class = self._display(names), self._flagged_by_class(names)
         return [
             GroupFacts(
                 group=row["group"],
                 rows=row["rows"],
                 flagged=row["flagged"],
-                by_class=dict(self.classes[row["group"]].most_common()),
+                by_class=by_class.get(row["group"], {}),
                 top_score=row["top"],
                 display=display.get(row["group"]),
                 p_value=Estimate(p[i], low[i], high[i]),
@@ -390,10 +263,19 @@ class Summary:
             for i, row in enumerate(listed)
         ]
 
+    def _flagged_by_class(self, groups: list[str]) -> dict[str, dict[str, int]]:
+        """Flagged rows by group and class, the class with most of them first."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for table in self.part.classes:
+            is_named = pc.is_in(table["group"], pa.array(groups, pa.string()))
+            for row in table.filter(is_named).to_pylist():
+                counts[row["group"]][row["class"]] += row["rows"]
+        return {name: dict(classes.most_common()) for name, classes in counts.items()}
+
     def _display(self, groups: list[str]) -> dict[str, dict[str, str | None] | None]:
         """What the contract wants shown beside each of some groups, from its first row."""
         display: dict[str, dict[str, str | None] | None] = {}
-        for first in self.first_rows:
+        for first in self.part.first_rows:
             for row in first.filter(
                 pc.is_in(first["group"], pa.array(groups, pa.string()))
             ).to_pylist():
@@ -404,12 +286,12 @@ class Summary:
         self,
     ) -> dict[str, Observed | Confusion | Sequence[PerClass]] | None:
         """How the flags of this cohort agree with its labels, where it has them."""
-        if self.strange_labels:
-            raise CohortError(self.strange_labels)
-        if not any(len(labels) for labels, *_ in self.labelled):
+        if self.part.strange_labels:
+            raise CohortError(self.part.strange_labels)
+        if not any(len(labels) for labels, *_ in self.part.labelled):
             return None
         label, watched, group, *predicted = map(
-            np.concatenate, zip(*self.labelled, strict=True)
+            np.concatenate, zip(*self.part.labelled, strict=True)
         )
         codes = self.task.target(label)
         together = None if self.groups is None else group

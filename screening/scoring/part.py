@@ -1,0 +1,370 @@
+"""A part of a night: what consecutive rows add to it.
+
+Parts of consecutive blocks add up to the part of them all, to the bit, so that a night
+may be scored in any blocks and by any number of processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from screening.data.cohort import Cohort
+from screening.data.stream import BlockReader, Piece, ReadCounts
+from screening.errors import CohortError
+from screening.io.columns import absent
+from screening.metrics.subgroups import SubgroupCounts
+from screening.model_selection.task import Task, known_labels
+from screening.schemas.run import Sampled
+from screening.scoring.explaining import Top
+from screening.scoring.reference_distribution import (
+    ALL_HASHES,
+    DiscoveryCounts,
+    DriftUnits,
+    ScoreDrift,
+    ScoreHistogram,
+)
+from screening.store.model import DISPLAY, Model, Scored, score_batch
+
+CASES_EXPLAINED = 100
+# Of a voxel run the page names patients first; single voxels are examples.
+VOXELS_SHOWN = 40
+NEAR_MISSES_SHOWN = 20
+SAMPLED = 5
+"""How many of the unflagged are drawn for review each night, so that misses can be estimated."""
+SHAPED = 100_000
+"""Rows whose ids tell how ids are written."""
+GROUP_COLUMNS = ["group", "rows", "flagged", "top"]
+
+
+@dataclass(frozen=True)
+class AuditDraw:
+    """The unflagged with the lowest lots, at most `SAMPLED`, each with its lot."""
+
+    drawn: tuple[tuple[float, Sampled], ...] = ()
+
+    @classmethod
+    def of(
+        cls, lots: np.ndarray, names: pa.ChunkedArray, display: Mapping[str, np.ndarray]
+    ) -> AuditDraw:
+        """Draw from rows by their lots; `display`: texts to be shown beside a row."""
+        lowest = np.argsort(lots, kind="stable")[:SAMPLED]
+        drawn = []
+        for i in lowest:
+            texts = {name: column[i] for name, column in display.items()}
+            sampled = Sampled(id=names[int(i)].as_py(), display=texts or None)
+            drawn.append((float(lots[i]), sampled))
+        return cls(tuple(drawn))
+
+    def __add__(self, other: AuditDraw) -> AuditDraw:
+        by_lot = sorted(self.drawn + other.drawn, key=lambda drawn: drawn[0])
+        return AuditDraw(tuple(by_lot[:SAMPLED]))
+
+
+@dataclass(frozen=True)
+class NightPart:
+    """What a page tells of some rows, each field a value that adds up exactly.
+
+    Parameters
+    ----------
+    n_scored, n_flagged : int
+    by_class : ndarray of int, shape (n_watched,)
+        Rows at or above the threshold of each watched class.
+    reaching : ndarray of int, shape (n_thresholds,)
+        Rows at or above each threshold of the validation curves, class after class.
+    missing : ndarray of int, shape (n_features,)
+        Rows without a value.
+    cases, near_misses : Top
+        Of the flagged, and of the others, those with the highest scores.
+    histogram, discoveries : ndarray of int
+        Rows that come alone, by score and by rank of their p-value.
+    drift : DriftUnits
+    subgroups : SubgroupCounts
+    drawn : AuditDraw
+        From rows that come alone.
+    groups : tuple of pyarrow.Table
+        `GROUP_COLUMNS` of the groups of each block.
+    classes : tuple of pyarrow.Table
+        `group`, `class`, and the number of `rows` flagged of them.
+    first_rows : tuple of pyarrow.Table
+        What the contract wants shown beside each group.
+    labelled : tuple of tuple of ndarray
+        Labels, scores of watched classes, groups, and predicted classes of several.
+    strange_labels : tuple of str
+        Violations: labels that training never had.
+    days : tuple of datetime64
+        First and last day of each block.
+    ids : tuple of ndarray
+        Of the first `SHAPED` rows of the table.
+    """
+
+    n_scored: int
+    n_flagged: int
+    by_class: np.ndarray
+    reaching: np.ndarray
+    missing: np.ndarray
+    cases: Top
+    near_misses: Top
+    histogram: np.ndarray
+    discoveries: np.ndarray
+    drift: DriftUnits
+    subgroups: SubgroupCounts
+    drawn: AuditDraw
+    groups: tuple[pa.Table, ...]
+    classes: tuple[pa.Table, ...]
+    first_rows: tuple[pa.Table, ...]
+    labelled: tuple[tuple[np.ndarray, ...], ...]
+    strange_labels: tuple[str, ...]
+    days: tuple[np.datetime64, ...]
+    ids: tuple[np.ndarray, ...]
+
+    def __add__(self, other: NightPart) -> NightPart:
+        sums = {
+            field.name: getattr(self, field.name) + getattr(other, field.name)
+            for field in fields(self)
+        }
+        return NightPart(**sums)
+
+
+@dataclass(frozen=True)
+class ScoredPiece:
+    """A piece of the table, scored.
+
+    Parameters
+    ----------
+    rows : list of pyarrow.Table
+        Of `scores.parquet`.
+    part : NightPart or None
+        None if no row was scored.
+    counts : ReadCounts
+        Of all rows, sound or not.
+    id_hashes : list of ndarray of uint64
+        Of all rows; empty without a column of ids.
+    """
+
+    rows: list[pa.Table]
+    part: NightPart | None
+    counts: ReadCounts
+    id_hashes: list[np.ndarray]
+
+
+@dataclass
+class BlockScorer:
+    """Scores pieces of a night's table, in this process or another, in any order.
+
+    Parameters
+    ----------
+    model : Model
+    night : str
+        YYYY-MM-DD; the same night draws the same rows for the random audit.
+    reader : BlockReader
+    """
+
+    model: Model
+    night: str
+    reader: BlockReader
+
+    @cached_property
+    def task(self) -> Task:
+        """What the model is asked."""
+        return Task.of(self.model.facts.task)
+
+    @cached_property
+    def grids(self) -> list[np.ndarray]:
+        """Thresholds of the validation curve of each watched class."""
+        curves = self.model.facts.validation.curves
+        return [np.asarray(curves[name].threshold, float) for name in self.task.watched]
+
+    @cached_property
+    def histogram(self) -> ScoreHistogram:
+        """Bins of the scores."""
+        return ScoreHistogram(self.model)
+
+    @cached_property
+    def discoveries(self) -> DiscoveryCounts:
+        """Ranks of the p-values."""
+        return DiscoveryCounts(self.model.calibration)
+
+    @cached_property
+    def drift(self) -> ScoreDrift:
+        """The units that are scored again, beside the held-out ones."""
+        return ScoreDrift(self.model)
+
+    def score_piece(
+        self, piece: Piece, is_sound: bool = True, drift_limit: int = ALL_HASHES
+    ) -> ScoredPiece:
+        """Read and score a piece of the table.
+
+        Parameters
+        ----------
+        piece : Piece
+        is_sound : bool
+            False if the table is refused anyway: its rows are only read.
+        drift_limit : int
+            Highest hash of units that may still count as drift: it spares work and
+            changes no sum.
+        """
+        rows = []
+        id_hashes = []
+        part = None
+        counts = self.reader.no_counts()
+        for block in self.reader.read(piece):
+            counts += block.counts
+            if block.id_hashes is not None:
+                id_hashes.append(block.id_hashes)
+            if block.rows is None or counts.violations.stopped or not is_sound:
+                continue
+            hashes = None
+            if block.id_hashes is not None:
+                hashes = block.id_hashes[block.is_sound]
+            scored = score_batch(self.model, block.rows)
+            counted = self.count(block.rows, scored, hashes, drift_limit)
+            part = counted if part is None else part + counted
+            rows.append(scored.rows)
+        return ScoredPiece(rows, part, counts, id_hashes)
+
+    def count(
+        self,
+        batch: Cohort,
+        scored: Scored,
+        id_hashes: np.ndarray | None = None,
+        drift_limit: int = ALL_HASHES,
+    ) -> NightPart:
+        """Return the part of some rows.
+
+        `id_hashes`, shape (n_rows,): keyed hashes of their ids, computed by default.
+        """
+        rows = scored.rows
+        flagged = rows["flagged"].to_numpy()
+        watched = scored.decisions[:, self.model.watched_columns]
+        labelled, strange_labels = self._labelled(batch, scored, watched)
+        in_groups = batch.group is not None
+        return NightPart(
+            n_scored=batch.n_rows,
+            n_flagged=int(np.count_nonzero(flagged)),
+            by_class=(watched >= self.model.thresholds).sum(axis=0),
+            reaching=self._reaching(watched),
+            missing=_missing(batch),
+            cases=self._top(batch, rows, flagged),
+            near_misses=Top.of(
+                NEAR_MISSES_SHOWN, batch, rows, np.flatnonzero(~flagged)
+            ),
+            histogram=self.histogram.count(
+                np.zeros(0) if in_groups else rows["score"].to_numpy()
+            ),
+            discoveries=self.discoveries.count(
+                np.zeros(0) if in_groups else rows["p_value"].to_numpy()
+            ),
+            drift=self.drift.count(batch, scored.encoded, id_hashes, drift_limit),
+            subgroups=self._subgroups(batch, flagged),
+            drawn=AuditDraw() if in_groups else self._draw(batch, rows, flagged),
+            groups=(_count_groups(rows),) if in_groups else (),
+            classes=(_count_classes(rows),) if in_groups else (),
+            first_rows=_first_rows(batch),
+            labelled=labelled,
+            strange_labels=strange_labels,
+            days=_days(batch),
+            ids=self._first_ids(batch),
+        )
+
+    def _top(self, batch: Cohort, rows: pa.Table, flagged: np.ndarray) -> Top:
+        is_voxel = bool(self.model.contract.coordinates)
+        size = VOXELS_SHOWN if is_voxel else CASES_EXPLAINED
+        return Top.of(size, batch, rows, np.flatnonzero(flagged))
+
+    def _reaching(self, watched: np.ndarray) -> np.ndarray:
+        n_rows = len(watched)
+        counts = [
+            n_rows - np.searchsorted(np.sort(scores), thresholds, side="left")
+            for thresholds, scores in zip(self.grids, watched.T, strict=True)
+        ]
+        return np.concatenate(counts)
+
+    def _subgroups(self, batch: Cohort, flagged: np.ndarray) -> SubgroupCounts:
+        # The levels are those of the first class; all classes are validated on the
+        # same rows.
+        by_class = self.model.facts.validation.subgroups.values()
+        counts = SubgroupCounts(next(iter(by_class), []))
+        if batch.subgroups is not None:
+            counts.add(batch.subgroups, flagged, batch.group)
+        return counts
+
+    def _draw(self, batch: Cohort, rows: pa.Table, flagged: np.ndarray) -> AuditDraw:
+        if not batch.n_rows:
+            return AuditDraw()
+        # Each row of the table has its lot, whatever the block it comes in.
+        first = int(batch.rows[0])
+        lots = audit_lots(self.model, self.night, first - 1, int(batch.rows[-1]))
+        is_drawn = ~flagged
+        display = {
+            name: texts[is_drawn] for name, texts in (batch.display or {}).items()
+        }
+        names = rows["id"].filter(pa.array(is_drawn))
+        return AuditDraw.of(lots[batch.rows - first][is_drawn], names, display)
+
+    def _labelled(
+        self, batch: Cohort, scored: Scored, watched: np.ndarray
+    ) -> tuple[tuple[tuple[np.ndarray, ...], ...], tuple[str, ...]]:
+        """Return the labelled rows, and the violations of labels."""
+        if batch.label is None:
+            return (), ()
+        remedy = "correct them, or score without --label"
+        try:
+            labels = known_labels(self.model.facts, self.model.contract, batch, remedy)
+        except CohortError as error:
+            # Raised at the end: what else is wrong with the table comes first.
+            return (), tuple(error.violations)
+        group = np.zeros(batch.n_rows) if batch.group is None else batch.group
+        columns = [labels, watched, group]
+        if self.task.kind == "multi":
+            columns.append(self.model.predicted(scored.decisions))
+        return (tuple(values[labels != ""] for values in columns),), ()
+
+    def _first_ids(self, batch: Cohort) -> tuple[np.ndarray, ...]:
+        is_named = batch.contract.id and not batch.contract.coordinates
+        is_first = batch.rows <= SHAPED
+        return (batch.id[is_first],) if is_named and is_first.any() else ()
+
+
+def audit_lots(model: Model, night: str, start: int, stop: int) -> np.ndarray:
+    """Return the lots of the audit of rows `start` to `stop`, shape (stop - start,)."""
+    seed = hashlib.sha256(f"{model.digest} {night}".encode()).hexdigest()
+    bits = np.random.PCG64(int(seed[:16], 16)).advance(start)
+    return np.random.Generator(bits).random(stop - start)
+
+
+def _missing(batch: Cohort) -> np.ndarray:
+    counts = [np.count_nonzero(absent(values)) for values in batch.values.values()]
+    return np.array(counts, dtype=np.int64)
+
+
+def _count_groups(rows: pa.Table) -> pa.Table:
+    sums = [("score", "count"), ("flagged", "sum"), ("score", "max")]
+    counted = rows.group_by("group", use_threads=False).aggregate(sums)
+    return counted.rename_columns(GROUP_COLUMNS)
+
+
+def _count_classes(rows: pa.Table) -> pa.Table:
+    flagged = rows.filter(rows["flagged"])
+    by_class = flagged.group_by(["group", "class"], use_threads=False)
+    counted = by_class.aggregate([([], "count_all")])
+    return counted.rename_columns(["group", "class", "rows"])
+
+
+def _first_rows(batch: Cohort) -> tuple[pa.Table, ...]:
+    if batch.group is None or batch.display is None:
+        return ()
+    first = np.unique(batch.group, return_index=True)[1]
+    display = {DISPLAY + name: texts[first] for name, texts in batch.display.items()}
+    return (pa.table({"group": batch.group[first]} | display),)
+
+
+def _days(batch: Cohort) -> tuple[np.datetime64, ...]:
+    if batch.time is None or not batch.n_rows:
+        return ()
+    return (batch.time.min(), batch.time.max())
