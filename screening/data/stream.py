@@ -29,7 +29,7 @@ from screening.data.normalising import GroupScales, Medians, Moments
 from screening.errors import CohortError
 from screening.io.columns import Columns, absent, stretches
 from screening.io.opening import Readable, source_at
-from screening.io.readers import Block, Part, PartFormat, Source
+from screening.io.readers import Block, FilePlace, Part, PartFormat, Source
 from screening.monitoring.drift import GateCounts, Gates
 from screening.registry import optional
 
@@ -461,8 +461,10 @@ class CohortStream:
                     scales.add(np.asarray(block.rows.group), block.rows.values)
         return all_scales
 
-    def pieces(self, columns: Sequence[str] | None = None) -> Iterator[Piece]:
-        """Yield the rows of all files in order, a block a piece.
+    def pieces(
+        self, columns: Sequence[str] | None = None, by_place: bool = False
+    ) -> Iterator[Piece]:
+        """Yield the rows of all files in order.
 
         Blanks are filled where the contract says so. A file that cannot be read is a
         fault of the table, and the others are still read, so that all faults come
@@ -472,17 +474,33 @@ class CohortStream:
         ----------
         columns : sequence of str, optional
             Columns to read, those of the contract by default.
+        by_place : bool
+            Leave the reading to whoever iterates the blocks of a piece, where a file
+            can be read at any place; else a piece is a block that was read.
         """
         if columns is None:
             columns = self._columns
         n_above = 0
         for file in self.source.files:
-            try:
-                for block in self._filled_blocks(file, columns):
-                    yield Piece(file.format, n_above, [block])
-            except CohortError as error:
-                yield Piece(file.format, n_above, unreadable=error.violations)
+            places: Sequence[FilePlace] = []
+            # A blank is filled from the rows above it.
+            if by_place and not self.contract.fill_down:
+                places = file.places(columns, self.batch_rows)
+            for place in places:
+                yield Piece(file.format, n_above, place)
+            if not places:
+                yield from self._read_pieces(file, n_above, columns)
             n_above += file.rows or 0
+
+    def _read_pieces(
+        self, file: Part, n_above: int, columns: Sequence[str]
+    ) -> Iterator[Piece]:
+        """Yield a file block by block, and last the fault of one that is damaged."""
+        try:
+            for block in self._filled_blocks(file, columns):
+                yield Piece(file.format, n_above, [block])
+        except CohortError as error:
+            yield Piece(file.format, n_above, unreadable=error.violations)
 
     def _filled_blocks(self, file: Part, columns: Sequence[str]) -> Iterator[Block]:
         """Yield the blocks of a file with blanks filled by the cell above them."""
@@ -511,6 +529,11 @@ class Reading:
         self.stream = stream
         self._counts = stream.reader().no_counts()
         self._ids = DuplicateIds()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that were read."""
+        return self._counts.violations.n_rows
 
     @property
     def is_sound(self) -> bool:

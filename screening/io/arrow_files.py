@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from screening.errors import CohortError
 from screening.files import refuse_other_bytes
 from screening.io.columns import Columns
-from screening.io.readers import Batches, TableFile
+from screening.io.readers import Batches, SectionedFile, TableFile
 
 
 def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
@@ -19,22 +19,41 @@ def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
     return pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 16)
 
 
-class ParquetFile(TableFile):
+class ParquetFile(SectionedFile):
     kind, suffixes, magic = "Parquet", (".parquet", ".pq"), b"PAR1"
 
     def read_header(self) -> None:
         refuse_other_bytes(self.path)
         with parquet_file(self.path) as file:
-            self.header, self.note = list(file.schema_arrow.names), self.kind
+            self.header = list(file.schema_arrow.names)
+            self.note = self.kind
+            groups = range(file.num_row_groups)
+            self.section_rows = [file.metadata.row_group(k).num_rows for k in groups]
+            self.rows = file.metadata.num_rows
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
+        yield from self._read(None, 1, wanted, batch_rows)
+
+    def read_section(self, number: int, wanted: list[str], batch_rows: int) -> Batches:
+        first_row = 1 + sum(self.section_rows[:number])
+        yield from self._read([number], first_row, wanted, batch_rows)
+
+    def _read(
+        self,
+        row_groups: list[int] | None,
+        first_row: int,
+        wanted: list[str],
+        batch_rows: int,
+    ) -> Batches:
         with parquet_file(self.path) as file:
-            row = 1
             for batch in file.iter_batches(
-                batch_size=batch_rows, columns=wanted, use_threads=False
+                batch_size=batch_rows,
+                row_groups=row_groups,
+                columns=wanted,
+                use_threads=False,
             ):
-                _refuse_other_texts(batch, self.name, row)
-                row += batch.num_rows
+                _refuse_other_texts(batch, self.name, first_row)
+                first_row += batch.num_rows
                 yield batch.select(wanted)
 
 

@@ -26,6 +26,9 @@ Item = TypeVar("Item")
 Opened = TypeVar("Opened")
 # Cells of a block, however wide the table is.
 MAX_BLOCK_CELLS = 1 << 23
+# Rows of a place. Rows of its section that lie above it are decoded in vain, so fewer
+# would cost more than they spread.
+PLACE_ROWS = 1 << 18
 # Size and time of a file that is not there.
 NO_FILE = (-1, -1)
 
@@ -54,6 +57,24 @@ class Block:
     @property
     def n_rows(self) -> int:
         return len(self.ragged)
+
+    def __reduce__(self) -> tuple[Callable[..., Block], tuple[object, ...]]:
+        # Arrow pickles all of a column that this block is a slice of, and its stream
+        # format the slice alone.
+        batch = pa.record_batch(list(self.columns.values()), list(self.columns))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        masks = (self.ragged, self.repeated_header)
+        return _unpickled_block, (sink.getvalue(), self.first_row, *masks)
+
+
+def _unpickled_block(
+    stream: pa.Buffer, first_row: int, ragged: np.ndarray, repeated_header: np.ndarray
+) -> Block:
+    batch = pa.ipc.open_stream(stream).read_next_batch()
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return Block(columns, first_row, ragged, repeated_header)
 
 
 @dataclass(frozen=True)
@@ -162,16 +183,47 @@ class Part:
         if columns is None:
             columns = [name for name in self.header if name]
         wanted = list(dict.fromkeys(columns))
-        # A power of two: cuts at a multiple of it leave the blocks the same.
-        largest = MAX_BLOCK_CELLS // max(len(wanted), 1)
-        batch_rows = min(batch_rows, 1 << (largest.bit_length() - 1))
-        batches = map(to_plain_types, self.batches(wanted, batch_rows))
-        first_row = 1
-        for batch in rebatch(batches, batch_rows):
-            yield _block_of(batch, wanted, first_row)
-            first_row += batch.num_rows
+        batch_rows = limit_rows(batch_rows, len(wanted))
+        n_rows = 0
+        for block in blocks_of(self.batches(wanted, batch_rows), wanted, batch_rows):
+            yield block
+            n_rows += block.n_rows
         self.refuse_changed()
-        self.rows = first_row - 1
+        self.rows = n_rows
+
+    def places(self, columns: Sequence[str], batch_rows: int) -> Sequence[FilePlace]:
+        """Return places at which the rows can be read one by one, in order.
+
+        Empty if the part can only be read from its start to its end.
+        """
+        return []
+
+
+def limit_rows(batch_rows: int, n_columns: int) -> int:
+    """Return the rows of a block, fewer where the table is wide."""
+    # A power of two: cuts at a multiple of it leave the blocks the same.
+    largest = MAX_BLOCK_CELLS // max(n_columns, 1)
+    return min(batch_rows, 1 << (largest.bit_length() - 1))
+
+
+def blocks_of(
+    batches: Batches, wanted: list[str], batch_rows: int, first_row: int = 1
+) -> Iterator[Block]:
+    """Yield consecutive rows of a part in blocks of `batch_rows` rows.
+
+    Parameters
+    ----------
+    batches : iterator of pa.RecordBatch
+        As `Part.batches` yields them.
+    wanted : list of str
+        Names of the columns.
+    batch_rows : int
+    first_row : int
+        Number of the first row in the part.
+    """
+    for batch in rebatch(map(to_plain_types, batches), batch_rows):
+        yield _block_of(batch, wanted, first_row)
+        first_row += batch.num_rows
 
 
 def _block_of(batch: pa.RecordBatch, wanted: list[str], first_row: int) -> Block:
@@ -282,6 +334,92 @@ class TableFile(Part):
                 f"{self.name}: the {self.kind} file is damaged or cut short; export "
                 "it again"
             ) from None
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """Consecutive rows of a file, which are read where the place is iterated.
+
+    Parameters
+    ----------
+    file : SectionedFile
+    section : int
+        Number of the section of the file that holds the rows.
+    start, stop : int
+        The rows in the section, counted from 0.
+    first_row : int
+        Number of the first row in the file, counted from 1.
+    columns : list of str
+    batch_rows : int
+        Rows of a block.
+    """
+
+    file: SectionedFile
+    section: int
+    start: int
+    stop: int
+    first_row: int
+    columns: list[str]
+    batch_rows: int
+
+    def __iter__(self) -> Iterator[Block]:
+        self.file.refuse_changed()
+        batches = self.file.section_batches(self.section, self.columns, self.batch_rows)
+        rows = _slice_rows(batches, self.start, self.stop)
+        yield from blocks_of(rows, self.columns, self.batch_rows, self.first_row)
+        self.file.refuse_changed()
+
+
+def _slice_rows(batches: Batches, start: int, stop: int) -> Batches:
+    """Yield rows `start` to `stop`, counted from 0."""
+    n_before = 0
+    for batch in batches:
+        first = max(start - n_before, 0)
+        last = min(stop - n_before, batch.num_rows)
+        if first < last:
+            yield batch.slice(first, last - first)
+        n_before += batch.num_rows
+        if n_before >= stop:
+            return
+
+
+class SectionedFile(TableFile):
+    """A file of sections that can be read alone, such as Parquet's row groups.
+
+    Attributes
+    ----------
+    section_rows : list of int
+        Rows of each section; `read_header` sets it, and `rows`.
+    """
+
+    section_rows: list[int]
+
+    def read_section(self, number: int, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows of one section in order, errors as they come."""
+        raise NotImplementedError
+
+    def section_batches(
+        self, number: int, wanted: list[str], batch_rows: int
+    ) -> Batches:
+        """Yield the rows of one section in order, in batches of any size."""
+        with self._errors_named():
+            yield from self.read_section(number, wanted, batch_rows)
+
+    def places(self, columns: Sequence[str], batch_rows: int) -> Sequence[FilePlace]:
+        wanted = list(dict.fromkeys(columns))
+        batch_rows = limit_rows(batch_rows, len(wanted))
+        places = []
+        n_before = 0
+        for section, n_rows in enumerate(self.section_rows):
+            for start in range(0, n_rows, PLACE_ROWS):
+                stop = min(start + PLACE_ROWS, n_rows)
+                first_row = 1 + n_before + start
+                place = FilePlace(
+                    self, section, start, stop, first_row, wanted, batch_rows
+                )
+                places.append(place)
+            n_before += n_rows
+        return places
 
 
 @dataclass

@@ -29,6 +29,8 @@ from screening.store.model import CHANCES, DISPLAY
 from screening.store.serialization import read_document
 
 READ_ROWS = 1 << 14
+# Rows of a row group.
+GROUP_ROWS = 1 << 16
 # What the ledger knows of a flagged row's case.
 HISTORY = {"state": pa.string(), "nights": pa.int64(), "drawn": pa.bool_()}
 # Texts of few values; a dictionary of any other column only takes time.
@@ -43,21 +45,41 @@ class Rows:
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[pa.Table], None]]:
-        """Give the function that appends rows; the first have the columns of all."""
+        """Give the function that appends rows; the first have the columns of all.
+
+        The file is the same however the rows are cut into tables.
+        """
         writer: pq.ParquetWriter | None = None
+        waiting: list[pa.Table] = []
         with ExitStack() as stack:
 
             def append(rows: pa.Table) -> None:
-                nonlocal writer
+                nonlocal writer, waiting
                 if writer is None:
                     few = [name for name in rows.column_names if name in FEW_VALUES]
                     writer = pq.ParquetWriter(
                         self.path, rows.schema, use_dictionary=few
                     )
                     stack.enter_context(writer)
-                writer.write_table(rows)
+                waiting.append(rows)
+                if sum(table.num_rows for table in waiting) >= GROUP_ROWS:
+                    waiting = write(writer, waiting)
+
+            def write(
+                writer: pq.ParquetWriter, tables: list[pa.Table]
+            ) -> list[pa.Table]:
+                """Write whole row groups; return what is left."""
+                rows = pa.concat_tables(tables)
+                while rows.num_rows >= GROUP_ROWS:
+                    writer.write_table(rows.slice(0, GROUP_ROWS).combine_chunks())
+                    rows = rows.slice(GROUP_ROWS)
+                return [rows]
 
             yield append
+            if writer is not None:
+                (rows,) = write(writer, waiting)
+                if rows.num_rows:
+                    writer.write_table(rows.combine_chunks())
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the table, all columns or some."""

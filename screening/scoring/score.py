@@ -6,20 +6,14 @@ import datetime
 import hashlib
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from screening.cluster import Cluster, open_cluster
-from screening.data.cohort import Cohort
-from screening.data.stream import CohortStream, Reading
+from screening.cluster import open_cluster
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.io.opening import Readable
@@ -28,15 +22,14 @@ from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact
 from screening.ledger.nights import entering, past_nights, reserve
 from screening.ledger.verifying import refuse_older
-from screening.parallel import in_parallel
 from screening.report import draw_run
 from screening.report.night_attention import attention_of_night
 from screening.report.page import check_templates
 from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
 from screening.scoring.part import BlockScorer, NightPart
-from screening.scoring.reference_distribution import ALL_HASHES
 from screening.scoring.rows import Rows, write_flagged
+from screening.scoring.scoring_pass import score_pieces
 from screening.scoring.series_history import (
     NO_NIGHTS,
     attention_of,
@@ -49,12 +42,11 @@ from screening.scoring.series_history import (
     with_states,
 )
 from screening.scoring.summary import Summary
-from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
-from screening.store.model import Model, score_batch, score_decisions
+from screening.store.model import Model
 from screening.store.publishing import publish
-from screening.store.serialization import canonical, read_document, versions, written
+from screening.store.serialization import canonical, read_document, written
 
-BATCH_ROWS = 16_384
+BATCH_ROWS = 1 << 16
 EARLIEST = 1900
 
 
@@ -149,7 +141,8 @@ def score(
     batch_rows : int
         Rows in memory at a time; the scores do not depend on it.
     jobs : int
-        Threads; -1 for all cores. The scores do not depend on it.
+        Processes, or threads where there is little to do; -1 for all cores. The scores
+        do not depend on it.
     cluster : str, optional
         Where other processes make the decisions: ``"local:N"``, or the address of a dask scheduler.
     progress : callable, optional
@@ -214,7 +207,7 @@ def score(
         rows = Rows(folder / "scores.parquet")
         total: NightPart | None = None
         with rows.appending() as append:
-            for table, part in _scored(scorer, stream, workers, out):
+            for table, part in score_pieces(scorer, stream, out, jobs, workers):
                 append(table)
                 total = part if total is None else total + part
                 if progress is not None:
@@ -294,80 +287,6 @@ def _page_of(model: Model, out: str | Path) -> str | None:
         model.directory.resolve() / "report.html", Path(out).resolve()
     )
     return link if link.isprintable() else None
-
-
-def _scored(
-    scorer: BlockScorer, stream: CohortStream, cluster: Cluster | None, out: str | Path
-) -> Iterator[tuple[pa.Table, NightPart]]:
-    """Yield the rows of `scores.parquet` block by block, each with its part of the night.
-
-    Raises CohortError: at the end, with all that is wrong with the table.
-    """
-    if cluster is not None:
-        yield from _scored_by(cluster, scorer, stream, out)
-    elif stream.by_group:
-        for batch in stream:
-            scored = score_batch(scorer.model, batch)
-            yield scored.rows, scorer.count(batch, scored)
-    else:
-        yield from _scored_here(scorer, stream)
-
-
-def _scored_here(
-    scorer: BlockScorer, stream: CohortStream
-) -> Iterator[tuple[pa.Table, NightPart]]:
-    reading = Reading(stream)
-    drift_limit = ALL_HASHES
-    for piece in stream.pieces():
-        scored = scorer.score_piece(piece, reading.is_sound, drift_limit)
-        reading.add(scored.counts, scored.id_hashes)
-        if scored.part is not None and reading.is_sound:
-            drift_limit = min(drift_limit, scored.part.drift.limit)
-            yield pa.concat_tables(scored.rows), scored.part
-    reading.conclude()
-
-
-def _scored_by(
-    cluster: Cluster, scorer: BlockScorer, stream: CohortStream, out: str | Path
-) -> Iterator[tuple[pa.Table, NightPart]]:
-    """Yield the same with the decisions of workers.
-
-    What they decided is kept beside `out` for as long as the table is read: of a command that is killed
-    the same command goes on from there.
-    """
-    cluster.check(secret=True)
-    model = scorer.model
-    ensemble = model.ensemble
-    decisions_of = type(ensemble).decisions
-    ahead = 2 * max(1, len(cluster.client.nthreads()))
-    salt = canonical({"model": model.digest, "versions": versions()})
-    pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
-
-    def finish() -> tuple[pa.Table, NightPart]:
-        batch, encoded, path, results = pending.popleft()
-        (decisions,) = results
-        keep_piece(path, {"decisions": decisions})
-        scored = score_decisions(model, batch, encoded, decisions)
-        return scored.rows, scorer.count(batch, scored)
-
-    with waiting_beside(out, "fragments") as folder:
-        for batch in stream:
-            encoded = model.encoder.transform(batch)
-            path = (
-                folder
-                / f"{hashlib.sha256(salt + encoded.tobytes()).hexdigest()[:24]}.npz"
-            )
-            if piece := read_piece(path):
-                results = iter([piece["decisions"]])
-            else:
-                results = in_parallel(
-                    decisions_of, [(ensemble, encoded)], cluster=cluster
-                )
-            pending.append((batch, encoded, path, results))
-            if len(pending) == ahead:
-                yield finish()
-        while pending:
-            yield finish()
 
 
 def night_of_date(date: str | None, allow_future: bool = False) -> str:
