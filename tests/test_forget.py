@@ -21,9 +21,17 @@ from typer.testing import CliRunner
 from screening.cli import app
 from screening.files import digest_of
 from screening.ledger import erasing as taking
+from screening.ledger import register
 from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.entries import Artefact
 from screening.ledger.erasing import Scope
 from screening.ledger.history import history
+from screening.ledger.register import (
+    current_artefacts,
+    digest_at,
+    hand_out,
+    state_of,
+)
 from screening.report import page as pages
 from screening.scoring import erasing
 from screening.scoring.erasing import Erasure
@@ -32,6 +40,11 @@ from screening.store.checkpoints import keep_piece
 from screening.store.loading import load_model
 from screening.store.model import save_model
 from screening.store.serialization import read_document
+
+
+class Killed(BaseException):
+    """What nobody catches."""
+
 
 SECRET = "Zx9-00123"
 NOTE = "her-own-note"
@@ -337,6 +350,131 @@ def test_forget_leaves_what_was_not_named(site, tmp_path):
     assert not outside.exists()
 
 
+FORGED_PLACES = {
+    "beyond the site": "../private/kept.csv",
+    "by way of a link": "linked/kept.csv",
+}
+
+
+@pytest.mark.parametrize("place", FORGED_PLACES.values(), ids=FORGED_PLACES)
+def test_forget_forged_place(site, place):
+    """An entry of the register that leads out of the site deletes nothing there."""
+    private = site.with_name("private")
+    private.mkdir(exist_ok=True)
+    kept = written(pd.DataFrame({"id": [SECRET]}), private / "kept.csv")
+    (site / "linked").symlink_to(private)
+    key = read_document(site / "runs/1", "run")["ledger"]["key"]
+    forged = Artefact(
+        what="export", place=site / place, sha256=digest_of(kept), key=key
+    )
+    ledger = site / "screening.db"
+    with open_ledger(ledger) as book:
+        hand_out(book, forged)
+
+    refused = screen("forget", SECRET, "--ledger", ledger, code=5)
+
+    assert "it lies outside the ledger's folder" in refused.stderr
+    assert kept.exists()
+
+
+def test_forget_forged_directory(site):
+    """A directory that no export writes is left, though the register has its digest."""
+    folder = site / "inbox"
+    folder.mkdir()
+    (folder / "tonight.csv").write_text("id\n")
+    key = read_document(site / "runs/1", "run")["ledger"]["key"]
+    digest = digest_at("export", folder)
+    with open_ledger(site / "screening.db") as book:
+        hand_out(book, Artefact(what="export", place=folder, sha256=digest, key=key))
+
+    refused = screen("forget", SECRET, "--ledger", site / "screening.db", code=5)
+
+    assert "no export writes such a directory" in refused.stderr
+    assert (folder / "tonight.csv").exists()
+
+
+def test_forget_renamed_page(site):
+    """A page that a reader renamed is found beside its place, also when it was changed."""
+    pages = site / "pages"
+    (pages / "2026-03-01.html").rename(pages / "first night.html")
+    changed = pages / "second night.html"
+    (pages / "2026-03-02.html").rename(changed)
+    changed.write_bytes(changed.read_bytes() + b"<!-- -->")
+    words = ["forget", SECRET, "--ledger", site / "screening.db"]
+
+    refused = screen(*words, code=5)
+    changed.unlink()
+    screen(*words)
+
+    assert "second night.html: its run directory" in refused.stderr
+    assert SECRET not in (pages / "first night.html").read_text(encoding="utf-8")
+    assert not [name for name in naming(site) if name.startswith("pages")]
+
+
+def test_forget_export_behind_link(site):
+    """An export that was moved away behind a link is not gone when the link is."""
+    ledger = ["--ledger", site / "screening.db"]
+    out = site / "flagged.csv"
+    screen("export", site / "runs/1", "--to", "csv", "--out", out, *ledger)
+    moved = site.with_name("moved.csv")
+    shutil.move(out, moved)
+    out.symlink_to(moved)
+
+    refused = screen("forget", SECRET, *ledger, code=5)
+
+    assert "flagged.csv: a link lies there" in refused.stderr
+    assert out.is_symlink() and moved.exists()
+
+
+@pytest.mark.parametrize("step", ["before it is written", "before it is entered"])
+@pytest.mark.parametrize("form", ["csv", "fhir", "xlsx", "table"])
+def test_export_killed(site, monkeypatch, form, step):
+    """An export that was killed is finished by the same command."""
+    ledger = ["--ledger", site / "screening.db"]
+    out = ["--out", site / "exported"]
+    if form == "table":
+        out = ["--url", f"sqlite:///{site / 'ward.db'}", "--table", "flagged"]
+    words = ["export", site / "runs/1", "--to", form, *out, *ledger]
+    entered = []
+
+    def entering(book, *artefacts):
+        if len(entered) == 1 and step == "before it is entered":
+            raise Killed
+        entered.extend(artefacts)
+        hand_out(book, *artefacts)
+        if step == "before it is written":
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(register, "hand_out", entering)
+        with pytest.raises(Killed):
+            screen(*words)
+    for _ in range(2):
+        screen(*words)
+
+    with open_ledger(site / "screening.db") as book, book.reading() as connection:
+        last = current_artefacts(connection)[-1]
+    assert last.sha256 != register.UNFINISHED
+    assert form == "table" or state_of(last) == "as written"
+    assert not list(site.glob(".*"))
+
+
+@pytest.mark.parametrize("word", ["03", "runs", "html"])
+def test_forget_id_in_a_path(site, word):
+    """An id that is a word of a path, such as a month, loses no file of the register."""
+    ledger = ["--ledger", site / "screening.db"]
+
+    screen("forget", word, *ledger)
+
+    with open_ledger(site / "screening.db") as book:
+        history(book, verify=True)
+    states = as_json("status", *ledger, "--artefacts", "--max-age", "9999d")
+    listed = [one["state"] for one in states["artefacts"]]
+    assert set(listed) == {"as written"}
+    forget(site)
+    assert naming(site) == []
+
+
 def test_what_cannot_be_reached_or_was_altered_is_named_until_it_is_done(site):
     page, away = site / "pages/2026-03-01.html", site.with_name("unmounted")
     page.write_bytes(page.read_bytes() + b"<!-- -->")
@@ -495,10 +633,6 @@ STEPS = {
     "the ledger's entry": (taking, "append"),
     "the file's free pages": (Ledger, "compact"),
 }
-
-
-class Killed(BaseException):
-    """What nobody catches."""
 
 
 @pytest.mark.parametrize("nth", [1, 2] if LONG else [1])

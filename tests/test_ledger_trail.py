@@ -12,6 +12,7 @@ from test_ledger import enter, night
 
 from screening.errors import ModelError, UsageError
 from screening.ledger.database import (
+    CHAMPIONS,
     PARTS,
     PROJECTED,
     REVIEWS,
@@ -20,9 +21,19 @@ from screening.ledger.database import (
     Unchained,
     open_ledger,
 )
+from screening.ledger.entries import (
+    Artefact,
+    Forgotten,
+    Purged,
+    append,
+    champions_in_trail,
+    project,
+)
+from screening.ledger.erasing import _Change
 from screening.ledger.history import history
-from screening.ledger.model_registry import record_revision
-from screening.ledger.trail import entries, write
+from screening.ledger.model_registry import champions, record_revision
+from screening.ledger.register import hand_out
+from screening.ledger.trail import Part, entries, part_in, write
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild, verify
 
@@ -451,3 +462,66 @@ def test_a_newer_format_is_refused(place):
         connection.execute(SETTINGS.update().values(value="2"))
     with pytest.raises(ModelError, match="format 2, newer than 1; update screening"):
         open_ledger(place)
+
+
+def test_champion_comes_from_trail(ledger):
+    """A table of champions that says something else is not believed."""
+    with ledger.writing() as connection:
+        series = champions(connection)
+        connection.execute(CHAMPIONS.delete())
+
+    with ledger.reading() as connection:
+        assert champions_in_trail(connection) == series != {}
+        with pytest.raises(Unchained, match="table champions"):
+            champions(connection)
+    with pytest.raises(Unchained, match="ledger rebuild"):
+        enter(ledger, night(3, "c"))
+
+
+def places_of(connection, what: str) -> dict[tuple[int, int], Part]:
+    """Parts of a kind with names, by entry and number."""
+    rows = connection.execute(sa.select(PARTS).where(PARTS.c.what == what))
+    parts = {(row.entry, row.part): part_in(row) for row in rows}
+    return {number: part for number, part in parts.items() if part.names}
+
+
+# By what is blanked: the kind of erasure, the part, and what stands there afterwards.
+FORGED_ERASURES = {
+    "a reviewer": (Forgotten, "by", lambda number: ""),
+    "who entered a verdict": (Forgotten, "entered", lambda number: ""),
+    "a reason": (Forgotten, "reason", lambda number: ""),
+    "a place": (Forgotten, "place", lambda number: "[erased]"),
+    "a place, of nobody": (Purged, "place", lambda number: ""),
+    "a reason of no night": (Purged, "reason", lambda number: ""),
+    "every case at once": (Forgotten, "cases", lambda number: f"erased-{number:016x}"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGED_ERASURES.values(), ids=FORGED_ERASURES)
+def test_erasure_that_no_command_makes(ledger, forgery):
+    """An entry that erases what erasing leaves is found, though the chain fits."""
+    kind, what, stand_in = forgery
+    artefact = Artefact(what="page", place="/p/a.html", sha256="0" * 64)
+    hand_out(ledger, artefact)
+
+    with ledger.writing() as connection:
+        erased = []
+        for (entry, number), part in places_of(connection, what).items():
+            places = [*range(len(part.names))]
+            names = [stand_in(place) for place in places]
+            change = _Change(entry, number, part, places, names)
+            change.store(connection)
+            erased.append((entry, number, places, change.digest))
+        append(connection, ledger.clock(), kind(erased=erased))
+    rebuild_tables(ledger)
+
+    with pytest.raises(Unchained, match=r"no command erases|lost the place"):
+        history(ledger, verify=True)
+
+
+def rebuild_tables(ledger) -> None:
+    """Bring an erasure into the tables, as the command does."""
+    with ledger.writing() as connection:
+        for table in PROJECTED.tables.values():
+            connection.execute(table.delete())
+        project(connection, entries(connection))

@@ -181,6 +181,31 @@ def test_a_table_that_was_scored_is_left_alone_and_a_table_that_came_late_is_not
     screen(*run)
 
 
+@pytest.mark.parametrize("replaced_by", ["none", "another"])
+def test_ledger_lost_or_replaced(again, replaced_by):
+    """No command goes on with a ledger that is not the one of its run directories."""
+    Path("l.db").unlink()
+    entered = ["--ledger", "l.db", "--series", "ward-a"]
+    if replaced_by == "another":
+        other = ["score", "m", f"in/a/{NIGHT}.csv", "--out", "elsewhere/run"]
+        screen(*other, "--date", NIGHT, *entered)
+    out = Path("runs/ward-a/2026-03-04")
+    score = ["score", "m", table(again, "a", 4, seed=5), "--out", out]
+    score += ["--date", out.name, *entered]
+
+    refused = [
+        screen(*score, code=4),
+        screen("run", "NIGHT.toml", "--date", "2026-03-04", code=4),
+        screen("status", "--site", "NIGHT.toml", code=4),
+    ]
+
+    for result in refused:
+        assert "screen ledger accept LEDGER" in result.stderr
+    assert not out.exists()
+    screen("ledger", "accept", "l.db", "--runs", "runs", "--reason", "the disk is gone")
+    screen(*score)
+
+
 def test_lost_and_altered_pages_are_made_again_and_what_was_killed_is_swept(again):
     pages, runs = again / "pages" / "ward-a", again / "runs" / "ward-a"
     before = {path.name: path.read_bytes() for path in pages.iterdir()}

@@ -146,7 +146,7 @@ def test_verdicts_need_the_ledger_the_run_was_scored_with(model, ward, monkeypat
     words = ["score", model, ward / "night1.csv", "--out"]
     screen(
         *words,
-        ward / "elsewhere",
+        ward / "elsewhere" / "run1",
         "--ledger",
         ward / "other.db",
         "--date",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from contextlib import nullcontext
 from enum import StrEnum
@@ -429,18 +430,43 @@ def export(
         "reference": reference,
     }
     given = {name: value for name, value in choices.items() if value is not None}
-    flagged, write = prepared(run, to, force, given)
-    entry = flagged.run.ledger.to_dict() if flagged.run.ledger else None
-    if out is not None:
-        _hand_out(ledger, entry, "export", out, content=b"")
-    elif url is not None:
+    what = "export" if url is None else "table"
+    place = out and out.resolve()
+    if url is not None:
         place = Path(f"{described(read_url(url))}/{table}")
-        _hand_out(ledger, entry, "table", place, content=flagged.run.sha256.encode())
+    is_own = _is_own_export(ledger, run, place)
+    flagged, write = prepared(run, to, force or is_own, given)
+    entry = flagged.run.ledger.to_dict() if flagged.run.ledger else None
+    if place is not None:
+        # Entered before it is written: killed in between, it is known to be unfinished.
+        _hand_out(ledger, entry, what, place, content=b"")
+    # Nothing replaces a directory of volumes, whose names are the patients'.
+    if is_own and out is not None and out.is_dir():
+        shutil.rmtree(out)
     written = write() or str(out)
-    if ledger and out:
-        _hand_out(ledger, entry, "export", out)
+    if ledger and place is not None:
+        content = flagged.run.sha256.encode() if what == "table" else None
+        _hand_out(ledger, entry, what, place, content=content)
     counts = {"rows": flagged.rows.num_rows, "erased": flagged.run.erased}
     print_answer({"run_id": flagged.run.run_id} | counts | {"out": written}, as_json)
+
+
+def _is_own_export(ledger: str | None, run: Path, place: Path | None) -> bool:
+    """Return True if an export of this run lies at a place, unaltered or unfinished.
+
+    A command that was killed is then finished by the same command.
+    """
+    from screening.ledger.database import open_ledger
+    from screening.ledger.register import may_be_replaced
+    from screening.store.serialization import read_document
+
+    if ledger is None or place is None:
+        return False
+    entry = read_document(run, "run").get("ledger")
+    if not entry:
+        return False
+    with open_ledger(ledger) as book:
+        return may_be_replaced(book, entry["key"], place)
 
 
 def report(

@@ -21,6 +21,7 @@ from screening.ledger.database import (
     ARTEFACTS,
     CASES,
     CHAMPIONS,
+    PARTS,
     PROJECTED,
     RESERVATIONS,
     REVIEWS,
@@ -54,6 +55,9 @@ CASE_COLUMNS = ("entry", "case_id", "state", "nights", "drawn", "judged", "verdi
 """The last five are what the facts of a part `cases` say of each, in this order."""
 
 KINDS: dict[str, type[Facts]] = {}
+
+BEGINS = '"begins":true'
+"""Stands in the text of the facts of a night that is the first of its series."""
 
 
 class Facts(Document):
@@ -317,6 +321,31 @@ def stated(connection: sa.Connection, kind: type[Kind]) -> Iterator[Stated[Kind]
             ("".join(part.names) for part in parts if part.what == "reason"), None
         )
         yield Stated(entry.number, entry.recorded, facts, reason)
+
+
+def champions_in_trail(connection: sa.Connection) -> dict[str, str]:
+    """Return by series the digest of the model that the trail makes its champion.
+
+    Only what entries state is read, and of nights only the first of each series.
+    """
+    changes = [name for name, kind in KINDS.items() if issubclass(kind, ModelChange)]
+    begins = PARTS.c.facts.contains(BEGINS, autoescape=True)
+    is_change = trail.TRAIL.c.kind.in_(changes)
+    chosen = (
+        sa.select(trail.TRAIL.c.number, trail.TRAIL.c.kind, PARTS.c.facts)
+        .join(PARTS, PARTS.c.entry == trail.TRAIL.c.number)
+        .where(PARTS.c.part == 0)
+        .where(is_change | ((trail.TRAIL.c.kind == Night.KIND) & begins))
+        .order_by(trail.TRAIL.c.number)
+    )
+    champions: dict[str, str] = {}
+    for number, kind, text in connection.execute(chosen):
+        title = f"entry {number} of the audit trail ({kind})"
+        facts = KINDS[kind].from_dict(trail.read_in(number, text), title)
+        for table, rows in facts.rows(number, ()):
+            if table is CHAMPIONS:
+                champions |= {str(row["series"]): str(row["model"]) for row in rows}
+    return champions
 
 
 def nights_at(connection: sa.Connection, entries: Sequence[int]) -> dict[int, Night]:

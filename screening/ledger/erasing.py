@@ -46,6 +46,8 @@ STANDS_IN = re.compile(rf"({STAND_IN}[0-9a-f]{{16}}|{re.escape(GONE)})?")
 PLACE = "place"
 # The part of a verdict with the login of who entered it, who is not the patient.
 ENTERED = "entered"
+# The parts that say which patient an entry is about.
+ABOUT = ("case", "patient")
 
 
 @dataclass(frozen=True)
@@ -253,40 +255,47 @@ def _changes(connection: sa.Connection, scope: Scope) -> Iterator[_Change]:
         .join(facts_part, same_entry)
         .where(PARTS.c.names != "[]")
     )
+    current = register.current_rows(connection)
     # A page of one case that still lies somewhere is left to the next attempt.
-    pending = {
-        artefact.entry
-        for artefact in register.current_artefacts(connection)
-        if artefact.what == "case"
-    }
+    pending = {row.entry for row in current if row.what == "case"}
+    in_use = {row.place for row in current}
     rows = trail.paged(connection, chosen)
     for (entry, text), rows_of_entry in groupby(
         rows, key=lambda row: (row.entry, row.stated)
     ):
         facts = trail.read_in(entry, text)
-        if entry in pending or not scope.has_night(
-            facts.get("night"), facts.get("series")
-        ):
+        is_in_scope = scope.has_night(facts.get("night"), facts.get("series"))
+        if entry in pending or not is_in_scope:
             continue
         is_patients = False
         for row in rows_of_entry:
             part = trail.part_in(row)
+            # Without its place a file that still lies there could never be found.
+            if part.what == PLACE and "".join(part.names) in in_use:
+                continue
             if part.what in IDS:
                 names = _without_ids(part, facts, scope.patient, stand_ins)
             else:
                 names = _without_texts(part, scope, is_patients)
-            places = [
-                place
-                for place, name in enumerate(part.names)
-                if name != names[place] and str(place) not in part.gone
-            ]
-            if not places:
-                continue
-            is_patients |= part.what in ("case", "patient")
-            after = list(part.names)
-            for place in places:
-                after[place] = names[place]
-            yield _Change(entry, row.part, part, places, after)
+            change = _change(entry, row.part, part, names)
+            if change is not None:
+                is_patients |= part.what in ABOUT
+                yield change
+
+
+def _change(
+    entry: int, number: int, part: Part, names: Sequence[str]
+) -> _Change | None:
+    """Return the change to other names; None if there is nothing left to erase."""
+    places = []
+    after = list(part.names)
+    for place, name in enumerate(names):
+        if name != part.names[place] and str(place) not in part.gone:
+            places.append(place)
+            after[place] = name
+    if not places:
+        return None
+    return _Change(entry, number, part, places, after)
 
 
 def _without_ids(

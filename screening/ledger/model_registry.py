@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import entries, trail
-from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger
+from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger, Unchained
 from screening.ledger.entries import Retired, Stated, append, stated
 from screening.ledger.trail import Head, text_part
 from screening.ledger.verdicts import last_verdicts
@@ -25,11 +25,21 @@ NO_SHADOW = (
 
 
 def champions(connection: sa.Connection) -> dict[str, str]:
-    """By series, the digest of the model whose nights are in force; none of a series before its first."""
+    """Return by series the digest of the model whose nights are in force.
+
+    A series has none before its first night. The trail says it; Unchained if the table
+    of champions, which anybody who can write to the database can change, differs.
+    """
+    in_trail = entries.champions_in_trail(connection)
     rows = connection.execute(
         sa.select(CHAMPIONS).order_by(CHAMPIONS.c.series, CHAMPIONS.c.entry)
     )
-    return {row.series: row.model for row in rows}
+    if in_trail != {row.series: row.model for row in rows}:
+        raise Unchained(
+            f"the table {CHAMPIONS.name} is not what the audit trail says; `screen "
+            "ledger rebuild` makes it anew"
+        )
+    return in_trail
 
 
 def refuse_other(

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -21,6 +20,10 @@ from screening.files import digest_of
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
 from screening.ledger.entries import STAND_IN, Artefact, append
 from screening.ledger.trail import Part, reason_of, text_part
+
+# Stands for the digest of what a command is about to write: nothing was written yet.
+UNFINISHED = hashlib.sha256(b"").hexdigest()
+DIRECTORIES = ("run", "model", "comparison")
 
 
 def site_folder(connection: sa.Connection) -> Path | None:
@@ -32,50 +35,88 @@ def site_folder(connection: sa.Connection) -> Path | None:
     return Path(file).resolve().parent
 
 
-def _written_place(artefact: Artefact, site: Path | None) -> str:
+def _written(place: str | Path, site: Path | None) -> str:
     """Return a place as the register has it: relative to the site if it lies there."""
-    place = artefact.place
-    # The place of a table is no path.
-    if site is None or artefact.what == "table" or not place.is_relative_to(site):
+    # The place of a table is no path, and never lies there.
+    if site is None or not Path(place).is_relative_to(site):
         return str(place)
-    return str(place.relative_to(site))
+    return str(Path(place).relative_to(site))
 
 
-def _read_artefact(row: Mapping[str, Any], site: Path | None) -> Artefact:
+def _read_artefact(row: sa.RowMapping, site: Path | None) -> Artefact:
     """Return an artefact of the register with its place on this host."""
-    artefact = Artefact(**row)
+    artefact = Artefact(**dict(row))
     if site is None or artefact.what == "table":
         return artefact
     return artefact.replace(place=site / artefact.place)
 
 
 def state_of(artefact: Artefact) -> str:
-    """What lies there now: "as written", "altered", "missing", or "unreachable" with all around it."""
-    what, place = artefact.what, artefact.place
+    """Return the state of what lies at an artefact's place.
+
+    Returns
+    -------
+    str
+        "as written"; "altered", also if a link lies there that leads elsewhere;
+        "unfinished" if the command that was to write it did not end; "missing"; or
+        "unreachable" if the folder is not there either.
+    """
+    what = artefact.what
+    place = artefact.place
     try:
         place.lstat()
     except OSError:
         return "missing" if place.parent.is_dir() else "unreachable"
+    if artefact.sha256 == UNFINISHED:
+        return "unfinished"
+    # A run directory or a model may have been moved behind a link.
+    if place.is_symlink() and what not in DIRECTORIES:
+        return "altered"
     try:
         # A model is written anew by `threshold` and `approve`; the next night enters it.
-        alike = what == "model" or digest_at(what, place) == artefact.sha256
+        is_as_written = what == "model" or digest_at(what, place) == artefact.sha256
     except OSError:
         return "unreachable"
-    return "as written" if alike else "altered"
+    return "as written" if is_as_written else "altered"
 
 
 def digest_at(what: str, place: Path) -> str:
-    """SHA-256 of a file, of the document that seals a run, or over the files of another directory."""
+    """Return the SHA-256 of what lies at a place.
+
+    That of a file, of the document that seals a run, or over the files of another
+    directory.
+    """
     if what == "run":
         return digest_of(place / "run.json")
     if place.is_file():
         return digest_of(place)
-    files = {path.name: digest_of(path) for path in sorted(place.iterdir())}
-    return hashlib.sha256(repr(files).encode()).hexdigest()
+    digests = {}
+    for path in sorted(place.iterdir()):
+        digests[path.name] = digest_of(path)
+    return hashlib.sha256(repr(digests).encode()).hexdigest()
+
+
+def may_be_replaced(ledger: Ledger, key: str, place: str | Path) -> bool:
+    """Return True if an export of a run lies at a place and nobody else's work.
+
+    That is so if the command that was to write it did not end, or if it is as written.
+    """
+    with ledger.reading() as connection:
+        is_there = ARTEFACTS.c.place == _written(place, site_folder(connection))
+        artefacts = current_artefacts(connection, is_there)
+    states = ("unfinished", "as written")
+    return any(
+        artefact.key == key
+        and (artefact.what == "table" or state_of(artefact) in states)
+        for artefact in artefacts
+    )
 
 
 def hand_out(ledger: Ledger, *artefacts: Artefact) -> None:
-    """Enter what is about to appear somewhere, or is gone (UsageError where the ledger has no such run)."""
+    """Enter what is about to appear somewhere, or is gone.
+
+    UsageError if the ledger has no such run.
+    """
     with ledger.writing() as connection:
         enter(connection, ledger.clock(), *artefacts)
 
@@ -88,43 +129,48 @@ def enter(
 ) -> None:
     """Enter artefacts within a transaction; what is entered already is left out.
 
-    Raises UsageError: the ledger does not know the run of an artefact.
+    UsageError if the ledger does not know the run of an artefact.
     """
     site = site_folder(connection)
-    written = [_written_place(artefact, site) for artefact in artefacts]
+    written = [_written(artefact.place, site) for artefact in artefacts]
     is_among = ARTEFACTS.c.place.in_(written)
     current = {
         artefact.place: artefact for artefact in current_artefacts(connection, is_among)
     }
     for artefact in artefacts:
         last = current.get(artefact.place, artefact.replace(sha256=None))
-        if (last.what, last.sha256, last.key) == (
-            artefact.what,
-            artefact.sha256,
-            artefact.key,
-        ):
-            continue
-        run = connection.execute(
-            sa.select(RUNS).where(RUNS.c.key == artefact.key).limit(1)
-        ).first()
-        if run is None and artefact.key is not None:
-            raise UsageError(
-                "the ledger does not know this run; give the one that it was scored with"
-            )
-        facts = artefact.replace(series=run and run.series, night=run and run.night)
-        patient = Part(
-            "patient", names=[] if artefact.patient is None else [artefact.patient]
+        is_known = (
+            last.what == artefact.what
+            and last.sha256 == artefact.sha256
+            and last.key == artefact.key
         )
-        place = text_part("place", _written_place(artefact, site))
-        append(
-            connection, recorded, facts, patient, place, *([] if why is None else [why])
-        )
+        if not is_known:
+            _append(connection, recorded, artefact, why)
 
 
-def current_artefacts(
+def _append(
+    connection: sa.Connection, recorded: str, artefact: Artefact, why: Part | None
+) -> None:
+    """Add the entry of an artefact."""
+    is_run = RUNS.c.key == artefact.key
+    run = connection.execute(sa.select(RUNS).where(is_run).limit(1)).first()
+    if run is None and artefact.key is not None:
+        raise UsageError(
+            "the ledger does not know this run; give the one that it was scored with"
+        )
+    facts = artefact.replace(series=run and run.series, night=run and run.night)
+    patients = [] if artefact.patient is None else [artefact.patient]
+    written = _written(artefact.place, site_folder(connection))
+    parts = [Part("patient", names=patients), text_part("place", written)]
+    if why is not None:
+        parts.append(why)
+    append(connection, recorded, facts, parts)
+
+
+def current_rows(
     connection: sa.Connection, *which: sa.ColumnElement[bool]
-) -> list[Artefact]:
-    """What was handed out and is not known to be gone, by the last entry of every place, in order."""
+) -> Sequence[sa.RowMapping]:
+    """Return the last entry of each place where something lies, as it was written."""
     last = (
         sa.select(sa.func.max(ARTEFACTS.c.entry))
         .where(*which)
@@ -133,67 +179,85 @@ def current_artefacts(
     chosen = sa.select(ARTEFACTS).where(
         ARTEFACTS.c.entry.in_(last), ARTEFACTS.c.sha256.is_not(None)
     )
+    return connection.execute(chosen.order_by(ARTEFACTS.c.entry)).mappings().all()
+
+
+def current_artefacts(
+    connection: sa.Connection, *which: sa.ColumnElement[bool]
+) -> list[Artefact]:
+    """Return what was handed out and is not known to be gone, in order of entry.
+
+    Of several entries on a place the last one holds; places are those on this host.
+    """
     site = site_folder(connection)
-    rows = connection.execute(chosen.order_by(ARTEFACTS.c.entry)).mappings()
-    return [_read_artefact(dict(row), site) for row in rows]
+    return [_read_artefact(row, site) for row in current_rows(connection, *which)]
 
 
 def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
-    """What was handed out, as it lies there: all but runs and models that their owner alone can enter."""
+    """Return what was handed out, as it lies there.
+
+    Runs and models that only their owner can enter are left out.
+    """
     with ledger.reading() as connection:
         artefacts = current_artefacts(connection)
     listed: list[dict[str, object]] = []
     for artefact in artefacts:
         state = state_of(artefact)
-        gone = state in ("missing", "unreachable")
-        mode = 0 if gone else stat.S_IMODE(artefact.place.lstat().st_mode)
-        if artefact.what not in ("run", "model") or mode & (
-            stat.S_IRWXG | stat.S_IRWXO
-        ):
-            lies = {
-                "state": state,
-                "place": str(artefact.place),
-                "mode": "none" if gone else f"{mode:04o}",
-            }
-            listed.append(
-                artefact.model_dump(include={"what", "series", "night"}) | lies
-            )
+        is_gone = state in ("missing", "unreachable")
+        mode = 0 if is_gone else stat.S_IMODE(artefact.place.lstat().st_mode)
+        is_open = bool(mode & (stat.S_IRWXG | stat.S_IRWXO))
+        if artefact.what in ("run", "model") and not is_open:
+            continue
+        facts = artefact.model_dump(include={"what", "series", "night"})
+        facts["state"] = state
+        facts["place"] = str(artefact.place)
+        facts["mode"] = "none" if is_gone else f"{mode:04o}"
+        listed.append(facts)
     return listed
 
 
 def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
-    """Keys of the runs whose cases a patient is among; where none is given, anybody who was not erased."""
-    named = (
-        CASES.c.case_id.not_like(f"{STAND_IN}%")
-        if patient is None
-        else CASES.c.case_id == patient
-    )
+    """Return the keys of the runs with a patient among their cases.
+
+    `patient`: None for anybody who was not erased.
+    """
+    is_named: sa.ColumnElement[bool]
+    if patient is None:
+        is_named = CASES.c.case_id.not_like(f"{STAND_IN}%")
+    else:
+        is_named = CASES.c.case_id == patient
     joined = sa.select(RUNS.c.key).join(CASES, CASES.c.entry == RUNS.c.entry)
-    return set(connection.scalars(joined.where(named).distinct()))
+    return set(connection.scalars(joined.where(is_named).distinct()))
 
 
 def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
-    """Enter that everything at or below a place lies at another now, or is gone; gives how much that is."""
-    why, number = reason_of(reason), 0
+    """Enter that everything at or below a place lies at another now, or is gone.
+
+    Returns the number of artefacts. UsageError if there are none.
+    """
+    why = reason_of(reason)
+    number = 0
     with ledger.writing() as connection:
         for artefact in current_artefacts(connection):
-            roots = [
-                root
-                for root in (place, place.absolute())
-                if artefact.place.is_relative_to(root)
-            ]
-            if roots:
-                way, number = artefact.place.relative_to(roots[0]), number + 1
-                here = [] if to is None else [artefact.replace(place=to / way)]
-                enter(
-                    connection,
-                    ledger.clock(),
-                    artefact.replace(sha256=None),
-                    *here,
-                    why=why,
-                )
+            below = _path_below(artefact.place, place)
+            if below is None:
+                continue
+            number += 1
+            entered = [artefact.replace(sha256=None)]
+            if to is not None:
+                entered.append(artefact.replace(place=to / below))
+            enter(connection, ledger.clock(), *entered, why=why)
         if not number:
             raise UsageError(
-                f"the register has nothing at or below {place}; `screen status --artefacts` lists it"
+                f"the register has nothing at or below {place}; `screen status "
+                "--artefacts` lists it"
             )
     return number
+
+
+def _path_below(path: Path, root: Path) -> Path | None:
+    """Return a path relative to a root, which may be relative; None if not below it."""
+    for folder in (root, root.absolute()):
+        if path.is_relative_to(folder):
+            return path.relative_to(folder)
+    return None

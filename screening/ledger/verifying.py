@@ -7,8 +7,9 @@ come when it was written: one that is older than its run directories is not gone
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -23,10 +24,25 @@ from screening.ledger.database import (
     Ledger,
     Unchained,
 )
-from screening.ledger.entries import Accepted, Erasing, append, project, stated
-from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
+from screening.ledger.entries import (
+    Accepted,
+    Erasing,
+    Purged,
+    append,
+    project,
+    stated,
+)
+from screening.ledger.erasing import (
+    ABOUT,
+    ENTERED,
+    GONE,
+    PLACE,
+    STANDS_IN,
+    digest_of_stand_ins,
+)
 from screening.ledger.nights import reserved
-from screening.ledger.trail import GENESIS, Head, Part, reason_of
+from screening.ledger.register import current_rows
+from screening.ledger.trail import GENESIS, IDS, Entry, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument
 from screening.spelling import shown_series
 from screening.store.serialization import read_document
@@ -82,61 +98,171 @@ def rebuild(ledger: Ledger) -> Head:
 
 
 def follow(connection: sa.Connection, printed: str | None = None) -> Head:
-    """Hold every entry to the one before, and its parts to it; see `verify`."""
-    # By entry and part, places whose names entries say they erased, and the digest of what stands there.
-    erased = defaultdict(list)
-    for erasing in stated(connection, Erasing):
-        for number, place, places, digest in erasing.facts.erased:
-            erased[number, place].append((places, digest))
-    head, n_parts, has_printed = Head(0, GENESIS), 0, printed is None
+    """Compare every entry with the one before, and its parts with it; see `verify`."""
+    erased = _erased_places(connection)
+    stand_ins = _StandIns()
+    head = Head(0, GENESIS)
+    n_parts = 0
+    has_printed = printed is None
     for entry in trail.entries(connection):
         number = head.number + 1
         if entry.number != number:
             raise Unchained(f"the audit trail is broken: entry {number} is missing")
         digests = []
+        parts = []
         for place, part in enumerate(entry.parts):
             digests.append(part.digest())
-            if not _is_erased_as_stated(part, erased.get((number, place), ())):
+            erasures = erased.get((number, place), [])
+            if not _is_erased_as_stated(part, erasures):
                 raise Unchained(
-                    f"the audit trail is broken: entry {number} ({entry.kind}) names others than were "
-                    "written, or was erased without an entry that says so"
+                    f"the audit trail is broken: entry {number} ({entry.kind}) names "
+                    "others than were written, or was erased without an entry that "
+                    "says so"
                 )
+            if place == 0 or erasures:
+                parts.append((part, erasures))
+        stand_ins.check(entry, parts)
         if entry.previous != head.digest or entry.digest_by(digests) != entry.digest:
             raise Unchained(
                 f"the audit trail is broken at entry {number} ({entry.kind})"
             )
-        head, n_parts = Head(number, entry.digest), n_parts + len(digests)
+        head = Head(number, entry.digest)
+        n_parts += len(digests)
         has_printed = has_printed or entry.digest.startswith(printed or "")
-    if connection.scalar(sa.select(sa.func.max(TRAIL.c.number))) not in (
-        None,
-        head.number,
-    ):
-        gap = head.number + 1
-        raise Unchained(
-            f"the audit trail is broken: entry {gap} is missing, or all that it says"
-        )
+    _refuse_ends(connection, head, n_parts)
     if not has_printed:
         raise Unchained(
-            "the printed head is not in the audit trail: it was cut short or written anew"
+            "the printed head is not in the audit trail: it was cut short or written "
+            "anew"
         )
-    if connection.scalar(sa.select(sa.func.count()).select_from(PARTS)) != n_parts:
-        raise Unchained("there are parts that the audit trail does not know")
+    _refuse_lost_places(connection)
     return head
 
 
-def _is_erased_as_stated(
-    part: Part, erased: Sequence[tuple[Sequence[int], str]]
-) -> bool:
-    """Whether the stand-ins of a part are those that entries put there, each once, and have their form."""
-    places = [place for of_entry, _ in erased for place in of_entry]
-    if sorted(map(str, places)) != sorted(part.gone) or not all(
-        0 <= n < len(part.names) for n in places
-    ):
+def _refuse_ends(connection: sa.Connection, head: Head, n_parts: int) -> None:
+    """Raise Unchained if there are entries or parts beyond those that were followed."""
+    last = connection.scalar(sa.select(sa.func.max(TRAIL.c.number)))
+    if last not in (None, head.number):
+        raise Unchained(
+            f"the audit trail is broken: entry {head.number + 1} is missing, or all "
+            "that it says"
+        )
+    if connection.scalar(sa.select(sa.func.count()).select_from(PARTS)) != n_parts:
+        raise Unchained("there are parts that the audit trail does not know")
+
+
+def _refuse_lost_places(connection: sa.Connection) -> None:
+    """Raise Unchained if the place of a file that still lies there was erased.
+
+    Erasing leaves such places, or nobody could find the file.
+    """
+    current = [row.entry for row in current_rows(connection)]
+    for entry, part in trail.parts_of(connection, current, PLACE).items():
+        if part.gone:
+            raise Unchained(
+                f"the audit trail is broken: entry {entry} lost the place of a file "
+                "that was not entered as gone"
+            )
+
+
+class _Erasure(NamedTuple):
+    """Names of one part that an entry says it erased."""
+
+    # Number of that entry, and if it erased everybody of old nights.
+    by: int
+    is_purge: bool
+    places: Sequence[int]
+    # SHA-256 over what stands there since.
+    digest: str
+
+
+def _erased_places(
+    connection: sa.Connection,
+) -> Mapping[tuple[int, int], list[_Erasure]]:
+    """Return by entry and part what entries say they erased there."""
+    erased = defaultdict[tuple[int, int], list[_Erasure]](list)
+    for entry in stated(connection, Erasing):
+        is_purge = isinstance(entry.facts, Purged)
+        for number, place, places, digest in entry.facts.erased:
+            erasure = _Erasure(entry.entry, is_purge, places, digest)
+            erased[number, place].append(erasure)
+    return erased
+
+
+def _is_erased_as_stated(part: Part, erasures: Sequence[_Erasure]) -> bool:
+    """Return True if a part has the stand-ins that entries put there, each once."""
+    places = [place for erasure in erasures for place in erasure.places]
+    are_places = all(0 <= place < len(part.names) for place in places)
+    if sorted(map(str, places)) != sorted(part.gone) or not are_places:
         return False
     of_their_form = all(STANDS_IN.fullmatch(part.names[place]) for place in places)
     return of_their_form and all(
-        digest_of_stand_ins(part.names, some) == digest for some, digest in erased
+        digest_of_stand_ins(part.names, erasure.places) == erasure.digest
+        for erasure in erasures
     )
+
+
+class _StandIns:
+    """Compares what entries say they erased with what erasing can do.
+
+    Anybody who can write to the database can append an entry. One that erases what no
+    command erases is found by this, though the chain fits.
+    """
+
+    def __init__(self) -> None:
+        # By forgetting, kind of id, series and model: the stand-in of its one patient.
+        self._of_patient: dict[tuple[object, ...], str] = {}
+
+    def check(
+        self, entry: Entry, parts: Sequence[tuple[Part, Sequence[_Erasure]]]
+    ) -> None:
+        """Raise Unchained if names of an entry were erased that no erasure touches.
+
+        `parts`: the facts, and the parts with stand-ins, with who erased them.
+        """
+        facts = parts[0][0].facts if parts else None
+        if not isinstance(facts, dict):
+            return
+        about = set()
+        for part, erasures in parts:
+            if part.what in ABOUT:
+                about |= {erasure.by for erasure in erasures}
+        for part, erasures in parts:
+            for erasure in erasures:
+                if erasure.is_purge:
+                    is_possible = part.what != PLACE and "night" in facts
+                elif part.what in IDS:
+                    is_possible = self._is_of_one(part, erasure, facts)
+                else:
+                    is_possible = (
+                        erasure.by in about and part.what != ENTERED
+                    ) or _are_mentions(part, erasure.places)
+                if not is_possible:
+                    raise Unchained(
+                        f"the audit trail is broken: entry {erasure.by} erased in "
+                        f"entry {entry.number} ({entry.kind}) what no command erases"
+                    )
+
+    def _is_of_one(
+        self, part: Part, erasure: _Erasure, facts: Mapping[str, Any]
+    ) -> bool:
+        """Return True if a forgetting erased no more than one patient's id, or hash."""
+        model = facts.get("model") if part.what == "lots" else None
+        key = (erasure.by, part.what == "lots", facts.get("series"), model)
+        names = {part.names[place] for place in erasure.places}
+        names.add(self._of_patient.setdefault(key, min(names)))
+        return len(names) == 1
+
+
+def _are_mentions(part: Part, places: Sequence[int]) -> bool:
+    """Return True if the words erased are mentions: a stand-in, then nothing."""
+    previous = None
+    for place in sorted(places):
+        is_rest = part.names[place] == "" and place - 1 == previous
+        if part.names[place] != GONE and not is_rest:
+            return False
+        previous = place
+    return True
 
 
 OBJECTS = {
@@ -176,25 +302,59 @@ def _refuse_strangers(connection: sa.Connection) -> None:
         )
 
 
-def refuse_older(ledger: Ledger, runs: Path, where: str = "**") -> None:
-    """Refuse (ModelError) a ledger that lacks what the newest run directories at a place say it had."""
+def refuse_older(
+    ledger: Ledger, runs: Path, where: str = "**", series: str | None = None
+) -> None:
+    """Refuse a ledger that does not fit the newest run directories at a place.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    runs : Path
+    where : str
+        Pattern of the run directories below `runs`.
+    series : str, optional
+        Of run directories of another ledger, only those of this series count.
+
+    Raises
+    ------
+    ModelError
+        If the trail lacks an entry that a run directory was written by, because the
+        ledger is older, was begun anew, or is another.
+    """
     with ledger.reading() as connection:
+        chain = trail.head(connection, 1).digest
+        last = trail.head(connection).number
         for place, facts in _not_in_trail(connection, runs, where, NEWEST):
-            last = trail.head(connection).number
+            if facts.chain != chain and series not in (None, facts.series):
+                continue
+            if chain in (facts.chain, GENESIS):
+                reason = (
+                    f"the ledger is older than {place}: that run was entry "
+                    f"{facts.entry} of its trail, which ends with entry {last} or went "
+                    "on otherwise; put the newer copy back"
+                )
+            else:
+                reason = (
+                    f"{place} was entered in another ledger; this one was begun anew, "
+                    "or put in its place: put the right one back"
+                )
             raise ModelError(
-                f"the ledger is older than {place}: that run was entry {facts.entry} of its trail, "
-                f"which ends with entry {last} or went on otherwise; put the newer copy back, or go on "
-                f"with this one: screen ledger accept LEDGER --runs {runs} --reason WHY"
+                f"{reason}, or go on with this one: screen ledger accept LEDGER --runs "
+                f"{runs} --reason WHY"
             )
 
 
 def accept(ledger: Ledger, runs: Path, reason: str) -> int:
-    """Go on with a ledger that lacks what run directories say it had; gives how many do."""
+    """Go on with a ledger that lacks what run directories say it had.
+
+    Returns the number of those run directories.
+    """
     why = reason_of(reason)
     with ledger.writing() as connection:
-        heads = [
-            (facts.entry, facts.head) for _, facts in _not_in_trail(connection, runs)
-        ]
+        heads = []
+        for _, facts in _not_in_trail(connection, runs):
+            heads.append((facts.entry, facts.head))
         if heads:
             append(connection, ledger.clock(), Accepted(heads=heads), why)
     return len(heads)
@@ -203,34 +363,34 @@ def accept(ledger: Ledger, runs: Path, reason: str) -> int:
 def _not_in_trail(
     connection: sa.Connection, runs: Path, where: str = "**", most: int | None = None
 ) -> Iterator[tuple[Path, LedgerFacts]]:
-    """Run directories of this ledger, all or those written last, that its trail lacks and nobody accepted."""
+    """Yield run directories that the trail lacks and nobody accepted.
+
+    All of them, or the `most` that were written last.
+    """
+    accepted = set()
+    for entry in stated(connection, Accepted):
+        accepted |= {tuple(head) for head in entry.facts.heads}
     chain = trail.head(connection, 1).digest
-    accepted = {
-        tuple(head) for one in stated(connection, Accepted) for head in one.facts.heads
-    }
-    # Where nothing is entered yet it was lost, if these are all the runs of a site.
-    lost = (chain, where) == (GENESIS, "**")
-    documents = runs.glob(f"{where}/run.json")
-    shown = [
-        path
-        for path in documents
-        if "/." not in f"/{path.relative_to(runs).as_posix()}"
-    ]
-    for path in sorted(shown, key=lambda path: -path.stat().st_mtime_ns)[:most]:
+    for place in _run_directories(runs, where)[:most]:
         try:
-            run = RunDocument.from_dict(read_document(path.parent, "run"))
+            run = RunDocument.from_dict(read_document(place, "run"))
         except ModelError:
             continue  # what is damaged is said where it is read for its own sake
         facts = run.ledger
-        if (
-            facts is None
-            or (facts.entry, facts.head) in accepted
-            or not (lost or facts.chain == chain)
-        ):
+        if facts is None or (facts.entry, facts.head) in accepted:
             continue
-        in_trail = trail.head(connection, facts.entry) == (facts.entry, facts.head)
         # What a killed command left before its night was entered is scored again.
-        if not in_trail and facts.series not in map(
-            shown_series, reserved(connection, run.date)
-        ):
-            yield path.parent, facts
+        names = map(shown_series, reserved(connection, run.date))
+        is_reserved = facts.chain == chain and facts.series in names
+        head = trail.head(connection, facts.entry)
+        if head != (facts.entry, facts.head) and not is_reserved:
+            yield place, facts
+
+
+def _run_directories(runs: Path, where: str) -> list[Path]:
+    """Return the run directories that match a pattern, those written last first."""
+    written = {}
+    for path in runs.glob(f"{where}/run.json"):
+        if "/." not in f"/{path.relative_to(runs).as_posix()}":
+            written[path.parent] = path.stat().st_mtime_ns
+    return sorted(written, key=written.__getitem__, reverse=True)

@@ -10,6 +10,7 @@ import datetime
 import hashlib
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from screening.ledger.entries import Artefact
 from screening.ledger.erasing import Scope, erase, unreached
 from screening.ledger.model_registry import record_sealed
 from screening.ledger.register import (
+    DIRECTORIES,
     current_artefacts,
     hand_out,
     runs_naming,
@@ -43,7 +45,7 @@ from screening.scoring.rows import Rows, write_flagged
 from screening.store.checkpoints import waiting_in
 from screening.store.loading import load_model
 from screening.store.model import write_model
-from screening.store.publishing import hold, publish, sweep, write_whole
+from screening.store.publishing import FILES, hold, publish, sweep, write_whole
 from screening.store.serialization import read_document, written
 
 if TYPE_CHECKING:
@@ -98,9 +100,10 @@ class Erasure:
         registered = [
             one for one in every if self.scope.has_night(one.night, one.series)
         ]
-        self.artefacts.extend(
-            [*registered, *self._unregistered({one.place for one in registered})]
-        )
+        self.artefacts.extend(registered)
+        self.artefacts.extend(self._renamed(registered))
+        known = {artefact.place for artefact in self.artefacts}
+        self.artefacts.extend(self._unregistered(known))
         self._sweep()
         pending = set[str]()
         for artefact in sorted(self.artefacts, key=lambda one: ORDER.index(one.what)):
@@ -143,13 +146,31 @@ class Erasure:
                 for at in folders
                 if at not in registered
             )
-        for page in (
-            sorted(self.pages.rglob("*.html")) if self.pages is not None else ()
-        ):
-            if page.resolve() not in registered:
-                yield Artefact(
-                    what="page", place=page.resolve(), sha256=digest_of(page)
-                )
+        for page in _below(self.pages, "*"):
+            if page.is_file() and page not in registered:
+                yield Artefact(what="page", place=page, sha256=digest_of(page))
+
+    def _renamed(self, registered: Sequence[Artefact]) -> Iterator[Artefact]:
+        """Yield files beside a registered one that is missing and may be it.
+
+        Readers rename pages. Bytes that were written for a run are still its, and what
+        names the patient is somebody's copy.
+        """
+        missing = defaultdict[Path, dict[str | None, Artefact]](dict)
+        for artefact in registered:
+            is_file = artefact.what not in (*DIRECTORIES, "table")
+            if is_file and state_of(artefact) == "missing":
+                missing[artefact.place.parent][artefact.sha256] = artefact
+        known = {artefact.place for artefact in registered}
+        for folder, by_digest in missing.items():
+            for path in sorted(folder.iterdir()):
+                if path in known or path.is_symlink() or not path.is_file():
+                    continue
+                digest = digest_of(path)
+                if digest in by_digest:
+                    yield by_digest[digest].replace(place=path, entry=0)
+                elif self._mentioned(path):
+                    yield Artefact(what="page", place=path, sha256=digest)
 
     def _sweep(self) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
@@ -188,7 +209,7 @@ class Erasure:
             if artefact.entry and not self.dry_run:
                 hand_out(self.ledger, artefact.replace(sha256=None))
             return None
-        if not self._is_within_reach(artefact.place):
+        if not self._is_within_reach(artefact):
             return self._refuse_outside(artefact, is_named)
         if artefact.what in ("model", "comparison", "run"):
             self._rewrite(artefact)
@@ -200,12 +221,18 @@ class Erasure:
             return None
         return self._remove(artefact, state)
 
-    def _is_within_reach(self, place: Path) -> bool:
+    def _is_within_reach(self, artefact: Artefact) -> bool:
         """Return True if a place lies in the site or in a folder that was named.
 
-        A register can be a copy's, or forged: it alone is no leave to delete.
+        A register can be a copy's, or forged: it alone is no leave to delete, and `..`
+        or a link on the way leads elsewhere.
         """
-        return any(place.is_relative_to(folder) for folder in self._folders)
+        place = artefact.place
+        if artefact.what in DIRECTORIES:
+            target = place.resolve()
+        else:
+            target = place.parent.resolve() / place.name
+        return any(target.is_relative_to(folder) for folder in self._folders)
 
     @cached_property
     def _folders(self) -> list[Path]:
@@ -250,16 +277,23 @@ class Erasure:
 
     def _remove(self, artefact: Artefact, state: str) -> str | None:
         """Remove what a command can make again; return why it was left, or None."""
+        place = artefact.place
+        if place.is_symlink():
+            return "a link lies there; remove it, and the file that was moved behind it"
         if state == "altered":
             return "it is not as it was written, so it was left; remove it"
         if artefact.what == "page":
             return "its run directory is not there to draw it again from; remove it"
-        self.places["removed"].append(str(artefact.place))
+        if state == "unfinished":
+            return "its export did not end; export it again, or remove it"
+        if place.is_dir() and not _is_of_export(place):
+            return "no export writes such a directory, so it was left; remove it"
+        self.places["removed"].append(str(place))
         if not self.dry_run:
-            if artefact.place.is_dir():
-                shutil.rmtree(artefact.place)
+            if place.is_dir():
+                shutil.rmtree(place)
             else:
-                artefact.place.unlink()
+                place.unlink()
             hand_out(self.ledger, artefact.replace(sha256=None))
         return None
 
@@ -377,6 +411,12 @@ class Erasure:
             if is_copy and is_of_run and digest_of(place) == digest:
                 copies.append(place)
         return copies
+
+
+def _is_of_export(folder: Path) -> bool:
+    """Return True if a directory has the file that marks one of an export."""
+    markers = [FILES[kind][0] for kind in ("omop", "volumes")]
+    return any((folder / marker).is_file() for marker in markers)
 
 
 def _below(root: Path | None, name: str) -> list[Path]:

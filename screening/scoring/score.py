@@ -42,6 +42,7 @@ from screening.scoring.series_history import (
     with_states,
 )
 from screening.scoring.summary import Summary
+from screening.spelling import shown_series
 from screening.store.model import Model
 from screening.store.publishing import publish
 from screening.store.serialization import canonical, read_document, written
@@ -193,7 +194,9 @@ def score(
     _refuse_other_night(out, night, model)
     check_templates(templates, "run")
     if ledger is not None:
-        refuse_older(ledger, Path(out).resolve().parent, "*")
+        siblings = Path(out).resolve().parent
+        series_shown = shown_series(series_of(model, series))
+        refuse_older(ledger, siblings, "*", series_shown)
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with (
         limit_threads(jobs),
