@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 Columns: TypeAlias = Mapping[str, np.ndarray]
-"""Columns of the same rows by name, each float64 with NaN or text with None where a value is missing."""
+"""Columns of the same rows by name, each float64 with NaN or text with None where a
+value is missing."""
 
 
 def frame_of(columns: Columns) -> pd.DataFrame:
-    """The columns as pandas has them."""
-    # The dtype is said, or pandas guesses one for texts that depends on the batch.
+    """Return the columns as a frame."""
+    # Without a dtype pandas guesses one for texts, which depends on the batch.
     return pd.DataFrame(
         {
             name: pd.Series(values, dtype=values.dtype)
@@ -25,30 +26,34 @@ def frame_of(columns: Columns) -> pd.DataFrame:
 
 
 def count_rows(columns: Columns) -> int:
+    """Return the number of rows, 0 without columns."""
     return next(map(len, columns.values()), 0)
 
 
 def absent(values: np.ndarray) -> np.ndarray:
-    """Where a column has no value, shape (n_rows,)."""
+    """Return True where a column has no value, shape (n_rows,)."""
     return pd.isna(values)
 
 
 def coded(values: np.ndarray) -> tuple[list, np.ndarray]:
-    """Distinct values in the order they occur, and the place of each row's among them."""
-    codes_of: dict[object, int] = {}
-    codes = np.array(
-        [codes_of.setdefault(value, len(codes_of)) for value in values.tolist()],
-        dtype=np.intp,
-    )
-    return list(codes_of), codes
+    """Return the distinct values in order of occurrence, and each row's code.
+
+    Unlike `pandas.factorize`, a missing value is a value.
+    """
+    code_of_value: dict[object, int] = {}
+    codes = [
+        code_of_value.setdefault(value, len(code_of_value)) for value in values.tolist()
+    ]
+    return list(code_of_value), np.array(codes, dtype=np.intp)
 
 
 def stretches(names: np.ndarray) -> Iterator[tuple[str, slice]]:
-    """Each stretch of rows of one name, in order; a name whose rows stand apart comes more than once."""
-    cuts = (
-        [0, *(1 + np.flatnonzero(names[1:] != names[:-1])), len(names)]
-        if len(names)
-        else []
-    )
-    for start, end in pairwise(cuts):
+    """Yield each run of consecutive rows with one name.
+
+    A name whose rows stand apart comes more than once.
+    """
+    if not len(names):
+        return
+    changes = 1 + np.flatnonzero(names[1:] != names[:-1])
+    for start, end in pairwise([0, *changes, len(names)]):
         yield names[start], slice(start, end)

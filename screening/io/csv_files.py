@@ -1,7 +1,7 @@
-"""CSV files: their encoding, delimiter and decimal mark, and their rows as text, read by Arrow in blocks.
+"""Read CSV files: encoding, delimiter, decimal mark, and rows as text.
 
-Arrow says nothing of a quote that is never closed: a file that has quotes is gone through once by Python's
-strict reader, which tells the row that cannot be read.
+Arrow reads the rows in blocks. It does not report a quote that is never closed, so a
+file with quotes is first read by Python's strict reader, which finds the row.
 """
 
 from __future__ import annotations
@@ -29,10 +29,15 @@ from screening.io.number_formats import NUMBER, decimal_marks
 from screening.io.readers import Batches, TableFile
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
-# What is read of a file to see how it is written: characters, and rows of them.
-SAMPLE, SAMPLE_ROWS = 1 << 20, 2000
-# What Arrow reads at a time, at least and at most; a row may reach over two.
-BLOCK_BYTES, LONGEST_LINE = 1 << 16, 16 << 20
+# Characters and rows of a file that are read to find its format.
+SAMPLE_CHARACTERS = 1 << 20
+SAMPLE_ROWS = 2000
+# Rows that are parsed to find the delimiter.
+DELIMITER_ROWS = 200
+# Bytes that Arrow reads at a time, at least and at most; a row may lie in two blocks.
+MIN_BLOCK_BYTES = 1 << 16
+MAX_BLOCK_BYTES = 16 << 20
+LINE_END = re.compile(r"\r\n|\r|\n")
 GZIPPED = b"\x1f\x8b"
 BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -41,8 +46,8 @@ BOMS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-# First bytes of files that are no table but are often handed over as one.
-STRANGERS = {
+# First bytes of files that are no CSV but are often given as one.
+OTHER_FILES = {
     b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
     b"<": "a web page, XML or a Stata file; export the table as CSV (UTF-8)",
@@ -52,15 +57,28 @@ STRANGERS = {
 
 
 class CsvFile(TableFile):
-    """A CSV file: `head` is the text above the first row, `broken` the first row that cannot be read."""
+    """A CSV file.
 
-    kind, suffixes = "CSV", (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+    Attributes
+    ----------
+    encoding, delimiter : str
+    quoted : bool
+        The file contains quotes.
+    head : str
+        The text above the first row.
+    broken : int or None
+        The first row that cannot be read.
+    """
+
+    kind = "CSV"
+    suffixes = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
     @classmethod
     def knows(cls, path: Path, head: bytes) -> bool:
-        """Any text; CohortError where it is a file of another kind."""
-        for magic, kind in STRANGERS.items():
-            if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):
+        """Return True for any text; raise CohortError for a file of another kind."""
+        text = head.removeprefix(codecs.BOM_UTF8).lstrip()
+        for magic, kind in OTHER_FILES.items():
+            if text.startswith(magic):
                 raise CohortError(f"{path.name}: this is {kind}")
         if path.name.lower().endswith((".parquet", ".pq")):
             raise CohortError(
@@ -69,94 +87,148 @@ class CsvFile(TableFile):
         return True
 
     def read_header(self) -> None:
-        """Find the encoding by the whole of the file, delimiter and decimal marks by its first rows."""
+        """Find the encoding in the whole file, everything else in its first rows.
+
+        Raises
+        ------
+        CohortError
+            The file is empty, binary or damaged, or its first row is no header.
+        """
         self.encoding, self.quoted = _encoding(self.path)
         with self._text() as stream:
-            text = stream.read(SAMPLE)
-        # An Excel `sep=` line is no row of the table.
+            text = stream.read(SAMPLE_CHARACTERS)
+        # A line `sep=;` of Excel is no row of the table.
         stated = re.match(r"sep=(.)\r?\n", text)
-        body = text[stated.end() :] if stated else text
-        self.delimiter = (
-            stated[1] if stated and stated[1] in DELIMITERS else _delimiter(body)
-        )
-        rows = _parsed(body, self.delimiter)
+        table = text[stated.end() :] if stated else text
+        if stated and stated[1] in DELIMITERS:
+            self.delimiter = stated[1]
+        else:
+            self.delimiter = _delimiter(table)
+        rows = _first_rows(table, self.delimiter)
         if not rows:
             raise CohortError(f"{self.name}: the file is empty; export it again")
         self.header = [name.strip() for name in rows[0]]
-        _refuse_header(self.name, self.header, body)
-        lines = io.StringIO(body, newline="")
-        next(
-            cells
-            for cells in csv.reader(lines, delimiter=self.delimiter)
-            if any(map(str.strip, cells))
-        )
-        self.head = text[: len(text) - len(body) + lines.tell()]
+        _refuse_header(self.name, self.header, table)
+        length = len(text) - len(table) + self._header_length(table)
+        self.head = text[:length]
         self.decimal_mark, self.other_marks = decimal_marks(
             rows[1:], self.header, self.delimiter
         )
-        self.note = (
-            f"CSV, delimiter {DELIMITERS[self.delimiter]}, encoding {self.encoding}"
-        )
-        if self.decimal_mark == "," or self.other_marks:
-            also = (
-                f" (not in {', '.join(self.other_marks)})" if self.other_marks else ""
-            )
-            self.note += (
-                f", decimal {'comma' if self.decimal_mark == ',' else 'point'}{also}"
-            )
+        self.note = self._format_note()
         self.broken = self._broken_row() if self.quoted else None
 
+    def _header_length(self, table: str) -> int:
+        """Return the number of characters up to the end of the first filled row."""
+        lines = io.StringIO(table, newline="")
+        rows = csv.reader(lines, delimiter=self.delimiter)
+        next(filter(_is_filled, rows))
+        return lines.tell()
+
+    def _format_note(self) -> str:
+        """Describe the format of the file, with the decimal mark if it is unusual."""
+        delimiter = DELIMITERS[self.delimiter]
+        note = f"CSV, delimiter {delimiter}, encoding {self.encoding}"
+        if self.decimal_mark == ",":
+            note += ", decimal comma"
+        elif self.other_marks:
+            note += ", decimal point"
+        if self.other_marks:
+            note += f" (not in {', '.join(self.other_marks)})"
+        return note
+
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows in order, as text; CohortError at one that cannot be read."""
+        """Yield the rows in order, as text; raise CohortError at a broken one."""
         if not self.head.endswith(("\n", "\r")):
             return
-        first, broken = 1, self.broken
+        columns = [self.header.index(name) for name in wanted]
+        n_rows = 0
+        broken = self.broken
         try:
-            with _opened(self.path) as stream:
-                for batch in self._arrow_batches(
-                    stream, [self.header.index(name) for name in wanted]
-                ):
-                    yield batch.slice(0, broken - first) if broken else batch
-                    first += batch.num_rows
-                    if broken and first >= broken:
+            with _open(self.path) as stream:
+                for batch in self._arrow_batches(stream, columns):
+                    yield batch.slice(0, broken - 1 - n_rows) if broken else batch
+                    n_rows += batch.num_rows
+                    if broken and n_rows >= broken - 1:
                         break
         except pa.ArrowInvalid:
-            # Arrow refuses a file without rows, and a line that is longer than its blocks.
+            # Arrow refuses a file without rows, and a line that is longer than its
+            # blocks.
             broken = broken or self._broken_row()
-            with self._text() as text:
-                empty = not text.read(len(self.head) + BLOCK_BYTES)[
-                    len(self.head) :
-                ].strip()
-            if broken is None and not empty:
-                line = f"a line behind row {first - 1} is far longer than the header"
+            if broken is None and self._has_rows():
                 raise CohortError(
-                    f"{self.name}: {line}; is a line end missing?"
+                    f"{self.name}: a line behind row {n_rows} is far longer than the "
+                    "header; is a line end missing?"
                 ) from None
         if broken:
-            fault = "a quote is not closed or stands inside a cell, or a cell has over 131072 characters"
             raise CohortError(
-                f"{self.name}, row {broken}: {fault}; double the quotes inside cells"
+                f"{self.name}, row {broken}: a quote is not closed or stands inside a "
+                "cell, or a cell has over 131072 characters; double the quotes inside "
+                "cells"
             )
 
+    def _has_rows(self) -> bool:
+        """Return True if anything but space follows the header."""
+        with self._text() as stream:
+            text = stream.read(len(self.head) + MIN_BLOCK_BYTES)
+        return bool(text[len(self.head) :].strip())
+
     def _arrow_batches(self, stream: BinaryIO, columns: list[int]) -> Batches:
-        """Rows as Arrow reads them, some columns, and two masks: rows of other widths, repeated headers."""
+        """Yield the rows in Arrow's blocks.
+
+        Parameters
+        ----------
+        stream : BinaryIO
+        columns : list of int
+            Places of the columns to read, which are the names in the batches. The
+            columns `ragged` and `repeated` are True for a row of another width than the
+            header, whose cells are empty, and for the header once more.
+        """
+        # Row numbers of ragged rows, which Arrow skips.
+        ragged_rows: deque[int] = deque()
+        reader = self._arrow_reader(stream, columns, ragged_rows)
+        # Ragged rows at the end of the file come with an empty batch.
+        last = pa.RecordBatch.from_pylist([], reader.schema)
+        first_row = 1
+        for batch in itertools.chain(reader, [last]):
+            skipped: list[int] = []
+            while ragged_rows and ragged_rows[0] <= (
+                first_row + batch.num_rows + len(skipped)
+            ):
+                skipped.append(ragged_rows.popleft() - first_row)
+            is_ragged = np.zeros(batch.num_rows + len(skipped), dtype=bool)
+            is_ragged[skipped] = True
+            first_row += len(is_ragged)
+            cells = batch.columns
+            repeated = self._equals_header(batch)
+            if skipped:
+                # A skipped row gets empty cells at its place.
+                places = pa.array(np.cumsum(~is_ragged) - 1, mask=is_ragged)
+                cells = [pc.fill_null(column.take(places), "") for column in cells]
+                repeated = pc.fill_null(repeated.take(places), False)
+            yield pa.record_batch(
+                [*cells[: len(columns)], pa.array(is_ragged), repeated],
+                [*map(str, columns), "ragged", "repeated"],
+            )
+
+    def _arrow_reader(
+        self, stream: BinaryIO, columns: list[int], ragged_rows: deque[int]
+    ) -> arrow_csv.CSVStreamingReader:
+        """Return Arrow's reader, which adds the numbers of ragged rows to a queue."""
         names = [str(number) for number in range(len(self.header))]
-        above = len(re.findall(r"\r\n|\r|\n", self.head))
-        invalid: deque[int] = deque()
+        n_lines_of_head = len(LINE_END.findall(self.head))
+        block_bytes = max(MIN_BLOCK_BYTES, 256 * len(self.head.encode()))
 
         def skip(row: arrow_csv.InvalidRow) -> str:
-            invalid.append(row.number - above)
+            ragged_rows.append(row.number - n_lines_of_head)
             return "skip"
 
-        reader = arrow_csv.open_csv(
+        return arrow_csv.open_csv(
             stream,
-            # Rows have numbers only where one thread reads them.
+            # Invalid rows have numbers only where one thread reads them.
             arrow_csv.ReadOptions(
                 use_threads=False,
-                block_size=min(
-                    max(BLOCK_BYTES, 256 * len(self.head.encode())), LONGEST_LINE
-                ),
-                skip_rows=above,
+                block_size=min(block_bytes, MAX_BLOCK_BYTES),
+                skip_rows=n_lines_of_head,
                 column_names=names,
                 encoding=self.encoding,
             ),
@@ -173,136 +245,160 @@ class CsvFile(TableFile):
                 check_utf8=False,
             ),
         )
-        first = 1
-        for batch in itertools.chain(
-            reader, [pa.RecordBatch.from_pylist([], reader.schema)]
-        ):
-            skipped: list[int] = []
-            while invalid and invalid[0] <= first + batch.num_rows + len(skipped):
-                skipped.append(invalid.popleft() - first)
-            ragged = np.zeros(batch.num_rows + len(skipped), dtype=bool)
-            ragged[skipped] = True
-            first += len(ragged)
-            cells, repeated = (
-                batch.columns,
-                pa.array(np.ones(batch.num_rows, dtype=bool)),
-            )
-            for name, column in zip(batch.schema.names, cells, strict=True):
-                if pc.any(repeated).as_py():
-                    same = pc.equal(
-                        pc.utf8_trim_whitespace(column), self.header[int(name)]
-                    )
-                    repeated = pc.and_(repeated, same)
-            if skipped:
-                # Such a row keeps its place, its cells being empty.
-                whole = pa.array(np.cumsum(~ragged) - 1, mask=ragged)
-                cells = [pc.fill_null(column.take(whole), "") for column in cells]
-                repeated = pc.fill_null(repeated.take(whole), False)
-            yield pa.record_batch(
-                [*cells[: len(columns)], pa.array(ragged), repeated],
-                [*map(str, columns), "ragged", "repeated"],
-            )
+
+    def _equals_header(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return a mask of the rows whose cells are the names of their columns."""
+        is_equal = pa.array(np.ones(batch.num_rows, dtype=bool))
+        for place, column in zip(batch.schema.names, batch.columns, strict=True):
+            if not pc.any(is_equal).as_py():
+                break
+            trimmed = pc.utf8_trim_whitespace(column)
+            is_equal = pc.and_(is_equal, pc.equal(trimmed, self.header[int(place)]))
+        return is_equal
 
     def _broken_row(self) -> int | None:
-        """The first row that Python's strict reader refuses."""
-        row = 0
+        """Return the number of the first row that Python's strict reader refuses."""
+        n_rows = 0
         try:
             with self._text() as stream:
                 stream.read(len(self.head))
                 for cells in csv.reader(stream, delimiter=self.delimiter, strict=True):
-                    row += bool(cells)
+                    n_rows += bool(cells)
         except csv.Error:
-            return row + 1
+            return n_rows + 1
         return None
 
     def _text(self) -> io.TextIOWrapper:
-        return io.TextIOWrapper(_opened(self.path), encoding=self.encoding, newline="")
+        """Open the file as text."""
+        return io.TextIOWrapper(_open(self.path), encoding=self.encoding, newline="")
 
 
-def _parsed(text: str, delimiter: str) -> list[list[str]]:
-    """The first rows of a text that have a filled cell."""
-    reader, rows = (
-        csv.reader(io.StringIO(text, newline=""), delimiter=delimiter),
-        list[list[str]](),
-    )
+def _is_filled(cells: Sequence[str]) -> bool:
+    """Return True if any cell of a row holds more than space."""
+    return any(map(str.strip, cells))
+
+
+def _first_rows(text: str, delimiter: str) -> list[list[str]]:
+    """Return the header and the first `SAMPLE_ROWS` rows that have a filled cell."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows: list[list[str]] = []
     with contextlib.suppress(csv.Error):
-        rows.extend(
-            itertools.islice(
-                (row for row in reader if any(map(str.strip, row))), 1 + SAMPLE_ROWS
-            )
-        )
-    # The last row may be cut by the end of the sample.
-    return rows[:-1] if len(text) >= SAMPLE and 1 < len(rows) <= SAMPLE_ROWS else rows
+        rows.extend(itertools.islice(filter(_is_filled, reader), 1 + SAMPLE_ROWS))
+    # The end of the sample may have cut the last row.
+    is_cut = len(text) >= SAMPLE_CHARACTERS and len(rows) <= SAMPLE_ROWS
+    return rows[:-1] if is_cut and len(rows) > 1 else rows
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter under which most rows have as many cells as the header, then the one with most cells."""
+    """Return the delimiter under which most rows are as wide as the header.
+
+    Of several, the one with the most cells.
+    """
 
     def fit(delimiter: str) -> tuple[float, int]:
-        widths = [len(cells) for cells in _parsed(text, delimiter)[:200]] or [0]
-        return (
-            (widths.count(widths[0]) / len(widths), widths[0])
-            if widths[0] > 1
-            else (0.0, 0)
-        )
+        rows = _first_rows(text, delimiter)[:DELIMITER_ROWS]
+        widths = [len(cells) for cells in rows] or [0]
+        width = widths[0]
+        if width <= 1:
+            return 0.0, 0
+        return widths.count(width) / len(widths), width
 
-    # Spaces part words too: they are the delimiter only where no other is, and all rows have as many.
     *usual, space = DELIMITERS
     best = max(usual, key=fit)
-    return (
-        space
-        if fit(best)[1] == 0 and fit(space)[0] == 1 and fit(space)[1] > 2
-        else best
-    )
+    _, width = fit(best)
+    if width > 0:
+        return best
+    # Spaces also separate words, so all rows must have as many, and more than one.
+    share, width = fit(space)
+    return space if share == 1 and width > 2 else best
 
 
 def _refuse_header(name: str, header: Sequence[str], text: str) -> None:
-    """CohortError where the first row holds no names, or a title, or names of columns in another form."""
-    named = [cell for cell in header if cell]
-    numbers = [float(cell) for cell in named if NUMBER.fullmatch(cell)]
-    # Columns may be called 0, 1, 2 or by wavelength: numbers that only rise are names.
-    rising = len(numbers) > 2 and all(
-        low < high for low, high in itertools.pairwise(numbers)
-    )
-    if not rising and len(numbers) * 2 > len(named):
-        # The names are not shown: here they are a patient's values.
+    """Raise CohortError if the first row is data, a title, or written by R.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file.
+    header : sequence of str
+        Cells of the first row.
+    text : str
+        The beginning of the file.
+    """
+    if _looks_like_data(header):
+        # The cells are not shown: here they are a patient's values.
         raise CohortError(
-            f"{name}, first row: it looks like a patient's row; add a header row above it"
+            f"{name}, first row: it looks like a patient's row; add a header row "
+            "above it"
         )
     if len(header) > 1:
         return
-    *usual, _ = DELIMITERS
-    for delimiter in usual:
-        widths = Counter(len(cells) for cells in _parsed(text, delimiter)[1:])
-        for width, often in widths.most_common(1):
-            if width > 2 and often > widths.total() / 2:
-                title = f"one cell above rows of {width}; is it a title?"
-                raise CohortError(
-                    f"{name}, first row: {title} Remove what stands above the column names"
-                )
-    first, *rows = (
-        len(line.split()) for line in text.splitlines()[:200] if line.strip()
-    )
-    # R writes the names of rows without one of their column.
-    if (
-        first > 2
-        and rows
-        and sum(width in (first, first + 1) for width in rows) > 0.9 * len(rows)
-    ):
+    width = _width_below_title(text)
+    if width:
         raise CohortError(
-            f"{name}: its columns are parted by spaces; write it with commas (R: write.csv)"
+            f"{name}, first row: one cell above rows of {width}; is it a title? Remove "
+            "what stands above the column names"
+        )
+    if _is_separated_by_spaces(text):
+        raise CohortError(
+            f"{name}: its columns are parted by spaces; write it with commas "
+            "(R: write.csv)"
         )
 
 
-def _opened(path: Path) -> BinaryIO:
+def _looks_like_data(header: Sequence[str]) -> bool:
+    """Return True if most cells of a first row are numbers.
+
+    Numbers that only rise are names: columns may be called 0, 1, 2 or by wavelength.
+    """
+    names = [cell for cell in header if cell]
+    numbers = [float(cell) for cell in names if NUMBER.fullmatch(cell)]
+    pairs = itertools.pairwise(numbers)
+    is_rising = len(numbers) > 2 and all(low < high for low, high in pairs)
+    return not is_rising and len(numbers) * 2 > len(names)
+
+
+def _width_below_title(text: str) -> int | None:
+    """Return the width of most rows below a first row of one cell, if it exceeds 2."""
+    *usual, _ = DELIMITERS
+    for delimiter in usual:
+        widths = Counter(len(cells) for cells in _first_rows(text, delimiter)[1:])
+        for width, n_rows in widths.most_common(1):
+            if width > 2 and n_rows > widths.total() / 2:
+                return width
+    return None
+
+
+def _is_separated_by_spaces(text: str) -> bool:
+    """Return True if nearly all lines have as many words as the first, or one more.
+
+    R writes the names of rows without a name of their column.
+    """
+    lines = text.splitlines()[:DELIMITER_ROWS]
+    width, *widths = (len(line.split()) for line in lines if line.strip())
+    n_alike = sum(other in (width, width + 1) for other in widths)
+    return width > 2 and n_alike > 0.9 * len(widths)
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open a file, decompressed if it is compressed by gzip."""
     with path.open("rb") as stream:
-        packed = stream.read(2) == GZIPPED
-    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
+        is_gzipped = stream.read(2) == GZIPPED
+    return cast(BinaryIO, gzip.open(path)) if is_gzipped else path.open("rb")
 
 
 def _encoding(path: Path) -> tuple[str, bool]:
-    """Encoding of the whole file: a byte-order mark, UTF-8, cp1252, else latin-1; and if it has quotes."""
-    with _opened(path) as stream:
+    """Return the encoding of a whole file, and whether it has quotes.
+
+    The encoding is told by a byte-order mark; otherwise it is the first of UTF-8,
+    cp1252 and latin-1 that fits.
+
+    Raises
+    ------
+    CohortError
+        The file is binary, or cut within a character.
+    """
+    with _open(path) as stream:
         head = stream.read(1 << 16)
     for mark, encoding in BOMS.items():
         if head.startswith(mark):
@@ -311,8 +407,8 @@ def _encoding(path: Path) -> tuple[str, bool]:
         with contextlib.suppress(UnicodeDecodeError):
             quoted = _has_quotes(path, encoding)
             break
-    control = sum(byte < 9 or 13 < byte < 32 for byte in head)
-    if encoding != "utf-8" and control > len(head) / 50:
+    n_control = sum(byte < 9 or 13 < byte < 32 for byte in head)
+    if encoding != "utf-8" and n_control > len(head) / 50:
         raise CohortError(
             f"{path.name}: binary content, not a table; export it as CSV in UTF-8"
         )
@@ -320,21 +416,34 @@ def _encoding(path: Path) -> tuple[str, bool]:
 
 
 def _has_quotes(path: Path, encoding: str) -> bool:
-    """Whether there are quotes somewhere; UnicodeDecodeError where the file is written otherwise."""
+    """Return True if a file contains quotes.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        The file has another encoding.
+    CohortError
+        It contains a NUL byte, or is cut within a character.
+    """
     decoder = codecs.getincrementaldecoder(encoding)()
-    lines, quoted, foreign = 1, False, False
-    with _opened(path) as stream:
-        for chunk in iter(partial(stream.read, SAMPLE), b""):
+    n_lines = 1
+    has_quotes = False
+    is_ascii = True
+    with _open(path) as stream:
+        for chunk in iter(partial(stream.read, SAMPLE_CHARACTERS), b""):
             text = decoder.decode(chunk)
             if "\0" in text:
-                line = lines + text[: text.index("\0")].count("\n")
+                line = n_lines + text[: text.index("\0")].count("\n")
                 raise CohortError(
-                    f"{path.name}, line {line}: a NUL byte; export the file again as UTF-8"
+                    f"{path.name}, line {line}: a NUL byte; export the file again as "
+                    "UTF-8"
                 )
-            lines += text.count("\n")
-            quoted, foreign = quoted or '"' in text, foreign or not text.isascii()
-    if decoder.getstate()[0] and foreign:
-        # A last character cut in two after others that were whole: UTF-8, but not all of it.
+            n_lines += text.count("\n")
+            has_quotes = has_quotes or '"' in text
+            is_ascii = is_ascii and text.isascii()
+    undecoded, _ = decoder.getstate()
+    if undecoded and not is_ascii:
+        # The last character is cut, after others that were whole: it is UTF-8.
         raise CohortError(f"{path.name}: cut short within a character; export it again")
     decoder.decode(b"", final=True)
-    return quoted
+    return has_quotes

@@ -1,6 +1,7 @@
-"""A table or query of a database as a cohort: read-only, in blocks, with the types that the database gives.
+"""Read a table or query of a database, with the types that the database gives.
 
-The answer is kept in a private file: asked again, a database may answer with other rows or in another order.
+The answer is kept in a private file: asked again, a database may answer with other rows
+or in another order.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
-import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
@@ -31,14 +32,16 @@ from screening.io.readers import Batches, Part, Source, refuse_header, update_di
 if TYPE_CHECKING:
     import duckdb
 
-# Kept in a file: its name is told, as that of other files is, and not where it lies.
+# Databases kept in a file; of it only the name is told, as of other files.
 IN_FILES = ("sqlite", "duckdb")
 DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-MOST_QUERY_BYTES = 1 << 20
+MAX_QUERY_BYTES = 1 << 20
 WAIT_SECONDS = 30
-# Values in memory at a time while a database is read.
-BLOCK_CELLS, MOST_BLOCK_ROWS = 1 << 19, 1 << 14
-# What SQLite's own parser may find in a query: no PRAGMA, no ATTACH (VACUUM INTO is one), no change.
+# Cells and rows in memory at a time while a database is read.
+MAX_BLOCK_CELLS = 1 << 19
+MAX_BLOCK_ROWS = 1 << 14
+# Actions that SQLite may find in a query: no PRAGMA, no ATTACH (VACUUM INTO is one), no
+# change.
 SQLITE_READS = (
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
@@ -46,18 +49,18 @@ SQLITE_READS = (
     sqlite3.SQLITE_RECURSIVE,
 )
 Settings = dict[str, str | bool | int | float | list[str]]
-# Nothing is fetched from elsewhere because a DuckDB file asks for it.
-WRITING: Settings = {"autoinstall_known_extensions": "false"}
-# Neither a query nor a view of the file reaches beyond it: no files of this host, no network, no variables of
-# this program, and nothing that a query could set otherwise.
-READING: Settings = WRITING | {
+# A DuckDB file cannot make us fetch extensions.
+DUCKDB_WRITING: Settings = {"autoinstall_known_extensions": "false"}
+# Neither a query nor a view reaches beyond the file: no files of this host, no network,
+# no variables of this program, and a query cannot set this otherwise.
+DUCKDB_READING: Settings = DUCKDB_WRITING | {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
     "lock_configuration": "true",
 }
-# What Arrow has a type of its own for, and what else has a text.
-TYPED = {
+# Types with an Arrow type of their own, and types that are kept as text otherwise.
+ARROW_TYPES = {
     bool,
     int,
     float,
@@ -66,17 +69,20 @@ TYPED = {
     datetime.datetime,
     datetime.time,
 }
-PLAIN = {str, uuid.UUID, *TYPED} - {datetime.time}
+TEXT_TYPES = {str, uuid.UUID, *ARROW_TYPES} - {datetime.time}
+NO_SINGLE_VALUE = "(no single value)"
 
 
 @dataclass(frozen=True)
 class Database:
-    """A table or query of a database: give it wherever a cohort is read; it is asked once, read-only.
+    """A table or query of a database, accepted wherever a cohort is read.
+
+    It is asked once, read-only.
 
     Parameters
     ----------
     url : str
-        Any SQLAlchemy URL, or `duckdb:///file.db`. A password in it is told nowhere.
+        Any SQLAlchemy URL, or `duckdb:///file.db`. A password in it is never shown.
     table : str, optional
         Table or view; SCHEMA.NAME for one in a schema.
     query : str or Path, optional
@@ -100,15 +106,25 @@ class Database:
 
     def __post_init__(self) -> None:
         if bool(self.table) == bool(self.query):
-            raise UsageError("a database needs either --table NAME or --query FILE.sql")
+            raise UsageError(
+                "a database needs either `table` or `query`",
+                parameters=["table", "query"],
+            )
 
     @property
     def name(self) -> str:
+        """Return the name of the table, or of the query's file."""
         return self.table or Path(self.query or "").name
 
 
 def read_url(text: str) -> sa.URL:
-    """A database's URL; UsageError where it is none, without it: a password may stand anywhere in it."""
+    """Return the URL of a database.
+
+    Raises
+    ------
+    UsageError
+        It is no such URL. The message does not repeat it: it may hold a password.
+    """
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
@@ -117,48 +133,53 @@ def read_url(text: str) -> sa.URL:
         ) from None
     if url.get_backend_name() in IN_FILES and url.database in (None, "", ":memory:"):
         raise UsageError(
-            f"a database in memory holds nothing; give its file: {url.drivername}:///FILE"
+            "a database in memory holds nothing; give its file: "
+            f"{url.drivername}:///FILE"
         )
     return url.set(drivername=DRIVERS.get(url.drivername, url.drivername))
 
 
 def described(url: sa.URL) -> str:
-    """Dialect, host, port and database: no user, no password, no further settings."""
+    """Return dialect, host, port and database, without user, password and settings."""
     backend = url.get_backend_name()
     if backend in IN_FILES:
         return f"{backend}:///{PurePath(url.database or '').name}"
-    # A password with an @ in it that was not written %40 runs over into the host.
+    # A password with an @ that is not written as %40 runs over into the host.
     host = (url.host or "").rpartition("@")[2]
     port = f":{url.port}" if url.port else ""
     return f"{backend}://{host}{port}/{url.database or ''}"
 
 
 def redacted_url(text: str) -> str:
-    """What may be told of a cohort's place, which may be a path, or a URL with a password."""
+    """Return a path as it is, and a database's URL without its secrets."""
+    if "://" not in text:
+        return text
     try:
-        return described(sa.make_url(text)) if "://" in text else text
+        return described(sa.make_url(text))
     except (sa.exc.ArgumentError, ValueError):
         return text.partition("://")[0] + "://"
 
 
 def redacted_message(error: Exception, url: sa.URL) -> str:
-    """The first line of what a database says at the door, without what its URL keeps secret."""
-    # Errors of values are told by their kind alone: they may repeat a patient's.
+    """Return the first line of a database's error, without secrets of its URL.
+
+    Of errors of values only the kind is told: they may repeat a patient's value.
+    """
     original = getattr(error, "orig", None) or error
     kind = type(original).__name__
-    if isinstance(error, sa.exc.DataError) or kind.startswith(
-        ("Conversion", "OutOfRange", "InvalidInput")
-    ):
+    is_of_value = kind.startswith(("Conversion", "OutOfRange", "InvalidInput"))
+    if is_of_value or isinstance(error, sa.exc.DataError):
         return f"a value of the table cannot be read as the query wants it ({kind})"
     line = next(iter(str(original).strip().splitlines()), kind)
-    settings = [value for values in url.normalized_query.values() for value in values]
-    for secret in filter(None, (url.password, *settings)):
+    secrets = [url.password, *chain.from_iterable(url.normalized_query.values())]
+    for secret in filter(None, secrets):
         for form in (str(secret), quote(str(secret)), quote_plus(str(secret))):
             line = line.replace(form, "***")
     return line
 
 
 def database_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that databases raise."""
     try:
         import duckdb
     except ImportError:
@@ -167,34 +188,54 @@ def database_errors() -> tuple[type[Exception], ...]:
 
 
 def open_database(database: Database) -> Source:
-    """Ask a database once and keep its answer; UsageError where it cannot be reached or refuses the query."""
-    url, query = read_url(database.url), None
+    """Ask a database once and keep its answer.
+
+    Raises
+    ------
+    UsageError
+        It cannot be reached, or refuses the query.
+    """
+    url = read_url(database.url)
+    query = None
     if database.query is not None:
-        try:
-            query = read_bounded(database.query, MOST_QUERY_BYTES, UsageError).decode(
-                "utf-8-sig"
-            )
-        except UnicodeDecodeError:
-            raise UsageError(f"{database.name}: a query is kept as UTF-8") from None
+        query = _read_query(database.query, database.name)
+    ask = _ask_duckdb if url.drivername == "duckdb" else _ask_sql
     try:
-        part = (_of_duckdb if url.drivername == "duckdb" else _of_sql)(
-            url, database, query
-        )
+        part = ask(url, database, query)
     except database_errors() as error:
         raise UsageError(
             f"{database.name} of {described(url)}: {redacted_message(error, url)}"
         ) from None
     refuse_header(part)
     what = "table" if query is None else "the answer to"
-    return Source(
-        [part], [f"{database.name}: {what} {database.name} of {described(url)}"]
-    )
+    note = f"{database.name}: {what} {database.name} of {described(url)}"
+    return Source([part], [note])
+
+
+def _read_query(file: str | Path, name: str) -> str:
+    """Return the text of a file with a query."""
+    try:
+        return read_bounded(file, MAX_QUERY_BYTES, UsageError).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{name}: a query is kept as UTF-8") from None
 
 
 class KeptAnswer(Part):
-    """The answer of a database to a query, read like a file; `sha256` is that of its values, in their order.
+    """The answer of a database to a query, read like a file.
 
-    It lies under `TMPDIR` in a file without a name, block by block: their types may differ, as in SQLite.
+    It lies under `TMPDIR` in a file without a name, block by block: their types may
+    differ, as in SQLite. `sha256` is that of its values in their order.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table or query.
+    url : URL
+    sql : str
+        The query as it was sent.
+    header : list of str
+    blocks : iterable of RecordBatch
+        The rows.
     """
 
     def __init__(
@@ -205,9 +246,10 @@ class KeptAnswer(Part):
         header: list[str],
         blocks: Iterable[pa.RecordBatch],
     ):
-        self.name, self.header = name, header
-        sent = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()
-        self.origin = {"place": described(url), "query_sha256": sent}
+        self.name = name
+        self.header = header
+        query_sha256 = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()
+        self.origin = {"place": described(url), "query_sha256": query_sha256}
         self._file = tempfile.TemporaryFile()  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._starts: list[int] = []
@@ -216,22 +258,25 @@ class KeptAnswer(Part):
         try:
             for block in blocks:
                 self.rows += block.num_rows
+                # A name may occur twice until that is refused, so columns have numbers.
+                numbers = [str(place) for place in range(block.num_columns)]
+                numbered = block.rename_columns(numbers)
                 self._starts.append(self._file.tell())
-                # Columns are found by their place: a name may occur twice until that is refused.
-                numbered = block.rename_columns(
-                    [str(place) for place in range(block.num_columns)]
-                )
                 with pa.ipc.new_stream(self._file, numbered.schema) as stream:
                     stream.write_batch(numbered)
                 update_digest(digest, numbered)
         except database_errors() as error:
-            # Without the database's words, which may hold values.
+            # Not with the database's words, which may hold values.
             kind = type(getattr(error, "orig", None) or error).__name__
-            behind = f"stopped answering behind row {self.rows}"
-            raise UsageError(f"{name}: the database {behind} ({kind})") from None
-        self.bytes, self.sha256 = self._file.tell(), digest.hexdigest()
+            raise UsageError(
+                f"{name}: the database stopped answering behind row {self.rows} "
+                f"({kind})"
+            ) from None
+        self.bytes = self._file.tell()
+        self.sha256 = digest.hexdigest()
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in blocks as they were kept, whatever `batch_rows`."""
         columns = [self.header.index(name) for name in wanted]
         for start in self._starts:
             self._file.seek(start)
@@ -239,59 +284,72 @@ class KeptAnswer(Part):
                 yield stream.read_next_batch().select(columns)
 
 
-def _of_sql(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
-    """The answer in a transaction that may change nothing; it is rolled back at the end."""
-    engine = _engine(url)
+def _ask_sql(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
+    """Ask in a transaction that may change nothing, and is rolled back at its end."""
+    engine = _read_only_engine(url)
     try:
         with engine.connect() as connection:
-            quoted = connection.dialect.identifier_preparer.quote_identifier
-            whole = partial(
-                _whole, database.table, sa.inspect(connection).has_table, quoted
-            )
-            sql = _read_only(
-                connection, whole() if query is None else query, database.name
-            )
+            if query is None:
+                query = _select_all(
+                    database.table,
+                    sa.inspect(connection).has_table,
+                    connection.dialect.identifier_preparer.quote_identifier,
+                )
+            sql = _make_read_only(connection, query, database.name)
             streaming = connection.execution_options(
                 stream_results=True, no_parameters=True
             )
             with closing(streaming.exec_driver_sql(sql)) as result:
-                if result.cursor is None or result.cursor.description is None:
-                    raise UsageError(
-                        f"{database.name}: the query gives no rows; a query is a single SELECT"
-                    )
-                header = [str(column[0]) for column in result.cursor.description]
-                names = [str(place) for place in range(len(header))]
-                blocks = (
-                    pa.record_batch(
-                        [_arrow_of(cells) for cells in zip(*rows, strict=True)], names
-                    )
-                    for rows in result.partitions(_block_rows(len(header)))
-                )
-                return KeptAnswer(database.name, url, sql, header, blocks)
+                return _keep_result(url, database, sql, result)
     finally:
         engine.dispose()
 
 
-def _engine(url: sa.URL) -> sa.Engine:
-    if url.get_backend_name() == "sqlite":
-        place = f"sqlite:///file:{quote(str(_there(url).absolute()))}?mode=ro&uri=true"
-        return sa.create_engine(place, connect_args={"timeout": WAIT_SECONDS})
-    return engine_of(
-        url,
-        {"connect_timeout": WAIT_SECONDS}
-        if url.get_backend_name() == "postgresql"
-        else {},
+def _keep_result(
+    url: sa.URL, database: Database, sql: str, result: sa.CursorResult[Any]
+) -> KeptAnswer:
+    """Read the rows of a result in blocks, and keep them."""
+    if result.cursor is None or result.cursor.description is None:
+        raise UsageError(
+            f"{database.name}: the query gives no rows; a query is a single SELECT"
+        )
+    header = [str(column[0]) for column in result.cursor.description]
+    names = [str(place) for place in range(len(header))]
+    partitions = result.partitions(_rows_of_block(len(header)))
+    blocks = (
+        pa.record_batch(list(map(_column_to_arrow, zip(*rows, strict=True))), names)
+        for rows in partitions
     )
+    return KeptAnswer(database.name, url, sql, header, blocks)
+
+
+def _read_only_engine(url: sa.URL) -> sa.Engine:
+    """Return an engine; of SQLite one that opens the file for reading only."""
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        file = quote(str(_existing_file(url).absolute()))
+        return sa.create_engine(
+            f"sqlite:///file:{file}?mode=ro&uri=true",
+            connect_args={"timeout": WAIT_SECONDS},
+        )
+    settings = {"connect_timeout": WAIT_SECONDS} if backend == "postgresql" else {}
+    return engine_of(url, settings)
 
 
 def engine_of(url: sa.URL, settings: dict[str, Any]) -> sa.Engine:
-    """What connects with these settings of the driver; UsageError where the driver is not installed."""
+    """Return an engine with these settings of the driver.
+
+    Raises
+    ------
+    UsageError
+        The driver is not installed, or SQLAlchemy does not know the database.
+    """
     try:
         return sa.create_engine(url, connect_args=settings, hide_parameters=True)
     except ModuleNotFoundError as error:
-        remedy = (
-            ' (pip install "screening[postgres]")' if error.name == "psycopg" else ""
-        )
+        remedy = ""
+        if error.name == "psycopg":
+            remedy = ' (pip install "screening[postgres]")'
         raise UsageError(
             f"{url.drivername} needs the Python package {error.name}{remedy}"
         ) from None
@@ -301,143 +359,173 @@ def engine_of(url: sa.URL, settings: dict[str, Any]) -> sa.Engine:
         ) from None
 
 
-def _there(url: sa.URL) -> Path:
-    """The file that a database is kept in; UsageError where there is none."""
+def _existing_file(url: sa.URL) -> Path:
+    """Return the file of a database; raise UsageError if there is none."""
     path = Path(str(url.database))
     if not path.is_file():
         raise UsageError(f"there is no database file {path}")
     return path
 
 
-def _read_only(connection: sa.Connection, sql: str, name: str) -> str:
-    """Let the database refuse what changes anything, and else roll it back; the query as it is sent."""
-    # The drivers of PostgreSQL and SQLite take one statement; to others no semicolon is sent.
-    backend, driver = connection.dialect.name, connection.connection.driver_connection
+def _make_read_only(connection: sa.Connection, sql: str, name: str) -> str:
+    """Have the database refuse changes as far as it can; return the query to send.
+
+    PostgreSQL gets a read-only transaction, SQLite an authorizer. From others only a
+    single SELECT is taken. Whatever is changed all the same is rolled back.
+    """
+    backend = connection.dialect.name
+    driver = connection.connection.driver_connection
     if backend == "postgresql":
         connection.rollback()
         connection.execution_options(postgresql_readonly=True)
-        # Large tables would else be read from wherever another reader is just now.
+        # Else a large table is read from where another reader is at that moment.
         connection.exec_driver_sql("SET LOCAL synchronize_seqscans = off")
-    elif isinstance(driver, sqlite3.Connection):
-        driver.set_authorizer(
-            lambda action, *_: (
-                sqlite3.SQLITE_OK if action in SQLITE_READS else sqlite3.SQLITE_DENY
-            )
+        return sql
+    if isinstance(driver, sqlite3.Connection):
+        driver.set_authorizer(_authorize_reads)
+        return sql
+    # The drivers above take one statement; others may take several.
+    sql = sql.strip().removesuffix(";")
+    first_word = next(iter(sql.lower().split()), "")
+    if ";" in sql or first_word not in ("select", "with"):
+        raise UsageError(
+            f"{name}: a query of {backend} begins with SELECT or WITH, without a "
+            "semicolon"
         )
-    else:
-        sql = sql.strip().removesuffix(";")
-        if ";" in sql or [*sql.lower().split(), ""][0] not in ("select", "with"):
-            raise UsageError(
-                f"{name}: a query of {backend} begins with SELECT or WITH, without a semicolon"
-            )
     return sql
 
 
-def _whole(
+def _authorize_reads(action: int, *_: object) -> int:
+    """Answer SQLite whether an action of a query is allowed."""
+    return sqlite3.SQLITE_OK if action in SQLITE_READS else sqlite3.SQLITE_DENY
+
+
+def _select_all(
     table: str | None,
-    has: Callable[[str, str | None], bool],
-    quoted: Callable[[str], str],
+    has_table: Callable[[str, str | None], bool],
+    quote_name: Callable[[str], str],
 ) -> str:
-    """Return the query for a whole table; what is before a dot is its schema unless a table has that name."""
-    schema, _, name = str(table).rpartition(".")
-    for within, called in ((None, str(table)), (schema, name)):
-        if within != "" and has(called, within):
-            return f"SELECT * FROM {'.'.join(quoted(part) for part in (within, called) if part)}"
+    """Return the query for a whole table.
+
+    Text before the last dot is its schema, unless a table has the whole name.
+    """
+    whole_name = str(table)
+    if has_table(whole_name, None):
+        return f"SELECT * FROM {quote_name(whole_name)}"
+    schema, _, name = whole_name.rpartition(".")
+    if schema and has_table(name, schema):
+        return f"SELECT * FROM {quote_name(schema)}.{quote_name(name)}"
     raise UsageError(
         f"the database has no table or view {table} that this user may see"
     )
 
 
-def _block_rows(n_columns: int) -> int:
-    return max(1, min(MOST_BLOCK_ROWS, BLOCK_CELLS // max(n_columns, 1)))
+def _rows_of_block(n_columns: int) -> int:
+    """Return the number of rows to read at a time."""
+    rows = MAX_BLOCK_CELLS // max(n_columns, 1)
+    return max(1, min(MAX_BLOCK_ROWS, rows))
 
 
-def _arrow_of(cells: Sequence[object]) -> pa.Array:
-    """Values of one column in the type that they share; those of several kinds, as in SQLite, as texts."""
-    kinds = {type(cell) for cell in cells if cell is not None}
-    if kinds <= {int, float} or (len(kinds) == 1 and kinds <= TYPED):
+def _column_to_arrow(cells: Sequence[object]) -> pa.Array:
+    """Return a column in the type that its values share.
+
+    Values of several types, which SQLite allows, become texts. Arrays and bytes become
+    empty bytes, which the contract's reader refuses.
+    """
+    types = {type(cell) for cell in cells if cell is not None}
+    has_arrow_type = len(types) == 1 and types <= ARROW_TYPES
+    if has_arrow_type or types <= {int, float}:
         try:
             return pa.array(cells)
         except (pa.ArrowInvalid, OverflowError):
-            # NaN, infinity, or more digits than Arrow's decimals have; whole numbers too large become texts.
-            if kinds == {decimal.Decimal}:
-                return pa.array(
-                    [None if cell is None else float(str(cell)) for cell in cells]
-                )
-    # Arrays and bytes are kept without content, which the contract's reader refuses.
-    if not kinds & PLAIN:
-        return pa.array([None if cell is None else b"" for cell in cells], pa.binary())
-    single = {*PLAIN, type(None)}
-    texts = (
-        str(cell) if type(cell) in single else "(no single value)" for cell in cells
-    )
-    # Half a character cannot be kept as UTF-8, and is told by its number.
-    encodable = (text.encode("utf-8", "backslashreplace").decode() for text in texts)
-    return pa.array(
-        encodable, pa.string(), mask=np.array([cell is None for cell in cells])
-    )
+            # NaN, infinity, or more digits than Arrow's decimals have. Whole numbers
+            # that are too large become texts below.
+            if types == {decimal.Decimal}:
+                return pa.array(map(_float_of, cells))
+    if not types & TEXT_TYPES:
+        empty = [None if cell is None else b"" for cell in cells]
+        return pa.array(empty, pa.binary())
+    return pa.array(map(_text_of, cells), pa.string())
+
+
+def _float_of(cell: object) -> float | None:
+    """Return a decimal number as a float."""
+    return None if cell is None else float(str(cell))
+
+
+def _text_of(cell: object) -> str | None:
+    """Return a value as text; a lone surrogate, which UTF-8 has not, as its number."""
+    if cell is None:
+        return None
+    text = str(cell) if type(cell) in TEXT_TYPES else NO_SINGLE_VALUE
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 # DuckDB's names of the method that streams an answer: from 1.5, 1.4 and 1.3 on.
-_ARROW_READERS = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")
+ARROW_READERS = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")
 
 
-def _of_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
-    """The answer to one SELECT, as DuckDB's own parser reads it."""
+def _ask_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
+    """Ask DuckDB for the answer to one SELECT, as its own parser reads it."""
     with duckdb_opened(url, read_only=True) as connection:
-        whole = partial(
-            _whole, database.table, partial(duckdb_has, connection), duckdb_quoted
-        )
-        sql = whole() if query is None else query
-        kinds = [
-            statement.type.name for statement in connection.extract_statements(sql)
-        ]
+        if query is None:
+            has_table = partial(duckdb_has, connection)
+            query = _select_all(database.table, has_table, duckdb_quoted)
+        statements = connection.extract_statements(query)
+        kinds = [statement.type.name for statement in statements]
         if kinds != ["SELECT"]:
-            stated = ", ".join(kinds) or "none"
             raise UsageError(
-                f"{database.name}: a query is a single SELECT; its statements are: {stated}"
+                f"{database.name}: a query is a single SELECT; its statements are: "
+                f"{', '.join(kinds) or 'none'}"
             )
-        relation = connection.sql(sql)
-        name = next(name for name in _ARROW_READERS if name in dir(relation))
-        reader = getattr(relation, name)(_block_rows(len(relation.columns)))
-        return KeptAnswer(database.name, url, sql, list(relation.columns), reader)
+        relation = connection.sql(query)
+        name = next(name for name in ARROW_READERS if name in dir(relation))
+        reader = getattr(relation, name)(_rows_of_block(len(relation.columns)))
+        return KeptAnswer(database.name, url, query, list(relation.columns), reader)
 
 
 @contextmanager
 def duckdb_opened(
     url: sa.URL, *, read_only: bool
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to the DuckDB file of a URL (extra `duckdb`)."""
+    """Open the DuckDB file of a URL (extra `duckdb`).
+
+    Raises
+    ------
+    UsageError
+        DuckDB is not installed, or the file cannot be opened.
+    """
     try:
         import duckdb
     except ModuleNotFoundError:
         raise UsageError(
             'a DuckDB file needs DuckDB: pip install "screening[duckdb]"'
         ) from None
-    path = _there(url) if read_only else Path(str(url.database))
+    path = _existing_file(url) if read_only else Path(str(url.database))
+    config = DUCKDB_READING if read_only else DUCKDB_WRITING
     try:
-        connection = duckdb.connect(
-            str(path), read_only=read_only, config=READING if read_only else WRITING
-        )
+        connection = duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.Error as error:
-        held = "lock" in str(error).lower()
-        why = (
-            "another program has it open for writing"
-            if held
-            else "it is damaged, or no DuckDB file"
-        )
+        if "lock" in str(error).lower():
+            why = "another program has it open for writing"
+        else:
+            why = "it is damaged, or no DuckDB file"
         raise UsageError(f"{path.name} cannot be opened: {why}") from None
     with connection:
         yield connection
 
 
 def duckdb_quoted(name: str) -> str:
+    """Return a name as DuckDB's SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def duckdb_has(
     connection: duckdb.DuckDBPyConnection, name: str, schema: str | None
 ) -> bool:
-    """Whether there is such a table or view, in any schema or in that one."""
-    query = "SELECT count(*) FROM information_schema.tables WHERE table_name = ? AND ? IN (table_schema, '')"
+    """Return True if there is such a table or view, in that schema or in any."""
+    query = (
+        "SELECT count(*) FROM information_schema.tables "
+        "WHERE table_name = ? AND ? IN (table_schema, '')"
+    )
     return connection.execute(query, [name, schema or ""]).fetchall() != [(0,)]

@@ -1,4 +1,4 @@
-"""The first sheet of an Excel workbook, row by row as text; calamine reads it (extra `xlsx`)."""
+"""Read the first sheet of an Excel workbook as text, by calamine (extra `xlsx`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from screening.io.readers import Batches, TableFile
 class ExcelFile(TableFile):
     """The first sheet of a workbook."""
 
-    kind, suffixes, magic = "Excel", (".xlsx",), b"PK\x03\x04"
+    kind = "Excel"
+    suffixes = (".xlsx",)
+    magic = b"PK\x03\x04"
 
     @classmethod
     def knows(cls, path: Path, head: bytes) -> bool:
@@ -33,7 +35,15 @@ class ExcelFile(TableFile):
             return path.suffix.lower() in cls.suffixes
 
     def read_header(self) -> None:
-        """Read how the sheet is written; UsageError where python-calamine is not installed."""
+        """Read the header and the decimal marks of the first sheet.
+
+        Raises
+        ------
+        UsageError
+            python-calamine is not installed.
+        CohortError
+            The sheet is empty, or the workbook damaged.
+        """
         sheet, n_sheets, rows = self._sheet()
         self.header = [text.strip() for text in next(rows, [])]
         while self.header and not self.header[-1]:
@@ -44,38 +54,41 @@ class ExcelFile(TableFile):
             )
         sample = [cells[: len(self.header)] for cells in islice(rows, SAMPLE_ROWS)]
         self.decimal_mark, self.other_marks = decimal_marks(sample, self.header, "")
-        others = (
-            f" ({n_sheets - 1} other sheet{'s' * (n_sheets > 2)} not read)"
-            if n_sheets > 1
-            else ""
-        )
-        self.note = f"Excel workbook, sheet '{sheet}'{others}"
+        self.note = f"Excel workbook, sheet '{sheet}'"
+        if n_sheets == 2:
+            self.note += " (1 other sheet not read)"
+        elif n_sheets > 2:
+            self.note += f" ({n_sheets - 1} other sheets not read)"
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
-        columns, width = [self.header.index(name) for name in wanted], len(self.header)
-        rows = islice(self._sheet()[-1], 1, None)
+        """Yield the rows in order, as text."""
+        places = [self.header.index(name) for name in wanted]
+        width = len(self.header)
+        _, _, rows = self._sheet()
+        # The first is the header.
+        next(rows)
         while block := list(islice(rows, batch_rows)):
-            # Cells that are missing at a row's end, or stand beside the header, are none.
+            # Cells that are missing at a row's end are empty.
             cells = [(row + [""] * width)[:width] for row in block]
-            texts = [
-                pa.array([row[column] for row in cells], pa.string())
-                for column in columns
-            ]
-            ragged = pa.array([any(row[width:]) for row in block])
-            repeated = pa.array([row == self.header for row in cells])
-            yield pa.record_batch(
-                [*texts, ragged, repeated], [*wanted, "ragged", "repeated"]
-            )
+            columns = {
+                name: pa.array([row[place] for row in cells], pa.string())
+                for name, place in zip(wanted, places, strict=True)
+            }
+            columns["ragged"] = pa.array([any(row[width:]) for row in block])
+            columns["repeated"] = pa.array([row == self.header for row in cells])
+            yield pa.RecordBatch.from_pydict(columns)
 
     def _sheet(self) -> tuple[str, int, Iterator[list[str]]]:
-        """Name of the first sheet, number of sheets, and the filled rows of the first as text."""
+        """Return name and filled rows of the first sheet, and the number of sheets."""
         try:
             from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
         except ImportError:
-            install = "install python-calamine (`pip install 'screening[xlsx]'`), or save the sheet as CSV"
-            raise UsageError(f"{self.name} is an Excel workbook: {install}") from None
+            raise UsageError(
+                f"{self.name} is an Excel workbook: install python-calamine "
+                "(`pip install 'screening[xlsx]'`), or save the sheet as CSV"
+            ) from None
         try:
-            # By its content: a path would be judged by its ending.
+            # A stream is judged by its content, a path by its ending.
             with self.path.open("rb") as stream:
                 workbook = CalamineWorkbook.from_filelike(stream)
                 sheets = [
@@ -93,15 +106,13 @@ class ExcelFile(TableFile):
 
 
 def _text(value: object) -> str:
-    """A cell as the table would be written: whole numbers without a point, dates from the year down."""
+    """Return a cell as text: whole numbers without a point, dates in ISO 8601."""
     if value is None:
         return ""
     if isinstance(value, datetime.datetime):
-        return (
-            value.date().isoformat()
-            if value.time() == datetime.time()
-            else value.isoformat(" ")
-        )
+        if value.time() == datetime.time():
+            return value.date().isoformat()
+        return value.isoformat(" ")
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
