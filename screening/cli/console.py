@@ -1,4 +1,4 @@
-"""What every command shares: text for a terminal, one answer on stdout, progress on stderr."""
+"""Output of every command: an answer on stdout, progress on stderr."""
 
 from __future__ import annotations
 
@@ -15,19 +15,24 @@ import typer
 
 if TYPE_CHECKING:
     from screening.schemas.base import Reason
-    from screening.schemas.history import NightsBeside
+    from screening.schemas.history import Flagging, NightsBeside
+    from screening.schemas.validation import OperatingPointFacts
     from screening.store.model import Model
 
 
-# C0 and C1 controls, marks of direction and of nothing, line and paragraph separators, tags, lone surrogates.
-_STEERING = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
-    "\ufff9-\ufffb\U000e0000-\U000e007f]"
+# Characters that steer a terminal or hide: C0 and C1 controls, marks of direction and
+# of no width, separators of lines and paragraphs, tags, lone surrogates.
+STEERING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
+ATTENTION = 5
+"""Exit code of a command that did its work, and whose result needs attention."""
+POINT_KEYS = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Text in which every steering character is written as `\uXXXX`, which JSON reads back.
+    r"""Return text with every steering character as `\uXXXX`, which JSON reads back.
 
     Parameters
     ----------
@@ -35,39 +40,35 @@ def printable(text: str, *, lines: bool = False) -> str:
     lines : bool
         Leave line ends, as in a message of several lines.
     """
-    return _STEERING.sub(
-        lambda match: "\n" if lines and match[0] == "\n" else _number(match[0]), text
-    )
+
+    def replace(match: re.Match[str]) -> str:
+        if lines and match[0] == "\n":
+            return "\n"
+        return _escape(match[0])
+
+    return STEERING.sub(replace, text)
 
 
-def _number(character: str) -> str:
-    # In units of UTF-16, as JSON does: what lies beyond the first 65,536 has two.
+def _escape(character: str) -> str:
+    """Return a character in units of UTF-16, as JSON escapes it."""
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
-
-
-# The command did its work, and its result should not wait for somebody to open the page.
-ATTENTION = 5
-OF_POINT = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
 
 
 def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
     """Print the answer of a command: one JSON object, or a line a key."""
     if as_json:
+        text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
         with _to_stdout():
-            typer.echo(
-                printable(json.dumps(answer, ensure_ascii=False, allow_nan=False))
-            )
+            typer.echo(printable(text))
         return
-    lines = [
-        (key if number == 0 else "", _inline(one))
-        for key, value in answer.items()
-        for number, one in enumerate(
-            (value or [None]) if isinstance(value, list) else [value]
-        )
-    ]
+    lines: list[tuple[str, str]] = []
+    for key, value in answer.items():
+        items = (value or [None]) if isinstance(value, list) else [value]
+        lines.append((key, _inline(items[0])))
+        lines += [("", _inline(item)) for item in items[1:]]
     if sys.stdout.isatty():
-        _draw(lines)
+        _print_table(lines)
         return
     width = max(map(len, answer), default=0)
     with _to_stdout():
@@ -75,8 +76,8 @@ def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
             typer.echo(printable(f"{head:{width}}  {line}"))
 
 
-def _draw(lines: Iterable[tuple[str, str]]) -> None:
-    """A table whose values are folded within their own column."""
+def _print_table(lines: Iterable[tuple[str, str]]) -> None:
+    """Print keys and values as a table that folds values within their own column."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -92,6 +93,7 @@ def _draw(lines: Iterable[tuple[str, str]]) -> None:
 
 @contextmanager
 def _to_stdout() -> Iterator[None]:
+    """Name standard output in the error where it cannot be written."""
     try:
         yield
     except OSError as error:
@@ -100,106 +102,127 @@ def _to_stdout() -> Iterator[None]:
 
 
 def facts_of(model: Model, as_json: bool) -> dict[str, object]:
-    """What a model promises and why it wants attention; on a terminal in the words of its page."""
-    points = [
-        {key: point.get(key) for key in OF_POINT} for point in model.operating_points
+    """Return attention and operating points of a model, for a terminal in words."""
+    facts: dict[str, object] = {"attention": model.document["attention"]}
+    if not as_json:
+        return facts | _figures_in_words(model)
+    facts["operating_points"] = [
+        {key: point.get(key) for key in POINT_KEYS} for point in model.operating_points
     ]
-    promised = {"operating_points": points} if as_json else _promised(model)
-    return {"attention": model.document["attention"]} | promised
+    return facts
 
 
-def _promised(model: Model) -> dict[str, object]:
-    """Each figure with its interval, a line a class, and the verdict."""
-    from screening.report.format import area_ci, ci, percent
+def _figures_in_words(model: Model) -> dict[str, object]:
+    """Return each figure with its interval, a line a class, and the verdict."""
     from screening.report.verdict import usefulness_of
 
     lines: dict[str, list[str]] = {}
     for point in model.facts.operating_points:
-        area = model.facts.validation.summary[point.label].auroc
-        figures = {
-            "threshold": f"{point.threshold:.4g}",
-            "AUROC": ""
-            if area.value is None
-            else f"{area.value:.2f}{_interval(area_ci(area))}",
-        }
-        for name in ("sensitivity", "specificity", "ppv"):
-            share = getattr(point, name)
-            figures[name.replace("ppv", "PPV")] = percent(share) + _interval(ci(share))
-        figures["PPV"] += f" at {percent(point.prevalence)} prevalence"
-        for name, words in figures.items():
-            of_class = f"{point.label}: " if model.facts.multi else ""
-            lines.setdefault(name, []).extend([of_class + words] if words else [])
-    shown: dict[str, object] = {name: line for name, line in lines.items() if line}
-    return shown | {"fit for use?": usefulness_of(model.facts).words}
+        of_class = f"{point.label}: " if model.facts.multi else ""
+        for name, words in _figures_of_point(model, point).items():
+            lines.setdefault(name, []).append(of_class + words)
+    verdict = usefulness_of(model.facts).words
+    return {**lines, "fit for use?": verdict}
 
 
-def _interval(ends: str) -> str:
-    return f" (95% CI {ends})" if ends else ""
+def _figures_of_point(model: Model, point: OperatingPointFacts) -> dict[str, str]:
+    """Return the figures of an operating point, each with its interval."""
+    from screening.report.format import area_ci, ci, percent
+
+    figures = {"threshold": f"{point.threshold:.4g}"}
+    area = model.facts.validation.summary[point.label].auroc
+    if area.value is not None:
+        figures["AUROC"] = f"{area.value:.2f}{_in_brackets(area_ci(area))}"
+    shares = {
+        "sensitivity": point.sensitivity,
+        "specificity": point.specificity,
+        "PPV": point.ppv,
+    }
+    for name, share in shares.items():
+        figures[name] = f"{percent(share)}{_in_brackets(ci(share))}"
+    figures["PPV"] += f" at {percent(point.prevalence)} prevalence"
+    return figures
 
 
-def in_a_row(reasons: Iterable[Reason]) -> str:
-    """Reasons for attention, as the rest of a line that says something already."""
-    return "".join(f"; {each.words.removesuffix('.')}" for each in reasons)
+def _in_brackets(interval: str) -> str:
+    """Return an interval behind a figure; empty without one."""
+    return f" (95% CI {interval})" if interval else ""
+
+
+def join_reasons(reasons: Iterable[Reason]) -> str:
+    """Return reasons for attention as the end of a line."""
+    return "".join(f"; {reason.words.removesuffix('.')}" for reason in reasons)
 
 
 def agreement(compared: NightsBeside) -> list[str]:
-    """How far two models agree, and what each flagged, in lines."""
-    nights = "1 night" if compared.nights == 1 else f"{compared.nights} nights"
-    days = f", {compared.first} to {compared.last}" if compared.nights else ""
-    lines = [f"{nights} scored by both{days}"]
+    """Return in lines how far two models agree, and what each flagged."""
+    if compared.nights == 0:
+        heading = "0 nights scored by both"
+    elif compared.nights == 1:
+        heading = f"1 night scored by both, {compared.first} to {compared.last}"
+    else:
+        heading = (
+            f"{compared.nights} nights scored by both, {compared.first} to "
+            f"{compared.last}"
+        )
+    lines = [heading]
     if compared.agreement is not None:
         kappa = "" if compared.kappa is None else f", kappa {compared.kappa:.2f}"
         lines.append(
-            f"{100 * compared.agreement:.1f} % agreement{kappa}: {compared.both} flagged by both"
+            f"{100 * compared.agreement:.1f} % agreement{kappa}: {compared.both} "
+            "flagged by both"
         )
     if compared.other_tables:
         lines.append(
             f"{compared.other_tables} nights of other tables are not in that share"
         )
-    for model in (compared.one, compared.other):
-        name = f"{model.series}{' in shadow' if model.shadow else ''} ({model.model})"
-        night = (
-            ""
-            if model.cases_per_night is None
-            else f"{model.cases_per_night:.1f} a night, "
-        )
-        judged, judged_alone = (
-            f"{share.found} of {share.judged} judged{which} had the condition"
-            for which, share in (("", model.ppv), (" of these", model.only_ppv))
-        )
-        lines.append(
-            f"{name}: {night}{judged}; {model.only} flagged by it alone, {judged_alone}"
-        )
+    lines += [_flagged_by(model) for model in (compared.one, compared.other)]
     return lines
 
 
+def _flagged_by(model: Flagging) -> str:
+    """Return in a line what one of two models flagged, and what it flagged alone."""
+    shadow = " in shadow" if model.shadow else ""
+    line = f"{model.series}{shadow} ({model.model}): "
+    if model.cases_per_night is not None:
+        line += f"{model.cases_per_night:.1f} a night, "
+    return (
+        f"{line}{model.ppv.found} of {model.ppv.judged} judged had the condition; "
+        f"{model.only} flagged by it alone, {model.only_ppv.found} of "
+        f"{model.only_ppv.judged} judged of these had the condition"
+    )
+
+
 def _inline(value: object) -> str:
+    """Return a value of an answer on one line; "-" for nothing."""
+    if value is None:
+        return "-"
     if isinstance(value, Mapping) and "remedy" in value:
-        # A reason for attention, and what to do.
+        # A reason for attention.
         return " ".join(str(value[key]) for key in ("words", "remedy") if value[key])
     if isinstance(value, Mapping):
-        return (
-            ", ".join(
-                f"{key} {_inline(one)}" for key, one in value.items() if one is not None
-            )
-            or "-"
-        )
+        pairs = [
+            f"{key} {_inline(item)}" for key, item in value.items() if item is not None
+        ]
+        return ", ".join(pairs) or "-"
     if isinstance(value, list):
         return " | ".join(map(_inline, value)) or "-"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return "-" if value is None else str(value)
+    return str(value)
 
 
 @contextmanager
 def bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Draw a progress bar on stderr, with the time left; it shows after a second, and only on a terminal.
+    """Draw a progress bar on stderr, with the time left.
+
+    It appears after a second, and only on a terminal.
 
     Yields
     ------
     callable
-        `progress(done, total)`; 0 for a total that nobody knows. The time left is estimated from the
-        first call on.
+        `progress(done, total)`; 0 for an unknown total. The time left is estimated from
+        the first call on.
     """
     if not sys.stderr.isatty():
         yield lambda done, total: None
@@ -225,7 +248,7 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
         nonlocal first, left
         now = time.monotonic()
         if first is None:
-            # What was done before the first call (an earlier attempt) says nothing of how fast this one is.
+            # What an earlier attempt did tells nothing of the speed of this one.
             first = now, done
             drawn.add_task(title, left=left)
         if total and done > first[1]:

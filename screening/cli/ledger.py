@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from screening.cli.console import ATTENTION, agreement, in_a_row, print_answer
+from screening.cli.console import ATTENTION, agreement, join_reasons, print_answer
 from screening.cli.options import (
     AsJson,
     LedgerHere,
@@ -96,7 +96,7 @@ def _lines(document: dict[str, object]) -> dict[str, object]:
         f"{run.pending} pending, {run.ruled_out} ruled out, {run.known} known; "
         f"{run.no_longer_flagged} no longer flagged"
         + ("" if run.in_force else " (not in force)")
-        + in_a_row(run.attention)
+        + join_reasons(run.attention)
         for run in history.runs
     ]
     audit, summary = (
@@ -313,7 +313,7 @@ def _print_lines(
 ) -> None:
     """Print one line a series, then one a published file."""
     for one in statuses:
-        words = one.said + in_a_row(one.attention)
+        words = one.said + join_reasons(one.attention)
         is_quiet = one.fine and not one.attention
         heading = "ok" if is_quiet else "ATTENTION"
         name = "" if one.series is None else f"{one.series}  "

@@ -1,4 +1,4 @@
-"""What a model says of a night: `screen score`, `run`, `explain`, `export`, `report`."""
+"""Commands that use a model: `screen score`, `run`, `explain`, `export`, `report`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from contextlib import nullcontext
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from screening.cli import logs, options
-from screening.cli.console import ATTENTION, agreement, bar, in_a_row, print_answer
+from screening.cli.console import ATTENTION, agreement, bar, join_reasons, print_answer
 from screening.errors import UsageError
 from screening.scoring import exports
 from screening.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from screening.report.values import Value
+    from screening.schemas.history import SeriesNight
 
 
 def score(
@@ -49,7 +53,8 @@ def score(
         bool,
         typer.Option(
             "--shadow",
-            help="With --ledger: in addition to the series' champion; recorded, no page.",
+            help="With --ledger: in addition to the series' champion; recorded, no "
+            "page.",
         ),
     ] = False,
     force: Annotated[
@@ -86,24 +91,25 @@ def score(
     from screening.store.pages import PageFolder, parse_readers
     from screening.store.signing import public_key
 
-    logs.about(series=options.series_from(series), night=date)
-    if (mode or group) and publish is None:
+    series = options.series_from(series)
+    logs.about(series=series, night=date)
+    if publish is None and (mode or group):
         raise UsageError(
             "--mode and --group are those of a copy for readers; give --publish too"
         )
-    if shadow and publish is not None:
+    if publish is not None and shadow:
         raise UsageError("a night in shadow has no page to --publish")
-    signed_by = None if require_signature is None else public_key(require_signature)
-    if force and not ledger:
+    if not ledger and force:
         raise UsageError("--force makes a new revision in a ledger; give --ledger too")
-    if series and not ledger:
+    if not ledger and series:
         raise UsageError("--series is a name in a ledger; give --ledger too")
-    # What stands in the way of a copy is refused before the night is scored.
+    key = None if require_signature is None else public_key(require_signature)
     pages = None if publish is None else PageFolder(publish, parse_readers(mode, group))
     if pages is not None:
+        # What stands in the way of a copy is refused before the night is scored.
         pages.prepare()
     # Before the ledger, which a command that is refused for its model does not begin.
-    loaded = load_model(model, signed_by)
+    loaded = load_model(model, key)
     with (
         open_ledger(ledger, make=True) if ledger else nullcontext() as book,
         bar("Scoring") as progress,
@@ -115,7 +121,7 @@ def score(
             label=label,
             date=date,
             ledger=book,
-            series=options.series_from(series),
+            series=series,
             shadow=shadow,
             force=force,
             accept_delivery=accept_delivery,
@@ -129,32 +135,29 @@ def score(
         answer = run.summary()
         entry = run.document.get("ledger") or {}
         if shadow and book is not None:
-            compared = compare_nights(
-                book, entry["series"], run.document["model"]["digest"]
-            )
+            digest = run.document["model"]["digest"]
+            compared = compare_nights(book, entry["series"], digest)
             answer["beside"] = compared.to_dict() if as_json else agreement(compared)
+    night = run.document["date"]
     if pages is not None:
-        page, night = (run.directory / "report.html").read_bytes(), run.document["date"]
+        page = (run.directory / "report.html").read_bytes()
         _hand_out(ledger, entry, "page", *pages.paths(night), content=page)
         answer["published"] = str(pages.show(page, night))
-    logs.about(
-        series=entry.get("series"),
-        night=run.document["date"],
-        run=run.document["run_id"],
-    )
+    run_id = run.document["run_id"]
+    logs.about(series=entry.get("series"), night=night, run=run_id)
     if label and run.document.get("evaluation") is None:
         logs.note(f"column {label} holds no label tonight: nothing is evaluated")
     logs.about(peak_mb=logs.peak_mb())
     logs.done("the night is scored and its run directory is complete")
     print_answer(answer if as_json else _in_words(answer), as_json)
     if strict and run.attention:
-        words = " ".join(each.words for each in run.attention)
+        words = " ".join(reason.words for reason in run.attention)
         logs.note(f"the run is complete but wants attention: {words}")
         raise typer.Exit(ATTENTION)
 
 
 def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer for a terminal: counts as the page has them, nothing of what there is none of."""
+    """Return an answer for a terminal: counts in words, and nothing that is empty."""
     from screening.schemas.history import CASE_COUNTS
 
     counts = answer["counts"]
@@ -163,16 +166,16 @@ def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
         f"{counts['read']:,} read, {counts['refused']:,} refused"
     ]
     states = [
-        (name, counts[name]) for name in CASE_COUNTS[1:] if counts[name] is not None
+        f"{counts[name]:,} {name.replace('_', ' ')}"
+        for name in CASE_COUNTS[1:]
+        if counts[name] is not None
     ]
-    lines += (
-        [", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in states)]
-        if states
-        else []
-    )
-    return {
+    if states:
+        lines.append(", ".join(states))
+    stated = {
         key: value for key, value in answer.items() if value or key == "attention"
-    } | {"counts": lines}
+    }
+    return stated | {"counts": lines}
 
 
 def _hand_out(
@@ -183,9 +186,20 @@ def _hand_out(
     content: bytes | None = None,
     patient: str | None = None,
 ) -> None:
-    """Say in the ledger that a run was scored with what shows it, before that appears.
+    """Enter files that show a run in the ledger's register, before they appear.
 
-    `entry`: of the run in its ledger. `content`: of the file; None where it lies there already.
+    Parameters
+    ----------
+    ledger : str or None
+    entry : mapping or None
+        Entry of the run in its ledger; nothing is done without one.
+    what : str
+        Kind of the files: "page", "case", "export" or "table".
+    *places : Path
+    content : bytes, optional
+        Content of the file; None where it is there already.
+    patient : str, optional
+        The patient whom a page is about.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.entries import Artefact
@@ -195,14 +209,18 @@ def _hand_out(
         return
     if not ledger:
         logs.note(
-            "not entered in the ledger's register, so `screen forget` will not find it: give --ledger"
+            "not entered in the ledger's register, so `screen forget` will not find it: "
+            "give --ledger"
         )
         return
     artefacts = []
-    for place in places if what == "table" else [place.resolve() for place in places]:
-        digest = (
-            digest_at(what, place) if content is None else sha256(content).hexdigest()
-        )
+    for place in places:
+        if what != "table":
+            place = place.resolve()
+        if content is None:
+            digest = digest_at(what, place)
+        else:
+            digest = sha256(content).hexdigest()
         about = {"key": entry["key"], "patient": patient}
         artefacts.append(Artefact(what=what, place=place, sha256=digest, **about))
     with open_ledger(ledger) as book:
@@ -239,7 +257,8 @@ def run(
 ) -> None:
     """Score every series of a site, and write one overview.
 
-    Missed nights are scored too. The exit code is the worst of the series: 1, 4, 3, 2, 75, 5, 0.
+    Missed nights are scored too. The exit code is the worst of the series: 1, 4, 3, 2,
+    75, 5, 0.
     """
     from screening.scoring.score import night_of_date
     from screening.site.night import run_night
@@ -249,12 +268,12 @@ def run(
     network = read_network(site, ledger)
     for name in only or ():
         if name not in network.series:
-            raise UsageError(
-                f"--only {name}: no such series in {site.name}{did_you_mean(name, network.series)}"
-            )
+            hint = did_you_mean(name, network.series)
+            raise UsageError(f"--only {name}: no such series in {site.name}{hint}")
     if accept_delivery is not None and not only:
         raise UsageError(
-            "--accept-delivery is for tables that somebody has looked at; give --only NAME too"
+            "--accept-delivery is for tables that somebody has looked at; give --only "
+            "NAME too"
         )
     night = night_of_date(date)
     logs.about(night=night)
@@ -269,30 +288,38 @@ def run(
     )
     answer = overview.to_dict() | {"overview": str(page)}
     lines = [*overview.series, *overview.caught_up, *overview.shadows]
-    failed = sum(one.status == "failed" for one in lines)
-    if failed:
-        logs.note(f"{failed} of {len(lines)} nights failed")
+    n_failed = sum(line.status == "failed" for line in lines)
+    if n_failed:
+        logs.note(f"{n_failed} of {len(lines)} nights failed")
     logs.done("the overview is written")
     content = json.dumps(answer, ensure_ascii=False).encode()
     hooks = tell_hooks(network.site.hooks, content, network.site.hook_seconds)
     for hook in hooks:
         if not hook.fine:
             logs.note(f"the night stands, but the hook {hook.command} {hook.said}")
-    words = [
-        f"{one.series} {one.night}{' in shadow' * one.shadow}: {one.status}"
-        + ("" if one.flagged is None else f", {one.flagged} of {one.scored} flagged")
-        + ("" if one.said is None else f": {one.said}")
-        + in_a_row(one.attention)
-        for one in lines
-    ]
-    if not as_json:
-        answer = {"night": night, "series": words, "overview": str(page)}
-    answer["hooks"] = [
-        hook.to_dict() if as_json else f"{hook.command} {hook.said}" for hook in hooks
-    ]
+    if as_json:
+        answer["hooks"] = [hook.to_dict() for hook in hooks]
+    else:
+        answer = {
+            "night": night,
+            "series": list(map(_night_in_words, lines)),
+            "overview": str(page),
+            "hooks": [f"{hook.command} {hook.said}" for hook in hooks],
+        }
     print_answer(answer, as_json)
     if overview.exit_code:
         raise typer.Exit(overview.exit_code)
+
+
+def _night_in_words(line: SeriesNight) -> str:
+    """Return what became of a night of a series, on one line."""
+    shadow = " in shadow" if line.shadow else ""
+    words = f"{line.series} {line.night}{shadow}: {line.status}"
+    if line.flagged is not None:
+        words += f", {line.flagged} of {line.scored} flagged"
+    if line.said is not None:
+        words += f": {line.said}"
+    return words + join_reasons(line.attention)
 
 
 def explain(
@@ -325,14 +352,14 @@ def explain(
     from screening.store.loading import load_model
     from screening.store.publishing import write_whole
 
-    loaded = load_model(model) if model else None
     explained = explaining.explain(
         run,
         options.id_from(os.fsencode(case)),
-        loaded,
+        load_model(model) if model else None,
         cohort and database.source(cohort),
     )
-    night, row = explained["run"], explained["case"]
+    night = explained["run"]
+    row = explained["case"]
     if out is not None:
         page = render_case(night, row, templates).encode()
         patient = row["id"] if row.get("group") is None else row["group"]
@@ -340,34 +367,41 @@ def explain(
             ledger, night.get("ledger"), "case", out, content=page, patient=patient
         )
         write_whole(out, page)
-    facts = {"run_id": night["run_id"], "date": night["date"]}
-    written = {"report": str(out)} if out else {}
-    print_answer(facts | (row if as_json else _lines(night, row)) | written, as_json)
+    answer = {"run_id": night["run_id"], "date": night["date"]}
+    answer |= row if as_json else _case_in_words(night, row)
+    if out:
+        answer["report"] = str(out)
+    print_answer(answer, as_json)
 
 
-def _lines(night: Mapping[str, object], row: Mapping[str, object]) -> dict[str, object]:
+def _case_in_words(
+    night: Mapping[str, object], row: Mapping[str, object]
+) -> dict[str, object]:
+    """Return a case for a terminal, its values as the page writes them."""
     from screening.report.format import name
     from screening.report.worklist import line_of_one
     from screening.schemas.run import ExplainedCase, RunDocument
 
-    run, case = RunDocument.from_dict(night), ExplainedCase.from_dict(row)
+    run = RunDocument.from_dict(night)
+    case = ExplainedCase.from_dict(row)
     line = line_of_one(run, case)
-    why = []
-    for value in line.values:
-        span = f"({value.range_is} {value.range})" if value.range else ""
-        words = " ".join(
-            filter(None, [value.feature, value.value, value.unit, value.outside, span])
-        )
-        why.append(
-            f"{words}: {'raises' if value.raises else 'lowers'} the score, {value.change}"
-        )
-    missing = [name(run.model.title_of(feature)) for feature in case.missing]
-    named: dict[str, object] = {term.lower(): fact for term, fact in line.facts}
-    return (
-        {"id": line.id, "flagged": line.remarks[0]}
-        | named
-        | {"why": why, "missing": missing}
-    )
+    facts: dict[str, object] = {name.lower(): fact for name, fact in line.facts}
+    return {
+        "id": line.id,
+        "flagged": line.remarks[0],
+        **facts,
+        "why": list(map(_value_in_words, line.values)),
+        "missing": [name(run.model.title_of(feature)) for feature in case.missing],
+    }
+
+
+def _value_in_words(value: Value) -> str:
+    """Return a contributing value, its range and its effect on the score."""
+    words = [value.feature, value.value, value.unit, value.outside]
+    if value.range:
+        words.append(f"({value.range_is} {value.range})")
+    effect = "raises" if value.raises else "lowers"
+    return f"{' '.join(filter(None, words))}: {effect} the score, {value.change}"
 
 
 Form = StrEnum("Form", {form: form for form in exports.FORMS})  # type: ignore[misc]
@@ -421,7 +455,7 @@ def export(
     from screening.io.database import described, read_url
     from screening.scoring.rows import prepared
 
-    choices = {
+    arguments = {
         "out": out,
         "url": url,
         "table": table,
@@ -429,13 +463,13 @@ def export(
         "definition": definition,
         "reference": reference,
     }
-    given = {name: value for name, value in choices.items() if value is not None}
+    stated = {name: value for name, value in arguments.items() if value is not None}
     what = "export" if url is None else "table"
     place = out and out.resolve()
     if url is not None:
         place = Path(f"{described(read_url(url))}/{table}")
     is_own = _is_own_export(ledger, run, place)
-    flagged, write = prepared(run, to, force or is_own, given)
+    flagged, write = prepared(run, to, force or is_own, stated)
     entry = flagged.run.ledger.to_dict() if flagged.run.ledger else None
     if place is not None:
         # Entered before it is written: killed in between, it is known to be unfinished.
@@ -447,8 +481,13 @@ def export(
     if ledger and place is not None:
         content = flagged.run.sha256.encode() if what == "table" else None
         _hand_out(ledger, entry, what, place, content=content)
-    counts = {"rows": flagged.rows.num_rows, "erased": flagged.run.erased}
-    print_answer({"run_id": flagged.run.run_id} | counts | {"out": written}, as_json)
+    answer = {
+        "run_id": flagged.run.run_id,
+        "rows": flagged.rows.num_rows,
+        "erased": flagged.run.erased,
+        "out": written,
+    }
+    print_answer(answer, as_json)
 
 
 def _is_own_export(ledger: str | None, run: Path, place: Path | None) -> bool:
@@ -494,22 +533,23 @@ def report(
     from screening.store.publishing import write_whole
     from screening.store.serialization import read_document
 
-    kind = next(
-        (kind for kind in PAGES if (directory / f"{kind}.json").exists()), "model"
-    )
+    kinds = (kind for kind in PAGES if (directory / f"{kind}.json").exists())
+    kind = next(kinds, "model")
     target = out or directory / "report.html"
     document = read_document(directory, kind)
     entry = cast(dict[str, Any] | None, document.get("ledger"))
     if kind == "run" and entry and entry.get("shadow"):
         raise UsageError(
-            f"{directory} was scored in shadow: it has no page; `screen history --beside` compares"
+            f"{directory} was scored in shadow: it has no page; `screen history "
+            "--beside` compares"
         )
-    # Of a type that drawing checks; a comparison has none.
-    answer = {"report": str(target)} | {
-        name: document[name] for name in ("attention",) if name in document
-    }
-    page = PAGES[kind][1](document, templates).encode()
+    _, render = PAGES[kind]
+    page = render(document, templates).encode()
     if kind == "run" and out is not None:
         _hand_out(ledger, entry, "page", target, content=page)
     write_whole(target, page)
+    answer: dict[str, Any] = {"report": str(target)}
+    # A comparison has none.
+    if "attention" in document:
+        answer["attention"] = document["attention"]
     print_answer(answer, as_json)

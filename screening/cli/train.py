@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from screening.cli import logs, options
-from screening.cli.console import OF_POINT, bar, facts_of, print_answer
+from screening.cli.console import POINT_KEYS, bar, facts_of, print_answer
 from screening.cli.options import AsJson, ContractFile, LedgerHere, Source, Templates
 from screening.errors import UsageError
 from screening.store.publishing import publish
@@ -343,7 +343,8 @@ def validate(
         external.write_validation(validation, folder, templates)
     document = validation.to_dict()
     points = [
-        {key: point[key] for key in OF_POINT} for point in document["operating_points"]
+        {key: point[key] for key in POINT_KEYS}
+        for point in document["operating_points"]
     ]
     figures = {"classes": document["classes"]} | (
         {"operating_points": points} if as_json else {}
