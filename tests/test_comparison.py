@@ -38,7 +38,7 @@ from screening.model_selection import compare as comparison
 from screening.model_selection import train as training
 from screening.model_selection.compare import figures_of
 from screening.model_selection.folds import plan_study
-from screening.model_selection.held_out import held_out_by
+from screening.model_selection.held_out import held_out_by, plan_method
 from screening.model_selection.judge import Judgement
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task, infer_task
@@ -328,12 +328,12 @@ def test_the_figures_are_those_that_training_the_other_method_states(
 
 
 def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monkeypatch):
-    def refuse(study, recipe, **given):
+    def refuse(study, recipe, *given):
         if recipe.name == "logistic":
             raise UsageError("too few positives")
-        return held_out_by(study, recipe, **given)
+        return plan_method(study, recipe, *given)
 
-    monkeypatch.setattr(training, "held_out_by", refuse)
+    monkeypatch.setattr(training, "plan_method", refuse)
     trained = train(cohort, "svm", search=1, beside=["logistic"])
 
     assert comparison_of(trained)["beside"][0]["reason"] == "too few positives"

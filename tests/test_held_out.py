@@ -170,7 +170,7 @@ def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(
     model = train(
         few, "svm_weighted", search=1, rule=MaxFlagRate(0.2), beside=(), **WHO
     )
-    monkeypatch.setattr("screening.model_selection.train.held_out_by", None)
+    monkeypatch.setattr("screening.model_selection.train.plan_training", None)
 
     assert model.document["validation"]["folds"] == 3
     with pytest.raises(

@@ -17,7 +17,7 @@ import pandas as pd
 from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.reading import Reading, labelled_cohort
-from screening.errors import UsageError
+from screening.errors import ScreenError, UsageError
 from screening.files import digest_of_json
 from screening.io.database import Database
 from screening.io.opening import Readable
@@ -33,16 +33,17 @@ from screening.metrics.paired import (
 )
 from screening.metrics.ranks import rank_entry
 from screening.metrics.tally import fewest_units
+from screening.model_selection.fold_fits import Progress, Resources, silent
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
-    Progress,
-    Resources,
-    held_out_by,
+    HeldOut,
+    encode,
+    plan_method,
     progress_of_parts,
-    silent,
 )
 from screening.model_selection.judge import Judgement, differences, judge
 from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
+from screening.model_selection.plans import Plan, run_plan, side_by_side
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task, watchable
 from screening.recipes.building import list_recipes, load_recipe
@@ -275,10 +276,11 @@ def compare(
     with open_cluster(cluster) as workers:
         if workers is not None:
             workers.check(secret=True)
-        resources = Resources(jobs, None, progress or silent, workers, kept)
-        parts = progress_of_parts(resources, [1.0] * (len(studies) * len(recipes)))
+        steps = progress_of_parts(progress or silent, [1.0] * len(studies))
         for name, cohort_studies in studies.items():
-            methods[name] = _judge_methods(recipes, cohort_studies, parts)
+            resources = Resources(jobs, None, next(steps), workers, kept)
+            held_out = run_plan(_plan_methods(recipes, cohort_studies), resources)
+            methods[name] = _judge_methods(recipes, cohort_studies, held_out)
     at_sensitivity = _DEFAULT_SENSITIVITY
     if isinstance(rule, MinSensitivity):
         at_sensitivity = rule.value
@@ -320,13 +322,34 @@ def _studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
 _Method = tuple[MethodFacts, Judgement]
 
 
-def _judge_methods(
-    recipes: Sequence[Recipe], studies: Sequence[Study], parts: Iterator[Resources]
-) -> list[_Method]:
-    """Hold a cohort's rows out by every recipe and choose thresholds by the rule.
+def _plan_methods(
+    recipes: Sequence[Recipe], studies: Sequence[Study]
+) -> Plan[list[HeldOut]]:
+    """Plan all recipes on one cohort side by side.
 
-    Predicted classes are judged too if every recipe separates all classes. RecipeError
-    if no setting of a recipe can be used.
+    RecipeError or UsageError if no setting of a recipe can be used.
+    """
+    encoded = encode(studies[0], recipes[0])
+    plans = []
+    for recipe, study in zip(recipes, studies, strict=True):
+        plans.append(plan_method(study, recipe, like=encoded))
+    outcomes = yield from side_by_side(plans)
+    methods = []
+    for outcome in outcomes:
+        if isinstance(outcome, ScreenError):
+            raise outcome
+        methods.append(outcome)
+    return methods
+
+
+def _judge_methods(
+    recipes: Sequence[Recipe],
+    studies: Sequence[Study],
+    held_out_by_all: Sequence[HeldOut],
+) -> list[_Method]:
+    """Choose thresholds by the rule for every recipe.
+
+    Predicted classes are judged too if every recipe separates all classes.
 
     Returns
     -------
@@ -334,11 +357,8 @@ def _judge_methods(
         Facts without figures; the first is the control.
     """
     several = all(study.task.kind == "multi" for study in studies)
-    encoded = None
     methods: list[_Method] = []
-    for recipe, study in zip(recipes, studies, strict=True):
-        held_out = held_out_by(study, recipe, resources=next(parts), like=encoded)
-        encoded = encoded or held_out.encoded
+    for recipe, study, held_out in zip(recipes, studies, held_out_by_all, strict=True):
         search = held_out.search
         scores = HeldOutScores.of(held_out, study)
         if not several:

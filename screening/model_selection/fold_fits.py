@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.encoding import Bundles, Encoder
+from screening.errors import RecipeError, ScreenError, UsageError
 from screening.estimators.base import Estimator
 from screening.estimators.ensembles import oriented, oriented_decisions
 from screening.estimators.kernel_machine import KernelMachine
@@ -24,7 +27,12 @@ from screening.files import digest_of_json
 from screening.kernels import kernel_cache
 from screening.metrics.ties import number_ties
 from screening.model_selection.folds import sub_sample
-from screening.model_selection.search import Parameters, by_shared_work, kernel_of
+from screening.model_selection.search import (
+    Parameters,
+    by_shared_work,
+    kernel_of,
+    rows_held,
+)
 from screening.model_selection.task import Task
 from screening.parallel import in_parallel
 from screening.recipes.building import RecipeComponents, build
@@ -274,52 +282,145 @@ class FoldFit:
         )
 
 
-def fit_folds(
-    encoded: EncodedRows,
-    dealt: np.ndarray,
-    settings: Sequence[Parameters],
-    jobs: int,
-    cluster: Cluster | None = None,
-    kept: Path | None = None,
-) -> Iterator[FoldFit]:
-    """Fit every fold at each setting, in the order of the folds.
+Progress = Callable[[int, int], None]
 
-    `dealt` (n_rows,) is the fold that each row is held out in. `jobs` folds are fitted side by side here;
-    workers of a cluster take those settings of a fold that share their kernel, and what they fitted waits in
-    the private folder `kept`, for a command that is killed.
+
+def silent(done: int, total: int) -> None:
+    """Show no progress."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """How folds are fitted; none of it changes a figure.
+
+    Parameters
+    ----------
+    jobs : int
+        Fits at a time; -1 for one per core.
+    memory : int, optional
+        Bytes for kernel matrices: fewer fits run at a time if they would take more.
+    progress : callable
+        Called with (work done, work in all).
+    cluster : Cluster, optional
+        Workers that fit instead of this machine.
+    kept : Path, optional
+        Private folder where fits wait until all are done, for a command that is killed.
     """
-    rows, lots = encoded, [list(range(len(settings)))]
-    if cluster is not None:
-        rows, lots = encoded.to_travel(), _lots(encoded.recipe, settings)
-    pieces = [(fold, lot) for fold in range(int(dealt.max()) + 1) for lot in lots]
-    if kept is None or not encoded.recipe.persistable:
-        files = []
-    else:
-        files = _places(kept, rows, dealt, pieces, settings)
+
+    jobs: int = -1
+    memory: int | None = None
+    progress: Progress = silent
+    cluster: Cluster | None = None
+    kept: Path | None = None
+
+
+DEFAULT_RESOURCES = Resources()
+
+
+@dataclass(frozen=True)
+class FoldTask:
+    """One fold to be fitted at some of the settings that are tried.
+
+    Parameters
+    ----------
+    rows : EncodedRows
+        As they travel, see ``EncodedRows.to_travel``.
+    dealt : int ndarray of shape (n_rows,)
+        Fold that each row is held out in.
+    fold : int
+    lot : sequence of int
+        Numbers of the settings.
+    settings : sequence of dict
+        All that are tried.
+    """
+
+    rows: EncodedRows
+    dealt: np.ndarray
+    fold: int
+    lot: Sequence[int]
+    settings: Sequence[Parameters]
+
+    @property
+    def work(self) -> int:
+        """Rows times settings."""
+        return len(self.dealt) * len(self.lot)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """Arguments of ``_fit``; large ones are the same objects in many tasks."""
+        rows = self.rows
+        shared = rows.distances, rows.target, rows.groups, self.dealt
+        place = self.fold, self.lot, self.settings
+        return rows.recipe, rows.n_outputs, *shared, *place
+
+    def n_concurrent(self, memory: int | None) -> int:
+        """Return how many such fits may run at a time within a memory, in bytes."""
+        n_rows = int(np.count_nonzero(self.dealt != self.fold))
+        settings = [self.settings[number] for number in self.lot]
+        return kernel_cache.n_concurrent_fits(rows_held(settings, n_rows), memory)
+
+
+def tasks_of(
+    encoded: EncodedRows, dealt: np.ndarray, settings: Sequence[Parameters]
+) -> list[FoldTask]:
+    """Return the tasks of all folds, in the order of the folds.
+
+    Settings that share their kernel are fitted together.
+
+    Parameters
+    ----------
+    encoded : EncodedRows
+    dealt : int ndarray of shape (n_rows,)
+        Fold that each row is held out in.
+    settings : sequence of dict
+    """
+    rows = encoded.to_travel()
+    tasks = []
+    for fold in range(int(dealt.max()) + 1):
+        for lot in _lots(encoded.recipe, settings):
+            tasks.append(FoldTask(rows, dealt, fold, lot, settings))
+    return tasks
+
+
+def fit_tasks(
+    tasks: Sequence[FoldTask], resources: Resources
+) -> Iterator[FoldFit | ScreenError]:
+    """Yield the fits of tasks, in their order; the error where a fit was refused."""
+    files: Sequence[Path | None] = [None] * len(tasks)
+    if resources.kept is not None:
+        files = _checkpoints(resources.kept, tasks)
     finished: dict[int, FoldFit] = {}
     for number, file in enumerate(files):
-        if arrays := read_piece(file):
-            finished[number] = FoldFit.from_arrays(
-                arrays, encoded.recipe, pieces[number][1], settings
-            )
-    # Apart, for members of a blend have all but the recipe in common.
-    shared = rows.distances, rows.target, rows.groups, dealt
-    waiting = [
-        (rows.recipe, rows.n_outputs, *shared, *piece, settings)
-        for number, piece in enumerate(pieces)
-        if number not in finished
-    ]
-    if len(rows.x) < MIN_ROWS_FOR_PROCESSES:
-        jobs = 1
-    results = in_parallel(_fit_part, waiting, jobs=jobs, cluster=cluster)
-    for number in range(len(pieces)):
-        fit = finished.get(number) or next(results)
-        if files and number not in finished:
-            keep_piece(files[number], fit.arrays())
-        yield fit
+        fit = _read_fit(file, tasks[number])
+        if fit is not None:
+            finished[number] = fit
+    waiting = [number for number in range(len(tasks)) if number not in finished]
+    results = in_parallel(
+        _fit,
+        [tasks[number].arguments for number in waiting],
+        jobs=_n_jobs([tasks[number] for number in waiting], resources),
+        cluster=resources.cluster,
+    )
+    for number in range(len(tasks)):
+        if number in finished:
+            yield finished[number]
+            continue
+        result = next(results)
+        file = files[number]
+        if file is not None and isinstance(result, FoldFit):
+            keep_piece(file, result.arrays())
+        yield result
 
 
-def _fit_part(
+def _n_jobs(tasks: Sequence[FoldTask], resources: Resources) -> int:
+    """Return how many tasks to run at a time; 1 if they are little work."""
+    if max((len(task.dealt) for task in tasks), default=0) < MIN_ROWS_FOR_PROCESSES:
+        return 1
+    within_memory = [task.n_concurrent(resources.memory) for task in tasks]
+    return min(effective_n_jobs(resources.jobs), *within_memory)
+
+
+def _fit(
     recipe: Recipe,
     n_outputs: int,
     distances: kernel_cache.Distances,
@@ -329,14 +430,13 @@ def _fit_part(
     fold: int,
     lot: Sequence[int],
     settings: Sequence[Parameters],
-) -> FoldFit:
-    return fit_fold(
-        EncodedRows(recipe, n_outputs, distances, target, groups),
-        dealt,
-        fold,
-        lot,
-        settings,
-    )
+) -> FoldFit | ScreenError:
+    """Fit a task; an error that concerns its method alone is its result."""
+    encoded = EncodedRows(recipe, n_outputs, distances, target, groups)
+    try:
+        return fit_fold(encoded, dealt, fold, lot, settings)
+    except (RecipeError, UsageError) as error:
+        return error
 
 
 def fit_fold(
@@ -376,25 +476,42 @@ def _lots(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
     ]
 
 
-def _places(
-    kept: Path,
-    rows: EncodedRows,
-    dealt: np.ndarray,
-    pieces: Sequence[tuple[int, list[int]]],
-    settings: Sequence[Parameters],
-) -> list[Path]:
-    """The file of each piece of a fold, by everything that it depends on."""
-    content = hashlib.sha256(rows.x.tobytes() + rows.target.tobytes() + dealt.tobytes())
-    content.update(b"" if rows.groups is None else rows.groups.tobytes())
-    content_of_all = [
-        content.hexdigest(),
-        rows.recipe.text,
-        rows.recipe.parameters,
-        rows.n_outputs,
-    ]
-    content_of_all += [rows.distances.memory, len(settings)]
-    names = [
-        digest_of_json([*content_of_all, fold, [settings[at] for at in lot]])[:24]
-        for fold, lot in pieces
-    ]
-    return [kept / f"{name}.npz" for name in names]
+def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
+    """Return the file of each fit, named by everything that the fit depends on.
+
+    None for a machine that cannot be stored.
+    """
+    digests: dict[tuple[int, int], str] = {}
+    files: list[Path | None] = []
+    for task in tasks:
+        rows = task.rows
+        if not rows.recipe.persistable:
+            files.append(None)
+            continue
+        key = id(rows.distances), id(task.dealt)
+        if key not in digests:
+            content = rows.x.tobytes() + rows.target.tobytes() + task.dealt.tobytes()
+            digest = hashlib.sha256(content)
+            if rows.groups is not None:
+                digest.update(rows.groups.tobytes())
+            digests[key] = digest.hexdigest()
+        depends_on = [
+            digests[key],
+            rows.recipe.text,
+            rows.recipe.parameters,
+            rows.n_outputs,
+            rows.distances.memory,
+            len(task.settings),
+            task.fold,
+            [task.settings[number] for number in task.lot],
+        ]
+        files.append(kept / f"{digest_of_json(depends_on)[:24]}.npz")
+    return files
+
+
+def _read_fit(file: Path | None, task: FoldTask) -> FoldFit | None:
+    """Return the fit of a task that a file holds, None if it holds none."""
+    arrays = None if file is None else read_piece(file)
+    if not arrays:
+        return None
+    return FoldFit.from_arrays(arrays, task.rows.recipe, task.lot, task.settings)

@@ -1,133 +1,127 @@
-"""One matrix of held-out decisions: folds times settings. The machines of the folds are the model.
+"""Held-out decisions of a method: one matrix of folds times settings.
 
-Every row is decided on by machines that have not seen it, at every setting. The setting, the operating point
-and all figures are read from this one matrix; nothing is fitted again. A blend is held out by its members on
-the same folds, each with its own search.
+Every row is decided on by machines that have not seen it, at every setting. The
+setting, the operating point and all figures are read from this one matrix. The machines
+of the folds are the model: nothing is fitted again. A blend is held out by its members
+on the same folds, each with its own search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 
-from screening.cluster import Cluster
 from screening.data.encoding import Encoder
-from screening.errors import RecipeError, UsageError
+from screening.errors import RecipeError
 from screening.estimators.base import Estimator
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble, Pooling
 from screening.estimators.landmarks import RARE_SHARE
-from screening.kernels import kernel_cache
 from screening.metrics.calibration import fit_platt
 from screening.metrics.ranking import auroc
-from screening.model_selection.fold_fits import EncodedRows, FoldFit, fit_folds
+from screening.model_selection.fold_fits import (
+    DEFAULT_RESOURCES,
+    EncodedRows,
+    FoldFit,
+    Progress,
+    Resources,
+    tasks_of,
+)
 from screening.model_selection.folds import Study, sub_sample
+from screening.model_selection.plans import Plan, fitted, run_plan, side_by_side
 from screening.model_selection.search import (
     Parameters,
     candidates_of,
     choose_setting,
-    rows_held,
 )
 from screening.recipes.building import may_span
 from screening.recipes.recipe import ALWAYS, Recipe, members_for, refuse_overrides
 from screening.schemas.validation import Platt, SearchFacts
 
-Progress = Callable[[int, int], None]
-
-# With more rows than this settings compete on a sub-sample, and what is chosen learns from all of them; of
-# a blend two-class machines learn in the span of some rows (`estimators.landmarks`), forests have fewer and
-# smaller trees a fold (better ones in sum, where the trees of all folds draw from so many), light members go.
+# With more rows than this settings compete on a sub-sample, and the chosen one learns from
+# all rows; of a blend two-class machines learn in the span of some rows
+# (`estimators.landmarks`), forests have fewer and smaller trees a fold (better ones in
+# sum, because the trees of all folds draw from so many), and light members are dropped.
 MANY_ROWS = 5_000
 SPANNING = 300
 FORESTS = ("random_forest", "balanced_forest")
 FOREST: Parameters = {"n_estimators": 40, "min_samples_leaf": 8}
 LEAST_WEIGHT = 0.1
-PARTS = 1000  # in which progress is counted
-T = TypeVar("T")
-
-
-def silent(done: int, total: int) -> None:
-    """No progress is shown."""
-
-
-@dataclass(frozen=True)
-class Resources:
-    """How the work of holding rows out is done; none of it changes a figure."""
-
-    jobs: int = -1  # threads; -1 for one a core
-    # bytes for kernel matrices: fewer fits run side by side where two would take more
-    memory: int | None = None
-    progress: Progress = silent  # called with (work done, work in all)
-    cluster: Cluster | None = None  # workers that fit in place of the threads
-    kept: Path | None = (
-        None  # private folder where what they fitted waits until all is done
-    )
-
-
-ALONE = Resources()
+# Steps in which progress is counted.
+PARTS = 1000
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What the folds of a recipe say of rows they had not seen, and the machines that said it."""
+    """Decisions of a method on rows that its machines had not seen.
 
-    # (n_repeats, n_rows, n_outputs), at the chosen setting, of the machine whose fold held the row out
+    Parameters
+    ----------
+    decisions : ndarray of shape (n_repeats, n_rows, n_outputs)
+        At the chosen setting, of the machine whose fold held the row out.
+    fold : int ndarray of shape (n_repeats, n_rows)
+    ensemble : FoldEnsemble or BlendedEnsemble
+        Machines of all folds and repeats at the chosen setting: the model.
+    recipe : Recipe
+    encoded : EncodedRows
+        The rows as the machines saw them.
+    search : SearchFacts
+        What was tuned, on which settings, and which of them could not be used.
+    sv_share : float or None
+        Support vectors of a machine as a share of its training rows.
+    seconds : tuple of float
+        Of fitting one machine, and of scoring a thousand rows by it.
+    parts : tuple of HeldOut
+        Members of a blend.
+    dropped : tuple of HeldOut
+        Members that the blend does not keep.
+    notes : tuple of str
+    """
+
     decisions: np.ndarray
-    fold: np.ndarray  # int, (n_repeats, n_rows)
-    # the machines of all folds and repeats at the chosen setting: the model
+    fold: np.ndarray
     ensemble: FoldEnsemble | BlendedEnsemble
-    recipe: Recipe  # the settings are of
-    encoded: EncodedRows  # the rows as the machines saw them
-    search: SearchFacts  # what was tuned, on what, and which settings could not be used
-    # support vectors of a machine as a share of the rows it learned from; None for a baseline
+    recipe: Recipe
+    encoded: EncodedRows
+    search: SearchFacts
     sv_share: float | None
-    seconds: tuple[
-        float, float
-    ]  # of fitting one machine, and of scoring a thousand rows by it
-    parts: tuple[HeldOut, ...] = ()  # the members of a blend
-    dropped: tuple[HeldOut, ...] = ()  # those of its members that are not kept
-    notes: tuple[str, ...] = ()  # what was left out
+    seconds: tuple[float, float]
+    parts: tuple[HeldOut, ...] = ()
+    dropped: tuple[HeldOut, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def one_class(self) -> bool:
-        """Whether nothing was learned from positives."""
+        """True if nothing was learned from positives."""
         recipes = [part.recipe for part in self.parts] or [self.recipe]
         return all(recipe.machine == "one_class" for recipe in recipes)
 
     def first_repeats(self, repeats: int) -> FoldEnsemble:
-        """The machines of the first so many repeats."""
-        assert isinstance(self.ensemble, FoldEnsemble)
-        kept = len(self.ensemble.machines) // len(self.fold) * repeats
-        own = self.ensemble
-        return FoldEnsemble(own.machines[:kept], own.kind, own.n_outputs, own.bundles)
+        """Return the ensemble of the first so many repeats."""
+        ensemble = self.ensemble
+        assert isinstance(ensemble, FoldEnsemble)
+        n_machines = len(ensemble.machines) // len(self.fold) * repeats
+        return replace(ensemble, machines=ensemble.machines[:n_machines])
 
     @cached_property
     def class_chances(self) -> list[Platt]:
-        """Of several classes the chance of each against the rest, at its share of these rows."""
-        decisions, target = (
-            self.decisions.mean(axis=0, dtype=float),
-            self.encoded.target,
-        )
-        if decisions.shape[1] == 1:
+        """Of several classes the chance of each, at its share of these rows."""
+        decisions = self.decisions.mean(axis=0, dtype=float)
+        n_outputs = decisions.shape[1]
+        if n_outputs == 1:
             return []
-        own, weight = (
-            target[:, None] == np.arange(decisions.shape[1]),
-            np.ones(len(target)),
-        )
+        target = self.encoded.target
+        weight = np.ones(len(target))
         return [
-            fit_platt(scores, cases, weight)
-            for scores, cases in zip(decisions.T, own.T, strict=True)
+            fit_platt(decisions[:, code], target == code, weight)
+            for code in range(n_outputs)
         ]
 
     @property
     def encoder(self) -> Encoder:
-        """Learned once, on all rows (of one class: on the negatives)."""
+        """Fitted once, on all rows (of one class: on the negatives)."""
         assert self.encoded.encoder is not None
         return self.encoded.encoder
 
@@ -136,184 +130,261 @@ def hold_out(
     study: Study,
     recipe: Recipe,
     candidates: Sequence[Parameters],
-    resources: Resources = ALONE,
-    like: EncodedRows | None = None,
-) -> HeldOut:
-    """Decide on every row by machines that have not seen it, at every setting, and choose the setting.
+    whole: EncodedRows,
+) -> Plan[HeldOut]:
+    """Decide on every row by machines that have not seen it, and choose the setting.
 
-    The settings compete in the first repeat, on a sub-sample where there are many rows, the first candidate
-    being the default; what else there is to fit is fitted at the chosen setting alone. `like` are the same
-    rows encoded for another recipe: its encoding and distances are used again where they serve. RecipeError
-    where no setting is fit to be used (`choose_setting`).
+    The settings compete in the first repeat, on a sub-sample if there are many rows;
+    the first candidate is the default. The rest is fitted at the chosen setting alone.
+
+    Parameters
+    ----------
+    study : Study
+    recipe : Recipe
+    candidates : sequence of dict
+        Settings.
+    whole : EncodedRows
+        The sample, encoded for the recipe.
+
+    Raises
+    ------
+    RecipeError
+        If no setting can be used, see ``choose_setting``.
     """
-    whole = encoded_for(study, recipe, resources, like)
-    n_rows, n_outputs = study.sample.n_rows, study.task.n_outputs
+    n_rows = study.sample.n_rows
     bundles = whole.bundles if n_rows > MANY_ROWS else None
     encoded = whole if bundles is None else whole.of_rows(bundles.of(whole.x))
-    most = kernel_cache.n_concurrent_fits(
-        rows_held(candidates, n_rows), resources.memory
-    )
-    jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
-    part, fold = encoded, study.fold[0]
+    competing = encoded
+    fold = study.fold[0]
     if n_rows > MANY_ROWS and len(candidates) > 1:
         few = sub_sample(
             encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed
         )
-        part, fold = encoded.part(few), fold[few]
-    # A fit is as much work as it has rows.
-    total = study.folds * (
-        len(candidates) * len(part.x) + n_rows * (len(study.fold) - (part is encoded))
-    )
-    finished = 0
-
-    def run(
-        rows: EncodedRows, fold: np.ndarray, settings: Sequence[Parameters]
-    ) -> list[FoldFit]:
-        nonlocal finished
-        fits = []
-        for fit in fit_folds(
-            rows, fold, settings, jobs, resources.cluster, resources.kept
-        ):
-            fits.append(fit)
-            finished += len(fit.settings) * len(rows.x)
-            progress(finished, total)
-        return fits
-
-    first = run(part, fold, candidates)
-    matrix = np.stack([_of_setting(first, at)[1] for at in range(len(candidates))])
+        competing = encoded.part(few)
+        fold = fold[few]
+    repeats = study.fold[1:] if competing is encoded else study.fold
+    later_work = n_rows * study.folds * len(repeats)
+    fits = yield from fitted(tasks_of(competing, fold, candidates), later_work)
+    seconds = _mean_seconds(fits)
+    matrix = np.stack([_of_setting(fits, at)[1] for at in range(len(candidates))])
     search = choose_setting(
-        recipe.search.criterion, recipe.name, candidates, matrix, part.target, fold
+        recipe.search.criterion, recipe.name, candidates, matrix, competing.target, fold
     )
     chosen = dict(search.chosen)
-    if part is not encoded:
-        candidates, first = [chosen], run(encoded, study.fold[0], [chosen])
-    machines, decided = _of_setting(first, candidates.index(chosen))
-    for number, machine in enumerate(machines if len(candidates) > 1 else ()):
-        # What each says by itself, to the bit as it will say it again.
-        rows = np.flatnonzero(study.fold[0] == number)
-        decided[rows] = encoded.decisions(
-            machine, np.ascontiguousarray(encoded.x[rows])
-        )
-    decisions = [decided]
-    repeat = (
-        study.repeats_asked
-        or FoldEnsemble(machines, recipe.machine, n_outputs).is_averageable
-    )
-    if not repeat:
-        progress(finished, finished)
-    for fold in study.fold[1:] if repeat else ():
-        of_repeat, decided = _of_setting(run(encoded, fold, [chosen]), 0)
-        decisions.append(decided)
-        machines += of_repeat
-    dealt = study.fold[: len(decisions)]
-    ensemble = FoldEnsemble(machines, recipe.machine, n_outputs, bundles)
-    learned = encoded.learnable(np.arange(n_rows))
-    weights = [len(fit.settings) for fit in first]
+    number = candidates.index(chosen)
+    if competing is not encoded:
+        later_work -= n_rows * study.folds
+        fits = yield from fitted(tasks_of(encoded, study.fold[0], [chosen]), later_work)
+        seconds = _mean_seconds(fits)
+        number = 0
+    machines, first = _of_setting(fits, number)
+    if competing is encoded and len(candidates) > 1:
+        first = _decided_alone(encoded, study.fold[0], machines, first)
+    decisions = [first]
+    ensemble = FoldEnsemble(machines, recipe.machine, study.task.n_outputs, bundles)
+    may_repeat = study.repeats_asked or ensemble.is_averageable
+    if len(study.fold) > 1 and may_repeat:
+        tasks = []
+        for dealt in study.fold[1:]:
+            tasks += tasks_of(encoded, dealt, [chosen])
+        fits = yield from fitted(tasks)
+        for repeat in range(len(study.fold) - 1):
+            of_repeat = fits[repeat * study.folds :][: study.folds]
+            repeat_machines, decided = _of_setting(of_repeat, 0)
+            machines = machines + repeat_machines
+            decisions.append(decided)
+        ensemble = replace(ensemble, machines=machines)
+    dealt_folds = study.fold[: len(decisions)]
     return HeldOut(
         decisions=np.stack(decisions),
-        fold=dealt,
+        fold=dealt_folds,
         ensemble=ensemble,
         recipe=recipe,
         encoded=whole,
         search=search,
-        sv_share=ensemble.support_share(
-            [
-                int(np.sum(fold[learned] != k))
-                for fold in dealt
-                for k in range(study.folds)
-            ]
-        ),
-        seconds=tuple(
-            np.average([fit.seconds for fit in first], axis=0, weights=weights).tolist()
-        ),
+        sv_share=ensemble.support_share(_n_learned(encoded, dealt_folds)),
+        seconds=seconds,
     )
 
 
-def encoded_for(
-    study: Study, recipe: Recipe, resources: Resources, like: EncodedRows | None
+def _decided_alone(
+    encoded: EncodedRows,
+    fold: np.ndarray,
+    machines: Sequence[Estimator],
+    decisions: np.ndarray,
+) -> np.ndarray:
+    """Return held-out decisions as each machine makes them by itself.
+
+    Machines that were fitted together decide to fewer digits: the model must repeat its
+    held-out decisions to the bit.
+    """
+    decided = decisions.copy()
+    for number, machine in enumerate(machines):
+        rows = np.flatnonzero(fold == number)
+        x = np.ascontiguousarray(encoded.x[rows])
+        decided[rows] = encoded.decisions(machine, x)
+    return decided
+
+
+def _n_learned(encoded: EncodedRows, folds: np.ndarray) -> list[int]:
+    """Return how many rows each machine of some repeats, (n_repeats, n_rows), fits."""
+    learnable = encoded.learnable(np.arange(folds.shape[1]))
+    numbers = []
+    for fold in folds:
+        for number in range(int(folds.max()) + 1):
+            numbers.append(int(np.sum(fold[learnable] != number)))
+    return numbers
+
+
+def _mean_seconds(fits: Sequence[FoldFit]) -> tuple[float, float]:
+    weights = [len(fit.settings) for fit in fits]
+    means = np.average([fit.seconds for fit in fits], axis=0, weights=weights)
+    return float(means[0]), float(means[1])
+
+
+def encode(
+    study: Study,
+    recipe: Recipe,
+    memory: int | None = None,
+    like: EncodedRows | None = None,
 ) -> EncodedRows:
-    """The sample's rows as a recipe learns from them."""
-    if like is None or (like.recipe.machine == "one_class") != (
-        recipe.machine == "one_class"
-    ):
-        return EncodedRows.of(
-            study.sample, recipe, study.task, study.groups, resources.memory
-        )
+    """Return the sample's rows as a recipe learns from them.
+
+    Parameters
+    ----------
+    study : Study
+    recipe : Recipe
+    memory : int, optional
+        Bytes for kernel matrices.
+    like : EncodedRows, optional
+        The same rows encoded for another recipe: encoding and distances are used again
+        where they serve.
+    """
+    if recipe.machine == "blend":
+        members = _members(study, recipe)
+        if all(member.machine == "one_class" for member in members):
+            recipe = members[0]
+    is_one_class = recipe.machine == "one_class"
+    if like is None or (like.recipe.machine == "one_class") != is_one_class:
+        return EncodedRows.of(study.sample, recipe, study.task, study.groups, memory)
     return replace(
         like, recipe=recipe, target=study.target, n_outputs=study.task.n_outputs
     )
 
 
+def _members(study: Study, recipe: Recipe) -> Sequence[Recipe]:
+    n_positive = int((study.target == 1).sum())
+    return members_for(recipe, study.task.kind, n_positive)
+
+
 def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.ndarray]:
-    """A setting's machines in the order of the folds, and their decisions in that of the rows."""
-    own = [(fit, fit.settings.index(at)) for fit in fits if at in fit.settings]
-    machines = [fit.machines[number] for fit, number in own]
-    parts = np.concatenate([fit.decisions[number] for fit, number in own])
-    return machines, parts[np.argsort(np.concatenate([fit.rows for fit, _ in own]))]
+    """Return a setting's machines by fold, and their decisions by row."""
+    machines = []
+    decisions = []
+    rows = []
+    for fit in fits:
+        if at in fit.settings:
+            number = fit.settings.index(at)
+            machines.append(fit.machines[number])
+            decisions.append(fit.decisions[number])
+            rows.append(fit.rows)
+    order = np.argsort(np.concatenate(rows))
+    return machines, np.concatenate(decisions)[order]
 
 
 def held_out_by(
     study: Study,
     recipe: Recipe,
     *,
-    resources: Resources = ALONE,
+    resources: Resources = DEFAULT_RESOURCES,
     like: EncodedRows | None = None,
 ) -> HeldOut:
-    """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
+    """Hold every row out by a recipe; see ``plan_method``."""
+    return run_plan(plan_method(study, recipe, resources.memory, like), resources)
 
-    Of a blend a study can fix only what every kernel machine takes (landmarks); as many settings of every
-    member compete. RecipeError or UsageError where the recipe, or every member, cannot be fitted here.
+
+def plan_method(
+    study: Study,
+    recipe: Recipe,
+    memory: int | None = None,
+    like: EncodedRows | None = None,
+) -> Plan[HeldOut]:
+    """Hold every row out by a recipe, its settings drawn from its search.
+
+    Of a blend a study can fix only what every kernel machine takes (landmarks); as many
+    settings of every member compete. Parameters as for ``encode``.
+
+    Raises
+    ------
+    RecipeError, UsageError
+        If the recipe, or every member, cannot be fitted here.
     """
-    params = study.params
-    if recipe.machine != "blend":
-        candidates = candidates_of(recipe, dict(params), study.search, study.seed)
-        return hold_out(study, recipe, candidates, resources, like)
-    refuse_overrides(
-        recipe, {name: value for name, value in params.items() if name not in ALWAYS}
-    )
-    n_positive = int((study.target == 1).sum())
+    if recipe.machine == "blend":
+        outcome = yield from _plan_blend(study, recipe, memory, like)
+        return outcome
+    candidates = candidates_of(recipe, dict(study.params), study.search, study.seed)
+    encoded = encode(study, recipe, memory, like)
+    outcome = yield from hold_out(study, recipe, candidates, encoded)
+    return outcome
+
+
+def _plan_blend(
+    study: Study, recipe: Recipe, memory: int | None, like: EncodedRows | None
+) -> Plan[HeldOut]:
+    for_all = {
+        name: value for name, value in study.params.items() if name not in ALWAYS
+    }
+    refuse_overrides(recipe, for_all)
+    members = _members(study, recipe)
+    encoded = encode(study, recipe, memory, like)
     notes = []
-    members = members_for(recipe, study.task.kind, n_positive)
-    encode_all = any(member.machine != "one_class" for member in members)
-    encoded = encoded_for(study, recipe if encode_all else members[0], resources, like)
-    tried: list[tuple[Recipe, list[Parameters]]] = []
+    plans = []
     for member in members:
-        own = {name: value for name, value in params.items() if name in member.names}
-        if (
-            study.sample.n_rows > MANY_ROWS
-            and "approximation" not in own
-            and may_span(member)
-        ):
-            own = {"n_landmarks": SPANNING} | own | {"approximation": "nystroem"}
-            rows = f"{own['n_landmarks']} rows (Nystroem) of each fold's"
-            notes.append(f"member {member.name}: in the span of {rows}")
-        if study.sample.n_rows > MANY_ROWS and member.baseline in FORESTS:
-            own = FOREST | own
-        tried.append((member, candidates_of(member, own, study.search, study.seed)))
-    steps = list(progress_of_parts(resources, [1.0] * len(tried)))
-
-    def hold_member_out(number: int) -> HeldOut | str:
-        member, candidates = tried[number]
-        try:
-            # However the rows were encoded, for this member they stay so.
-            return hold_out(
-                study,
-                member,
-                candidates,
-                steps[number],
-                replace(encoded, recipe=member),
-            )
-        except (RecipeError, UsageError) as error:
-            return f"member {member.name} left out: {error}"
-
-    ended = [*_side_by_side(hold_member_out, len(tried), resources.cluster)]
-    parts = [part for part in ended if isinstance(part, HeldOut)]
-    notes += [why for why in ended if isinstance(why, str)]
+        params, note = _member_params(study, member)
+        notes += note
+        candidates = candidates_of(member, params, study.search, study.seed)
+        # However the rows were encoded, for this member they stay so.
+        rows = replace(encoded, recipe=member)
+        plans.append(_plan_member(study, member, candidates, rows))
+    outcomes = yield from side_by_side(plans)
+    parts = []
+    for member, outcome in zip(members, outcomes, strict=True):
+        if isinstance(outcome, HeldOut):
+            parts.append(outcome)
+        else:
+            notes.append(f"member {member.name} left out: {outcome}")
     if not parts:
         raise RecipeError(
             f"recipe {recipe.name}: no member can be used; " + "; ".join(notes)
         )
     return blended(recipe, encoded, parts, tuple(notes))
+
+
+def _plan_member(
+    study: Study,
+    member: Recipe,
+    candidates: Sequence[Parameters],
+    rows: EncodedRows,
+) -> Plan[HeldOut]:
+    outcome = yield from hold_out(study, member, candidates, rows)
+    return outcome
+
+
+def _member_params(study: Study, member: Recipe) -> tuple[Parameters, list[str]]:
+    """Return what is fixed for a member of a blend, with notes."""
+    params = {
+        name: value for name, value in study.params.items() if name in member.names
+    }
+    notes: list[str] = []
+    if study.sample.n_rows <= MANY_ROWS:
+        return params, notes
+    if "approximation" not in params and may_span(member):
+        params = {"n_landmarks": SPANNING} | params | {"approximation": "nystroem"}
+        rows = f"{params['n_landmarks']} rows (Nystroem) of each fold's"
+        notes.append(f"member {member.name}: in the span of {rows}")
+    if member.baseline in FORESTS:
+        params = FOREST | params
+    return params, notes
 
 
 def blended(
@@ -322,37 +393,38 @@ def blended(
     parts: Sequence[HeldOut],
     notes: tuple[str, ...],
 ) -> HeldOut:
-    """The weighted mean of members' held-out decisions, and of their machines.
+    """Return the weighted mean of members' held-out decisions, and of their machines.
 
-    Members that learned from one class alone know no odds and weigh alike.
+    Members that learned from one class alone know no odds and weigh alike. Of many rows
+    members that add nothing are dropped.
     """
     repeats = min(len(part.decisions) for part in parts)
     decisions = np.stack([part.decisions[:repeats] for part in parts], axis=-2)
     # One output looks for the second class; several look for a class each.
-    codes = np.arange(decisions.shape[-1]) if decisions.shape[-1] > 1 else np.array([1])
-    labelled = any(part.recipe.machine != "one_class" for part in parts)
-    positive = encoded.target[:, None] == codes if labelled else None
+    codes = np.array([1])
+    if decisions.shape[-1] > 1:
+        codes = np.arange(decisions.shape[-1])
+    positive = None
+    if any(part.recipe.machine != "one_class" for part in parts):
+        positive = encoded.target[:, None] == codes
     mean = decisions.mean(axis=0, dtype=float)
     pooling = Pooling.of(mean, positive)
-    why = np.where(
-        pooling.weights.max(axis=1) < LEAST_WEIGHT, "adds next to nothing", ""
-    ).astype(object)
-    if positive is not None:
-        why[_by_chance(mean, positive)] = "ranks no better than chance"
-    if len(encoded.x) > MANY_ROWS and (why != "").any() and (why == "").any():
-        named = [*zip(parts, why, strict=True)]
-        left = [
-            f"member {part.recipe.name} is not kept: it {reason}"
-            for part, reason in named
-            if reason
-        ]
-        kept, dropped = (
-            [part for part, why in named if bool(why) == gone] for gone in (False, True)
-        )
-        rest = blended(recipe, encoded, kept, (*notes, *left))
-        return replace(rest, dropped=(*rest.dropped, *dropped))
-    # Settings compete within a member only: the member that tried most says what choosing is worth.
-    n = max(part.search.n_candidates for part in parts)
+    if len(encoded.x) > MANY_ROWS:
+        reasons = _reasons_to_drop(mean, positive, pooling)
+        kept = [part for part, reason in zip(parts, reasons, strict=True) if not reason]
+        if 0 < len(kept) < len(parts):
+            dropped = []
+            for part, reason in zip(parts, reasons, strict=True):
+                if reason:
+                    dropped.append(part)
+                    note = f"member {part.recipe.name} is not kept: it {reason}"
+                    notes = (*notes, note)
+            rest = blended(recipe, encoded, kept, notes)
+            return replace(rest, dropped=(*rest.dropped, *dropped))
+    # Settings compete within a member only: the member that tried most says what
+    # choosing is worth.
+    n_candidates = max(part.search.n_candidates for part in parts)
+    seconds = np.sum([part.seconds for part in parts], axis=0)
     return HeldOut(
         decisions=pooling.pooled(decisions),
         fold=parts[0].fold[:repeats],
@@ -363,59 +435,72 @@ def blended(
         encoded=encoded,
         search=SearchFacts(
             criterion=recipe.search.criterion,
-            n_candidates=n,
+            n_candidates=n_candidates,
             chosen={},
-            candidates=[{}] * n,
+            candidates=[{}] * n_candidates,
             scores=[None],
             dropped=[None],
         ),
         sv_share=None,
-        seconds=tuple(np.sum([part.seconds for part in parts], axis=0).tolist()),
+        seconds=(float(seconds[0]), float(seconds[1])),
         parts=tuple(replace(part, encoded=encoded) for part in parts),
         notes=notes,
     )
 
 
-def _by_chance(decisions: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """Which members (n_rows, n_members, n_outputs) tell no output's cases: AUROC within two errors of 1/2."""
+def _reasons_to_drop(
+    mean: np.ndarray, positive: np.ndarray | None, pooling: Pooling
+) -> list[str]:
+    """Return why each member of a blend adds nothing; "" if it adds something.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_rows, n_members, n_outputs)
+        Held-out decisions.
+    positive : bool ndarray of shape (n_rows, n_outputs), optional
+    pooling : Pooling
+    """
+    reasons = []
+    for member, weights in enumerate(pooling.weights):
+        reason = ""
+        if positive is not None and _is_by_chance(mean[:, member], positive):
+            reason = "ranks no better than chance"
+        elif weights.max() < LEAST_WEIGHT:
+            reason = "adds next to nothing"
+        reasons.append(reason)
+    return reasons
+
+
+def _is_by_chance(decisions: np.ndarray, positive: np.ndarray) -> bool:
+    """Return True if no output's AUROC is more than two errors above 1/2.
+
+    Parameters
+    ----------
+    decisions : ndarray of shape (n_rows, n_outputs)
+        Of one member.
+    positive : bool ndarray of shape (n_rows, n_outputs)
+    """
     n_cases = positive.sum(axis=0)
     error = np.sqrt((len(positive) + 1) / (12 * n_cases * (len(positive) - n_cases)))
-    outputs = range(positive.shape[1])
-    areas = [
-        [auroc(member[:, k], positive[:, k]) for k in outputs]
-        for member in decisions.swapaxes(0, 1)
-    ]
-    return (np.array(areas) <= 0.5 + 2 * error).all(axis=1)
+    areas = []
+    for output, cases in enumerate(positive.T):
+        areas.append(auroc(decisions[:, output], cases))
+    return bool((np.array(areas) <= 0.5 + 2 * error).all())
 
 
 def progress_of_parts(
-    resources: Resources, weights: Sequence[float]
-) -> Iterator[Resources]:
-    """The resources of each of several parts, which are so much work, the progress of each a part of all."""
+    progress: Progress, weights: Sequence[float]
+) -> Iterator[Progress]:
+    """Split a progress callback over several pieces of work.
+
+    `weights` are how much work each is.
+    """
     shares = np.zeros(len(weights))
 
     def step(number: int, done: int, total: int) -> None:
         shares[number] = done / total
-        resources.progress(
-            round(PARTS * float(np.average(shares, weights=weights))), PARTS
-        )
+        share = float(np.average(shares, weights=weights))
+        progress(round(PARTS * share), PARTS)
 
-    return (
-        replace(resources, progress=partial(step, number))
-        for number in range(len(weights))
-    )
-
-
-def _side_by_side(
-    function: Callable[[int], T], of: int, cluster: Cluster | None
-) -> Iterator[T]:
-    """What a function gives for each number: one after the other, or, where workers do the work, at once."""
-    if cluster is None:
-        yield from map(function, range(of))
-        return
-    with ThreadPoolExecutor(of) as pool:
-        try:
-            yield from pool.map(function, range(of))
-        except BaseException:
-            cluster.call_off()
-            raise
+    for number in range(len(weights)):
+        yield partial(step, number)

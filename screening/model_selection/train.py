@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -17,25 +17,30 @@ from screening.data.dependence import reasons
 from screening.data.encoding import Encoder
 from screening.data.ids import row_number_ids
 from screening.data.reading import Reading, labelled_cohort
-from screening.errors import CohortError, RecipeError, UsageError
+from screening.errors import CohortError, RecipeError, ScreenError, UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
 from screening.metrics.ties import number_ties
+from screening.model_selection.fold_fits import (
+    EncodedRows,
+    Progress,
+    Resources,
+    silent,
+)
 from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.held_out import (
     PARTS,
     HeldOut,
-    Progress,
-    Resources,
-    held_out_by,
+    encode,
+    plan_method,
     progress_of_parts,
-    silent,
 )
 from screening.model_selection.judge import Judgement, judge, refuse_too_few
 from screening.model_selection.leakage import too_good
 from screening.model_selection.model_card import model_document
 from screening.model_selection.planning import prepare_study
+from screening.model_selection.plans import Plan, run_plan, side_by_side
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import AFTER, HeldOutScores
 from screening.model_selection.task import Task
@@ -147,7 +152,7 @@ def train(
     if not isinstance(rule, Rule):
         raise UsageError(f"rule is a rule, such as MinSensitivity(0.9), not {rule!r}")
     cohort = labelled_cohort(cohort, **reading)
-    progress(round(READING * PARTS), PARTS)
+    progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:
@@ -178,17 +183,15 @@ def train(
             refuse_too_few(name, int(n_cases), study.rule)
     others = recipes_of(beside, recipe, task, sample.n_rows)
     dated = forward and sample.time is not None
-    fits = [
-        len(recipe.members) or 1,
-        len({other.name for other in others} - {recipe.name, *recipe.members}),
-    ]
-    shares = [(READING + LAYING) * sum(fits), *fits, (JUDGING + dated / 2) * sum(fits)]
-    whole = Resources(jobs, memory, progress, cluster, kept)
-    laying, fitting, comparing, judging = progress_of_parts(whole, shares)
-    laying.progress(1, 1)
+    preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
+    preparing(1, 1)
 
     # The machines of the folds are the model: holding rows out is the training.
-    held_out = held_out_by(study, recipe, resources=fitting)
+    fits = run_plan(
+        plan_training(study, recipe, others, memory, dated),
+        Resources(jobs, memory, fitting, cluster, kept),
+    )
+    held_out = fits.method
     rule, of_lesions, scored = (
         optional("lesions").by_lesions(study, held_out)
         if lesions
@@ -216,10 +219,8 @@ def train(
     methods = {
         part.recipe.name: HeldOutScores.of(part, study) for part in held_out.parts
     }
-    compared, fitted = baselines(study, others, held_out, comparing)
-    cut, later = (
-        past_and_later(study, recipe, Resources(jobs)) if dated else (None, None)
-    )
+    compared, fitted = baselines(study, others, fits.baselines)
+    cut, later = fits.temporal_validation
     scores = replace(
         scores,
         trained=trained,
@@ -236,9 +237,9 @@ def train(
         forward=cut,
         later=later,
     )
-    judging.progress(1, 2)
+    judging(1, 2)
     judgement = judge(scores, [rule] * len(task.watched), seed)
-    judging.progress(1, 1)
+    judging(1, 1)
     document = model_document(
         study, held_out, judgement, max_rows=max_rows, command=command
     )
@@ -285,8 +286,8 @@ def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
 
 
 AT_ONCE = 100_000  # rows that the trained machines decide on
-# About what each takes of the time that fitting takes.
-READING, LAYING, JUDGING = 0.05, 0.05, 0.2
+# Shares of a training's time: reading and preparing, fitting, judging.
+PROGRESS_SHARES = (0.1, 0.75, 0.15)
 
 # What a method is compared with where nobody says otherwise, itself left out.
 USUAL = {
@@ -332,38 +333,95 @@ def recipes_of(
     return [*recipes.values()]
 
 
-def baselines(
-    study: Study, others: Sequence[Recipe], method: HeldOut, resources: Resources
-) -> tuple[list[Beside] | None, dict[str, HeldOutScores]]:
-    """Hold every row out by every other method on the method's own folds: what there is, and the scores.
+@dataclass(frozen=True)
+class Fits:
+    """Everything that a training fits.
 
-    A member of a blend is not fitted again. What the caller fixed of the method's approximation holds for the
-    others too; one that cannot be trained on this cohort has the reason.
+    Parameters
+    ----------
+    method : HeldOut
+    baselines : dict of str to HeldOut or ScreenError
+        Other methods on the same folds, by recipe; why one could not be fitted.
+    temporal_validation : tuple of Forward and HeldOutScores
+        Of machines of the past alone; None where there is none.
     """
-    members = {part.recipe.name: part for part in (*method.parts, *method.dropped)}
-    others = [other for other in others if other.name != method.recipe.name]
-    compared, scores = [], {}
-    for other, step in zip(
-        others, progress_of_parts(resources, [1.0] * len(others)), strict=True
-    ):
-        facts = Beside(recipe=other.name, title=other.title)
-        shared = {
-            name: study.params[name]
-            for name in ALWAYS
-            if name in study.params and name in other.names
-        }
-        try:
-            held_out = members.get(other.name) or held_out_by(
-                replace(study, params=shared),
-                other,
-                resources=step,
-                like=method.encoded,
-            )
-        except (RecipeError, UsageError) as error:
-            compared.append(facts.replace(reason=str(error)))
+
+    method: HeldOut
+    baselines: dict[str, HeldOut | ScreenError]
+    temporal_validation: tuple[Forward | None, HeldOutScores | None]
+
+
+def plan_training(
+    study: Study,
+    recipe: Recipe,
+    others: Sequence[Recipe],
+    memory: int | None,
+    dated: bool,
+) -> Plan[Fits]:
+    """Plan the method, its baselines and its temporal validation side by side.
+
+    A baseline that is a member of the blend is not fitted again. What the caller fixed
+    of the method's approximation holds for the others too.
+    """
+    encoded = encode(study, recipe, memory)
+    names = (recipe.name, *recipe.members)
+    separate = [other for other in others if other.name not in names]
+    plans: list[Plan[Any]] = [plan_method(study, recipe, memory, encoded)]
+    for other in separate:
+        plans.append(_plan_baseline(study, other, memory, encoded))
+    if dated:
+        plans.append(past_and_later(study, recipe, memory))
+    method, *outcomes = yield from side_by_side(plans)
+    if isinstance(method, ScreenError):
+        raise method
+    later: Any = (None, None)
+    if dated:
+        later = outcomes.pop()
+    fitted = {
+        other.name: outcome for other, outcome in zip(separate, outcomes, strict=True)
+    }
+    for part in (*method.parts, *method.dropped):
+        fitted[part.recipe.name] = part
+    # Members that were left out may do with other parameters.
+    for other in others:
+        if other.name not in (*fitted, recipe.name):
+            plan = _plan_baseline(study, other, memory, encoded)
+            (fitted[other.name],) = yield from side_by_side([plan])
+    return Fits(method, fitted, later)
+
+
+def _plan_baseline(
+    study: Study, other: Recipe, memory: int | None, encoded: EncodedRows
+) -> Plan[HeldOut]:
+    shared = {}
+    for name in ALWAYS:
+        if name in study.params and name in other.names:
+            shared[name] = study.params[name]
+    outcome = yield from plan_method(
+        replace(study, params=shared), other, memory, encoded
+    )
+    return outcome
+
+
+def baselines(
+    study: Study,
+    others: Sequence[Recipe],
+    fitted: Mapping[str, HeldOut | ScreenError],
+) -> tuple[list[Beside] | None, dict[str, HeldOutScores]]:
+    """Return what the method is compared with, and the scores of these methods.
+
+    One that cannot be trained on this cohort has the reason.
+    """
+    compared = []
+    scores = {}
+    for other in others:
+        if other.name not in fitted:
             continue
-        finally:
-            step.progress(1, 1)
+        facts = Beside(recipe=other.name, title=other.title)
+        held_out = fitted[other.name]
+        if isinstance(held_out, ScreenError):
+            compared.append(facts.replace(reason=str(held_out)))
+            continue
         search = held_out.search
         compared.append(
             facts.replace(n_candidates=search.n_candidates, chosen=search.chosen)
@@ -396,9 +454,12 @@ def split_by_time(
 
 
 def past_and_later(
-    study: Study, recipe: Recipe, resources: Resources
-) -> tuple[Forward, HeldOutScores | None]:
-    """Hold rows out of the past alone, by all but the choice of a threshold, and score what came after."""
+    study: Study, recipe: Recipe, memory: int | None
+) -> Plan[tuple[Forward, HeldOutScores | None]]:
+    """Hold rows of the past out, and score with its machines what came after.
+
+    Everything but the choice of a threshold is repeated on the past alone.
+    """
     cohort, task, groups = study.sample, study.task, study.groups
     try:
         past, later, cut = split_by_time(cohort, groups)
@@ -425,7 +486,7 @@ def past_and_later(
             search=study.search,
         )
         earlier = replace(earlier, params=study.params)
-        held_out = held_out_by(earlier, recipe, resources=resources)
+        held_out = yield from plan_method(earlier, recipe, memory)
         x = held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
         return Forward(reason=f"training on the past alone failed: {error}"), None

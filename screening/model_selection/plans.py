@@ -1,0 +1,110 @@
+"""Plans of a training: which folds are to be fitted, and the fits of all at once.
+
+A plan is a generator. It yields the tasks that it needs next, receives their fits, and
+returns its outcome. Several plans become one, whose tasks are one flat list; only
+choosing a setting, which needs the fits of all settings, divides a plan into rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from screening.errors import RecipeError, ScreenError, UsageError
+from screening.model_selection.fold_fits import (
+    DEFAULT_RESOURCES,
+    FoldFit,
+    FoldTask,
+    Resources,
+    fit_tasks,
+)
+
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a plan needs next.
+
+    Parameters
+    ----------
+    tasks : list of FoldTask
+    later_work : int
+        Work of the rounds that may follow, in rows times settings.
+    """
+
+    tasks: list[FoldTask]
+    later_work: int = 0
+
+
+Plan = Generator[Round, list[FoldFit | ScreenError], Outcome]
+
+
+def fitted(tasks: list[FoldTask], later_work: int = 0) -> Plan[list[FoldFit]]:
+    """Return the plan of one round; RecipeError or UsageError if a task raised it."""
+    results = yield Round(tasks, later_work)
+    fits = []
+    for result in results:
+        if isinstance(result, ScreenError):
+            raise result
+        fits.append(result)
+    return fits
+
+
+def side_by_side(
+    plans: Sequence[Plan[Outcome]],
+) -> Plan[list[Outcome | ScreenError]]:
+    """Return one plan of several, whose outcomes are a list.
+
+    The outcome of a plan that raises RecipeError or UsageError is the error.
+    """
+    outcomes: dict[int, Outcome | ScreenError] = {}
+    rounds: dict[int, Round] = {}
+
+    def resume(number: int, results: list[FoldFit | ScreenError] | None) -> None:
+        rounds.pop(number, None)
+        plan = plans[number]
+        try:
+            rounds[number] = next(plan) if results is None else plan.send(results)
+        except StopIteration as end:
+            outcomes[number] = end.value
+        except (RecipeError, UsageError) as error:
+            outcomes[number] = error
+
+    for number in range(len(plans)):
+        resume(number, None)
+    while rounds:
+        current = dict(rounds)
+        tasks: list[FoldTask] = []
+        for of_plan in current.values():
+            tasks += of_plan.tasks
+        later_work = sum(of_plan.later_work for of_plan in current.values())
+        results = yield Round(tasks, later_work)
+        for number, of_plan in current.items():
+            n_tasks = len(of_plan.tasks)
+            resume(number, results[:n_tasks])
+            results = results[n_tasks:]
+    return [outcomes[number] for number in range(len(plans))]
+
+
+def run_plan(plan: Plan[Outcome], resources: Resources = DEFAULT_RESOURCES) -> Outcome:
+    """Fit what a plan needs, round by round, and return its outcome."""
+    finished = 0
+    results: list[FoldFit | ScreenError] | None = None
+    while True:
+        try:
+            current = next(plan) if results is None else plan.send(results)
+        except StopIteration as end:
+            resources.progress(1, 1)
+            outcome: Outcome = end.value
+            return outcome
+        total = finished + sum(task.work for task in current.tasks)
+        total += current.later_work
+        results = []
+        for task, result in zip(
+            current.tasks, fit_tasks(current.tasks, resources), strict=True
+        ):
+            results.append(result)
+            finished += task.work
+            resources.progress(finished, total)
