@@ -42,7 +42,8 @@ from screening.errors import ScreenError
 from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import auroc, delong
 from screening.model_selection.folds import Study, plan_study
-from screening.model_selection.held_out import HeldOut, Resources, blended, held_out_by
+from screening.model_selection.fold_fits import Resources
+from screening.model_selection.held_out import HeldOut, blended, held_out_by
 from screening.model_selection.judge import judge
 from screening.model_selection.planning import sample_rows
 from screening.model_selection.scores import HeldOutScores
@@ -180,7 +181,7 @@ class Trained:
 
     def checked(self) -> tuple[HeldOutScores, OperatingPoint]:
         """Held-out scores and operating point, after the self-checks."""
-        own = self.held_out.ensemble.decisions(
+        own = self.held_out.model.decisions(
             self.held_out.encoder.transform(self.study.sample)
         )
         trained = own[:, self.study.task.watched_columns]
@@ -189,9 +190,7 @@ class Trained:
 
     def scores(self, new: Cohort) -> np.ndarray:
         """Of new rows by the stored machines."""
-        return self.held_out.ensemble.decisions(self.held_out.encoder.transform(new))[
-            :, 0
-        ]
+        return self.held_out.model.decisions(self.held_out.encoder.transform(new))[:, 0]
 
     def repeated(self, repeats: int) -> Trained:
         """As it would be had the folds been dealt so often: the setting is chosen on the first dealing."""

@@ -29,8 +29,9 @@ from screening.metrics.predictive_intervals import (
     variance_inflation,
 )
 from screening.metrics.ranking import delong
+from screening.model_selection.fold_fits import Resources
 from screening.model_selection.folds import plan_study
-from screening.model_selection.held_out import Resources, held_out_by
+from screening.model_selection.held_out import held_out_by
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task
 

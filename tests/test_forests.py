@@ -16,6 +16,7 @@ from screening.data.encoding import Encoder
 from screening.errors import ModelError, RecipeError
 from screening.estimators import boosting
 from screening.estimators.boosting import Boosting, HistogramBoosting
+from screening.estimators.ensembles import FoldEnsemble
 from screening.estimators.forests import (
     BalancedForest,
     RandomForest,
@@ -212,3 +213,39 @@ def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(
             train(PAST, recipe, beside=(), **WHO)
     with pytest.raises(ModelError, match=install):
         load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("n_repeats", "n_estimators", "n_forests"), [(3, 100, 3), (1, 100, 3), (1, 40, 5)]
+)
+def test_condensed_ensemble_scores_by_forests_of_the_same_size(
+    n_repeats, n_estimators, n_forests
+):
+    """Each has an equal share of every fold's trees, and no tree is there twice."""
+    x, y = two_clouds(60)
+    folds = []
+    for seed in range(5 * n_repeats):
+        rows = np.arange(len(x)) % 5 != seed % 5
+        folds.append(RandomForest(n_estimators, seed=seed).fit(x[rows], y[rows]))
+    n_share = n_estimators // 5
+    shares = [folds[k].trees_.take(n_share * k, n_share * (k + 1)) for k in range(5)]
+
+    model = FoldEnsemble(folds, "baseline", 1).condensed(5)
+
+    assert len(model.machines) == n_forests
+    assert {forest.trees_.n_trees for forest in model.machines} == {n_estimators}
+    expected = np.sum([share.sums(x) for share in shares], axis=0)
+    np.testing.assert_allclose(model.machines[0].trees_.sums(x), expected)
+    if n_forests == 5:
+        mean = np.mean([forest.predict_proba(x) for forest in folds], axis=0)
+        joined = np.mean([forest.predict_proba(x) for forest in model.machines], axis=0)
+        np.testing.assert_allclose(joined, mean)
+
+
+def test_condensed_ensemble_keeps_forests_that_know_other_classes():
+    x, y = three_clouds(30)
+    others = y != y[0]
+    folds = [RandomForest(4).fit(x, y), RandomForest(4).fit(x[others], y[others])]
+    ensemble = FoldEnsemble(folds, "baseline", 3)
+
+    assert ensemble.condensed(2) is ensemble

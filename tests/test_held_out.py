@@ -14,12 +14,21 @@ from hypothesis import strategies as st
 from machines_cohort import two_clouds
 from test_comparison import BINARY_TASK
 
-from screening import MaxFlagRate, MinSensitivity, build, read_cohort, train
+from screening import (
+    MaxFlagRate,
+    MinSensitivity,
+    build,
+    load_recipe,
+    read_cohort,
+    train,
+)
 from screening.errors import RecipeError, UsageError
 from screening.estimators.ensembles import FoldEnsemble, oriented_decisions
 from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import auroc
+from screening.model_selection.folds import plan_study
+from screening.model_selection.held_out import held_out_by
 from screening.model_selection.judge import check_model, refuse_too_few
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.search import (
@@ -60,7 +69,24 @@ WHO = {"label": "ill", "id": "patient"}
 TISSUE = {"label": "tissue", "drop": ["x", "y", "z"]}
 
 
-@pytest.mark.parametrize("recipe", BINARY)
+FORESTS = ("random_forest", "balanced_forest")
+
+
+@pytest.mark.parametrize("recipe", FORESTS)
+def test_held_out_row_of_forest_is_scored_by_unseen_trees(cohort, recipe):
+    """The model mixes trees of all folds; held-out rows are scored before that."""
+    study = plan_study(cohort, BINARY_TASK, 5, 1, 0, search=1)
+    held_out = held_out_by(study, load_recipe(recipe))
+    forests = held_out.ensemble.machines
+
+    by_forest = [forest.decision_function(held_out.encoded.x) for forest in forests]
+    expected = np.array(by_forest)[study.fold[0], np.arange(cohort.n_rows)]
+
+    np.testing.assert_array_equal(held_out.decisions[0, :, 0], expected)
+    assert len(held_out.model.machines) == 3
+
+
+@pytest.mark.parametrize("recipe", [name for name in BINARY if name not in FORESTS])
 def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, trained):
     model = trained(cohort, recipe, params=BINARY[recipe], search=1, repeats=1)
     held_out = model.validation.set_index("id").loc[cohort.id]

@@ -63,7 +63,7 @@ class HeldOut:
         At the chosen setting, of the machine whose fold held the row out.
     fold : int ndarray of shape (n_repeats, n_rows)
     ensemble : FoldEnsemble or BlendedEnsemble
-        Machines of all folds and repeats at the chosen setting: the model.
+        Machines of all folds and repeats at the chosen setting.
     recipe : Recipe
     encoded : EncodedRows
         The rows as the machines saw them.
@@ -118,6 +118,11 @@ class HeldOut:
             fit_platt(decisions[:, code], target == code, weight)
             for code in range(n_outputs)
         ]
+
+    @cached_property
+    def model(self) -> FoldEnsemble | BlendedEnsemble:
+        """The machines that score new rows."""
+        return self.ensemble.condensed(int(self.fold.max()) + 1)
 
     @property
     def encoder(self) -> Encoder:

@@ -208,7 +208,7 @@ def train(
     everyone = task.is_watched(labels_of(study.cohort))
     x = held_out.encoded.x
     of_trained = [
-        held_out.ensemble.decisions(x[at : at + AT_ONCE])
+        held_out.model.decisions(x[at : at + AT_ONCE])
         for at in range(0, len(x), AT_ONCE)
     ]
     trained = (
@@ -258,7 +258,7 @@ def train(
         recipe=held_out.recipe,
         contract=study.cohort.contract,
         encoder=held_out.encoder,
-        ensemble=held_out.ensemble,
+        ensemble=held_out.model,
         calibration=scores.calibration(judgement.thresholds),
         held_out=_table(judgement, sample, held_rows(held_out)),
         selftest=_self_test(held_out.encoder, sample),
@@ -491,7 +491,7 @@ def past_and_later(
     except (UsageError, CohortError, RecipeError) as error:
         return Forward(reason=f"training on the past alone failed: {error}"), None
     # Those of the past have the scores of the machines that held them out.
-    decisions, held = held_out.ensemble.decisions(x), held_out.decisions.astype(float)
+    decisions, held = held_out.model.decisions(x), held_out.decisions.astype(float)
     repeats = np.repeat(decisions[None], len(held), axis=0)
     fold = np.full(cohort.n_rows, AFTER)
     repeats[:, past], fold[past] = held, held_out.fold[0]
