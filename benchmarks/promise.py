@@ -41,8 +41,8 @@ from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
 from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import auroc, delong
-from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.fold_fits import Resources
+from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.held_out import HeldOut, blended, held_out_by
 from screening.model_selection.judge import judge
 from screening.model_selection.planning import sample_rows

@@ -29,7 +29,6 @@ from screening.kernels import Kernel
 from screening.metrics.calibration import fit_platt
 from screening.metrics.ranking import average_precision
 
-
 # Trees of a forest that is stored. With 300 new rows are ranked as with 1,500; with 200
 # average precision is 0.2 points lower.
 _MAX_TREES = 300
