@@ -1,12 +1,13 @@
 """A site whose commands are killed at any moment: once they ran again, does everything agree?
 
-    python benchmarks/killed_nights.py --kills 200 --out killed.csv [--ledger postgresql+psycopg://...]
+    python benchmarks/killed_nights.py --kills 200 --out killed.csv [--ledger postgresql]
 
-Three wards, five nights, and between them verdicts, a patient forgotten and a model promoted. Every command
-is killed with all its children, at a moment drawn from the time that it takes, and run again until it ends by
-itself. Then the trail is followed and the tables are compared with it, every run directory and published page
-is held to what the register has of it, each night has one run in force, and the patients forgotten are looked
-for in every file. A line a kill; what is in the CSV is not done again.
+Three wards, five nights, and between them every command that writes: `run`, `review`, `export`, `forget`,
+`threshold`, `promote`, `retire` and `purge`. Each is killed with all its children, at a moment drawn from the
+time that it takes, and the same command is run again, which must end with exit 0. Then the trail is followed
+and the tables are compared with it, every run directory, published page and export is compared with the
+register, each night has one run in force, and the patients forgotten or purged are looked for in every file.
+A line a kill; what is in the CSV is not done again.
 """
 
 from __future__ import annotations
@@ -19,18 +20,34 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from ledger_places import schema, server
 
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.register import current_artefacts, state_of
 from screening.store.serialization import read_document
 
-WARDS, NIGHTS = ("ward-a", "ward-b", "ward-c"), 5
+WARDS = ("ward-a", "ward-b", "ward-c")
+NIGHTS = 5
+COMMANDS = (
+    "run",
+    "review",
+    "export",
+    "forget",
+    "threshold",
+    "promote",
+    "retire",
+    "purge",
+)
 TRAIN = [
     "--label",
     "ill",
@@ -93,117 +110,121 @@ def laid(folder: Path, ledger: str) -> None:
     (folder / "champion").symlink_to("m")
 
 
+def write_tables(
+    folder: Path, night: int, seed: int, forgotten: Collection[str]
+) -> None:
+    """Write tonight's table of every ward, mostly with last night's patients."""
+    for at, ward in enumerate(WARDS, start=1):
+        place = folder / "in" / ward / f"2026-03-{night:02d}.csv"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        stay = patients(40, 100 * seed + 10 * at)[night:]
+        tonight = pd.concat([stay, patients(10, 100 * seed + 10 * at + night)])
+        tonight = tonight[~tonight["patient"].isin(forgotten)]
+        tonight.drop(columns="ill").to_csv(place, index=False)
+
+
+def write_verdicts(folder: Path, run: Path) -> None:
+    """Write the file that the page of a run saves, with two verdicts."""
+    document = read_document(run, "run")
+    verdicts = []
+    for case in document["cases"][:2]:
+        verdicts.append({"id": case["id"], "verdict": "confirmed", "note": case["id"]})
+    content = {
+        "format": 1,
+        "run_id": document["run_id"],
+        "site": "w",
+        "initials": "ab",
+        "verdicts": verdicts,
+    }
+    (folder / "v.json").write_text(json.dumps(content))
+
+
 def commands(
     folder: Path, night: int, seed: int, ledger: str, forgotten: list[str]
 ) -> Iterator[list[object]]:
-    """What is done of a night: the run and verdicts; now and then `forget`, and once `promote`."""
+    """Yield the commands of a night, each after the one before has ended well."""
     date = f"2026-03-{night:02d}"
-    for at, ward in enumerate(WARDS, start=1):
-        place = folder / "in" / ward / f"{date}.csv"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        tonight = pd.concat(
-            [
-                patients(40, 100 * seed + 10 * at)[night:],
-                patients(10, 100 * seed + 10 * at + night),
-            ]
-        )
-        tonight[~tonight["patient"].isin(forgotten)].drop(columns="ill").to_csv(
-            place, index=False
-        )
+    first, *_, third = WARDS
+    run = folder / "runs" / first / date
+    where = ["--ledger", ledger]
+    because = ["--reason", "tried enough"]
+    places = [*where, "--runs", "runs", "--pages", "pages"]
+    write_tables(folder, night, seed, forgotten)
     yield ["run", "NIGHT.toml", "--date", date]
-    run = read_document(folder / "runs" / WARDS[0] / date, "run")
-    said = [{"id": case["id"], "verdict": "confirmed"} for case in run["cases"][:2]]
-    content = {
-        "format": 1,
-        "run_id": run["run_id"],
-        "site": "w",
-        "initials": "ab",
-        "verdicts": said,
-    }
-    (folder / "v.json").write_text(json.dumps(content))
-    yield ["review", folder / "runs" / WARDS[0] / date, "v.json", "--ledger", ledger]
+    write_verdicts(folder, run)
+    yield ["review", run, "v.json", *where]
     (folder / "v.json").unlink()
+    form = ("csv", "fhir", "xlsx")[night % 3]
+    yield ["export", run, "--to", form, "--out", f"exports/{date}", *where]
     if night in (2, 4):
-        forgotten.append(run["cases"][0]["id"])
-        yield [
-            "forget",
-            forgotten[-1],
-            "--ledger",
-            ledger,
-            "--runs",
-            "runs",
-            "--models",
-            ".",
-        ]
+        forgotten.append(read_document(run, "run")["cases"][0]["id"])
+        yield ["forget", forgotten[-1], *places, "--models", "."]
+    if night == 2:
+        choice = ["--max-flag-rate", 0.25, *because, *where]
+        yield ["threshold", "m", *choice]
     if night == 3:
-        yield [
-            "promote",
-            "m2",
-            "--series",
-            WARDS[0],
-            "--ledger",
-            ledger,
-            "--reason",
-            "tried enough",
-        ]
+        yield ["promote", "m2", "--series", first, *where, *because]
         (folder / "champion").unlink()
         (folder / "champion").symlink_to("m2")
         site = (folder / "NIGHT.toml").read_text()
         (folder / "NIGHT.toml").write_text(site.replace('shadow = ["m2"]\n', ""))
+    if night == NIGHTS:
+        yield ["retire", third, *where, *because]
+        yield ["purge", "--older-than", "1d", *places]
 
 
-def faults(folder: Path, ledger: str, night: int, forgotten: list[str]) -> list[str]:
-    """What does not agree."""
+def faults(
+    folder: Path, ledger: str, night: int, gone: Collection[str]
+) -> Iterator[str]:
+    """Yield what does not agree; `gone`: texts that no file may hold any more."""
     with open_ledger(str(folder / ledger) if "://" not in ledger else ledger) as book:
-        told = history(book, verify=True)
+        document = history(book, verify=True)
         with book.reading() as connection:
             artefacts = current_artefacts(connection)
-    found = [
-        f"{one.what} {one.place.name} {state}"
-        for one in artefacts
-        if (state := state_of(one)) != "as written"
-    ]
-    places = {one.place for one in artefacts}
-    runs = [path.parent.resolve() for path in (folder / "runs").rglob("run.json")]
-    found += [
-        f"run {path.name} is not registered" for path in runs if path not in places
-    ]
-    pages = [
-        path.resolve()
-        for path in (folder / "pages").rglob("2026-*.html")
-        if path.parent.name in WARDS
-    ]
-    found += [
-        f"page {path.name} is not registered" for path in pages if path not in places
-    ]
-    in_force = [
-        (run["series"], run["night"]) for run in told["runs"] if run["in_force"]
-    ]
+    for artefact in artefacts:
+        state = state_of(artefact)
+        if state != "as written":
+            yield f"{artefact.what} {artefact.place.name} {state}"
+    registered = {artefact.place for artefact in artefacts}
+    for path in (folder / "runs").rglob("run.json"):
+        if path.parent.resolve() not in registered:
+            yield f"run {path.parent.name} is not registered"
+    for path in [*folder.rglob("pages/ward-*/2026-*.html"), *folder.glob("exports/*")]:
+        if path.resolve() not in registered:
+            yield f"{path.name} is not registered"
+    in_force = []
+    for run in document["runs"]:
+        if run["in_force"]:
+            in_force.append((run["series"], run["night"]))
     if len(in_force) != len(set(in_force)) or len(in_force) != night * len(WARDS):
-        found.append(f"{len(in_force)} nights in force")
+        yield f"{len(in_force)} nights in force"
+    for path in files_of(folder):
+        content = path.read_bytes()
+        for text in gone:
+            if text.encode() in content:
+                yield f"{path.name} names who was erased"
+    for path in folder.rglob(".*"):
+        if "pycache" not in str(path):
+            yield f"{path.name} was left"
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """Yield the files that the commands wrote."""
     for path in folder.rglob("*"):
-        if (
-            path.is_file()
-            and path.name != "past.csv"
-            and "in" not in path.relative_to(folder).parts[:1]
-        ):
-            content = path.read_bytes()
-            found += [
-                f"{path.name} names who was forgotten"
-                for name in forgotten
-                if name.encode() in content
-            ]
-    return found + [
-        f"{path.name} was left"
-        for path in folder.rglob(".*")
-        if "pycache" not in str(path)
-    ]
+        is_input = path.name == "past.csv" or path.is_relative_to(folder / "in")
+        if path.is_file() and not is_input:
+            yield path
 
 
 def site_with_kills(ledger: str, seed: int) -> Iterator[dict[str, object]]:
-    """Five nights of a new site, each command killed once and run again."""
-    rng, forgotten = np.random.default_rng(seed), list[str]()
-    usual = {"run": 6.0, "review": 2.0, "forget": 4.0, "promote": 3.0}
+    """Yield a line a kill: five nights of a new site, each command killed and run again.
+
+    A site ends early if a command does not end well when it is run again.
+    """
+    rng = np.random.default_rng(seed)
+    forgotten: list[str] = []
+    usual = dict.fromkeys(COMMANDS, 3.0)
+    usual["run"] = 6.0
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         laid(folder, ledger)
@@ -212,41 +233,56 @@ def site_with_kills(ledger: str, seed: int) -> Iterator[dict[str, object]]:
                 name = str(words[0])
                 after = float(rng.uniform(0.1, 1.0) * usual[name])
                 screen(folder, *words, after=after)
-                usual[name] = screen(folder, *words)
-                wrong = "; ".join(faults(folder, ledger, night, forgotten))
-                yield {
-                    "site": seed,
-                    "night": night,
-                    "command": name,
-                    "after": round(after, 2),
-                    "faults": wrong,
-                }
+                kill = {"site": seed, "night": night, "command": name}
+                kill["after"] = round(after, 2)
+                try:
+                    usual[name] = screen(folder, *words)
+                except RuntimeError as error:
+                    yield kill | {"faults": str(error)}
+                    return
+                # All ids of a site's nights begin so.
+                gone = [f"Zx{seed:03d}"] if name == "purge" else forgotten
+                yield kill | {"faults": "; ".join(faults(folder, ledger, night, gone))}
+
+
+@contextmanager
+def ledgers(kind: str) -> Iterator[Callable[[int], str]]:
+    """Yield what gives the ledger of a site: a file, or a schema of a server."""
+    if kind == "sqlite":
+        yield lambda seed: "l.db"
+        return
+    for socket in server():
+        yield partial(_schema_of_site, socket)
+
+
+def _schema_of_site(socket: str, seed: int) -> str:
+    return schema(socket, f"site{seed}")
 
 
 def main() -> None:
-    """Kill until there are as many as are asked for, and say how many left something that does not agree."""
+    """Kill until there are as many as wanted, and count those that left a fault."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--out", type=Path, default=Path("killed.csv"))
-    parser.add_argument(
-        "--ledger",
-        default="l.db",
-        help="a file of each site, or a server's URL for one site",
-    )
-    asked = parser.parse_args()
-    kills = pd.read_csv(asked.out).to_dict("records") if asked.out.exists() else []
+    parser.add_argument("--ledger", choices=["sqlite", "postgresql"], default="sqlite")
+    options = parser.parse_args()
+    kills = []
+    if options.out.exists():
+        kills = pd.read_csv(options.out).fillna("").to_dict("records")
     seed = max((kill["site"] for kill in kills), default=0)
-    while len(kills) < asked.kills:
-        seed += 1
-        for kill in site_with_kills(asked.ledger, seed):
-            kills.append(kill)
-            pd.DataFrame(kills).to_csv(asked.out, index=False)
-    wrong = sum(
-        bool(kill["faults"] and kill["faults"] == kill["faults"]) for kill in kills
-    )
-    print(f"{len(kills)} kills, {wrong} after which something did not agree")
+    with ledgers(options.ledger) as ledger_of:
+        while len(kills) < options.kills:
+            seed += 1
+            for kill in site_with_kills(ledger_of(seed), seed):
+                kills.append(kill)
+                pd.DataFrame(kills).to_csv(options.out, index=False)
+    table = pd.DataFrame(kills)
+    table["fault"] = table["faults"] != ""
+    counts = table.groupby("command")["fault"].agg(["size", "sum"])
+    print(counts.rename(columns={"size": "kills", "sum": "with a fault"}))
+    print(f"{len(table)} kills, {table['fault'].sum()} with a fault")
 
 
 if __name__ == "__main__":

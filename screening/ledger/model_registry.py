@@ -156,7 +156,11 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         name = find_series(connection, series)
-        if name in retired(connection):
+        closed = retired(connection).get(name)
+        if closed is not None and closed.reason == reason.strip():
+            # The same command again, such as after it was killed.
+            return trail.head(connection, closed.entry)
+        if closed is not None:
             raise UsageError(f"series {shown_series(name)} is closed already")
         facts = Retired(series=name, last=_last_nights(connection).get(name, ""))
         return append(connection, ledger.clock(), facts, why)
