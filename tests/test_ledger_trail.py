@@ -525,3 +525,51 @@ def rebuild_tables(ledger) -> None:
         for table in PROJECTED.tables.values():
             connection.execute(table.delete())
         project(connection, entries(connection))
+
+
+# By what is changed: statements for SQLite and for PostgreSQL, and the table.
+REDEFINED = {
+    "a collation": (
+        [
+            "PRAGMA writable_schema = ON",
+            """UPDATE sqlite_master SET sql =
+            replace(sql, 'case_id TEXT', 'case_id TEXT COLLATE NOCASE')
+            WHERE name = 'cases'""",
+        ],
+        ['ALTER TABLE cases ALTER case_id TYPE text COLLATE "C"'],
+        "cases",
+    ),
+    "a check": (
+        [
+            "PRAGMA writable_schema = ON",
+            """UPDATE sqlite_master SET sql =
+            replace(sql, 'kind TEXT', 'kind TEXT CHECK (kind <> ''forget'')')
+            WHERE name = 'trail'""",
+        ],
+        ["ALTER TABLE trail ADD CHECK (kind <> 'forget')"],
+        "trail",
+    ),
+    "a unique index": (
+        ["CREATE UNIQUE INDEX one_a_night ON runs (series, night)"],
+        ["CREATE UNIQUE INDEX one_a_night ON runs (series, night)"],
+        "runs",
+    ),
+    "an index less": (
+        ["DROP INDEX verdicts_by_case"],
+        ["DROP INDEX verdicts_by_case"],
+        "verdicts",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", REDEFINED.values(), ids=REDEFINED)
+def test_table_defined_otherwise(ledger, change):
+    """A collation, a constraint or an index that was changed is found by its table."""
+    in_sqlite, in_postgresql, table = change
+    with ledger.writing() as connection:
+        is_sqlite = connection.dialect.name == "sqlite"
+        for statement in in_sqlite if is_sqlite else in_postgresql:
+            connection.exec_driver_sql(statement)
+
+    with pytest.raises(Unchained, match=f"table {table} is not defined"):
+        history(ledger, verify=True)

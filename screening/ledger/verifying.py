@@ -6,6 +6,7 @@ come when it was written: one that is older than its run directories is not gone
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -62,6 +63,7 @@ def verify(connection: sa.Connection, printed: str | None) -> Head:
             f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report"
         )
     _refuse_strangers(connection)
+    _refuse_other_definitions(connection)
     head = follow(connection, printed)
     projected = {}
     for name, table in PROJECTED.tables.items():
@@ -300,6 +302,72 @@ def _refuse_strangers(connection: sa.Connection) -> None:
         raise Unchained(
             f"the ledger holds what this program did not make: {', '.join(sorted(strangers))}"
         )
+
+
+DEFINITIONS = {
+    "sqlite": "SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL",
+    "postgresql": """
+        SELECT relname, concat_ws(' ', attname, format_type(atttypid, atttypmod),
+            attnotnull, attidentity, attgenerated, collname,
+            pg_get_expr(adbin, adrelid), relrowsecurity)
+        FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+            LEFT JOIN pg_collation ON pg_collation.oid = attcollation
+            LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+        WHERE relkind = 'r' AND attnum > 0 AND NOT attisdropped
+            AND relnamespace = current_schema()::regnamespace
+        UNION ALL SELECT relname, pg_get_constraintdef(pg_constraint.oid)
+        FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid
+        WHERE relnamespace = current_schema()::regnamespace
+        UNION ALL SELECT relname,
+            regexp_replace(pg_get_indexdef(indexrelid), ' ON [^ ]+ ', ' ')
+        FROM pg_index JOIN pg_class ON pg_class.oid = indrelid
+        WHERE relnamespace = current_schema()::regnamespace""",
+}
+"""Queries for the tables of a database, and a text for all that defines each."""
+
+
+def _refuse_other_definitions(connection: sa.Connection) -> None:
+    """Raise Unchained if a table is not defined as this program defines it.
+
+    Another collation compares ids otherwise; a constraint or a unique index refuses
+    rows, and so stops nights.
+    """
+    if connection.dialect.name == "sqlite":
+        with sa.create_engine("sqlite://").connect() as empty:
+            _create_tables(empty)
+            expected = _definitions(empty)
+    else:
+        nested = connection.begin_nested()
+        connection.exec_driver_sql("SET LOCAL search_path = pg_temp")
+        _create_tables(connection)
+        expected = _definitions(connection)
+        nested.rollback()
+    found = _definitions(connection)
+    names = [name for name in expected if found.get(name) != expected[name]]
+    if not names:
+        return
+    if set(names) <= PROJECTED.tables.keys():
+        remedy = "`screen ledger rebuild` makes it anew"
+    else:
+        remedy = "restore the ledger from a copy"
+    raise Unchained(
+        f"the table {min(names)} is not defined as this program defines it: a column, "
+        f"a constraint or an index was changed; {remedy}"
+    )
+
+
+def _create_tables(connection: sa.Connection) -> None:
+    for tables in (TABLES, PROJECTED):
+        tables.create_all(connection, checkfirst=False)
+
+
+def _definitions(connection: sa.Connection) -> dict[str, set[str]]:
+    """Return by table the texts that define it, without marks that mean nothing."""
+    definitions = defaultdict[str, set[str]](set)
+    rows = connection.execute(sa.text(DEFINITIONS[connection.dialect.name]))
+    for name, text in rows:
+        definitions[name].add(re.sub(r'[\s"]+', " ", text).strip().casefold())
+    return definitions
 
 
 def refuse_older(
