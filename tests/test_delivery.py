@@ -10,6 +10,7 @@ from commands import as_json, screen
 from flow_cohorts import patients, written
 
 from screening import score
+from screening.errors import CohortError
 from screening.ledger.database import open_ledger
 from screening.monitoring.delivery import Elsewhere, examine, still_there
 from screening.monitoring.drift import LEAST
@@ -274,6 +275,20 @@ def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
         said = scored(site, table, code=3).stderr
         assert all(word in said for word in words)
     assert not (site / "run7").exists()
+
+
+def test_ids_without_zeros_stop_a_night_without_ledger(site, model, tmp_path):
+    """Ids that were read as numbers name nobody, whether or not there is a ledger."""
+    numbers = beds(6).astype({"patient": int})
+    other = numbers.assign(patient=[f"K-{name}" for name in numbers["patient"]])
+
+    with pytest.raises(CohortError, match="without the zeros in front"):
+        score(model, numbers, tmp_path / "numbers")
+    accepted = score(model, numbers, tmp_path / "run", accept_delivery="so it is")
+    elsewhere = score(model, other, tmp_path / "other")
+
+    assert "ids_of_another_shape" in accepted.document["delivery"]["found"]
+    assert elsewhere.document["delivery"]["found"] == []
 
 
 def test_an_accepted_delivery_is_scored_says_why_and_is_found_again(site):

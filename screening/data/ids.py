@@ -109,7 +109,7 @@ def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
         differences.append(
             f"{_length(tonight)} characters long, in training {_length(past)}"
         )
-    if _has_lost_zeros(past, tonight):
+    if has_lost_zeros(past, tonight):
         differences.append(
             "without the zeros in front that training's have; export them as text"
         )
@@ -127,7 +127,7 @@ def _has_other_length(past: IdShape, tonight: IdShape) -> bool:
     return is_longer or is_shorter
 
 
-def _has_lost_zeros(past: IdShape, tonight: IdShape) -> bool:
+def has_lost_zeros(past: IdShape, tonight: IdShape) -> bool:
     """Return True if zeros in front are gone, as where ids were read as numbers."""
     if not past.leading_zeros or tonight.leading_zeros:
         return False

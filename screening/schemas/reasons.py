@@ -264,7 +264,8 @@ IDS_OF_ANOTHER_SHAPE = ReasonKind(
     words="The ids are written otherwise than in training ({differences}): nobody is "
     "recognised.",
     remedy=CHECK_TABLE,
-    when="ids have another format than in training; accepted once for a series",
+    when="ids have another format than in training; accepted once for a series. "
+    "Without a ledger: if they lost the zeros in front",
     place=NIGHT_WITH_LEDGER,
     stops=True,
 )

@@ -231,9 +231,10 @@ def score(
         run = summary.document(
             stream, rows, key[:12], started.isoformat(timespec="seconds")
         )
-        past, ids = NO_NIGHTS, None
+        past = NO_NIGHTS
+        ids = summary.id_shape()
         if ledger is not None:
-            series_key, ids = series_of(model, series), summary.id_shape()
+            series_key = series_of(model, series)
             past = past_nights(
                 ledger, series_key, night, model.digest, digests_of(run), shadow=shadow
             )

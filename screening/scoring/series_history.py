@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from screening.data.ids import other_shape
+from screening.data.ids import has_lost_zeros, other_shape
 from screening.errors import CohortError
 from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, series_by
@@ -70,7 +70,7 @@ def with_delivery(
 ) -> RunDocument:
     """The run with its delivery held against the nights before, and what is unlike one as reasons.
 
-    `ids`: how tonight's are written; None where nobody is recognised by them.
+    `ids`: how tonight's are written; None if the contract names no column of ids.
     Raises CohortError: the table is surely not tonight's, or not of this ward.
     """
     contract, trained, delivery = model.contract, model.facts.training.ids, run.delivery
@@ -92,7 +92,7 @@ def with_delivery(
         n_files=len(run.input.files),
         files_expected=contract.files_per_night,
         rows_expected=contract.rows_per_night,
-        other_ids=other_shape(trained, ids) if trained and ids else (),
+        other_ids=_other_ids(trained, ids, past),
         same_table=past.same_table,
     )
     delivery = examined.replace(oldest=delivery.oldest, newest=delivery.newest)
@@ -108,6 +108,21 @@ def with_delivery(
     return run.replace(
         delivery=delivery, attention=[finding.reason for finding in findings]
     )
+
+
+def _other_ids(
+    trained: IdShape | None, tonight: IdShape | None, past: PastNights
+) -> list[str]:
+    """Return in what tonight's ids are written unlike those of training.
+
+    Without a ledger nobody is recognised by an id, so another hospital's ids may be
+    unlike; but an id without its zeros is a wrong one, and its patient is not found.
+    """
+    if trained is None or tonight is None:
+        return []
+    if past is NO_NIGHTS and not has_lost_zeros(trained, tonight):
+        return []
+    return other_shape(trained, tonight)
 
 
 def with_drift(
