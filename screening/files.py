@@ -41,6 +41,27 @@ def refuse_other_bytes(path: str | Path) -> None:
     raise UsageError(f"{shown} is not UTF-8 and cannot be used; give it another name")
 
 
+def is_private(path: Path) -> bool:
+    """Return True if nobody but this user and root can have written or replaced a path."""
+    try:
+        status = path.stat()
+        above = path.parent.stat()
+    except OSError:
+        return False
+    # In a folder like /tmp (the sticky bit) others cannot replace what is not theirs.
+    is_sticky = bool(above.st_mode & stat.S_ISVTX)
+    may_be_replaced = others_may_write(above) and not is_sticky
+    is_ours = status.st_uid in (os.geteuid(), 0)
+    return is_ours and not others_may_write(status) and not may_be_replaced
+
+
+def others_may_write(status: os.stat_result) -> bool:
+    """Return True if everybody, or a group that is not this user's own, may write."""
+    is_own_group = status.st_gid == os.getegid()
+    mask = stat.S_IWOTH if is_own_group else stat.S_IWOTH | stat.S_IWGRP
+    return bool(status.st_mode & mask)
+
+
 def digest_of(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:

@@ -414,9 +414,42 @@ def test_nights_never_take_more_than_the_site_has_and_all_get_their_turn(claims)
     assert most[0] <= 3 and most[1] <= 100
 
 
-def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said():
+@pytest.mark.parametrize(
+    ("mode_above", "mode", "is_started"),
+    [(0o755, 0o644, True), (0o755, 0o666, False), (0o777, 0o644, False)],
+)
+def test_hooks_others_may_write(mode_above, mode, is_started, tmp_path):
+    """Hooks of a file that others may write, or replace, are not started."""
+    file = tmp_path / "etc" / "NIGHT.toml"
+    file.parent.mkdir()
+    file.touch()
+    file.parent.chmod(mode_above)
+    file.chmod(mode)
+    made = tmp_path / "made"
+
+    (hook,) = tell_hooks([["/bin/touch", str(made)]], b"{}", 30, file)
+
+    assert made.exists() == hook.fine == is_started
+    assert ("others may write" in hook.said) != is_started
+
+
+def test_hook_reads_answer_of_schema(again):
+    """What a hook reads, and what the command prints, fit the schema of the answer."""
+    table(again, "b", 3, seed=3)
+    screen("run", "NIGHT.toml", "--date", NIGHT)
+    schema = json.loads(screen("schema", "run", "--printed").stdout)
+    read = json.loads(Path("told.json").read_text())
+
+    assert set(schema["required"]) <= set(read) <= set(schema["properties"])
+
+
+def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said(tmp_path):
+    (tmp_path / "NIGHT.toml").touch()
     hung, absent = tell_hooks(
-        [["/bin/sh", "-c", "sleep 60"], ["/no/such/hook"]], b"{}", 0.3
+        [["/bin/sh", "-c", "sleep 60"], ["/no/such/hook"]],
+        b"{}",
+        0.3,
+        tmp_path / "NIGHT.toml",
     )
     assert (hung.fine, hung.said) == (False, "was stopped: it took more than 0.3 s")
     assert (absent.fine, absent.said) == (

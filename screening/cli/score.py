@@ -293,7 +293,7 @@ def run(
         logs.note(f"{n_failed} of {len(lines)} nights failed")
     logs.done("the overview is written")
     content = json.dumps(answer, ensure_ascii=False).encode()
-    hooks = tell_hooks(network.site.hooks, content, network.site.hook_seconds)
+    hooks = tell_hooks(network.site.hooks, content, network.site.hook_seconds, site)
     for hook in hooks:
         if not hook.fine:
             logs.note(f"the night stands, but the hook {hook.command} {hook.said}")

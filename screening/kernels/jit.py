@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,8 @@ from typing import Any
 
 import numba
 from numba.core import event
+
+from screening.files import is_private, others_may_write
 
 logger = logging.getLogger("screening")
 
@@ -63,26 +64,13 @@ def _is_private(folder: Path) -> bool:
     """
     try:
         status = folder.stat()
-        if _others_may_write(status) and status.st_uid == os.geteuid():
+        if others_may_write(status) and status.st_uid == os.geteuid():
             is_empty = not any(folder.iterdir())
             if is_empty:
                 folder.chmod(0o700)
-                status = folder.stat()
-        above = folder.parent.stat()
     except OSError:
         return False
-    # In a folder like /tmp (the sticky bit) others cannot replace what is not theirs.
-    is_sticky = bool(above.st_mode & stat.S_ISVTX)
-    may_be_replaced = _others_may_write(above) and not is_sticky
-    is_ours = status.st_uid in (os.geteuid(), 0)
-    return is_ours and not _others_may_write(status) and not may_be_replaced
-
-
-def _others_may_write(status: os.stat_result) -> bool:
-    """Return True if everybody, or a group that is not this user's own, may write."""
-    is_own_group = status.st_gid == os.getegid()
-    mask = stat.S_IWOTH if is_own_group else stat.S_IWOTH | stat.S_IWGRP
-    return bool(status.st_mode & mask)
+    return is_private(folder)
 
 
 class _CompileNotice(event.Listener):

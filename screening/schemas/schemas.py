@@ -155,7 +155,8 @@ ANSWERS: dict[str, type[Document]] = {
         report=str | None,
         evaluation=Mapping[str, Observed | Confusion | Sequence[PerClass]] | None,
     ),
-    "run": _of("run", base=OverviewDocument, overview=str, hooks=Sequence[HookFacts]),
+    # Hooks read the answer before there is anything to say of hooks.
+    "run": _of("run", {"hooks": Sequence[HookFacts]}, OverviewDocument, overview=str),
     "explain": _of("explain", {"report": str}, ExplainedCase, run_id=str, date=str),
     "export": _of("export", run_id=str, rows=int, erased=int, out=str),
     "report": _of("report", {"attention": Reasons, **HIDDEN}, report=str),

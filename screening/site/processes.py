@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from screening.cluster import Cluster
 from screening.errors import ClusterError
+from screening.files import is_private
 from screening.parallel import in_parallel
 from screening.schemas.history import HookFacts
 
@@ -54,6 +55,10 @@ INHERITED = (
     "TMPDIR",
 )
 TOLD = "was told"
+UNTRUSTED = (
+    "was not started, since others may write to the site's file or replace it: "
+    "chmod go-w it, and its folder"
+)
 # What the server that nights are forked from has imported. No thread may run there.
 PRELOADED = ["screening.__main__", "screening.site.night_server"]
 
@@ -287,22 +292,31 @@ def _lines(log: str) -> list[Mapping[str, Any]]:
 
 
 def tell_hooks(
-    hooks: Sequence[Sequence[str]], overview: bytes, seconds: float
+    hooks: Sequence[Sequence[str]], overview: bytes, seconds: float, file: Path
 ) -> list[HookFacts]:
-    """Run each command, no shell between, with the overview as JSON on stdin; it names no patient.
+    """Run each hook with the overview as JSON on stdin; it names no patient.
 
-    `seconds`: one that takes longer is stopped, with all that it started.
+    Parameters
+    ----------
+    hooks : sequence of sequences of str
+        Commands by their words; no shell reads them.
+    overview : bytes
+    seconds : float
+        A hook that takes longer is stopped, with all that it started.
+    file : Path
+        The file that names the hooks. If others may write to it none is started, since
+        they would choose what runs as this user.
     """
-    outcomes = [
-        (Path(words[0]).name, _told(words, overview, seconds)) for words in hooks
-    ]
-    return [
-        HookFacts(command=name, fine=outcome == TOLD, said=outcome)
-        for name, outcome in outcomes
-    ]
+    is_trusted = is_private(file.resolve())
+    outcomes = []
+    for words in hooks:
+        outcome = _run_hook(words, overview, seconds) if is_trusted else UNTRUSTED
+        name = Path(words[0]).name
+        outcomes.append(HookFacts(command=name, fine=outcome == TOLD, said=outcome))
+    return outcomes
 
 
-def _told(words: Sequence[str], overview: bytes, seconds: float) -> str:
+def _run_hook(words: Sequence[str], overview: bytes, seconds: float) -> str:
     # Nothing else is inherited: a URL or a setting may hold a password.
     environment = {key: value for key, value in os.environ.items() if key in INHERITED}
     try:
