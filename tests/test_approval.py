@@ -205,6 +205,21 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
         assert reason in revised.facts.attention
 
 
+def test_train_over_champion(folder, tmp_path):
+    """The champion of a series is not replaced where the ledger is given."""
+    model = tmp_path / "model"
+    ledger = ["--ledger", tmp_path / "screening.db"]
+    again = ["train", folder / "good.csv", *WHO, *LOGISTIC, "--out", model, *ledger]
+    screen(*again)
+    night = written(patients(60, seed=7), tmp_path / "night.csv")
+    out = ["--series", "ward-7", "--out", tmp_path / "run"]
+    screen("score", model, night, *out, *ledger)
+
+    refused = screen(*again, code=2)
+
+    assert "is the champion of series ward-7; give another --out" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("decide", "words"),
     [

@@ -87,6 +87,7 @@ def train(
             "--force", help="Replace a model of another recipe, cohort or label."
         ),
     ] = False,
+    ledger: options.LedgerMaybe = None,
     sign: options.Sign = None,
     templates: Templates = None,
     as_json: AsJson = False,
@@ -104,6 +105,7 @@ def train(
 
     from screening.cluster import open_cluster
     from screening.data.reading import read_cohort
+    from screening.ledger.database import open_ledger
     from screening.model_selection import train as training
     from screening.model_selection.planning import (
         refuse_model_in_use,
@@ -114,7 +116,12 @@ def train(
     from screening.store.checkpoints import waiting_beside
 
     check_templates(templates, "model")
-    refuse_model_in_use(out)
+    # Of a site without a ledger yet nothing is in use.
+    if ledger is not None and ("://" in ledger or Path(ledger).exists()):
+        with open_ledger(ledger, read_only=True) as book:
+            refuse_model_in_use(out, book)
+    else:
+        refuse_model_in_use(out)
     with (
         open_cluster(cluster) as workers,
         publish(out, "model") as folder,

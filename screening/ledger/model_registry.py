@@ -42,6 +42,13 @@ def champions(connection: sa.Connection) -> dict[str, str]:
     return in_trail
 
 
+def series_of_champion(ledger: Ledger, model: str) -> list[str]:
+    """Return the series whose champion has a digest, in order."""
+    with ledger.reading() as connection:
+        models = champions(connection)
+    return sorted(series for series, champion in models.items() if champion == model)
+
+
 def refuse_other(
     connection: sa.Connection, series: str, model: str, remedy: str
 ) -> None:

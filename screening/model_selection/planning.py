@@ -14,6 +14,8 @@ from screening.data.labels import refuse_slips
 from screening.errors import ModelError, UsageError
 from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.landmarks import RARE_SHARE
+from screening.ledger.database import Ledger
+from screening.ledger.model_registry import series_of_champion
 from screening.model_selection.fold_fits import EncodedRows, fit_fold
 from screening.model_selection.folds import (
     Study,
@@ -30,6 +32,7 @@ from screening.recipes.building import build, may_span
 from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import Rule
 from screening.schemas.model import Approximation, ModelDocument
+from screening.spelling import shown_series
 from screening.store.serialization import read_document
 
 # Rows that a kernel machine is trained on exactly, if it reads the matrix by rows.
@@ -232,20 +235,26 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
         )
 
 
-def refuse_model_in_use(directory: Path) -> None:
+def refuse_model_in_use(directory: Path, ledger: Ledger | None = None) -> None:
     """Raise UsageError if a directory holds a model that somebody has decided on.
 
-    Such a model was approved, or its threshold was chosen after the training: neither
-    may be lost without a word.
+    Such a model was approved, its threshold was chosen after the training, or it is the
+    champion of a series in `ledger`: none of these may be lost without a word.
     """
     try:
-        earlier = ModelDocument.from_dict(read_document(directory, "model"))
+        document = read_document(directory, "model")
     except ModelError:
         return
+    earlier = ModelDocument.from_dict(document)
+    series = []
+    if ledger is not None:
+        series = series_of_champion(ledger, str(document["sha256"]))
     if earlier.approval is not None:
         decision = f"was approved on {earlier.approval.date}"
     elif any(point.chosen_by != "training" for point in earlier.operating_points):
         decision = "had its threshold changed"
+    elif series:
+        decision = f"is the champion of series {shown_series(series[0])}"
     else:
         return
     raise UsageError(
