@@ -27,7 +27,7 @@ from screening.model_selection.task import Task
 from screening.schemas.base import Estimate
 from screening.schemas.model import NumberProfile, TextProfile
 from screening.schemas.run import Discoveries, ScoreCounts, ScoreScale, Stopping
-from screening.store.model import Model
+from screening.store.model import Model, pad_rows
 
 BINS = 120
 # An outlier among thousands of held-out scores would press all others into one bin.
@@ -302,7 +302,8 @@ class ScoreDrift:
         for k in range(machines):
             rows = np.flatnonzero(machine == k)
             if len(rows):
-                decisions = model.ensemble.decision_of(k, encoded[among[rows]])
+                drawn = pad_rows(encoded[among[rows]])
+                decisions = model.ensemble.decision_of(k, drawn)[: len(rows)]
                 scores[rows] = overall(
                     decisions[:, model.watched_columns], model.thresholds
                 )

@@ -24,7 +24,7 @@ from screening.parallel import in_parallel
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
 from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
-from screening.store.model import score_batch, score_decisions
+from screening.store.model import pad_rows, score_batch, score_decisions
 from screening.store.serialization import canonical, versions
 
 Scored = Iterator[tuple[pa.Table, NightPart]]
@@ -171,7 +171,7 @@ def _score_by_cluster(
         batch, encoded, path, results = pending.popleft()
         (decisions,) = results
         keep_piece(path, {"decisions": decisions})
-        scored = score_decisions(model, batch, encoded, decisions)
+        scored = score_decisions(model, batch, encoded, decisions[: len(encoded)])
         return scored.rows, scorer.count(batch, scored)
 
     with waiting_beside(out, "fragments") as folder:
@@ -182,7 +182,7 @@ def _score_by_cluster(
             if piece := read_piece(path):
                 results = iter([piece["decisions"]])
             else:
-                tasks = [(model.ensemble, encoded)]
+                tasks = [(model.ensemble, pad_rows(encoded))]
                 results = in_parallel(decisions_of, tasks, cluster=cluster)
             pending.append((batch, encoded, path, results))
             if len(pending) == n_ahead:

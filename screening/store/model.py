@@ -51,6 +51,8 @@ DISPLAY = "display_"
 """Prefix of columns that the contract wants shown, which may be named as ours."""
 TISSUE = "tissue"
 """Column that the pictures of a voxel run are drawn over."""
+# Rows that BLAS may sum together.
+_TILE_ROWS = 64
 # Encoded rows whose scores are tested when a model is loaded.
 _N_SELF_TEST_ROWS = 16
 
@@ -393,7 +395,18 @@ class Scored:
 def score_batch(model: Model, batch: Cohort) -> Scored:
     """Score the rows of one batch; a whole patient if lesions are scored."""
     encoded = model.encoder.transform(batch)
-    return score_decisions(model, batch, encoded, model.decisions(encoded))
+    decisions = model.decisions(pad_rows(encoded))[: len(encoded)]
+    return score_decisions(model, batch, encoded, decisions)
+
+
+def pad_rows(encoded: np.ndarray) -> np.ndarray:
+    """Return encoded rows, the last one repeated up to a multiple of `_TILE_ROWS`.
+
+    BLAS rounds the last few rows of a matrix differently; so the decision on a row does
+    not depend on the rows beside it.
+    """
+    n_missing = -len(encoded) % _TILE_ROWS
+    return np.pad(encoded, [(0, n_missing), (0, 0)], mode="edge")
 
 
 def score_decisions(
