@@ -18,7 +18,7 @@ from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.report import columns, render_run, worklist
 from screening.report.columns import Column
-from screening.scoring import part, summary
+from screening.scoring import part
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,10 +32,7 @@ def folder(cohort, trained, tmp_path_factory):
     tonight = written(
         patients(80, share=0.3, seed=7).drop(columns="ill"), place / "tonight.csv"
     )
-    with (
-        patch.object(part, "CASES_EXPLAINED", 5),
-        patch.object(summary, "CASES_SHOWN", 8),
-    ):
+    with patch.multiple(part, CASES_EXPLAINED=5, CASES_SHOWN=8):
         score(model, tonight, place / "run", date="2026-03-01")
     return place
 

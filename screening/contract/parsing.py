@@ -70,7 +70,10 @@ def parse_feature(cells: pa.Array, feature: Feature, decimal: str) -> TypedColum
 
 
 def parse_texts(
-    cells: pa.Array, missing_fault: str | None, strip: bool = False
+    cells: pa.Array,
+    missing_fault: str | None,
+    strip: bool = False,
+    distinct: bool = False,
 ) -> TypedColumn:
     """Type a role's column, such as the id, as text; blank cells are missing.
 
@@ -81,6 +84,8 @@ def parse_texts(
         Kind of the fault of a missing text; None where it may be missing.
     strip : bool
         Leave out spaces at the ends, and Excel's apostrophe before a number.
+    distinct : bool
+        The texts hardly repeat: equal ones need not be one object.
     """
     texts = to_texts(cells)
     if texts is None:
@@ -88,7 +93,10 @@ def parse_texts(
     stripped = trim(texts)
     is_blank = pc.fill_null(pc.equal(stripped, ""), True)
     kept = _with_nulls(stripped if strip else texts, is_blank)
-    column = TypedColumn(_map_texts(kept, str, "object"))
+    if distinct:
+        column = TypedColumn(kept.to_numpy(zero_copy_only=False))
+    else:
+        column = TypedColumn(_map_texts(kept, str, "object"))
     if missing_fault:
         column.add_fault(missing_fault, np.asarray(is_blank))
     return column

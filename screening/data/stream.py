@@ -34,8 +34,9 @@ from screening.monitoring.drift import GateCounts, Gates
 from screening.registry import optional
 
 BATCH_ROWS = 65536
-# Rows whose hashed ids are held in memory at a time.
-HELD_ROWS = 1 << 19
+# Rows whose hashed ids are held in memory, and read from their file, at a time.
+HELD_ROWS = 1 << 22
+READ_ROWS = 1 << 19
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
 
 
@@ -125,6 +126,13 @@ class _BlockParser:
             return None
         cells = self.block.columns[column]
         return self._noted(column, parse_texts(cells, missing_fault, strip))
+
+    def ids(self, column: str | None) -> np.ndarray | None:
+        """Return the ids as they are written, None where no column has them."""
+        if column is None:
+            return None
+        cells = self.block.columns[column]
+        return self._noted(column, parse_texts(cells, "no_id", distinct=True))
 
     def text_columns(self, names: Sequence[str]) -> Columns | None:
         """Return several columns of text by name, None for no names."""
@@ -265,7 +273,7 @@ class BlockReader:
     def _type_rows(self, parser: _BlockParser, numbers: np.ndarray) -> Cohort:
         contract = self.contract
         # In the order in which a row's faults are told: it is left out for the first.
-        ids = parser.texts(contract.id, "no_id", strip=False)
+        ids = parser.ids(contract.id)
         group = parser.texts(contract.group, "no_group", strip=False)
         label = parser.texts(self.label, "no_label" if self.need_label else None)
         coordinates = parser.coordinates(contract.coordinates)
@@ -436,7 +444,8 @@ class CohortStream:
         ids = DuplicateIds()
         for piece in self.pieces([column]):
             for block in piece.blocks:
-                texts = parse_texts(block.columns[column], None).values
+                cells = block.columns[column]
+                texts = parse_texts(cells, None, distinct=True).values
                 ids.add(_hash_ids(texts, self._reader.hash_key))
         repeated, _ = ids.repeats()
         return repeated
@@ -701,24 +710,28 @@ class DuplicateIds:
         Both are sorted ascending; rows count from 0.
         """
         n_parts = 1 + self.n_rows // HELD_ROWS
-        repeated = [pd.Series(dtype=np.uint64)]
+        repeated = [np.zeros(0, np.uint64)]
         # Equal hashes have one remainder, by which a part of the rows is held at a time.
         for remainder in range(n_parts):
-            part = self._hashes_with(remainder, n_parts)
-            # 0 stands for no id.
-            repeated.append(part[part.duplicated(keep=False) & (part != 0)])
-        rows = pd.concat(repeated)
-        return np.unique(rows.to_numpy()), np.sort(rows.index.to_numpy())
+            hashes = np.sort(np.concatenate(list(self._read(remainder, n_parts))))
+            repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
+        hashes = np.sort(np.concatenate(repeated))
+        # 0 stands for no id.
+        hashes = hashes[hashes != 0]
+        rows = [np.zeros(0, np.int64)]
+        n_above = 0
+        for pieces in self._read(0, 1) if hashes.size else ():
+            rows.append(n_above + np.flatnonzero(np.isin(pieces, hashes)))
+            n_above += len(pieces)
+        return hashes, np.concatenate(rows)
 
-    def _hashes_with(self, remainder: int, n_parts: int) -> pd.Series:
-        """Return the hashes with a remainder modulo `n_parts`, by row."""
-        pieces = []
+    def _read(self, remainder: int, n_parts: int) -> Iterator[np.ndarray]:
+        """Yield the hashes with a remainder modulo `n_parts` in the order of rows."""
         self._file.seek(0)
-        for start in range(0, 1 + self.n_rows, HELD_ROWS):
-            hashes = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
-            members = np.flatnonzero(hashes % np.uint64(n_parts) == remainder)
-            pieces.append(pd.Series(hashes[members], index=start + members))
-        return pd.concat(pieces)
+        for _ in range(0, 1 + self.n_rows, READ_ROWS):
+            hashes = np.frombuffer(self._file.read(8 * READ_ROWS), np.uint64)
+            is_member = hashes % np.uint64(n_parts) == remainder
+            yield hashes if n_parts == 1 else hashes[is_member]
 
 
 def _hash_ids(ids: np.ndarray, key: str) -> np.ndarray:

@@ -153,11 +153,13 @@ class SampledValues:
         return joined._thinned(max(self.step, other.step))
 
     def _thinned(self, step: int) -> SampledValues:
-        is_kept = self.rows % step == 0
-        while np.count_nonzero(is_kept) > self.most:
+        rows, values = self.rows, self.values
+        while True:
+            is_kept = rows & (step - 1) == 0
+            rows, values = rows[is_kept], values[is_kept]
+            if len(rows) <= self.most:
+                return SampledValues(self.most, rows, values, step)
             step *= 2
-            is_kept = self.rows % step == 0
-        return SampledValues(self.most, self.rows[is_kept], self.values[is_kept], step)
 
 
 @dataclass(frozen=True)

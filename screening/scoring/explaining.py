@@ -59,6 +59,41 @@ def displayed(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
     return texts or None
 
 
+def highest(scores: np.ndarray, size: int) -> np.ndarray:
+    """Return the positions of the `size` highest scores, the highest first.
+
+    Equal scores are in their order.
+    """
+    among = np.arange(len(scores))
+    if len(scores) > size:
+        among = np.flatnonzero(scores >= np.partition(scores, -size)[-size])
+    return among[np.argsort(-scores[among], kind="stable")][:size]
+
+
+@dataclass(frozen=True)
+class TopRows:
+    """The scored rows with the highest scores; those of consecutive rows add up.
+
+    Parameters
+    ----------
+    size : int
+        Largest number of rows.
+    rows : pyarrow.Table
+        As in `scores.parquet`, the highest score first.
+    """
+
+    size: int
+    rows: pa.Table
+
+    @classmethod
+    def of(cls, size: int, rows: pa.Table) -> TopRows:
+        """Return the highest of some rows."""
+        return cls(size, rows.take(highest(rows["score"].to_numpy(), size)))
+
+    def __add__(self, other: TopRows) -> TopRows:
+        return TopRows.of(self.size, pa.concat_tables([self.rows, other.rows]))
+
+
 @dataclass(frozen=True)
 class Top:
     """The rows with the highest scores, with all their values; of consecutive rows they add up.
@@ -78,25 +113,18 @@ class Top:
     @classmethod
     def of(cls, size: int, batch: Cohort, rows: pa.Table, among: np.ndarray) -> Top:
         """Return the highest of some rows of a batch, by their positions `among`."""
-        scores = rows["score"].to_numpy()[among]
-        if len(among) > size:
-            least = np.partition(scores, -size)[-size]
-            among = among[scores >= least]
         if not len(among):
             return cls(size)
-        return cls(size, ((batch.take(among), rows.take(among)),))._highest()
+        order = among[highest(rows["score"].to_numpy()[among], size)]
+        return cls(size, ((batch.take(order), rows.take(order)),))
 
     def __add__(self, other: Top) -> Top:
         if not (self.kept and other.kept):
             return self if self.kept else other
         cohorts, tables = zip(*self.kept, *other.kept, strict=True)
-        both = Top(self.size, ((concatenate(cohorts), pa.concat_tables(tables)),))
-        return both._highest()
-
-    def _highest(self) -> Top:
-        cohort, rows = self.kept[0]
-        order = np.argsort(-rows["score"].to_numpy(), kind="stable")[: self.size]
-        return Top(self.size, ((cohort.take(order), rows.take(order)),))
+        cohort = concatenate(cohorts)
+        rows = pa.concat_tables(tables)
+        return Top.of(self.size, cohort, rows, np.arange(rows.num_rows))
 
     def explained(self, model: Model) -> list[Case]:
         """As cases with their reasons, the highest score first."""

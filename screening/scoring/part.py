@@ -21,7 +21,7 @@ from screening.io.columns import absent
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
 from screening.schemas.run import Sampled
-from screening.scoring.explaining import Top
+from screening.scoring.explaining import Top, TopRows
 from screening.scoring.reference_distribution import (
     ALL_HASHES,
     DiscoveryCounts,
@@ -32,6 +32,8 @@ from screening.scoring.reference_distribution import (
 from screening.store.model import DISPLAY, Model, Scored, score_batch
 
 CASES_EXPLAINED = 100
+# The others come as one line each; a page of more than this nobody reads.
+CASES_SHOWN = 5000
 # Of a voxel run the page names patients first; single voxels are examples.
 VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
@@ -53,7 +55,12 @@ class AuditDraw:
         cls, lots: np.ndarray, names: pa.ChunkedArray, display: Mapping[str, np.ndarray]
     ) -> AuditDraw:
         """Draw from rows by their lots; `display`: texts to be shown beside a row."""
-        lowest = np.argsort(lots, kind="stable")[:SAMPLED]
+        candidates = np.arange(len(lots))
+        if len(lots) > SAMPLED:
+            highest = np.partition(lots, SAMPLED - 1)[SAMPLED - 1]
+            candidates = np.flatnonzero(lots <= highest)
+        order = np.argsort(lots[candidates], kind="stable")
+        lowest = candidates[order][:SAMPLED]
         drawn = []
         for i in lowest:
             texts = {name: column[i] for name, column in display.items()}
@@ -81,6 +88,8 @@ class NightPart:
         Rows without a value.
     cases, near_misses : Top
         Of the flagged, and of the others, those with the highest scores.
+    listed : TopRows
+        More of the flagged, without their values.
     histogram, discoveries : ndarray of int
         Rows that come alone, by score and by rank of their p-value.
     drift : DriftUnits
@@ -110,6 +119,7 @@ class NightPart:
     missing: np.ndarray
     cases: Top
     near_misses: Top
+    listed: TopRows
     histogram: np.ndarray
     discoveries: np.ndarray
     drift: DriftUnits
@@ -195,6 +205,17 @@ class BlockScorer:
         """The units that are scored again, beside the held-out ones."""
         return ScoreDrift(self.model)
 
+    @property
+    def _n_explained(self) -> int:
+        is_voxel = bool(self.model.contract.coordinates)
+        return VOXELS_SHOWN if is_voxel else CASES_EXPLAINED
+
+    @property
+    def n_listed(self) -> int:
+        """Largest number of flagged rows that a page lists."""
+        is_voxel = bool(self.model.contract.coordinates)
+        return VOXELS_SHOWN if is_voxel else CASES_SHOWN
+
     def score_piece(
         self, piece: Piece, is_sound: bool = True, drift_limit: int = ALL_HASHES
     ) -> ScoredPiece:
@@ -250,10 +271,11 @@ class BlockScorer:
             by_class=(watched >= self.model.thresholds).sum(axis=0),
             reaching=self._reaching(watched),
             missing=_missing(batch),
-            cases=self._top(batch, rows, flagged),
+            cases=Top.of(self._n_explained, batch, rows, np.flatnonzero(flagged)),
             near_misses=Top.of(
                 NEAR_MISSES_SHOWN, batch, rows, np.flatnonzero(~flagged)
             ),
+            listed=TopRows.of(self.n_listed, rows.filter(rows["flagged"])),
             histogram=self.histogram.count(
                 np.zeros(0) if in_groups else rows["score"].to_numpy()
             ),
@@ -271,11 +293,6 @@ class BlockScorer:
             days=_days(batch),
             ids=self._first_ids(batch),
         )
-
-    def _top(self, batch: Cohort, rows: pa.Table, flagged: np.ndarray) -> Top:
-        is_voxel = bool(self.model.contract.coordinates)
-        size = VOXELS_SHOWN if is_voxel else CASES_EXPLAINED
-        return Top.of(size, batch, rows, np.flatnonzero(flagged))
 
     def _reaching(self, watched: np.ndarray) -> np.ndarray:
         n_rows = len(watched)

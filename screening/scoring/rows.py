@@ -28,7 +28,7 @@ from screening.scoring import exports
 from screening.store.model import CHANCES, DISPLAY
 from screening.store.serialization import read_document
 
-READ_ROWS = 1 << 14
+READ_ROWS = 1 << 16
 # Rows of a row group.
 GROUP_ROWS = 1 << 16
 # What the ledger knows of a flagged row's case.

@@ -37,8 +37,8 @@ from screening.schemas.run import (
 from screening.schemas.validation import Confusion, PerClass
 from screening.scoring.explaining import cases_of, displayed
 from screening.scoring.part import (
+    CASES_SHOWN,
     GROUP_COLUMNS,
-    VOXELS_SHOWN,
     AuditDraw,
     BlockScorer,
     NightPart,
@@ -53,8 +53,6 @@ from screening.scoring.reference_distribution import (
 from screening.scoring.rows import Rows
 from screening.store.serialization import versions
 
-# The others come as one line each; a page of more than this nobody reads.
-CASES_SHOWN = 5000
 # Of the patients who are not flagged the page names as many as there is room for beside the others.
 GROUPS_SHOWN = 200
 
@@ -72,7 +70,6 @@ class Summary:
     def __init__(self, scorer: BlockScorer, part: NightPart):
         self.scorer, self.part = scorer, part
         self.model, self.task = scorer.model, scorer.task
-        self.shown = VOXELS_SHOWN if self.model.contract.coordinates else CASES_SHOWN
         self.histogram = ScoreHistogram(self.model)
         self.histogram.tonight += part.histogram
 
@@ -109,7 +106,7 @@ class Summary:
         model, part, groups = self.model, self.part, self.groups
         refused = sum(stream.refused.values())
         discoveries, points = self._discoveries(), model.facts.operating_points
-        cases = self._listed(rows, discoveries)
+        cases = self._listed(discoveries)
         drift = stream.gates.facts() if stream.gates else {}
         days = [str(day.astype("datetime64[D]")) for day in part.days]
         read = part.n_scored + refused
@@ -221,13 +218,10 @@ class Summary:
         display = self._display([sampled.id for sampled in drawn])
         return [sampled.replace(display=display.get(sampled.id)) for sampled in drawn]
 
-    def _listed(self, rows: Rows, discoveries: Discoveries) -> list[Case]:
+    def _listed(self, discoveries: Discoveries) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         cases = self.part.cases.explained(self.model)
-        if len(cases) < min(self.part.n_flagged, self.shown):
-            cases += cases_of(
-                self.model, rows.first(rows.schema.names, self.shown).slice(len(cases))
-            )
+        cases += cases_of(self.model, self.part.listed.rows.slice(len(cases)))
         cases = [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
         if self.groups is not None:
             return cases
