@@ -1,0 +1,208 @@
+"""What more cores give a night: its share that is not divided, and scikit-learn's on the same file.
+
+    python benchmarks/speed/cores.py --rows 10000000 --recipes svm_weighted logistic random_forest
+
+Each night is scored by a command of its own, with 1, 2, 4, 8 and 16 jobs as far as the
+machine has cores; all must write the same rows. Start and page, which a night of one
+block takes too, are not counted in the share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from folds import CONTRACT, FEATURES, TRAINED, table_of, written
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
+
+from screening import MaxFlagRate, load_model, load_recipe, read_cohort, score, train
+from screening.kernels.threads import available_cores
+from screening.scoring.part import BlockScorer
+from screening.store.model import save_model
+
+NIGHT = "2026-03-01"
+JOBS = (1, 2, 4, 8, 16)
+PREDICTED_CORES = (16, 64)
+BLOCK_ROWS = 1 << 16
+# Rows above which libsvm takes hours: its time is extrapolated from these.
+SVC_ROWS = 100_000
+PEERS = {
+    "svm_weighted": SVC(class_weight="balanced"),
+    "logistic": LogisticRegression(),
+    "random_forest": RandomForestClassifier(n_jobs=-1),
+    "histogram_boosting": HistGradientBoostingClassifier(),
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a command, by the clock and of all its processors."""
+
+    clock: float
+    processor: float
+
+
+def run_command(command: list[str]) -> Cost:
+    """Run a command and wait for it; SystemExit if it fails."""
+    start = time.perf_counter()
+    before = os.times()
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(process.stderr)
+    after = os.times()
+    user = after.children_user - before.children_user
+    system = after.children_system - before.children_system
+    return Cost(time.perf_counter() - start, user + system)
+
+
+def score_by_command(model: Path, rows: Path, out: Path, jobs: int) -> Cost:
+    """Score a night by `screen score`."""
+    command = [sys.executable, "-m", "screening", "score", str(model), str(rows)]
+    options = ["--out", str(out), "--date", NIGHT, "--jobs", str(jobs)]
+    return run_command(command + options)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Processor seconds of a night scored in this process.
+
+    Parameters
+    ----------
+    pieces : float
+        Reading, typing, deciding and counting pieces of the table: these are divided.
+    rest : float
+    """
+
+    pieces: float
+    rest: float
+
+
+def measure_shares(model: Path, rows: Path, out: Path) -> Shares:
+    """Score a night here, with one job, and measure what its pieces take."""
+    seconds = 0.0
+    score_piece = BlockScorer.score_piece
+
+    def measured(*arguments: object, **options: object) -> object:
+        nonlocal seconds
+        start = time.process_time()
+        result = score_piece(*arguments, **options)
+        seconds += time.process_time() - start
+        return result
+
+    BlockScorer.score_piece = measured
+    try:
+        start = time.process_time()
+        score(load_model(model), rows, out, date=NIGHT, jobs=1)
+        total = time.process_time() - start
+    finally:
+        BlockScorer.score_piece = score_piece
+    return Shares(seconds, total - seconds)
+
+
+def undivided_share(model: Path, rows: Path, folder: Path) -> float:
+    """Return the share of a night's time that is not divided, start and page apart."""
+    small = written(folder / "small.parquet", BLOCK_ROWS, 0)
+    measure_shares(model, small, folder / "warm")
+    fixed = measure_shares(model, small, folder / "fixed")
+    whole = measure_shares(model, rows, folder / "whole")
+    growing = max(whole.rest - fixed.rest, 0.0)
+    return growing / (whole.pieces + growing)
+
+
+def speed_up(share: float, cores: int) -> float:
+    """Return how many times as fast so many cores are, by Amdahl's law."""
+    return 1 / (share + (1 - share) / cores)
+
+
+def peer_cost(recipe: str, rows: Path, folder: Path) -> str:
+    """Read, score and write the same file with scikit-learn; its seconds in words."""
+    past = table_of(0, TRAINED, 0, True).to_pandas()
+    names = [f"x{k}" for k in range(FEATURES)]
+    machine = PEERS[recipe].fit(past[names], past["ill"])
+    start = time.perf_counter()
+    processor = time.process_time()
+    night = pd.read_parquet(rows)
+    n_rows = len(night)
+    scored = night.head(SVC_ROWS) if recipe == "svm_weighted" else night
+    if recipe == "svm_weighted":
+        scores = machine.decision_function(scored[names])
+    else:
+        scores = machine.predict_proba(scored[names])[:, 1]
+    scored.assign(score=scores)[["id", "score"]].to_parquet(folder / "peer.parquet")
+    factor = n_rows / len(scored)
+    clock = (time.perf_counter() - start) * factor
+    return f"{clock:.1f}; {(time.process_time() - processor) * factor:.1f}"
+
+
+def trained_model(recipe: str, folder: Path) -> Path:
+    """Train a model that flags about 6 % of the rows."""
+    contract = folder / "contract.toml"
+    contract.write_text(CONTRACT.format(more='id = "id"\n'))
+    past = table_of(0, TRAINED, 0, True).to_pandas()
+    cohort = read_cohort(past, contract, need_label=True)
+    rule = MaxFlagRate(0.06)
+    model = train(cohort, load_recipe(recipe), rule=rule, search=2, beside=())
+    return save_model(model, folder / recipe)
+
+
+def row_of(recipe: str, rows: Path, jobs: list[int], folder: Path) -> str:
+    """Return one line of the table of results."""
+    model = trained_model(recipe, folder)
+    costs = []
+    digests = set()
+    for n_jobs in jobs:
+        out = folder / f"{recipe}-{n_jobs}"
+        costs.append(score_by_command(model, rows, out, n_jobs))
+        content = (out / "scores.parquet").read_bytes()
+        digests.add(hashlib.sha256(content).hexdigest())
+    if len(digests) > 1:
+        raise SystemExit(f"{recipe}: the scores depend on the number of jobs")
+    share = undivided_share(model, rows, folder)
+    predicted = [f"{speed_up(share, cores):.1f}" for cores in PREDICTED_CORES]
+    cells = [
+        f"`{recipe}`",
+        *(f"{cost.clock:.1f}; {cost.processor:.1f}" for cost in costs),
+        f"{share:.0%}",
+        *predicted,
+        peer_cost(recipe, rows, folder) if recipe in PEERS else "",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument(
+        "--recipes", nargs="+", default=["svm_weighted", "logistic", "random_forest"]
+    )
+    options = parser.parse_args()
+    n_cores = available_cores()
+    jobs = [n_jobs for n_jobs in JOBS if n_jobs <= n_cores]
+    names = [
+        "recipe",
+        *(f"{n_jobs} jobs, s" for n_jobs in jobs),
+        "not divided",
+        *(f"times as fast on {cores} cores" for cores in PREDICTED_CORES),
+        "scikit-learn, s",
+    ]
+    print(f"{options.rows} rows, {n_cores} cores; seconds: clock; processor\n")
+    print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = written(folder / "night.parquet", options.rows, 0)
+        for recipe in options.recipes:
+            print(row_of(recipe, rows, jobs, folder), flush=True)
+
+
+if __name__ == "__main__":
+    main()
