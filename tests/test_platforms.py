@@ -57,7 +57,7 @@ def test_memory_cap_macos(macos):
     """A cap that the system does not enforce is none."""
     macos.setattr(resource, "getrlimit", lambda kind: (1 << 30, 1 << 30))
 
-    assert boundary._most() is None
+    assert boundary._memory_limit() is None
 
 
 def test_available_cores_macos(macos):

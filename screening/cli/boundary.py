@@ -1,4 +1,4 @@
-"""Where the outside world ends: mistyped words, system, terminal and memory become message and exit code."""
+"""Turn errors of usage, system, terminal and memory into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ else:
     # Before typer 0.28 this base of its usage errors had no public name.
     TyperException = getattr(typer, "TyperException", typer.BadParameter.__mro__[2])
 
-_json_asked: ContextVar[bool] = ContextVar("json_asked", default=False)
+_is_json: ContextVar[bool] = ContextVar("is_json", default=False)
 
 
-def refused(message: str, code: int) -> None:
-    """Print a usage error on stderr, and as the one JSON object on stdout where that was asked for."""
+def print_error(message: str, code: int) -> None:
+    """Print an error on stderr; with --json a usage error on stdout as JSON, too."""
     logs.failed(message, code)
-    if _json_asked.get() and code == 2:
+    if _is_json.get() and code == 2:
         usage = message.partition(": ")[2] or message
         answer = {"error": {"kind": "usage", "message": usage, "exit_code": code}}
         typer.echo(printable(json.dumps(answer, ensure_ascii=False)))
 
 
 class Commands(TyperGroup):
-    """The commands, whose usage errors take one line and not three."""
+    """The commands, with usage errors of one line instead of three."""
 
     def main(  # type: ignore[override]
         self,
@@ -61,7 +61,7 @@ class Commands(TyperGroup):
     ) -> Any:
         """Run the command that `args` name, and end the process as typer does."""
         words = sys.argv[1:] if args is None else args
-        _json_asked.set("--json" in words)
+        _is_json.set("--json" in words)
         logs.begin(words)
         try:
             code = super().main(args, standalone_mode=False, **extra)
@@ -73,33 +73,40 @@ class Commands(TyperGroup):
             if _is_help(error):
                 typer.echo(error.message, err=True)
             else:
-                refused(_line(error), code)
+                print_error(_usage_message(error), code)
         if standalone_mode:
             sys.exit(code or 0)
         return code
 
 
 def _is_help(error: TyperException) -> bool:
-    """Whether nothing at all was asked for: then the message is the help."""
+    """Return True if no command was given: then the message is the help."""
     context = getattr(error, "ctx", None)
     return context is not None and error.message == context.get_help()
 
 
-def _line(error: TyperException) -> str:
+def _usage_message(error: TyperException) -> str:
+    """Return a usage error on one line, with a suggestion or the command's help."""
+    # Errors with a context or with similar options are no public classes of typer.
     context = getattr(error, "ctx", None)
-    command = context.command_path if context else "screen"
-    # The errors that have a context, or options that are alike, are no public classes of typer.
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
-        message = f"there is no option {option}{did_you_mean(option, error.possibilities or ())}"
+        hint = did_you_mean(option, error.possibilities or ())
+        message = f"there is no option {option}{hint}"
     else:
         message = error.format_message().rstrip(".")
         message = message[:1].lower() + message[1:]
-    return f"screen: {message}{'' if message.endswith('?') else f' (see {command} --help)'}"
+    if message.endswith("?"):
+        return f"screen: {message}"
+    command = context.command_path if context else "screen"
+    return f"screen: {message} (see {command} --help)"
 
 
 class Stopped(BaseException):
-    """A signal asked the process to end. Typer would give a `KeyboardInterrupt` a code of its own."""
+    """A signal that ends the process.
+
+    Typer would give a `KeyboardInterrupt` an exit code of its own.
+    """
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -116,68 +123,70 @@ EXIT_CODES: dict[type[BaseException], int] = {
     MemoryError: 2,
     KeyboardInterrupt: 130,
 }
-# What a library raises when memory is too short to load or to start a thread; a bug where there is no cap.
-STARVED = (ImportError, RuntimeError, SystemError)
-# Below this the numerical libraries cannot even be loaded, and some die without a word.
-LEAST_MEMORY = 1 << 30
-# Below this a thread's own stack and heap may be one too many.
-ROOM_FOR_THREADS = 4 << 30
-# How a process ends whose libraries cannot say that memory has: abort, a fault, the loader's own code.
+# Errors of libraries that cannot load or start a thread for lack of memory; without a
+# limit on memory they are bugs.
+ERRORS_OF_MEMORY = (ImportError, RuntimeError, SystemError)
+# With less the numerical libraries cannot be loaded, and some end without a message.
+MIN_MEMORY = 1 << 30
+# With less a thread's stack and heap may be one too many.
+MIN_MEMORY_OF_THREADS = 4 << 30
+# Exit codes of processes whose memory ended: abort, a fault, the loader's own code.
 ABORTED = (-signal.SIGABRT, -signal.SIGSEGV, 127)
-# Objects made since the last look for garbage before the next: more than a night of a ward makes.
-GARBAGE = 200_000
+# New objects until the next search for garbage: more than a night of a ward makes.
+GARBAGE_THRESHOLD = 200_000
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-_heard: list[int] = []
+_received_signals: list[int] = []
 
 
 @contextmanager
 def exits() -> Iterator[None]:
-    """Turn an error meant for the user into a message and its exit code; a bug keeps its traceback."""
+    """Turn an error meant for the user into a message and an exit code.
+
+    A bug keeps its traceback.
+    """
     try:
         yield
     except (typer.Exit, TyperException):
         raise
     except BaseException as error:
-        known = _known(error)
+        known = _expected_error(error)
         if known is None:
             raise
-        raise typer.Exit(ended_by(known)) from None
+        raise typer.Exit(report_error(known)) from None
 
 
-def _known(error: BaseException) -> BaseException | None:
-    """The error that ends the command with a message, None for a bug."""
-    # A library that was stopped in the middle may have made an error of its own of it.
-    if _heard:
-        return Stopped(_heard[0])
-    # Whatever a library, or we, made of it: a file that could not be read, say, is not damaged.
-    behind: BaseException | None = error
-    while behind is not None and not isinstance(behind, MemoryError):
-        behind = behind.__cause__ or behind.__context__
-    if behind is not None:
-        return behind
+def _expected_error(error: BaseException) -> BaseException | None:
+    """Return the error that ends the command with a message; None for a bug."""
+    # A library that was interrupted may have raised an error of its own.
+    if _received_signals:
+        return Stopped(_received_signals[0])
+    # So may whoever ran out of memory: a file that could not be read is not damaged.
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError):
+            return cause
+        cause = cause.__cause__ or cause.__context__
     if isinstance(error, tuple(EXIT_CODES)):
         return error
-    return (
-        MemoryError(error)
-        if isinstance(error, STARVED) and _most() is not None
-        else None
-    )
+    if isinstance(error, ERRORS_OF_MEMORY) and _memory_limit() is not None:
+        return MemoryError(error)
+    return None
 
 
-def ended_by(error: BaseException) -> int:
-    """Say on stderr, if anybody listens, what ended the command; return its exit code."""
+def report_error(error: BaseException) -> int:
+    """Print on stderr what ended the command; return its exit code."""
     if isinstance(error, Stopped):
         code = 128 + error.number
     else:
-        code = next(
-            code for kind, code in EXIT_CODES.items() if isinstance(error, kind)
-        )
+        codes = (code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+        code = next(codes)
+    # Nobody may be left to read it.
     with suppress(OSError, ValueError):
-        refused(f"screen: {with_options(_message(error), error)}", code)
+        print_error(f"screen: {with_options(_message(error), error)}", code)
     return code
 
 
-# Options that are not called as their parameter is.
+# Options whose name is not that of their parameter.
 OPTION_OF_PARAMETER = {"watched": "--class", "pattern": "--nights"}
 
 
@@ -191,23 +200,23 @@ def with_options(message: str, error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
+    """Return the message of an error that ends the command."""
     if isinstance(error, Stopped) and error.number != signal.SIGINT:
-        return (
-            f"stopped by {signal.Signals(error.number).name}; what was begun is removed"
-        )
+        name = signal.Signals(error.number).name
+        return f"stopped by {name}; what was begun is removed"
     if isinstance(error, KeyboardInterrupt | Stopped):
         return "interrupted; what was begun is removed"
     if isinstance(error, BrokenPipeError):
         return "whoever was to read the answer has gone (broken pipe)"
-    # A library that could not be mapped says so without a number.
-    if isinstance(error, MemoryError) or (
-        isinstance(error, OSError) and error.errno is None and _most()
-    ):
-        most = _most()
-        cap = (
-            f": the process may use {most / 2**30:.1f} GiB (ulimit -v)" if most else ""
+    if _is_of_memory(error):
+        limit = _memory_limit()
+        cap = ""
+        if limit:
+            cap = f": the process may use {limit / 2**30:.1f} GiB (ulimit -v)"
+        return (
+            f"not enough memory{cap}; allow it more (train and compare can do with "
+            "fewer rows: --max-rows)"
         )
-        return f"not enough memory{cap}; allow it more (train and compare can do with fewer rows: --max-rows)"
     if isinstance(error, OSError):
         return str(of_system(error))
     if isinstance(error, CohortError) and len(error.violations) > 1:
@@ -216,21 +225,30 @@ def _message(error: BaseException) -> str:
     return str(error)
 
 
-def _most() -> int | None:
-    """Return the bytes of address space that the process may use, None without a cap.
+def _is_of_memory(error: BaseException) -> bool:
+    """Return True if memory ended; a library that cannot be mapped has no errno."""
+    if isinstance(error, MemoryError):
+        return True
+    has_no_number = isinstance(error, OSError) and error.errno is None
+    return has_no_number and _memory_limit() is not None
+
+
+def _memory_limit() -> int | None:
+    """Return the bytes of address space that the process may use; None without limit.
 
     macOS takes the limit for one on resident memory, and enforces neither.
     """
     if sys.platform == "darwin":
         return None
-    most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return None if most == resource.RLIM_INFINITY else most
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def bounded(command: Callable[[], object]) -> NoReturn:
-    """Run the whole command with open streams, signals that clean up and an answer that arrived; then end.
+    """Run a command, clean up, and end the process with its exit code.
 
-    A function and no context manager: a signal between a manager's own steps would end as a traceback.
+    This is no context manager: a signal between a manager's own steps would end as a
+    traceback.
     """
     code: int | str | None = 0
     try:
@@ -245,84 +263,92 @@ def bounded(command: Callable[[], object]) -> NoReturn:
         _ignore_signals()
     except BaseException as error:
         _ignore_signals()
-        known = _known(error)
-        if known is None:
+        expected = _expected_error(error)
+        if expected is None:
             raise
-        code = ended_by(known)
+        code = report_error(expected)
     finally:
         let_go()
         _mute_broken_streams()
         if not code:
-            gc.freeze()  # an error may keep alive what a library then calls leaked
+            # An error may keep objects alive that a library then reports as leaked.
+            gc.freeze()
     sys.exit(code)
 
 
 def _prepare() -> None:
-    _heard.clear()
+    """Set up signals, streams, garbage collection and the process for the command."""
+    _received_signals.clear()
     for number in SIGNALS:
-        # `nohup` has SIGHUP ignored, and a shell SIGINT of what runs in the background: that stands.
+        # A signal that `nohup` or a shell has ignored stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
-    # What a command loads it needs to its end: looking through it for garbage took a sixth of a night's time.
-    gc.set_threshold(GARBAGE)
+    # A command needs what it loads until its end: searching it for garbage took a sixth
+    # of a night's time.
+    gc.set_threshold(GARBAGE_THRESHOLD)
     _open_streams()
     # Broken log lines are no reason to print tracebacks.
     logging.raiseExceptions = False
-    if (_most() or LEAST_MEMORY) < LEAST_MEMORY:
-        sys.exit(ended_by(MemoryError()))
-    if _most() is not None:
-        _go_on_in_a_child()
+    if (_memory_limit() or MIN_MEMORY) < MIN_MEMORY:
+        sys.exit(report_error(MemoryError()))
+    if _memory_limit() is not None:
+        _continue_in_child()
 
 
-def _go_on_in_a_child() -> None:
-    """Go on in a child process, and end this one as it ends.
+def _continue_in_child() -> None:
+    """Continue in a child process, and end this one as it ends.
 
-    Where memory is capped and ends, C++ and the loader abort: only a parent can still say so.
+    When limited memory ends, C++ and the loader abort: only a parent can report it.
     """
-    if (_most() or 0) < ROOM_FOR_THREADS:
-        # OpenMP ends the process for a thread that it cannot start, with the exit code of a bug.
+    if (_memory_limit() or 0) < MIN_MEMORY_OF_THREADS:
+        # OpenMP ends the process if it cannot start a thread, with the exit code of a
+        # bug.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     child = os.fork()
     if not child:
         return
-    # What a terminal sends, the child hears by itself.
+    # The child receives the signals of a terminal by itself.
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, frame: os.kill(child, number))
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
     if code in ABORTED:
-        _json_asked.set("--json" in sys.argv)
-        code = ended_by(MemoryError())
+        _is_json.set("--json" in sys.argv)
+        code = report_error(MemoryError())
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     os._exit(code if code >= 0 else 128 - code)
 
 
 def _raise_broken_pipe(ended: SystemExit) -> None:
-    """Raise what typer hid behind an exit code of its own: that the reader has gone."""
+    """Raise a broken pipe that typer replaced by an exit code of its own."""
     cause: BaseException | None = ended
     while cause is not None:
         if isinstance(cause, BrokenPipeError):
             raise cause from None
-        cause = cause.__cause__ or (
-            None if cause.__suppress_context__ else cause.__context__
-        )
+        context = None if cause.__suppress_context__ else cause.__context__
+        cause = cause.__cause__ or context
 
 
 def _open_streams() -> None:
-    """Open what was closed, or a patient's file would get the number of stderr, and the log in it."""
+    """Open standard streams that are closed.
+
+    Otherwise a patient's file would get the number of stderr, and with it the log.
+    """
     for number, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, mode)  # takes the lowest free number, which is this one
+            # It takes the lowest free number, which is this one.
+            os.open(os.devnull, mode)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _mute_broken_streams() -> None:
-    """Let the interpreter find nothing left to write when it closes stdout and stderr."""
+    """Redirect broken streams, so that the interpreter can close them."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -332,10 +358,12 @@ def _mute_broken_streams() -> None:
 
 
 def _stop(number: int, frame: types.FrameType | None) -> None:
-    _heard.append(number)
+    """Stop the command; the handler of signals."""
+    _received_signals.append(number)
     raise Stopped(number)
 
 
 def _ignore_signals() -> None:
+    """Ignore further signals while the command cleans up."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

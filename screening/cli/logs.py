@@ -1,4 +1,7 @@
-"""Log lines on stderr: when what happened, to which night; declared keys only, never a patient's value."""
+"""Log lines on stderr: time, event and night.
+
+They have declared keys only, and never a patient's value.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ import typer
 
 from screening.cli.console import printable
 
-# Every line of `--log json` has the first four; the others where they are known.
+# Every line of `--log json` has the first four, and the others if they are known.
 KEYS = (
     "time",
     "level",
@@ -36,82 +39,77 @@ _logger = logging.getLogger("screening")
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """Format of log lines."""
 
     text = "text"
     json = "json"
 
 
-_form: ContextVar[LogFormat] = ContextVar("log_form", default=LogFormat.text)
-_known: ContextVar[dict[str, str | int]] = ContextVar("log_known")
+_format: ContextVar[LogFormat] = ContextVar("log_format", default=LogFormat.text)
+_context: ContextVar[dict[str, str | int]] = ContextVar("log_context")
 
 
 def begin(words: Sequence[str]) -> None:
-    """Know the form from the command's words, which may be mistyped, and nothing of any night yet."""
-    asked = "--log=json" in words or ("--log", "json") in pairwise(words)
-    _form.set(LogFormat.json if asked else LogFormat.text)
-    _known.set({})
+    """Find the format in the command's words, which may be mistyped."""
+    is_json = "--log=json" in words or ("--log", "json") in pairwise(words)
+    _format.set(LogFormat.json if is_json else LogFormat.text)
+    _context.set({})
 
 
-def about(**known: str | int | None) -> None:
-    """Say which series, night and run the lines from here on are about."""
-    _known.set(
-        _known.get({})
-        | {key: value for key, value in known.items() if value is not None}
-    )
+def about(**context: str | int | None) -> None:
+    """Set the series, night or run of the lines from here on; None changes nothing."""
+    known = {key: value for key, value in context.items() if value is not None}
+    _context.set(_context.get({}) | known)
 
 
 def peak_mb() -> int:
     """Return the most memory that this process has used so far, in MiB."""
     if sys.platform == "linux":
-        # What `getrusage` tells may be of the process that started this one; some hosts hide these lines.
+        # `getrusage` may count the process that started this one. Some hosts hide this
+        # line.
         with suppress(OSError, IndexError):
-            return (
-                int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
-                >> 10
-            )
+            status = Path("/proc/self/status").read_text()
+            kib = status.split("VmHWM:")[1].split()[0]
+            return int(kib) >> 10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    if sys.platform == "darwin":
-        return peak >> 20  # bytes there, KiB elsewhere
-    return peak >> 10
+    # Bytes on macOS, KiB elsewhere.
+    return peak >> 20 if sys.platform == "darwin" else peak >> 10
 
 
 def done(event: str) -> None:
-    """A line for a machine that something went well; people see the answer on stdout."""
+    """Log for machines that something succeeded; people see the answer on stdout."""
     _logger.info(event)
 
 
 def note(words: str) -> None:
-    """Something that the user should know, though the command goes on."""
+    """Log something that the user should know; the command goes on."""
     _logger.warning(words)
 
 
 def relay(line: Mapping[str, object]) -> None:
-    """Pass on a line of another process's log: declared keys only; as text only what went wrong."""
-    if _form.get() is LogFormat.json:
-        typer.echo(
-            printable(json.dumps({key: line[key] for key in KEYS if key in line})),
-            err=True,
-        )
+    """Log a line of another process; as text only what went wrong."""
+    if _format.get() is LogFormat.json:
+        declared = {key: line[key] for key in KEYS if key in line}
+        typer.echo(printable(json.dumps(declared)), err=True)
     elif line.get("level") != "info":
         note(f"{line.get('series')} {line.get('night')}: {line['event']}")
 
 
 def failed(message: str, code: int) -> None:
-    """What ended the command."""
-    if _form.get() is LogFormat.json:
+    """Log what ended the command."""
+    if _format.get() is LogFormat.json:
         _write(logging.ERROR, _logger.name, message.removeprefix("screen: "), code)
     else:
         typer.echo(printable(message, lines=True), err=True)
 
 
-def log_to_stderr(form: LogFormat) -> None:
+def log_to_stderr(log_format: LogFormat) -> None:
     """Send logs and warnings to stderr, as text or as JSON lines."""
-    _form.set(form)
+    _format.set(log_format)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines("screen: %(message)s"))
+    handler.setFormatter(_TextLines("screen: %(message)s"))
     handler.setLevel(logging.WARNING)
-    if form is LogFormat.json:
+    if log_format is LogFormat.json:
         handler.setFormatter(_JsonLines())
         handler.setLevel(logging.INFO)
         sys.excepthook = _bug
@@ -120,51 +118,55 @@ def log_to_stderr(form: LogFormat) -> None:
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object a line: what happened and where, never the values that were put in."""
+    """Write one JSON object a line: the message, never the values put into it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        # What a library warns of comes as a value, and may quote the data.
+        """Return the line of a record."""
+        # The text of a library's warning is such a value, and may quote the data.
         words = "a library warned" if record.name == "py.warnings" else str(record.msg)
         return _line(record.levelno, record.name, words)
 
 
-class _Lines(logging.Formatter):
-    """Text whose steering characters, perhaps a column's name, are shown by number."""
+class _TextLines(logging.Formatter):
+    """Write text whose steering characters, perhaps of a column's name, are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
         return printable(super().format(record), lines=True)
 
 
 def _line(level: int, logger: str, event: str, code: int | None = None) -> str:
+    """Return a line of `--log json`."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    line = {
+    facts: dict[str, str | int] = {
         "time": now,
         "level": logging.getLevelName(level).lower(),
         "logger": logger,
         "event": event,
+        **_context.get({}),
     }
-    known = line | _known.get({}) | ({} if code is None else {"exit_code": code})
-    return printable(
-        json.dumps(
-            {key: known[key] for key in KEYS if key in known}, ensure_ascii=False
-        )
-    )
+    if code is not None:
+        facts["exit_code"] = code
+    declared = {key: facts[key] for key in KEYS if key in facts}
+    return printable(json.dumps(declared, ensure_ascii=False))
 
 
 def _write(level: int, logger: str, event: str, code: int) -> None:
+    """Write a line of `--log json` that ends the command."""
     typer.echo(_line(level, logger, event, code), err=True)
 
 
 def _bug(
     kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
 ) -> None:
-    """A bug by its place: its message, and the lines of a traceback, might hold a patient's value."""
-    while trace is not None and trace.tb_next is not None:
+    """Log a bug by its place.
+
+    Its message, and the lines of a traceback, might hold a patient's value.
+    """
+    place = ""
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename).name
+        place = f" at {file}:{trace.tb_lineno}"
         trace = trace.tb_next
-    where = (
-        f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-        if trace
-        else ""
-    )
-    event = f"a bug: {kind.__name__}{where}; run it again with --log text for the whole of it"
+    event = f"a bug: {kind.__name__}{place}; run it again with --log text for the rest"
     _write(logging.CRITICAL, _logger.name, event, 1)

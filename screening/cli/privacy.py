@@ -1,4 +1,4 @@
-"""Patients erased: `screen forget`, `purge`."""
+"""Commands that erase patients: `screen forget`, `purge`."""
 
 from __future__ import annotations
 
@@ -62,15 +62,18 @@ def forget(
 ) -> None:
     """Erase one patient everywhere.
 
-    Counts stay, and the trail still verifies. If interrupted, run it again to finish. Models that hold a
-    copy of the patient's row are listed; after their last day they refuse to score.
+    Counts stay, and the trail still verifies. If interrupted, run it again to finish.
+    Models that hold a copy of the patient's row are listed; after their last day they
+    refuse to score.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.erasing import GONE, Scope
     from screening.scoring.erasing import Erasure
 
-    soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
-    name, last = _id(patient), options.day_from("--retrain-by", retrain_by) or soon
+    name = _id(patient)
+    last_day = options.day_from("--retrain-by", retrain_by)
+    if last_day is None:
+        last_day = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
     if GONE in Scope(name).without([reason]):
         raise UsageError(
             "--reason names the patient, and the trail keeps it; say it without"
@@ -78,24 +81,21 @@ def forget(
     signer = options.signer_from(sign)
     with open_ledger(ledger) as book:
         erasure = Erasure(
-            Scope(name), book, runs, models, pages, last, dry_run, templates, signer
+            Scope(name), book, runs, models, pages, last_day, dry_run, templates, signer
         )
         report = erasure.done(reason)
-    named = {
-        what: places
-        for what, places in report.items()
-        if what not in ("ledger", "pieces")
-    }
-    if not any(named.values()) and not any(report["ledger"].values()):
-        note(
-            "nothing here knows this id; ids are compared as text, zeros in front and all"
-        )
+    in_ledger = report["ledger"].values()
+    in_files = [
+        places for kind, places in report.items() if kind not in ("ledger", "pieces")
+    ]
+    if not any(in_files) and not any(in_ledger):
+        note("nothing here knows this id; ids are compared as text, with leading zeros")
     print_answer(report, as_json)
     refuse_unfinished(report["left"])
 
 
 def refuse_unfinished(left: list[str]) -> None:
-    """Exit 5 where something still names patients."""
+    """Exit 5 if something still names patients."""
     if left:
         note(
             "not everything could be erased; see to these and run it again: "
@@ -105,12 +105,12 @@ def refuse_unfinished(left: list[str]) -> None:
 
 
 def _id(text: str) -> str:
-    given = (
-        sys.stdin.buffer.readline().rstrip(b"\r\n")
-        if text == "-"
-        else os.fsencode(text)
-    )
-    name = options.id_from(given)
+    """Return the id that was given, or that standard input holds for "-"."""
+    if text == "-":
+        content = sys.stdin.buffer.readline().rstrip(b"\r\n")
+    else:
+        content = os.fsencode(text)
+    name = options.id_from(content)
     if not name.strip():
         raise UsageError("ID: no patient is named")
     return name

@@ -1,4 +1,7 @@
-"""What makes and judges a model: `recipes`, `train`, `compare`, `validate`, `threshold`, `retrain`."""
+"""Commands that make and judge models.
+
+`recipes`, `train`, `compare`, `validate`, `threshold`, `approve` and `retrain`.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
     from screening.store.model import Model
 
 
-# What has no bearing on the model; leaving it out keeps the same training the same bytes.
-WHERE_AND_HOW = frozenset(
-    {
+# Parameters without effect on the model. The recorded command leaves them out, so that
+# the same training gives the same bytes.
+NOT_RECORDED = frozenset(
+    (
         "out",
         "templates",
         "jobs",
@@ -37,7 +41,7 @@ WHERE_AND_HOW = frozenset(
         "cluster",
         "ledger",
         "nights",
-    }
+    )
 )
 
 
@@ -94,9 +98,10 @@ def train(
 ) -> None:
     """Validate a method on COHORT, choose a threshold, write a model.
 
-    Every row is scored by machines that have not seen it; setting and operating point (RULE) are chosen on
-    these scores, and the machines of the folds are the model: a new row's score is the mean of their
-    decisions. The model directory holds patients' rows: keep it private.
+    Every row is scored by machines that have not seen it; setting and operating point
+    (RULE) are chosen on these scores, and the machines of the folds are the model: a
+    new row's score is the mean of their decisions. The model directory holds patients'
+    rows: keep it private.
     """
     chosen_by = rule.rule()
     parameters = options.parameters_from(param or [])
@@ -127,7 +132,8 @@ def train(
         publish(out, "model") as folder,
         bar("Training") as progress,
     ):
-        progress(0, 0)  # from here on time counts
+        # The time left is estimated from here on.
+        progress(0, 0)
         past = read_cohort(
             database.source(cohort),
             contract,
@@ -152,7 +158,7 @@ def train(
                 params=parameters,
                 memory=n_bytes,
                 progress=progress,
-                command=options.command_of(context, WHERE_AND_HOW),
+                command=options.command_of(context, NOT_RECORDED),
                 beside=options.others_from(beside),
                 lesions=lesions,
                 cluster=workers,
@@ -162,16 +168,14 @@ def train(
         options.say_unsigned(out, signer)
         _write(model, folder, templates, signer)
     notes = model.facts.training.notes
-    # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
+    # Nobody should have to open the page to see what was dropped, inferred or guessed.
     for note in notes:
         logs.note(note)
-    answer = {"model": str(out), "id": model.id} | facts_of(model, as_json)
-    print_answer(
-        answer
-        | {"report": str(out / "report.html")}
-        | ({"notes": notes} if as_json else {}),
-        as_json,
-    )
+    answer = {"model": str(out), "id": model.id, **facts_of(model, as_json)}
+    answer["report"] = str(out / "report.html")
+    if as_json:
+        answer["notes"] = notes
+    print_answer(answer, as_json)
 
 
 def _write(
@@ -197,19 +201,18 @@ def recipes(
     from screening.recipes.building import list_recipes, load_recipe
 
     shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
-    chosen = shipped or [load_recipe(str(name))]
+    listed = shipped or [load_recipe(str(name))]
     if as_json:
-        print_answer({"recipes": [_entry(recipe) for recipe in chosen]}, as_json)
+        answer: dict[str, object] = {"recipes": list(map(_recipe_in_full, listed))}
     elif name:
-        print_answer(_entry(chosen[0]), as_json)
+        answer = _recipe_in_full(listed[0])
     else:
-        print_answer(
-            {recipe.name: f"{recipe.title} ({recipe.paper})" for recipe in chosen},
-            as_json,
-        )
+        answer = {recipe.name: f"{recipe.title} ({recipe.paper})" for recipe in listed}
+    print_answer(answer, as_json)
 
 
-def _entry(recipe: Recipe) -> dict[str, object]:
+def _recipe_in_full(recipe: Recipe) -> dict[str, object]:
+    """Return a recipe's paper, parameters with defaults, and search."""
     entry = recipe.model_dump(
         include={"name", "title", "paper", "machine", "about", "parameters"}
     )
@@ -255,8 +258,8 @@ def compare(
 ) -> None:
     """Compare methods on the same folds, thresholds included.
 
-    Parameters and threshold (by RULE) are chosen on training rows alone. A comparison that was
-    stopped resumes from its finished folds.
+    Parameters and threshold (by RULE) are chosen on training rows alone. A comparison
+    that was stopped resumes from its finished folds.
     """
     chosen_by = rule.rule()
 
@@ -288,16 +291,11 @@ def compare(
             kept=kept,
             cluster=cluster,
             progress=progress,
-            command=options.command_of(context, WHERE_AND_HOW),
+            command=options.command_of(context, NOT_RECORDED),
         )
         comparison.write_comparison(compared, folder, templates)
-    print_answer(
-        {
-            "comparison": str(out),
-            **(compared.summary() if as_json else compared.table()),
-        },
-        as_json,
-    )
+    results = compared.summary() if as_json else compared.table()
+    print_answer({"comparison": str(out), **results}, as_json)
 
 
 def validate(
@@ -330,8 +328,9 @@ def validate(
 ) -> None:
     """Validate MODEL on labelled patients of another place or time.
 
-    Threshold and chances are unchanged: the page has observed figures next to validation estimates, and
-    the threshold that MODEL's rule would choose here. Rows that MODEL was trained on are refused.
+    Threshold and chances are unchanged: the page has observed figures next to
+    validation estimates, and the threshold that MODEL's rule would choose here. Rows
+    that MODEL was trained on are refused.
     """
     from screening.model_selection import external
     from screening.report.page import check_templates
@@ -345,26 +344,24 @@ def validate(
             label=label,
             positive=positive,
             prevalence=prevalence,
-            command=options.command_of(context, WHERE_AND_HOW),
+            command=options.command_of(context, NOT_RECORDED),
         )
         external.write_validation(validation, folder, templates)
     document = validation.to_dict()
-    points = [
-        {key: point[key] for key in POINT_KEYS}
-        for point in document["operating_points"]
-    ]
-    figures = {"classes": document["classes"]} | (
-        {"operating_points": points} if as_json else {}
-    )
     answer = {
         "validation": str(out),
         "report": str(out / "report.html"),
         "model": validation.model.id,
+        "classes": document["classes"] if as_json else validation.lines(),
     }
-    figures |= {"rows": validation.figures.n_rows, "attention": document["attention"]}
-    print_answer(
-        answer | figures | ({} if as_json else {"classes": validation.lines()}), as_json
-    )
+    if as_json:
+        answer["operating_points"] = [
+            {key: point[key] for key in POINT_KEYS}
+            for point in document["operating_points"]
+        ]
+    answer["rows"] = validation.figures.n_rows
+    answer["attention"] = document["attention"]
+    print_answer(answer, as_json)
 
 
 def threshold(
@@ -383,8 +380,8 @@ def threshold(
 ) -> None:
     """Choose another operating point for MODEL by RULE.
 
-    It is chosen from the held-out scores of the validation, and every figure is recomputed as if
-    MODEL had been trained with RULE; the machines do not change.
+    It is chosen from the held-out scores of the validation, and every figure is
+    recomputed as if MODEL had been trained with RULE; the machines do not change.
     """
     chosen_by = rule.rule(required=True)
 
@@ -392,9 +389,8 @@ def threshold(
 
     revise = partial(set_threshold, rule=chosen_by, reason=reason, watched=watched)
     after = _revised(model, revise, "threshold", change_of, revision)
-    print_answer(
-        {"model": str(model), "id": after.id} | facts_of(after, as_json), as_json
-    )
+    answer = {"model": str(model), "id": after.id, **facts_of(after, as_json)}
+    print_answer(answer, as_json)
 
 
 def approve(
@@ -412,19 +408,21 @@ def approve(
 ) -> None:
     """Approve MODEL, which is a draft until then.
 
-    Its pages show by whom, when and why. Another threshold or training makes it a draft again.
-    If a series already uses MODEL, give --ledger and --series, or its next night is refused
-    because of the changed model.
+    Its pages show by whom, when and why. Another threshold or training makes it a draft
+    again. If a series already uses MODEL, give --ledger and --series, or its next night
+    is refused because of the changed model.
     """
     from screening.model_selection import revising
 
     revise = partial(revising.approve, by=by, date=datetime.date.today(), reason=reason)
     after = _revised(model, revise, "approve", revising.approval_of, revision)
-    answer = {"model": str(model), "id": after.id}
-    print_answer(
-        answer | {key: after.document[key] for key in ("approval", "attention")},
-        as_json,
-    )
+    answer = {
+        "model": str(model),
+        "id": after.id,
+        "approval": after.document["approval"],
+        "attention": after.document["attention"],
+    }
+    print_answer(answer, as_json)
 
 
 def _revised(
@@ -434,7 +432,11 @@ def _revised(
     change: Callable[[Model, Model], dict[str, object]],
     revision: options.RevisionOptions,
 ) -> Model:
-    """Write MODEL anew as `revise` makes it; where a ledger is named, the change stands there first."""
+    """Write a model anew as `revise` returns it, and return it.
+
+    With a ledger the change is entered there first: a change whose model failed to
+    appear is known then, never the reverse.
+    """
     signer = options.signer_from(revision.sign)
 
     from screening.ledger.database import open_ledger
@@ -447,10 +449,9 @@ def _revised(
         options.say_unsigned(model, signer)
         _write(after, folder, revision.templates, signer)
         if revision.ledger:
-            # A change that failed to appear is known then, never the reverse.
-            whose = options.series_from(revision.series) or before.contract.series
+            series = options.series_from(revision.series) or before.contract.series
             with open_ledger(revision.ledger, make=True) as book:
-                record_revision(book, action, change(before, after), whose)
+                record_revision(book, action, change(before, after), series)
     return after
 
 
@@ -491,11 +492,13 @@ def retrain(
 ) -> None:
     """Retrain the champion's method, verdicts included.
 
-    It is trained on its past COHORT and the verdicts of SERIES, with the champion's recipe, rule and
-    contract. The new model is not used until it is promoted: score it with --shadow, look at
-    `screen history --beside`, then `screen promote` it.
+    It is trained on its past COHORT and the verdicts of SERIES, with the champion's
+    recipe, rule and contract. The new model is not used until it is promoted: score it
+    with
+    --shadow, look at `screen history --beside`, then `screen promote` it.
     """
-    n_bytes, signer = options.bytes_from(memory), options.signer_from(sign)
+    n_bytes = options.bytes_from(memory)
+    signer = options.signer_from(sign)
     day = options.day_from("--review-by", review_by)
 
     from screening.data.reading import read_cohort
@@ -524,11 +527,10 @@ def retrain(
             jobs=jobs,
             memory=n_bytes,
             progress=progress,
-            command=options.command_of(context, WHERE_AND_HOW),
+            command=options.command_of(context, NOT_RECORDED),
         )
         _write(trained, folder, templates, signer)
-        # Recorded before it is there: a model that failed to appear is known, never the reverse.
-        facts = trained.document["training"]["verdicts"]
+        # A retraining whose model failed to appear is known then, never the reverse.
         entry = record_retraining(
             book, verdicts.series, champion.digest, trained.digest, learned.facts
         )
@@ -537,10 +539,11 @@ def retrain(
         "id": trained.id,
         "report": str(out / "report.html"),
         "entry": entry.number,
+        "champion": champion.id,
+        **facts_of(trained, as_json),
     }
-    answer |= {"champion": champion.id} | facts_of(trained, as_json)
-    print_answer(
-        answer
-        | {"verdicts": facts if as_json else retraining.sentences(learned.facts)},
-        as_json,
-    )
+    if as_json:
+        answer["verdicts"] = trained.document["training"]["verdicts"]
+    else:
+        answer["verdicts"] = retraining.sentences(learned.facts)
+    print_answer(answer, as_json)

@@ -119,14 +119,14 @@ BEHIND_MEMORY.__context__ = MemoryError()
 # A library's own error after a signal, memory that ended behind another error, a command's own exit code.
 ENDS = [
     (
-        "_heard",
+        "_received_signals",
         [signal.SIGHUP],
         ValueError("'cls' must be valid"),
         129,
         "stopped by SIGHUP",
     ),
-    ("_heard", [], BEHIND_MEMORY, 2, "not enough memory"),
-    ("_most", lambda: 1 << 40, typer.Exit(10), 10, ""),
+    ("_received_signals", [], BEHIND_MEMORY, 2, "not enough memory"),
+    ("_memory_limit", lambda: 1 << 40, typer.Exit(10), 10, ""),
 ]
 
 
