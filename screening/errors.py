@@ -71,7 +71,7 @@ class Locked(ScreenError):
 
 
 def of_system(error: OSError, place: object = None) -> UsageError:
-    """What the operating system refused, as an error for the user: path and reason.
+    """Return an error of the operating system for the user, with path and reason.
 
     Parameters
     ----------

@@ -124,7 +124,10 @@ def read_toml(path: Path, most: int, refusal: type[ScreenError]) -> dict[str, An
 
 
 def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
-    """What is wrong with TOML: tomlkit names a key that is given twice, which tomllib does not."""
+    """Return what is wrong with a TOML text.
+
+    tomlkit names a key that is stated twice, which tomllib does not.
+    """
     try:
         tomlkit.parse(text)
     except TOMLKitError as fault:

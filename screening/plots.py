@@ -95,7 +95,7 @@ def calibration(model: ModelDocument, label: str, ax: Axes) -> Axes:
 
 
 def contributions(reasons: pd.DataFrame, ax: Axes) -> Axes:
-    """What the values of one row change of its score, of `Screen.explain`, the largest on top."""
+    """Plot contributions of `Screen.explain` to a score, the largest on top."""
     largest = reasons.head(MOST_FEATURES).iloc[::-1]
     words = [
         f"{name} = {value} {unit or ''}".strip()
@@ -112,7 +112,7 @@ def contributions(reasons: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def history(document: HistoryDocument, ax: Axes) -> Axes:
-    """Flagged cases of each night in force by what was known of them; of several series the sum."""
+    """Plot flagged cases of each night by state; of several series their sum."""
     nights = pd.DataFrame(
         [
             {name: getattr(run, name) for name in ("night", *STATES)}

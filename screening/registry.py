@@ -27,7 +27,7 @@ EXPORTS = {
 
 
 def optional(name: str) -> ModuleType:
-    """The module of an optional room; UsageError where it was taken out."""
+    """Return the module of an optional room; raise UsageError if it is removed."""
     if name not in OPTIONAL:
         raise UsageError(f"this installation was made without {name}")
     return importlib.import_module(OPTIONAL[name])
@@ -50,7 +50,7 @@ def members(package: str) -> Mapping[str, type]:
 
 
 def attributes(package: str, every: str) -> Callable[[str], Any]:
-    """A package's `__getattr__`: its members by the names of their classes, and all of them under `every`."""
+    """Return a package's `__getattr__`: members by class name, all under `every`."""
 
     def attribute(name: str) -> Any:
         by_name = {} if name.startswith("_") else members(package)

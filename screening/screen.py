@@ -1,4 +1,4 @@
-"""The whole flow as one scikit-learn classifier: fit on a past table, score and explain a new one."""
+"""Train, score and explain as one scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class Page(str):
     height = 800
 
     def _repr_html_(self) -> str:
-        return f'<iframe srcdoc="{escape(self)}" width="100%" height="{self.height}"></iframe>'
+        page = escape(self)
+        return f'<iframe srcdoc="{page}" width="100%" height="{self.height}"></iframe>'
 
 
 class Head(Page):
@@ -65,7 +66,7 @@ class Head(Page):
 
 
 def _earned(screen: Screen) -> bool:
-    """Whether there are chances, or nobody knows yet; ModelError says why there are none."""
+    """Return True if a model has chances or is not fitted; else raise ModelError."""
     if hasattr(screen, "model_"):
         screen.model_.refuse_unearned()
     return True
@@ -74,26 +75,29 @@ def _earned(screen: Screen) -> bool:
 class Screen(ClassifierMixin, BaseEstimator):
     """A model of a past cohort with its threshold, as a scikit-learn classifier.
 
-    Encoding, folds, search, the threshold and what it is worth on rows nobody trained on are `fit`; it does
-    what `screen train` does, and holds the same model.
+    Encoding, folds, search, the threshold and what it is worth on rows nobody trained
+    on are `fit`; it does what `screen train` does, and holds the same model.
 
     Parameters
     ----------
     recipe : str or Recipe
-        A method by its name, the path of a recipe file, or a recipe; ``auto`` is a blend.
+        A method by its name, the path of a recipe file, or a recipe; ``auto`` is a
+        blend.
     rule : Rule, optional
-        How the threshold is chosen: `MinSensitivity` (0.9 by default), `MaxFlagRate`, `MissCost`, `GMean` or
-        `Threshold`.
+        How the threshold is chosen: `MinSensitivity` (0.9 by default), `MaxFlagRate`,
+        `MissCost`, `GMean` or `Threshold`.
     params : dict, optional
         Parameters of the recipe that are fixed; they are taken out of the search.
     search : int, optional
-        Settings that compete on the held-out rows; the recipe's own number by default, 1 for none.
+        Settings that compete on the held-out rows; the recipe's own number by default,
+        1 for none.
     folds : int
         Fewer where there are fewer groups, or fewer rows of the rarer class.
     repeats : int, optional
         How often the folds are dealt; by default three times where fits are cheap.
     beside : sequence of str, optional
-        Recipes to compare the method with on the same folds; by default the usual ones, () for none.
+        Recipes to compare the method with on the same folds; by default the usual ones,
+        () for none.
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
     random_state : int
@@ -106,7 +110,8 @@ class Screen(ClassifierMixin, BaseEstimator):
     model_ : Model
         As `train` returns it.
     classes_ : ndarray
-        The labels, sorted; of a model that tells one class from several others, that one and "negative".
+        The labels, sorted; of a model that tells one class from several others, that
+        one and "negative".
     positive_ : object
         The label that is flagged; of several classes, those.
 
@@ -119,7 +124,8 @@ class Screen(ClassifierMixin, BaseEstimator):
     >>> past = pd.read_csv(samples / "nosocomial_past.csv", dtype={"patient_id": str})
     >>> screen = Screen("logistic", rule=MinSensitivity(0.9), search=1, beside=())
     >>> screen = screen.fit(past, "infected", id="patient_id", drop="admission_date")
-    >>> tonight = pd.read_csv(samples / "nosocomial_night.csv", dtype={"patient_id": str})
+    >>> night = samples / "nosocomial_night.csv"
+    >>> tonight = pd.read_csv(night, dtype={"patient_id": str})
     >>> sorted(set(screen.predict(tonight).tolist()))
     ['no', 'yes']
     """
@@ -165,13 +171,16 @@ class Screen(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, another table, path, or array of shape (n_rows, n_features)
-            One row a patient, with missing values, texts and dates as they are; an array holds numbers.
+            One row a patient, with missing values, texts and dates as they are; an
+            array holds numbers.
         y : str or array-like, shape (n_rows,)
             The column of X that says who was a case, or the labels.
         positive : str or sequence of str, optional
-            Label of a case; otherwise the one that reads like "yes", or the rarer of two.
+            Label of a case; otherwise the one that reads like "yes", or the rarer of
+            two.
         id, group : str, optional
-            Columns of X that name a row, and what must not be split over folds, such as the patient.
+            Columns of X that name a row, and what must not be split over folds, such as
+            the patient.
         drop : str or sequence of str
             Columns to leave out.
         contract : Contract or path, optional
@@ -285,61 +294,71 @@ class Screen(ClassifierMixin, BaseEstimator):
         return to_arrow(pd.DataFrame(numbers, columns=names))
 
     def score_frame(self, X: Table) -> pd.DataFrame:
-        """A frame of `id`, `score` (higher is worse), `p_value`, `flagged`, `chance` where it was earned.
+        """Return scores as a frame, a row for each row of X that has a score.
 
-        X has the columns that `fit` had, here and below; it needs no labels.
+        Parameters
+        ----------
+        X : array or table, shape (n_rows, n_features)
+            Has the columns that `fit` had; it needs no labels.
+
+        Returns
+        -------
+        DataFrame
+            `id`, `score` (higher is worse), `p_value`, `flagged`, and `chance` if the
+            model passed the calibration check.
         """
         check_is_fitted(self)
         return self.model_.score_frame(self._table(X))
 
     def _scored(self, X: Table) -> pd.DataFrame:
-        """The same of every row, none left out."""
+        """Return the frame of `score_frame`; raise UsageError if a row has no score."""
         check_is_fitted(self)
         table = self._table(X)
         rows = self.model_.score_frame(table)
         if isinstance(table, pa.Table) and len(rows) < len(table):
             raise UsageError(
-                f"{len(table) - len(rows)} of {len(table)} rows break the contract and have no score; "
-                "score_frame leaves them out"
+                f"{len(table) - len(rows)} of {len(table)} rows break the contract and "
+                "have no score; score_frame leaves them out"
             )
         return rows
 
     def predict(self, X: Table) -> np.ndarray:
-        """The label of each row, (n_rows,): of two classes the positive one where it is flagged."""
+        """Return the label of each row, (n_rows,); a flagged row is positive."""
         rows = self._scored(X)
         if "predicted" in rows:
-            return self.classes_[
-                pd.Index(self.texts_).get_indexer(pd.Index(rows["predicted"]))
-            ]
-        return self.classes_[np.where(rows["flagged"], self._case, 1 - self._case)]
+            places = pd.Index(self.texts_).get_indexer(pd.Index(rows["predicted"]))
+        else:
+            places = np.where(rows["flagged"], self._case, 1 - self._case)
+        return self.classes_[places]
 
     @property
     def _case(self) -> int:
-        """The place of the positive class of two."""
+        """Return the place of the positive class of two."""
         return self.texts_.index(self.model_.watched[0])
 
     def decision_function(self, X: Table) -> np.ndarray:
-        """How far scores lie above the threshold, towards the second of `classes_`, (n_rows,).
+        """Return the distance of each score to the threshold, (n_rows,).
 
-        Of several classes the log odds of each, (n_rows, n_classes), of which `predict` takes the largest.
+        It is positive towards the second of `classes_`. Of several classes, the log
+        odds of each, (n_rows, n_classes), of which `predict` takes the largest.
         """
         rows = self._scored(X)
         if "predicted" in rows:
             chances = self.model_.facts.validation.class_chances or {}
-            return np.column_stack(
-                [
-                    chances[text].log_odds(rows[f"score_{text}"].to_numpy())
-                    for text in self.texts_
-                ]
-            )
+            log_odds = [
+                chances[text].log_odds(rows[f"score_{text}"].to_numpy())
+                for text in self.texts_
+            ]
+            return np.column_stack(log_odds)
         above = rows["score"].to_numpy() - self.model_.thresholds[0]
         return above if self._case else -above
 
     @available_if(_earned)
     def predict_proba(self, X: Table) -> np.ndarray:
-        """Calibrated chances, (n_rows, 2), in the order of `classes_`; NaN where every row is flagged.
+        """Return calibrated chances, (n_rows, 2), in the order of `classes_`.
 
-        It is there where the held-out scores have earned them; the AttributeError has the reason why not.
+        NaN where every row is flagged. The method exists only if the model passed the
+        calibration check; otherwise the AttributeError has the reason.
         """
         chance = self._scored(X)["chance"].to_numpy(float)
         columns = [1 - chance, chance]
@@ -347,25 +366,29 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     @property
     def held_out_(self) -> pd.DataFrame:
-        """`id, group, fold, label, score` of every past row, scored by machines that had not seen it."""
+        """Return `id, group, fold, label, score` of every past row.
+
+        Each is scored by machines that had not seen it.
+        """
         check_is_fitted(self)
         return self.model_.validation
 
     def explain(self, X: Table, row: str) -> pd.DataFrame:
-        """Why one row has its score: what each value changes against the median of past rows.
+        """Explain the score of a row: its change by each value instead of the median.
 
         Parameters
         ----------
         X : DataFrame, another table, path, or array of shape (n_rows, n_features)
             The table that the row is of.
         row : str
-            Its id, or the id of a group: then its row with the highest score; "1" is the first where rows
-            have no id.
+            Its id, or the id of a group: then its row with the highest score; "1" is
+            the first where rows have no id.
 
         Returns
         -------
         DataFrame
-            `feature`, `value`, `change` (above 0 raises the score), and more; the largest change first.
+            `feature`, `value`, `change` (above 0 raises the score), and more; the
+            largest change first.
         """
         check_is_fitted(self)
         case = explained_row(
@@ -374,7 +397,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         return pd.DataFrame(case["contributions"])
 
     def report(self) -> Page:
-        """The HTML page of the model, text to be written to a file; a notebook shows it."""
+        """Return the HTML page of the model, which a notebook shows."""
         check_is_fitted(self)
         return Page(render_model(self.model_.sealed))
 
@@ -434,7 +457,9 @@ class Screen(ClassifierMixin, BaseEstimator):
         return plots.OF_MODEL[kind](self.model_.facts, self.model_.watched[0], ax)
 
     def save(self, directory: str | Path) -> Path:
-        """Write the model directory, with its page, as `screen train` does; it holds rows of patients.
+        """Write the model directory, with its page, as `screen train` does.
+
+        It holds rows of patients.
 
         The directory is absent, empty, or an earlier model's, which is replaced.
         """
@@ -443,7 +468,7 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """A fitted one of a model directory, of `save` or of `screen train`."""
+        """Return a fitted Screen from the directory of `save` or `screen train`."""
         model = load_model(directory)
         facts = model.facts
         screen = cls(
@@ -463,8 +488,9 @@ class Screen(ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "model_"):
             raise TypeError(
-                "a fitted Screen holds rows of patients, and nothing of it is ever unpickled: write it with "
-                "save(directory), read it with Screen.load(directory)"
+                "a fitted Screen holds rows of patients, and nothing of it is ever "
+                "unpickled: write it with save(directory), read it with "
+                "Screen.load(directory)"
             )
         return super().__getstate__()
 

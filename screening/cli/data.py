@@ -103,7 +103,7 @@ def _ask(
 
 
 def in_lists(notes: Sequence[str]) -> dict[str, list[str]]:
-    """Notes on a table, and apart from them what was dropped, with its reason."""
+    """Return the notes on a table, and those on dropped columns apart from them."""
     dropped = [note.removeprefix(DROPPED) for note in notes if note.startswith(DROPPED)]
     return {
         "notes": [note for note in notes if not note.startswith(DROPPED)],

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def recipes_like(incomplete: str) -> list[str]:
-    """The shipped recipes that begin so."""
+    """Return the shipped recipes whose names begin so."""
     names = (Path(file.name) for file in files("screening.models").iterdir())
     return sorted(
         name.stem
@@ -41,7 +41,7 @@ def recipes_like(incomplete: str) -> list[str]:
 
 
 def models_like(incomplete: str) -> list[str]:
-    """The model directories that begin so, and the directories on the way to them."""
+    """Return the model directories that begin so, and directories above some."""
     folders = [Path(place) for place in glob(f"{escape(incomplete)}*/")]
     models = [str(folder) for folder in folders if (folder / "model.json").exists()]
     return sorted(
@@ -55,7 +55,7 @@ def models_like(incomplete: str) -> list[str]:
 
 
 def series_like(incomplete: str) -> list[str]:
-    """The series of the ledger that SCREEN_LEDGER names, `screening.db` where it names none."""
+    """Return the series of the ledger of SCREEN_LEDGER, or of `screening.db`."""
     from screening.errors import ScreenError
     from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import every_series
@@ -101,7 +101,7 @@ class DatabaseOptions:
     ] = None
 
     def source(self, cohort: str) -> str | Database:
-        """What COHORT means: a place of files, or a database with --table or --query."""
+        """Return the files that COHORT names, or a database with --table or --query."""
         if self.table is None and self.query is None:
             return cohort
         from screening.io.database import Database
@@ -274,7 +274,7 @@ class RuleOptions:
     ] = None
 
     def rule(self, *, required: bool = False) -> Rule:
-        """The one rule given; sensitivity 0.9 where there is none.
+        """Return the stated rule; sensitivity 0.9 without one.
 
         More than one is a `UsageError`; so is none where one is `required`.
         """
@@ -352,7 +352,10 @@ LedgerHere = Annotated[str, _ledger]
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of its groups (dataclasses above) one by one, as typer takes them."""
+    """Return a command for typer, with the options of its groups one by one.
+
+    A group is a dataclass above.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups = {
         name: hint
@@ -402,7 +405,10 @@ def _refuse_undecodable(name: str, value: object) -> None:
 
 
 def id_from(given: bytes) -> str:
-    """An id as a table has it that was written in the same bytes: UTF-8, else cp1252, else latin-1."""
+    """Return an id as a table of the same bytes has it.
+
+    The encoding is UTF-8, else cp1252, else latin-1.
+    """
     for encoding in ("utf-8", "cp1252"):
         with suppress(UnicodeDecodeError):
             return given.decode(encoding)
@@ -439,7 +445,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def option_of(parameter: str) -> str:
-    """The option that gives a command's parameter its value."""
+    """Return the option of a command's parameter."""
     return "--" + parameter.replace("_", "-")
 
 
@@ -513,7 +519,7 @@ def _is_path(parameter: object, value: object) -> bool:
 
 
 def signer_from(key: Path | None) -> Ed25519PrivateKey | None:
-    """The key to sign with, where one was given."""
+    """Return the key to sign with, if there is one."""
     from screening.store.signing import private_key
 
     return None if key is None else private_key(key)
@@ -529,7 +535,7 @@ def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
 
 
 def _name_of(place: str) -> str:
-    """A file's name; a URL without what may be secret in it."""
+    """Return the name of a file, or a URL without its secrets."""
     if "://" not in place:
         return Path(place).name
     from screening.io.database import redacted_url

@@ -1,2 +1,1 @@
-"""Tables of patients: how they are read by their contract (stream), and become numbers
-(encoder)."""
+"""Tables of patients: read by their contract, and encoded as numbers."""

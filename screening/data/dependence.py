@@ -197,7 +197,13 @@ def _values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
 
 
 def signs(frame: pd.DataFrame) -> list[Sign]:
-    """Signs in rows in the order of the file, numbers as float64, else text with None; without the label."""
+    """Return the signs in a table without its label.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows in the order of the file; numbers as float64, else text with None.
+    """
     if len(frame) < MIN_ROWS or not len(frame.columns):
         return []
     table = _Table(frame)
@@ -248,7 +254,7 @@ class _Table:
         }
 
     def nearest(self, *without: str) -> np.ndarray:
-        """The row nearest to each probe, shape (n_probes,)."""
+        """Return the row nearest to each probe, shape (n_probes,)."""
         parts = [part for name, part in self._scaled.items() if name not in without]
         matrix = np.hstack(parts) if parts else np.zeros((self.n_rows, 1))
         index = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(matrix)
@@ -256,7 +262,10 @@ class _Table:
         return np.where(two[:, 0] == self.probes, two[:, 1], two[:, 0])
 
     def together(self, groups: np.ndarray, *without: str) -> float:
-        """How often the nearest other row is of one's group, as a multiple of chance; 0 if by chance."""
+        """Return how often the nearest other row has the same group, relative to chance.
+
+        0 if that may be chance.
+        """
         groups, n_probes = groups[: self.n_rows], len(self.probes)
         share, chance = (
             np.mean(groups[self.probes] == groups[self.nearest(*without)]),
@@ -267,17 +276,17 @@ class _Table:
 
 
 def _codes(cells: pd.Series) -> np.ndarray:
-    """The place of each value among the sorted ones, shape (n_rows,); missing ones share one."""
+    """Return the rank of each value, shape (n_rows,); missing values share one."""
     return pd.factorize(cells, sort=True, use_na_sentinel=False)[0]
 
 
 def _joint(*codes: np.ndarray) -> np.ndarray:
-    """One code for what rows have in several columns, shape (n_rows,)."""
+    """Return one code for the values of several columns, shape (n_rows,)."""
     return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()
 
 
 def _chance(codes: np.ndarray) -> float:
-    """Chance that two rows agree."""
+    """Return the probability that two rows agree."""
     counts = np.bincount(codes).astype(float)
     return float((counts * (counts - 1)).sum() / (len(codes) * (len(codes) - 1)))
 
@@ -291,7 +300,10 @@ def _measured(cells: pd.Series) -> bool:
 
 
 def _scaled(cells: pd.Series) -> np.ndarray:
-    """Ranks of numbers from 0 to 1; of texts a column for each of the commonest; shape (n_rows, n_values)."""
+    """Return ranks of numbers from 0 to 1, or a column for each common text.
+
+    Shape (n_rows, n_values).
+    """
     if _number(cells):
         return np.column_stack([cells.rank(pct=True).fillna(0.5), 0.5 * cells.isna()])
     common = cells.value_counts().index[:20]
@@ -299,7 +311,7 @@ def _scaled(cells: pd.Series) -> np.ndarray:
 
 
 def _sorted(codes: np.ndarray, chance: float) -> bool:
-    """Whether a file is sorted or cut by a column, alone, within another, or nearly so."""
+    """Return True if a file is sorted or cut by a column, even within another."""
     if abs(np.corrcoef(codes, np.arange(len(codes)))[0, 1]) > 0.7:
         return True
     for lag in (1, 10):
@@ -315,7 +327,7 @@ def _sorted(codes: np.ndarray, chance: float) -> bool:
 
 
 def _stems(table: _Table) -> Iterator[Sign]:
-    """Names that are one but for a running end."""
+    """Yield columns of names that differ by a running end only."""
     for name, cells in table.frame.items():
         if _number(cells) or cells.isna().mean() > 0.1 or is_called(str(name), "place"):
             continue
@@ -334,7 +346,7 @@ def _stems(table: _Table) -> Iterator[Sign]:
 
 
 def _first_rows(table: _Table) -> Iterator[Sign]:
-    """Names that stand in a first row only, the rows below it being blank, perhaps in other columns too."""
+    """Yield columns that are filled in the first row of a patient only."""
     for name, cells in table.frame.items():
         given = cells.notna().to_numpy()
         values = cells[given]
@@ -362,7 +374,7 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
 
 
 def _repeated(table: _Table) -> Iterator[Sign]:
-    """A column that is called as patients or rows are, and whose values repeat."""
+    """Yield columns that are called as patients or rows are, and whose values repeat."""
     for name, cells in table.frame.items():
         called = str(name)
         people = is_called(called, "patient") or (

@@ -44,6 +44,7 @@ class GroupScales:
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return centre and spread by group and column."""
         """Centre and spread, shape (n_groups, n_columns) each.
 
         The spread of a column that is constant in a group is 0 there.
@@ -79,6 +80,7 @@ class Moments(GroupScales):
         self._sums = np.zeros((4, 0, len(self.columns)))
 
     def add(self, group: np.ndarray, features: Columns) -> None:
+        """Count in the values of rows, by the name of each row's group."""
         names, codes = coded(group)
         numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
         rows = np.array(numbers, dtype=np.intp)[codes]
@@ -108,6 +110,7 @@ class Moments(GroupScales):
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return centre and spread by group and column."""
         shift, count, total, squares = self._sums[:, : len(self._numbers)]
         n_values = np.maximum(count, 1.0)
         mean = shift + total / n_values
@@ -147,6 +150,7 @@ class Medians(GroupScales):
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return centre and spread by group and column."""
         if self._held:
             self._conclude_group()
         scales = np.reshape(self._concluded, (-1, len(self.columns), 2))

@@ -183,7 +183,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
     @property
     def offset_(self) -> float:
-        """rho."""
+        """Return rho."""
         return -float(self.intercept_[0])
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:

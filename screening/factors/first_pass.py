@@ -206,7 +206,7 @@ class KernelMachineState:
 
     @cached_property
     def decisions(self) -> np.ndarray:
-        """f at the rows of x, (n, n_outputs)."""
+        """Return f at the rows of x, (n, n_outputs)."""
         sums = self.block.precomputed.get(self.key)
         if sums is None:
             sums = self.block.times(self.current_pass.coefficients)
@@ -301,7 +301,7 @@ class FirstPass:
 
     @property
     def support_decision(self) -> np.ndarray:
-        """f at the support vectors, (n_sv,); only inside ``parameters``."""
+        """Return f at the support vectors, (n_sv,); only inside ``parameters``."""
         return self.decision[self._support]
 
     @property
@@ -326,7 +326,7 @@ class FirstPass:
 
     @property
     def decision(self) -> np.ndarray:
-        """f at the rows of x, (n,)."""
+        """Return f at the rows of x, (n,)."""
         return self.state.decisions[:, self.m]
 
     def _c_of_output(self, c: np.ndarray) -> np.ndarray:

@@ -15,14 +15,20 @@ from screening.io.readers import Batches, SectionedFile, TableFile
 
 
 def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
+    """Open a Parquet file."""
     # Else a whole row group would be held, which may be the whole file.
     return pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 16)
 
 
 class ParquetFile(SectionedFile):
-    kind, suffixes, magic = "Parquet", (".parquet", ".pq"), b"PAR1"
+    """A Parquet file, whose sections are its row groups."""
+
+    kind = "Parquet"
+    suffixes = (".parquet", ".pq")
+    magic = b"PAR1"
 
     def read_header(self) -> None:
+        """Read the names of the columns."""
         refuse_other_bytes(self.path)
         with parquet_file(self.path) as file:
             self.header = list(file.schema_arrow.names)
@@ -32,9 +38,11 @@ class ParquetFile(SectionedFile):
             self.rows = file.metadata.num_rows
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order."""
         yield from self._read(None, 1, wanted, batch_rows)
 
     def read_section(self, number: int, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows of one row group."""
         first_row = 1 + sum(self.section_rows[:number])
         yield from self._read([number], first_row, wanted, batch_rows)
 
@@ -58,13 +66,20 @@ class ParquetFile(SectionedFile):
 
 
 class ArrowFile(TableFile):
-    kind, suffixes, magic = "Arrow", (".arrow", ".feather"), b"ARROW1"
+    """An Arrow IPC file, also called Feather."""
+
+    kind = "Arrow"
+    suffixes = (".arrow", ".feather")
+    magic = b"ARROW1"
 
     def read_header(self) -> None:
+        """Read the names of the columns."""
         with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
-            self.header, self.note = list(file.schema.names), self.kind
+            self.header = list(file.schema.names)
+            self.note = self.kind
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order."""
         with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
@@ -89,7 +104,7 @@ def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
 
 
 def small_table(columns: Columns) -> bytes:
-    """A Parquet table in memory, the same whichever pandas is there."""
+    """Return a Parquet table in memory, the same whichever pandas is installed."""
     stream = io.BytesIO()
     arrays = {
         name: pa.array(values, from_pandas=True) for name, values in columns.items()

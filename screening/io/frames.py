@@ -56,6 +56,7 @@ class TableInMemory(Part):
         self.sha256 = digest.hexdigest()
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order."""
         yield from self.table.select(wanted).to_batches(max_chunksize=batch_rows)
 
 

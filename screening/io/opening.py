@@ -1,4 +1,4 @@
-"""A cohort's source of whatever kind: files here or elsewhere, images, a database, a table in memory."""
+"""Open any source of a cohort: files here or elsewhere, images, databases, frames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SUFFIXES = tuple(suffix for reader in READERS for suffix in reader.suffixes)
 
 
 def source_at(place: Readable) -> Source:
-    """Files by path or URL, a folder of images, a table or query of a database, or a table in memory."""
+    """Anything that a cohort is read from: files, images, a database, a table in memory."""
     if isinstance(place, str) and "://" in place:
         return open_remote(place)
     if isinstance(place, str | Path):
@@ -46,7 +46,7 @@ def source_at(place: Readable) -> Source:
 
 
 def digests(source: str) -> list[str]:
-    """SHA-256 of each part of a source as it lies there now; nothing of a database or an empty place."""
+    """Return the SHA-256 of each file of a source; none for a database."""
     try:
         if _holds_images(source):
             return [
@@ -65,7 +65,7 @@ def _holds_images(place: str | Path) -> bool:
 
 
 def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
-    """The source that some files are, digested, with what their heads say."""
+    """Return the source of some files, with their digests and headers."""
     files = open_each(_opened, paths)
     names: dict[str, list[str]] = {}
     for file in files:
@@ -82,7 +82,8 @@ def _opened(path: Path) -> TableFile:
             head = stream.read(1 << 16)
         if not head.strip():
             raise CohortError(f"{path.name}: the file is empty; export it again")
-        # A name that is not UTF-8 is told by the numbers of its bytes: documents and pages hold no halves.
+        # A name that is not UTF-8 is told by the numbers of its bytes: documents and
+        # pages hold no halves.
         name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
         return next(reader for reader in READERS if reader.knows(path, head))(
             path, name
@@ -92,7 +93,7 @@ def _opened(path: Path) -> TableFile:
 
 
 def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
-    """The files that a path, directory or glob stands for, and notes on what of a directory is no table."""
+    """Return the files of a path, directory or glob, and notes on what was left out."""
     path = Path(source)
     if path.is_file():
         return [path], []
@@ -121,9 +122,10 @@ def _kind(path: Path) -> str:
 
 
 def _readable(kinds: Mapping[str, str]) -> list[str]:
-    """The names; CohortError where one is no file, for some of the cohort's rows may be there."""
+    """Return the names; raise CohortError if one is no file, which may have rows."""
     faults = [
-        f"{PurePath(name).name}: a {kind}; is a share not mounted? A name that begins with _ is left out"
+        f"{PurePath(name).name}: a {kind}; is a share not mounted? A name that begins "
+        "with _ is left out"
         for name, kind in kinds.items()
         if kind != "file"
     ]
@@ -135,8 +137,15 @@ def _readable(kinds: Mapping[str, str]) -> list[str]:
 def tables_among(
     kinds: Mapping[str, str], source: object
 ) -> tuple[list[str], list[str]]:
-    """Of a directory's entries, names and what each is, the tables; and a note on files that are none."""
-    # Names that begin with . or _ are skipped, and files whose names do not end as tables do.
+    """Return the names of tables in a directory, and a note on other files.
+
+    Parameters
+    ----------
+    kinds : mapping of str to str
+        Kind of each entry by its name.
+    """
+    # Names that begin with . or _ are skipped, and files whose names do not end as
+    # tables do.
     inside = {
         name: kinds[name] for name in sorted(kinds) if not name.startswith((".", "_"))
     }
@@ -150,7 +159,8 @@ def tables_among(
     )
     if not tables:
         raise UsageError(
-            f"no CSV, Parquet or Excel file in directory {source} ({', '.join(SUFFIXES)})"
+            f"no CSV, Parquet or Excel file in directory {source} "
+            f"({', '.join(SUFFIXES)})"
         )
     return tables, [
         f"no tables by their names, and not read: {first_of(others, 5)}"

@@ -56,6 +56,7 @@ class Block:
 
     @property
     def n_rows(self) -> int:
+        """Return the number of rows."""
         return len(self.ragged)
 
     def __reduce__(self) -> tuple[Callable[..., Block], tuple[object, ...]]:
@@ -192,6 +193,7 @@ class Part:
         self.rows = n_rows
 
     def places(self, columns: Sequence[str], batch_rows: int) -> Sequence[FilePlace]:
+        """Return the places of the table's blocks, which another process can read."""
         """Return places at which the rows can be read one by one, in order.
 
         Empty if the part can only be read from its start to its end.
@@ -310,6 +312,7 @@ class TableFile(Part):
         raise NotImplementedError
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order; errors name the file."""
         with self._errors_named():
             yield from self.read(wanted, batch_rows)
 
@@ -406,6 +409,7 @@ class SectionedFile(TableFile):
             yield from self.read_section(number, wanted, batch_rows)
 
     def places(self, columns: Sequence[str], batch_rows: int) -> Sequence[FilePlace]:
+        """Return the places of the table's blocks, which another process can read."""
         wanted = list(dict.fromkeys(columns))
         batch_rows = limit_rows(batch_rows, len(wanted))
         places = []

@@ -33,7 +33,7 @@ def _ranks(figures: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Friedman:
-    """Result of Friedman's test: does any method differ from the others?
+    """Result of Friedman's test of whether any method differs from the others.
 
     Parameters
     ----------

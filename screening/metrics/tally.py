@@ -19,7 +19,7 @@ _THRESHOLDS = 400
 
 
 def group_codes(groups: ArrayLike | None) -> np.ndarray | None:
-    """Number the groups 0, 1, ...; None if rows are independent.
+    """Return the numbers 0, 1, ... of groups; None if rows are independent.
 
     They are if there are no groups, or if every row is a group of its own.
     """

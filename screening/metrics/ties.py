@@ -26,7 +26,7 @@ _ROUNDING = 1e-6
 
 
 def number_ties(x: np.ndarray) -> np.ndarray | None:
-    """Number the distinct rows of x; None if no distinct row stands for many.
+    """Return the numbers of distinct rows of x; None if hardly any are equal.
 
     Parameters
     ----------

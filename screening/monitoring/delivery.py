@@ -1,4 +1,4 @@
-"""Is tonight's table the delivery that was expected: whole, of tonight, of this ward?
+"""Compare tonight's table with the delivery that was expected.
 
 A table can be sound row by row and wrong as a whole: half of it, yesterday's, another
 ward's. So it is compared with the nights of its series. What is certain stops the

@@ -22,7 +22,10 @@ TILTS = np.geomspace(1e-3, 60.0, 240)
 
 
 def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Population stability index, sum of (q - p) ln(q / p) over bins; an empty bin counts as half a row."""
+    """Return the population stability index, sum of (q - p) ln(q / p) over bins.
+
+    An empty bin counts as half a row.
+    """
     p, q = np.asarray(expected, float), np.asarray(observed, float)
     if not p.any() or not q.any():
         return None

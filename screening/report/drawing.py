@@ -1,5 +1,4 @@
-"""How any page is put together: templates, the style and scripts inside it, and the
-fence around them."""
+"""Draw a page from templates, with its styles, scripts and security policy."""
 
 from __future__ import annotations
 

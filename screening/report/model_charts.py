@@ -1,5 +1,4 @@
-"""Charts and tables of a model: usefulness, other methods, chances, lesions,
-pruning."""
+"""Charts and tables of a model's page, apart from the trade-off."""
 
 from __future__ import annotations
 

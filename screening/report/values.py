@@ -1,5 +1,4 @@
-"""Values of a patient as the page shows them: text, range, place among past
-patients."""
+"""Values of a patient as the page shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What every document is: a frozen pydantic model that knows every key it may have, from JSON and back."""
+"""Base of all documents: immutable pydantic models, read from and written as JSON.
+
+A document that a released version wrote is read by every later version.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,12 @@ Setting = dict[str, Any]
 """Parameters of a recipe by name: numbers, words or lists, as the recipe has them."""
 
 FORMAT_VERSION = 1
-"""Of model, run, comparison and validation. What a released version wrote is read by every later one."""
+"""Of model, run, comparison and validation. What a released version wrote is read by
+every later one."""
 
 
 class Document(BaseModel):
-    """A document, or a part of one."""
+    """A document or part of one: an immutable pydantic model without unknown keys."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -52,9 +56,12 @@ class Document(BaseModel):
 
     @classmethod
     def from_dict(cls, stored: Table, title: str | None = None) -> Self:
-        """A document's JSON as its type; `title` is what errors call it, "run.json" and the like.
+        """Return a document from its parsed JSON; errors call it `title`.
 
-        Raises ModelError: naming the keys that are missing, unknown or of a wrong type, never a value.
+        Raises
+        ------
+        ModelError
+            Names the keys that are missing, unknown or of a wrong type, never a value.
         """
         try:
             return cls.model_validate(stored)
@@ -64,28 +71,29 @@ class Document(BaseModel):
                 for problem in error.errors()[:5]
             ]
             raise ModelError(
-                f"{title or cls.TITLE} is not as this version writes it: {'; '.join(problems)}"
+                f"{title or cls.TITLE} is not as this version writes it: "
+                f"{'; '.join(problems)}"
             ) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of it: every key, in the order in which the type declares them."""
+        """Return the document for JSON: every key, in order of declaration."""
         return self.model_dump(mode="json")
 
     def replace(self, **changes: object) -> Self:
-        """The same with some fields changed, held to the type again."""
+        """Return the document with some fields changed, validated again."""
         return type(self)(
             **{name: getattr(self, name) for name in type(self).model_fields} | changes
         )
 
 
 def even(*columns: Sequence[object]) -> None:
-    """ValueError unless columns that are read side by side are of one length."""
+    """Raise ValueError unless columns have the same length."""
     if len({len(column) for column in columns}) > 1:
         raise ValueError("columns that are read side by side are not of one length")
 
 
 class Columns(Document):
-    """A document whose sequences are read side by side."""
+    """A document whose sequences are columns of one table."""
 
     @model_validator(mode="after")
     def _even(self) -> Self:
@@ -107,12 +115,12 @@ class Estimate:
 
     @property
     def ends(self) -> tuple[Any, Any, Any]:
-        """The figure and the ends, to reckon with."""
+        """Return the figure and both ends of its interval."""
         return self.value, self.low, self.high
 
     @property
     def in_percent(self) -> str:
-        """A share to a tenth of a per cent, for a terminal and a notebook; a dash where it is undefined."""
+        """Return a share in per cent with one decimal; a dash if it is undefined."""
         return "-" if self.value is None else f"{100 * self.value:.1f} %"
 
 
@@ -128,12 +136,15 @@ Defined = Annotated[Estimate, AfterValidator(_defined)]
 
 @dataclass(frozen=True, config=PART)
 class Reason:
-    """Why a model or a night deserves attention: what page, `--json`, exit code, ledger and `status` read.
+    """Why a model or a night deserves attention.
+
+    What page, `--json`, exit code, ledger and `status` read.
 
     Parameters
     ----------
     code : str
-        The finding, a short word with underscores that never changes: "unit_changed", "capacity".
+        The finding, a short word with underscores that never changes: "unit_changed",
+        "capacity".
     words : str
         One sentence for a reader, without a patient's value or id.
     column : str, optional
@@ -153,14 +164,17 @@ class Reason:
 
 
 class Brief(NamedTuple):
-    """What a session shows of a document: a sentence, and in a notebook a table too; no patient is in it."""
+    """A short description of a document for a session: a sentence and a table.
+
+    It contains nothing of a patient.
+    """
 
     words: str
     heads: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
 
     def html(self) -> str:
-        """Both, every cell escaped."""
+        """Return sentence and table as HTML, every cell escaped."""
         lines = [[f"<td>{escape(cell)}</td>" for cell in row] for row in self.rows]
         if lines:
             lines.insert(0, [f"<th>{escape(head)}</th>" for head in self.heads])
@@ -171,10 +185,13 @@ class Brief(NamedTuple):
 
 
 class InBrief:
-    """Shows itself by its brief: what it holds are patients' ids and values, and belongs in no log."""
+    """Mixin that shows an object by its brief.
+
+    The object holds patients' ids and values, which belong in no log.
+    """
 
     def brief(self) -> Brief:
-        """What is shown."""
+        """Return the brief of the object."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

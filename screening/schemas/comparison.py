@@ -1,4 +1,8 @@
-"""`comparison.json`: several methods on the same folds; `validation.json`: a model on another cohort."""
+"""Documents `comparison.json` and `validation.json`.
+
+The first compares methods on the same folds, the second tries a model on another
+cohort.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ from screening.schemas.validation import Figures, LesionFacts, OperatingPointFac
 
 
 class MethodFacts(Document):
-    """One method on one cohort; `differences` are to the control, None for the control itself."""
+    """A method on a cohort; `differences` are from the control, None for itself."""
 
     recipe: str
     title: str
@@ -92,7 +96,7 @@ class Ranks(Document):
 
 
 class Settings(Document):
-    """What the comparison was asked to do."""
+    """Settings of a comparison."""
 
     rule: StoredRule
     folds: int
@@ -108,7 +112,7 @@ class Settings(Document):
 
 
 class ComparisonDocument(Document):
-    """Everything that a comparison states."""
+    """The document of a comparison, `comparison.json`."""
 
     TITLE: ClassVar[str] = "comparison.json"
 
@@ -121,7 +125,7 @@ class ComparisonDocument(Document):
     sha256: str = ""
 
     def brief(self) -> Brief:
-        """A line a cohort and method, the control's first figure beside AUROC."""
+        """Return a line for each cohort and method."""
         shown = ("auroc", self.first_figure)
         rows = [
             (
@@ -137,16 +141,20 @@ class ComparisonDocument(Document):
 
 
 class Promise(OfRule, Area, Rates, PredictiveValues):
-    """What validation at training promised; what depends on the share of cases is at this place's."""
+    """Validation estimates of a model.
+
+    Those that depend on prevalence are at that of the new place.
+    """
 
     lesions: LesionFacts | None = None
 
 
 class ClassElsewhere(Document):
-    """One watched class on the cohort.
+    """A watched class on another cohort.
 
-    `differences` are observed minus estimated in validation (`lesions`: of the share found). `local` is the
-    operating point that the model's rule chooses from this cohort's scores, None for `local_reason`.
+    `differences` are observed minus estimated in validation (`lesions`: of the share
+    found). `local` is the operating point that the model's rule chooses from this
+    cohort's scores; if it is None, `local_reason` says why.
     """
 
     promise: Promise
@@ -159,10 +167,11 @@ SHARES = {"sensitivity": "sensitivity", "specificity": "specificity", "ppv": "PP
 
 
 class ExternalValidation(Document):
-    """A model tried on a cohort; figures by watched class, of those classes that the cohort has cases of.
+    """The document of a model tried on another cohort, `validation.json`.
 
-    `operating_points` are the model's thresholds with what they did here; `figures` are of them. `prevalence`
-    is what somebody stated for this place; without it the cohort's share of cases stands for it.
+    `classes` and `figures` are of the watched classes with cases in the cohort.
+    `operating_points` are the model's thresholds with what they did here. `prevalence`
+    is the stated one of this place, otherwise the cohort's share of cases.
     """
 
     TITLE: ClassVar[str] = "validation.json"
@@ -185,7 +194,8 @@ class ExternalValidation(Document):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        # A model's document refuses figures of another rule or threshold than its points'.
+        # A model's document refuses figures of another rule or threshold than its
+        # points'.
         assert self.here is not None
         for point in self.operating_points:
             if self.classes[point.label].promise.threshold != point.threshold:
@@ -196,7 +206,7 @@ class ExternalValidation(Document):
 
     @cached_property
     def here(self) -> ModelDocument:
-        """The model with the figures of this cohort in the place of its own."""
+        """Return the model with the figures of this cohort in place of its own."""
         figures = {name: getattr(self.figures, name) for name in Figures.model_fields}
         own = self.model.validation.replace(forward=None, comparison=None, **figures)
         return self.model.replace(
@@ -204,7 +214,7 @@ class ExternalValidation(Document):
         )
 
     def lines(self) -> list[str]:
-        """Promise and finding in a line a class."""
+        """Return estimate and observation of each class on a line."""
         return [
             f"{point.label}: "
             + ", ".join(

@@ -1,4 +1,4 @@
-"""The rules of a threshold, and figures with their intervals: what a threshold does, how scores rank."""
+"""Rules that choose a threshold, and figures with their intervals."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ RuleName = Literal[
 
 @dataclass(frozen=True)
 class Rule:
-    """How a threshold is chosen; what is asked is a type of its own.
+    """A rule that chooses a threshold; each kind of rule is a type of its own.
 
-    `prevalence` is the share of positives where the model will be used, for PPV, NPV, workload and cost; the
-    cohort's if None.
+    `prevalence` is the proportion of positives where the model will be used, for PPV,
+    NPV, workload and cost; that of the cohort if None.
     """
 
     name: ClassVar[RuleName]
@@ -59,8 +59,8 @@ class MinSensitivity(Rule):
     value : float
         Share of new cases that is to be flagged, above 0 to 1.
     confidence : float, optional
-        Probability, 0 to 1, that the sensitivity on new rows is at least `value`; where absent it is so in
-        expectation.
+        Probability, 0 to 1, that the sensitivity on new rows is at least `value`; where
+        absent it is so in expectation.
     prevalence : float, optional
         Share of cases, 0 to 1, where the model will be used; the cohort's if None.
 
@@ -195,7 +195,7 @@ DEFAULT_RULE = MinSensitivity()
 
 
 def rule_named(name: str, **numbers: float | None) -> Rule:
-    """The rule that options, a site's file and documents name, with its numbers; None is not given.
+    """Return the rule with a name and its numbers; None is not stated.
 
     ValueError where there is no such rule, or it takes no such number or needs one.
     """
@@ -214,7 +214,7 @@ def rule_named(name: str, **numbers: float | None) -> Rule:
 
 
 class RuleFacts(Document):
-    """A rule in a document: its name and numbers, null where it has none."""
+    """A rule in a document: its name and numbers, null for those it does not have."""
 
     name: RuleName
     value: float | None
@@ -246,7 +246,7 @@ StoredRule = Annotated[
 
 
 def _meant(share: float | None) -> str:
-    """A share that is none as an error names it, and what was meant where it is a percentage."""
+    """Describe an invalid share, and the share that a percentage means."""
     return (
         f"{share:g}; did you mean {share / 100:g}?"
         if share and 1 < share < 100
@@ -259,14 +259,20 @@ BEYOND_SCORES = 1e11
 
 
 class Rates(Document):
-    """What a threshold does to either class: shares, 0 to 1, with 95 % intervals; None is undefined."""
+    """Shares of each class that a threshold flags, with 95 % intervals.
+
+    None is undefined.
+    """
 
     sensitivity: Estimate
     specificity: Estimate
 
 
 class PredictiveValues(Document):
-    """What a flag means at a prevalence, and what it costs, with 95 % intervals; None is undefined."""
+    """Predictive values and workload at a prevalence, with 95 % intervals.
+
+    None is undefined.
+    """
 
     prevalence: float
     ppv: Estimate
@@ -282,14 +288,14 @@ class Area(Document):
 
 
 class OfRule(Document):
-    """What figures are of: the rule of one watched class, and the threshold that it chose."""
+    """Base of figures that hold for the rule and threshold of one watched class."""
 
     rule: StoredRule
     threshold: float
 
 
 class Sizes(Document):
-    """Rows of either class, and groups where rows come in groups."""
+    """Number of rows of each class, and of groups if rows are grouped."""
 
     n_positive: int
     n_negative: int
@@ -297,12 +303,14 @@ class Sizes(Document):
 
 
 class OperatingPoint(Rates, PredictiveValues, Sizes):
-    """A threshold and what it does on unseen rows, scored by the mean of the machines that judged these.
+    """A threshold, and its performance on new rows.
 
-    `sensitivity` is the one expected of new positives, 1 - (misses + 1) / (m + 1), which is a little less
-    than the share of the m positives seen above the threshold; `specificity` is the share of negatives below
-    it. `ppv`, `npv`, `nne` (reviews per case found) and `flag_rate` hold at `prevalence`, whose own
-    uncertainty their intervals hold unless it was stated.
+    New rows are scored by the mean of the machines that scored the held-out rows.
+    `sensitivity` is the one expected of new positives, 1 - (misses + 1) / (m + 1), a
+    little less than the share of the m positives above the threshold; `specificity` is
+    the share of negatives below it. `ppv`, `npv`, `nne` (reviews per case found) and
+    `flag_rate` hold at `prevalence`; their intervals include its uncertainty unless it
+    was stated.
     """
 
     threshold: float
@@ -312,19 +320,19 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
 
     @property
     def flags_everything(self) -> bool:
-        """Whether the threshold stands for none at all."""
+        """Return True if the threshold flags every row."""
         return self.threshold <= -BEYOND_SCORES
 
 
 class Ranking(Area, Sizes):
-    """How well held-out scores rank, whatever the threshold; `prevalence` is the share of positives."""
+    """How well held-out scores rank; `prevalence` is the proportion of positives."""
 
     prevalence: float
     average_precision: Estimate
 
 
 class Observed(Area, PredictiveValues, Rates, Sizes):
-    """What a threshold chosen elsewhere did to rows whose labels are known."""
+    """Performance of a threshold chosen elsewhere on rows with labels."""
 
     threshold: float
     true_positive: int

@@ -1,4 +1,4 @@
-"""What the ledger tells of the nights so far, with control charts and shadows: counts, no patient."""
+"""Documents of the ledger: nights, control charts, shadows. They hold no patient."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Measure = Literal["workload", "yield", "refused", "missing"]
 
 
 class ControlPoint(Document):
-    """A night on a chart: `count` of `of`, and between which shares it was expected to lie.
+    """A night on a control chart: `count` of `of`, with its control limits.
 
-    None where a night has nothing to count, or the phase has no limits yet.
+    None if a night has nothing to count, or the phase has no limits yet.
     """
 
     night: str
@@ -31,17 +31,18 @@ class ControlPoint(Document):
 
     @property
     def outside(self) -> bool:
-        """Whether it lies beyond a limit."""
+        """Return True if the point is beyond a limit."""
         if self.share is None or self.low is None or self.high is None:
             return False
         return not self.low - 1e-12 <= self.share <= self.high + 1e-12
 
 
 class Phase(Document):
-    """Nights under one model and threshold; the first `baseline` of them fix centre and limits.
+    """Nights under one model and threshold.
 
-    `began` says what was new. `spread` is how much more its nights differ than chance explains (Laney's
-    sigma of z; 1 is a plain p-chart). `frozen` is False while the baseline still grows.
+    The first `baseline` of them fix centre and limits. `began` is the change that began
+    it. `spread` is how much more its nights vary than chance explains (Laney's sigma of
+    z; 1 is a plain p-chart). `frozen` is False while the baseline still grows.
     """
 
     began: str
@@ -53,7 +54,7 @@ class Phase(Document):
 
 
 class ControlChart(Document):
-    """A share night by night, in phases; `signals` has the nights beyond a limit, in words."""
+    """A share by night, in phases; `signals` describes the nights beyond a limit."""
 
     measure: Measure
     phases: Sequence[Phase]
@@ -61,18 +62,20 @@ class ControlChart(Document):
 
 
 class SensitivityAndPpv(Document):
-    """Share found of those with the condition, and share with it of those flagged."""
+    """Sensitivity, and PPV of all flagged."""
 
     sensitivity: Estimate
     ppv: Estimate
 
 
 class ForwardNights(Document):
-    """The champion's nights in force beside its validation estimate: of all flagged, who stay included.
+    """Performance on the champion's nights in force, next to its validation estimate.
 
-    `seen.ppv` is that of all flagged. `seen.sensitivity` sets the cases among a night's flagged against those
-    that the random audit makes of its unflagged. `promised` is None where its rows are not the patients that
-    the ledger counts. `below` names the figures that lie below it by more than chance, at whatever look.
+    `seen.ppv` is of all flagged, patients who stay counting on each night.
+    `seen.sensitivity` relates the cases among a night's flagged to those that the
+    random audit estimates among its unflagged. `promised` is None if the rows of
+    validation are not the patients that the ledger counts. `below` names the figures
+    that are significantly below it, valid at every look.
     """
 
     model: str
@@ -86,7 +89,10 @@ class ForwardNights(Document):
 
 @dataclass(frozen=True, kw_only=True, config=PART)
 class JudgedShare(Estimate):
-    """Share with the condition among those judged, with its 95 % interval; None where nobody was."""
+    """Share with the condition among judged cases, with its 95 % interval.
+
+    None if none was judged.
+    """
 
     found: int
     judged: int
@@ -101,11 +107,11 @@ class Workload(Document):
 
 
 class Flagging(Workload):
-    """What one of the two flagged.
+    """Flags of one of two models.
 
-    `model` is that of these nights, or all where one took another's place between them. `only` counts flags
-    of cases that the other did not flag on the same night, and `only_ppv` is of these patients;
-    `waiting_per_night` counts those new or pending.
+    `model` is that of these nights, or all if it changed between them. `only` counts
+    flags of cases that the other did not flag on the same night, and `only_ppv` is of
+    these patients; `waiting_per_night` counts those new or pending.
     """
 
     series: str
@@ -117,11 +123,12 @@ class Flagging(Workload):
 
 
 class NightsBeside(Document):
-    """How far two agree.
+    """Agreement of two models.
 
-    `agreement` is the share of rows (patients, where rows come in groups) on which both say the same, `kappa`
-    what of it chance does not explain (Cohen 1960); both are over the nights on which both scored the same
-    table, and None where there are none. A patient counts on each night.
+    `agreement` is the share of rows (patients, if rows are grouped) on which both
+    agree, `kappa` its part that chance does not explain (Cohen 1960). Both are over the
+    nights on which both scored the same table, None if there are none. A patient counts
+    on each night.
     """
 
     nights: int
@@ -137,7 +144,7 @@ class NightsBeside(Document):
 
 
 class Question(Document):
-    """What is asked of the tables, and by which columns patients are known again."""
+    """The question of a series: its label, and the columns that identify patients."""
 
     group: str | None
     id: str | None
@@ -146,12 +153,12 @@ class Question(Document):
 
     @property
     def recognisable(self) -> bool:
-        """Whether an id means the same patient on another night."""
+        """Return True if an id identifies the same patient on another night."""
         return bool(self.id or self.group)
 
 
 class Words(Document):
-    """How often each verdict was given."""
+    """Number of verdicts of each kind."""
 
     confirmed: int
     ruled_out: int
@@ -161,27 +168,28 @@ class Words(Document):
 
     @property
     def found(self) -> int:
-        """Those that have the condition, newly seen or known before."""
+        """Return the number with the condition, new or known before."""
         return self.confirmed + self.known
 
     @property
     def judged(self) -> int:
-        """Those judged: who is unsure has not judged, nor have two who contradict each other."""
+        """Return the number judged, without those unsure or disputed."""
         return self.found + self.ruled_out
 
 
 @dataclass(frozen=True, kw_only=True, config=PART)
 class ShareToDate(JudgedShare):
-    """The share as it stood on a night."""
+    """A share as it was up to a night."""
 
     night: str
 
 
 @dataclass(frozen=True, kw_only=True, config=PART)
 class FlaggedShare(JudgedShare):
-    """Share with the condition among all flagged of `nights`, a patient counting on each.
+    """Share with the condition among all flagged, a patient counting on each night.
 
-    By the verdicts of earlier nights and the random audit; `judged` are patients.
+    Estimated from verdicts of earlier nights and the random audit; `judged` counts
+    patients.
     """
 
     flagged: int
@@ -189,7 +197,7 @@ class FlaggedShare(JudgedShare):
 
 
 class Misses(Document):
-    """Cases among the unflagged, a night, by the random audit of them."""
+    """Cases among the unflagged of a night, estimated by their random audit."""
 
     found: int
     judged: int
@@ -199,7 +207,7 @@ class Misses(Document):
 
 
 class DriftOver(Document):
-    """The scores of recent nights' patients, each once, against those held out in training."""
+    """Scores of recent patients, each counted once, compared with training."""
 
     nights: int
     patients: int
@@ -209,7 +217,7 @@ class DriftOver(Document):
 
 
 class MissingValues(Document):
-    """Values of features that were missing on a night, of all."""
+    """Number of missing values of features on a night, and of all values."""
 
     missing: int
     values: int
@@ -220,7 +228,7 @@ CASE_COUNTS = ("cases", "new", "pending", "ruled_out", "known", "no_longer_flagg
 
 
 class NightFigures(Document):
-    """What a night counted and what it was scored with; no patient."""
+    """Counts of a night and the model that scored it; nothing of a patient."""
 
     run_id: str
     question: Question
@@ -247,12 +255,12 @@ class NightFigures(Document):
 
     @property
     def waiting(self) -> int:
-        """Cases without a verdict that holds."""
+        """Return the number of cases without a valid verdict."""
         return self.new + self.pending
 
     @property
     def review_minutes(self) -> float | None:
-        """What reviewing those who wait takes."""
+        """Return the minutes that reviewing the waiting cases takes."""
         return (
             None
             if self.minutes_per_review is None
@@ -261,7 +269,7 @@ class NightFigures(Document):
 
 
 class NightRun(NightFigures):
-    """One run of a night: what it counted, and the verdicts since."""
+    """A run of a night: its counts, and the verdicts since."""
 
     night: str
     revision: int
@@ -276,7 +284,7 @@ class NightRun(NightFigures):
 
 
 class SeriesFacts(Document):
-    """What the nights of one series add up to."""
+    """Figures over the nights of a series."""
 
     series: str
     title: str | None
@@ -297,7 +305,7 @@ class SeriesFacts(Document):
 
 
 class ChangedClass(Document):
-    """A watched class's threshold before and after."""
+    """Threshold of a watched class before and after a change."""
 
     label: Annotated[str, Field(alias="class")]
     rule_after: StoredRule
@@ -307,7 +315,7 @@ class ChangedClass(Document):
 
 
 class ThresholdChange(Document):
-    """Another threshold chosen for a model."""
+    """A change of a model's threshold."""
 
     classes: Sequence[ChangedClass]
     model_after: str
@@ -319,7 +327,7 @@ class ThresholdChange(Document):
 
 
 class Promotion(Document):
-    """Another model made the champion of a series, and what its nights in shadow had shown by then."""
+    """A model made champion of a series, and the figures of its nights in shadow."""
 
     evidence: NightsBeside
     model_after: str
@@ -331,7 +339,7 @@ class Promotion(Document):
 
 
 class Retraining(Document):
-    """A model trained on the verdicts of a series; in force only once it is promoted."""
+    """A model trained on the verdicts of a series; not in use until promoted."""
 
     champion: str
     model: str
@@ -342,7 +350,7 @@ class Retraining(Document):
 
 
 class Retirement(Document):
-    """A series closed: `status` waits for it no longer, until a night after `last` comes."""
+    """A closed series: `status` expects no night until one after `last` comes."""
 
     last: str
     reason: str
@@ -352,7 +360,7 @@ class Retirement(Document):
 
 
 class Trail(Document):
-    """How far the audit trail reaches, and whether it was followed from its start."""
+    """Length and head of the audit trail, and whether it was verified."""
 
     entries: int
     head: str
@@ -361,7 +369,7 @@ class Trail(Document):
 
 
 class HistoryDocument(Document):
-    """Everything that the nights so far add up to."""
+    """The document of all nights so far."""
 
     TITLE: ClassVar[str] = "the history"
 
@@ -380,12 +388,12 @@ def _require_all(schema: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, config=ConfigDict(**PART, json_schema_extra=_require_all))
 class SeriesStatus:
-    """Whether a series' night came, and what it says."""
+    """Whether the night of a series came, in words."""
 
     fine: bool
     said: str  # One line, no patient in it.
     series: str | None = (
-        None  # As it is shown; None where the ledger itself cannot be read or holds none.
+        None  # As it is shown; None if the ledger cannot be read or holds none.
     )
     night: str | None = None  # The last that is in force.
     came: str | None = None  # When that night was first published, ISO 8601.
@@ -394,12 +402,13 @@ class SeriesStatus:
         Reason
     ] = ()  # Why that night wants a look: what nobody acknowledged.
     counts: Mapping[str, int] | None = None  # Rows and cases of that night.
-    # Day after which its model is to be reviewed; not known of nights from before it was kept.
+    # Day after which its model is to be reviewed; not known of nights from before it
+    # was kept.
     review_by: str | None = None
 
 
 class SeriesNight(Document):
-    """One night of one series: done now, done before, left out, or why it could not be done."""
+    """What became of a night of a series: done now or before, left out, or failed."""
 
     series: str
     night: str
@@ -423,7 +432,7 @@ class SeriesNight(Document):
 
 
 class OverviewDocument(Document):
-    """Every series of a site on one night, and the missed nights that were caught up."""
+    """The document of all series of a site on one night, and of missed nights."""
 
     title: str
     night: str
@@ -434,7 +443,7 @@ class OverviewDocument(Document):
 
 
 class HookFacts(Document):
-    """How a command that is run after the night ended."""
+    """How a command run after the night ended."""
 
     command: str
     fine: bool

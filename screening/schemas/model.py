@@ -27,14 +27,14 @@ from screening.schemas.validation import (
 
 
 class InContract(Document):
-    """Those keys of a table of the contract that the page goes by, whatever else is in it."""
+    """Keys of a table of the contract that the page uses; others are ignored."""
 
     model_config = ConfigDict(extra="ignore")
     TITLE: ClassVar[str] = "the contract"
 
 
 class Stated(InContract):
-    """What the contract says of the cohort as a whole; None where it says nothing."""
+    """Statements of the contract about the whole cohort; None if not stated."""
 
     title: str | None = None
     intended_use: str | None = None
@@ -49,7 +49,7 @@ class Stated(InContract):
 
 
 class Declared(InContract):
-    """What the contract says of a feature."""
+    """Statements of the contract about a feature."""
 
     type: str | None = None
     unit: str | None = None
@@ -62,15 +62,15 @@ class Declared(InContract):
 
     @property
     def on_other_scale(self) -> bool:
-        """Whether a range learned in training cannot stand beside the raw value: normalised in the group."""
+        """Return True if training's range is of values normalised within groups."""
         return bool(self.normalise) and not (self.reference or self.seen)
 
 
 class TrainedOn(Document):
-    """Judged rows that a training took in, and those it left out, by reason.
+    """Judged rows used in a training, and those left out, by reason.
 
-    `already` of the judged rows stood in the past cohort, where each counts once, by the cohort's label; on
-    `disagreeing` of them the verdict says something else.
+    `already` of the judged rows were in the past cohort, where each counts once with
+    the cohort's label; on `disagreeing` of them the verdict differs from it.
     """
 
     series: str
@@ -86,7 +86,7 @@ class TrainedOn(Document):
 
     @property
     def taken(self) -> int:
-        """Rows that the past cohort did not have."""
+        """Return the number of rows that the past cohort did not have."""
         return self.confirmed + self.ruled_out
 
 
@@ -95,7 +95,7 @@ MOST_ROWS = 1 << 53
 
 
 class FileFacts(Document):
-    """A file that was read, or what a database answered: from where, and to which query."""
+    """A file that was read, or the place and query of a database's answer."""
 
     name: str
     sha256: str
@@ -106,7 +106,7 @@ class FileFacts(Document):
 
 
 class SourceFacts(Document):
-    """What a table was read from."""
+    """Origin of a table."""
 
     files: Sequence[FileFacts]
     delimiter: str | None
@@ -115,10 +115,10 @@ class SourceFacts(Document):
 
 
 class FeatureFacts(Document):
-    """A feature as training saw it.
+    """A feature in training.
 
-    `reference` is the range of the contract; `seen` that in past patients: the contract's, else 5 to 95 % of
-    training rows.
+    `reference` is the range of the contract; `seen` that of past patients: the
+    contract's, else 5 to 95 % of training rows.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Leak(Document):
 
 
 class Approximation(Document):
-    """What an approximation cost, on held-out rows of a sub-sample."""
+    """Cost of an approximation, on held-out rows of a sub-sample."""
 
     method: str
     n_landmarks: int
@@ -151,7 +151,10 @@ class Approximation(Document):
 
 
 class NumberProfile(Document):
-    """A number's training values: right-closed bins that end at `edges`, the last one open."""
+    """Distribution of a number in training.
+
+    Bins are closed on the right and end at `edges`; the last is open.
+    """
 
     edges: Sequence[float]
     counts: Sequence[int]
@@ -169,14 +172,14 @@ class NumberProfile(Document):
 
 
 class TextProfile(Document):
-    """How often training had each text or code; `more` rows had rarer ones."""
+    """Frequency of each text or code in training; `more` rows had rarer ones."""
 
     counts: Mapping[str, int]
     more: int
 
 
 class Profile(Document):
-    """What a night is compared with."""
+    """Profile of training that a night is compared with."""
 
     n_rows: int
     n_units: int | float
@@ -200,10 +203,11 @@ class Profile(Document):
 
 
 class IdShape(Document):
-    """How the ids of a table are written, counted over its rows.
+    """Format of the ids of a table, counted over its rows.
 
-    `shortest` and `longest` in characters; `leading_zeros`: rows whose id is digits behind a zero; `digits`:
-    rows whose id is digits alone, `hex`: hexadecimal digits with a letter among them, hyphens allowed.
+    `shortest` and `longest` are in characters. Number of rows by format:
+    `leading_zeros`, digits with a leading zero; `digits`, digits alone; `hex`,
+    hexadecimal digits with a letter among them, hyphens allowed.
     """
 
     n_rows: int
@@ -215,12 +219,12 @@ class IdShape(Document):
 
     @property
     def letters(self) -> int:
-        """Rows whose id has other letters or signs."""
+        """Return the number of rows whose id has other letters or signs."""
         return self.n_rows - self.digits - self.hex
 
 
 class TrainingFacts(Document):
-    """The rows and the settings of a training."""
+    """Rows and settings of a training."""
 
     source: SourceFacts
     n_rows_read: int
@@ -249,7 +253,7 @@ class TrainingFacts(Document):
 
 
 class MachineFacts(Document):
-    """Size and certificate of the machines; a baseline has none."""
+    """Size and certificate of the machines; empty for a baseline."""
 
     n_support_vectors: int | None
     sv_share: float | None
@@ -258,7 +262,7 @@ class MachineFacts(Document):
 
 
 class MemberFacts(Document):
-    """A member of a blend, as much as makes its machines again."""
+    """A member of a blend, with what is needed to rebuild its machines."""
 
     name: str
     title: str
@@ -282,9 +286,10 @@ class RecipeFacts(Document):
 
 
 class MemberAlone(OfRule):
-    """What a member of a blend does alone for one class, on the scale of the blend.
+    """Performance of a blend's member alone for one class.
 
-    `weight` is its share of the blend, 0 to 1; `gain` the AUROC of all minus that of the others.
+    `weight` is its share of the blend, 0 to 1; `gain` the AUROC of all members minus
+    that of the others.
     """
 
     auroc: float
@@ -293,7 +298,7 @@ class MemberAlone(OfRule):
 
 
 class BlendMember(Document):
-    """A member of a blend beside the others."""
+    """A member of a blend, compared with the others."""
 
     recipe: str
     title: str
@@ -301,7 +306,7 @@ class BlendMember(Document):
 
 
 class TaskFacts(Document):
-    """The question that the label column asks: of one positive class, or of several watched among many."""
+    """The question asked of the label: one positive class, or several watched ones."""
 
     kind: str  # "binary" or "multi"
     label: str  # name of the label column
@@ -310,12 +315,13 @@ class TaskFacts(Document):
         str
     ]  # binary: "negative" and the positive class; else all, sorted as text
     watched: Sequence[str]  # those that get an operating point and can flag a row
-    # label values of a class that several were joined to, by its name; any other has its own name
+    # label values of a class that several were joined to, by its name; any other has
+    # its own name
     joined: Mapping[str, Sequence[str]] | None = None
 
 
 class Approval(Document):
-    """Who put the model to use, on which day, and why where its verdict asked for a reason."""
+    """Who approved the model, when, and why if its verdict required a reason."""
 
     by: str
     date: str
@@ -323,11 +329,11 @@ class Approval(Document):
 
 
 class ModelDocument(Document):
-    """Everything that a model directory states.
+    """The document of a model directory, `model.json`.
 
-    Without an `approval` it is a draft.
-    `contract` is the cohort's contract, whose own type (`screening.contract.contract.Contract`) documents it.
-    After `retrain_by`, a day, it scores no more: it holds rows of somebody who was erased.
+    Without an `approval` the model is a draft. `contract` is the cohort's contract,
+    documented by its own type (`screening.contract.contract.Contract`). After the day
+    `retrain_by` the model scores no more: it holds rows of an erased patient.
     """
 
     TITLE: ClassVar[str] = "model.json"
@@ -352,7 +358,7 @@ class ModelDocument(Document):
 
     @model_validator(mode="after")
     def _of_one_rule(self) -> Self:
-        """Refuse figures of another rule, or another threshold, than the one in use."""
+        """Refuse figures of another rule or threshold than the one in use."""
         validation = self.validation
         comparison, forward = validation.comparison, validation.forward
         for number, point in enumerate(self.operating_points):
@@ -375,7 +381,7 @@ class ModelDocument(Document):
         return self
 
     def brief(self) -> Brief:
-        """The method, its rows, and what each operating point does."""
+        """Return the method, its rows and its operating points."""
         points = [
             (
                 one.label,
@@ -391,7 +397,7 @@ class ModelDocument(Document):
         )
 
     def carrying(self, label: str) -> list[BlendMember]:
-        """The members of the blend without which it would surely rank a class worse."""
+        """Return the members without which the blend ranks significantly worse."""
         return [
             member
             for member in self.blend
@@ -400,33 +406,33 @@ class ModelDocument(Document):
 
     @cached_property
     def stated(self) -> Stated:
-        """What the contract says of the cohort as a whole."""
+        """Return the contract's statements about the whole cohort."""
         return Stated.from_dict(self.contract.get("cohort", {}))
 
     def declared(self, feature: str) -> Declared:
-        """What the contract says of a feature; nothing of one that it does not know."""
+        """Return what the contract declares of a feature; nothing if unknown."""
         return Declared.from_dict(self.contract.get("features", {}).get(feature, {}))
 
     def title_of(self, feature: str) -> str:
-        """What the page calls a feature: the contract's title, else the column's name as words."""
+        """Return a feature's title, by default the column's name as words."""
         return self.declared(feature).title or feature.replace("_", " ")
 
     @cached_property
     def points(self) -> list[OperatingPointFacts]:
-        """The operating points in use, the rarest class first."""
+        """Return the operating points in use, the rarest class first."""
         return sorted(self.operating_points, key=lambda point: point.n_positive)
 
     @property
     def multi(self) -> bool:
-        """Whether the model tells several classes apart."""
+        """Return True if the model distinguishes several classes."""
         return self.task.kind == "multi"
 
     @property
     def by_excess(self) -> bool:
-        """Whether rows are ranked by how far they lie above their class's threshold."""
+        """Return True if rows are ranked by the distance to their class's threshold."""
         return len(self.operating_points) > 1
 
     @property
     def unit_of_review(self) -> str:
-        """What one row is called on the page."""
+        """Return what the page calls a row."""
         return "voxel" if self.stated.coordinates else "row"

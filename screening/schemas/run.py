@@ -22,23 +22,28 @@ from screening.schemas.validation import Confusion, PerClass
 
 State = Literal["new", "pending", "ruled out", "known"]
 STATES = get_args(State)
-"""Of a flagged case; each is counted by itself, and together they are the cases of a night."""
+"""Of a flagged case; each is counted by itself, and together they are the cases of a
+night."""
 WAITING = ("new", "pending")
-"""States of a case without a verdict that holds: a night's work, of which the random audit draws some."""
+"""States of a case without a verdict that holds: a night's work, of which the random
+audit draws some."""
 
 Word = Literal["confirmed", "ruled out", "unsure", "known"]
 VERDICTS = get_args(Word)
-"""What a reviewer may say: has the condition; has not; cannot tell; has it, and that was known already."""
+"""What a reviewer may say: has the condition; has not; cannot tell; has it, and that
+was known already."""
 HAS_IT = ("confirmed", "known")
 """Words that say the condition is there."""
 UNDECIDED = ("unsure", "disputed")
-"""Words after which a case is not judged; it is disputed where two reviewers contradict each other."""
+"""Words after which a case is not judged; it is disputed where two reviewers contradict
+each other."""
 
 
 class Contribution(Document):
-    """How far one value moves a case's score from what the median would give.
+    """Change of a case's score from replacing one value by the median.
 
-    `lower` is the share of training rows with a lower value, `alike` that with the same category, yes or no.
+    `lower` is the share of training rows with a lower value, `alike` that with the same
+    category, yes or no.
     """
 
     feature: str
@@ -53,17 +58,17 @@ class Contribution(Document):
 
 
 class Verdict(Document):
-    """The last verdict on a case, and the night it was given for."""
+    """The last verdict on a case, and its night."""
 
     night: str
     verdict: Word | Literal["disputed"]
 
 
 class Listed(Document):
-    """What a line of the worklist shows of a row or a patient alike.
+    """A line of the worklist, for a row or a patient.
 
-    `p_value` is the share of past negatives that score as high; `display` is what the contract wants shown
-    beside it; `drawn` is whether it is of the random audit.
+    `p_value` is the share of past negatives with as high a score; `display` has the
+    columns that the contract displays; `drawn` is True for the random audit.
     """
 
     p_value: Defined
@@ -76,7 +81,7 @@ class Listed(Document):
 
 
 class Case(Listed):
-    """One flagged row, or one just below the threshold.
+    """A flagged row, or one just below the threshold.
 
     `explained` is the share of its contributions in the changes of all values.
     """
@@ -95,20 +100,23 @@ class Case(Listed):
 
 
 class Sampled(Document):
-    """One of the unflagged that is drawn for the random audit: a row, or a patient where rows are grouped."""
+    """An unflagged row, or patient if rows are grouped, of the random audit."""
 
     id: str
     display: Mapping[str, str | None] | None = None
 
 
 class ExplainedCase(Case):
-    """Any row of the table, explained by itself."""
+    """Any row of the table, explained."""
 
     flagged: bool
 
 
 class GroupFacts(Listed):
-    """One patient, where rows come in patients; `by_class`: flagged rows by the class that speaks loudest."""
+    """A patient with several rows.
+
+    `by_class` counts flagged rows by the class with the largest margin.
+    """
 
     group: str
     rows: int
@@ -118,7 +126,7 @@ class GroupFacts(Listed):
 
 
 class Slice(Document):
-    """One slice of a volume, drawn; `aspect` is the height of a pixel over its width."""
+    """A picture of a slice of a volume; `aspect` is a pixel's height over its width."""
 
     at: float
     voxels: int
@@ -131,7 +139,10 @@ class Slice(Document):
 
 
 class Cluster(Document):
-    """Voxels flagged for one class that touch; `millimetres`: from edge to edge, along the body's axes."""
+    """A connected cluster of voxels flagged for one class.
+
+    `millimetres` is its extent along the body's axes.
+    """
 
     label: str
     voxels: int
@@ -143,7 +154,10 @@ class Cluster(Document):
 
 
 class Volume(Document):
-    """A patient's voxels; `anatomical`: slices are axial, the right on the left, the front above."""
+    """Flagged voxels of a patient.
+
+    `anatomical`: slices are axial, the right on the left, the front above.
+    """
 
     group: str | None
     voxels: int
@@ -155,7 +169,7 @@ class Volume(Document):
 
 
 class Voxels(Document):
-    """Volumes, clusters and slices of a voxel run; `colours`: of each watched class, as #rrggbb."""
+    """Volumes, clusters and slices of a run; `colours` of each class, as #rrggbb."""
 
     axes: Sequence[str]
     step: Sequence[float | None]
@@ -167,7 +181,7 @@ class Voxels(Document):
 
 
 class Geometry(Document):
-    """The reference grid of one patient: `affine` (4 rows of 4) takes voxel numbers to millimetres, RAS+."""
+    """Grid of a patient's image; `affine` (4 x 4) maps voxel numbers to mm (RAS+)."""
 
     group: str
     shape: Sequence[int]
@@ -175,7 +189,9 @@ class Geometry(Document):
 
 
 class ScoreCounts(Document):
-    """Scores of a night, counted in the cells of the held-out scores of training; no id in it.
+    """Scores of a night, counted in the cells of the held-out scores of training.
+
+    No id in it.
 
     Parameters
     ----------
@@ -188,8 +204,8 @@ class ScoreCounts(Document):
     higher : bool
         Whether the night's scores lie higher on the whole.
     who, cell : tuple of int
-        Keyed hashes of some of the night's units, the same for the same patient on every night, and the cell
-        of each; empty where no column names them.
+        Keyed hashes of some of the night's units, the same for the same patient on
+        every night, and the cell of each; empty where no column names them.
     """
 
     unit: str
@@ -205,9 +221,10 @@ class ScoreCounts(Document):
 class RunModel(ModelDocument):
     """The model as the run used it.
 
-    `page` is where its page lies as seen from the run directory; None where it has none, or where readers get
-    a copy of the run's page elsewhere. A copy by `screen report --out` is the same bytes, by which an erasure
-    knows it, so its link leads there from beside the run alone.
+    `page` is the path of its page from the run directory; None if it has none, or if
+    readers get a copy of the run's page elsewhere. A copy by `screen report --out` has
+    the same bytes, by which an erasure recognises it, so its link works only beside the
+    run.
     """
 
     id: str
@@ -216,13 +233,13 @@ class RunModel(ModelDocument):
 
 
 class InputFacts(SourceFacts):
-    """The table that was scored."""
+    """The scored table."""
 
     notes: Sequence[str]
 
 
 class Counts(Document):
-    """Counts that add up: read = scored + refused; with a ledger, cases by what is known of them."""
+    """Counts of a night: read = scored + refused; with a ledger, cases by state."""
 
     read: int
     scored: int
@@ -239,7 +256,7 @@ class Counts(Document):
 
 
 class NightFeature(Document):
-    """A feature tonight beside training."""
+    """A feature tonight, compared with training."""
 
     name: str
     type: str
@@ -255,7 +272,7 @@ class NightFeature(Document):
 
 
 class FeatureDrift(Document):
-    """A feature's values beside those of training: distances, share outside its range, unseen rows."""
+    """A feature compared with training: distances, rows out of range or unseen."""
 
     psi: float | None
     ks: float | None
@@ -266,14 +283,14 @@ class FeatureDrift(Document):
 
 
 class ReachingCounts(Columns):
-    """How many rows reach each threshold tonight."""
+    """Number of rows that reach each threshold tonight."""
 
     thresholds: Sequence[float | None]
     counts: Sequence[int]
 
 
 class Discoveries(Document):
-    """What remains rare among so many screened (Benjamini and Hochberg)."""
+    """Rare scores after correction for all rows (Benjamini and Hochberg)."""
 
     q: float
     per: str
@@ -286,7 +303,7 @@ class Discoveries(Document):
 
 
 class NightSubgroup(Document):
-    """Rows and flag rate of a subgroup tonight; None where fewer than five patients tell them."""
+    """Rows and flag rate of a subgroup tonight; None for fewer than five patients."""
 
     column: str
     level: str | None
@@ -295,9 +312,10 @@ class NightSubgroup(Document):
 
 
 class ScoreScale(Columns):
-    """Tonight's scores and the held-out ones of past cases, counted on equal steps from `low` to `high`.
+    """Tonight's scores and held-out scores of past cases, on equal steps.
 
-    One score a patient where rows are grouped; what lies beyond either end is counted in the last step there.
+    One score a patient if rows are grouped. Scores beyond `low` or `high` are counted
+    in the first or last step.
     """
 
     low: float
@@ -307,7 +325,7 @@ class ScoreScale(Columns):
 
 
 class Stopping(Document):
-    """What is found by as many reviews as a night has room for, of all cases, from held-out scores."""
+    """Share of cases found by the reviews possible in a night, by held-out scores."""
 
     reviews: int
     score: float
@@ -317,13 +335,14 @@ class Stopping(Document):
 
 
 class Delivery(Document):
-    """How the night's table came, beside the nights of the series before it: counts and days, no patient.
+    """The night's table compared with earlier nights: counts and days, no patient.
 
-    `units`: patients where rows are grouped, else rows. `earlier`: the last night that came as expected, of
-    whose `before` patients (a sample of some hundred) `still` are in tonight's table. `usual`: the fewest and
-    the most rows that were expected. `oldest`, `newest`: days of the rows' time. `found`: codes of what is
-    unlike an expected delivery; `doubtful`: whether chance does not explain it; `accepted`: why somebody
-    takes the night all the same.
+    `units` are patients if rows are grouped, else rows. `earlier` is the last night as
+    expected; of its `before` patients (a sample of some hundred) `still` are in
+    tonight's table. `usual` is the fewest and the most rows expected. `oldest` and
+    `newest` are days of the rows' time. `found` has codes of findings; `doubtful` is
+    True if chance does not explain them; `accepted` is the reason for accepting the
+    table.
     """
 
     rows: int
@@ -340,12 +359,15 @@ class Delivery(Document):
 
     @property
     def measure(self) -> bool:
-        """Whether later nights are held against this one."""
+        """Return True if later nights are compared with this one."""
         return not self.doubtful or self.accepted is not None
 
 
 class Since(Document):
-    """Who was flagged on the last night in force and is not now; `left` has those without a row tonight."""
+    """Patients flagged on the last night in force and not tonight.
+
+    `left` has those without a row tonight.
+    """
 
     night: str
     gone: Sequence[str]
@@ -353,13 +375,13 @@ class Since(Document):
 
 
 class Unflagged(Document):
-    """How many were not flagged."""
+    """Number of unflagged."""
 
     cases: int
 
 
 class LedgerFacts(Document):
-    """Where the ledger has the run."""
+    """The run's entry in its ledger."""
 
     key: str
     revision: int
@@ -367,24 +389,26 @@ class LedgerFacts(Document):
     head: str
     series: str
     shadow: bool
-    chain: str = ""  # Digest of the trail's first entry: which ledger it is, however old the copy.
+    # Digest of the trail's first entry, which identifies the ledger.
+    chain: str = ""
 
 
 class Times(Document):
-    """When the run began, and how long it took."""
+    """Start and duration of the run."""
 
     started: str
     seconds: float
 
 
 class RunDocument(Document):
-    """Everything that a night's run states.
+    """The document of a run, `run.json`.
 
-    `evaluation` is there where the table had labels: figures of each watched class by its name, and of
-    several classes `confusion` and `per_class`. `unlike_training` has what differs from training as it does
-    on the series' other nights: nobody need act on it. `drift` says how the scores lie among those of
-    training. `geometries` are the grids of the images that were scored. `outputs` has the SHA-256 of the
-    tables beside it. `erased` counts patients whom the page named and no longer does; the counts stay.
+    `evaluation` is present if the table had labels: figures of each watched class, and
+    for several classes `confusion` and `per_class`. `unlike_training` has differences
+    from training that the series' other nights share, which need no action. `drift`
+    compares the scores with training. `geometries` are the grids of the scored images.
+    `outputs` has the SHA-256 of the tables in the directory. `erased` counts patients
+    whom the page no longer names; the counts stay.
     """
 
     TITLE: ClassVar[str] = "run.json"
@@ -429,8 +453,11 @@ class RunDocument(Document):
     sha256: str
 
     def brief(self) -> Brief:
-        """The night, its counts, and why it wants attention."""
-        words = f"Night of {self.date}: {self.counts.flagged} of {self.counts.scored} rows flagged"
+        """Return the night, its counts and its reasons for attention."""
+        words = (
+            f"Night of {self.date}: {self.counts.flagged} of {self.counts.scored} rows "
+            "flagged"
+        )
         return Brief(
             words,
             ("attention", "remedy"),
@@ -439,12 +466,12 @@ class RunDocument(Document):
 
     @property
     def unit(self) -> str:
-        """What is reviewed as one: patients where rows are grouped."""
+        """Return the unit of review: patients if rows are grouped."""
         return "row" if self.groups is None else "patient"
 
     @property
     def to_review(self) -> int:
-        """How many are to be reviewed."""
+        """Return the number to review."""
         if self.groups_flagged is not None:
             return self.groups_flagged
         return (
@@ -455,12 +482,12 @@ class RunDocument(Document):
 
     @property
     def awaited(self) -> int:
-        """How many still wait for a review: those flagged, less those that the ledger says were judged."""
+        """Return the number waiting for review: flagged and without a verdict."""
         return max(
             self.to_review - (self.counts.ruled_out or 0) - (self.counts.known or 0), 0
         )
 
     def observed(self, label: str) -> Observed | None:
-        """How the flags of a watched class agree with the table's labels, where it has them."""
+        """Return how flags of a watched class agree with labels, if there are any."""
         figures = self.evaluation[label] if self.evaluation else None
         return figures if isinstance(figures, Observed) else None

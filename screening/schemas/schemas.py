@@ -1,4 +1,4 @@
-"""The documents by name, and what each command prints with `--json`: what `screen schema` prints."""
+"""JSON Schemas of documents, and of what commands print with `--json`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RecipeFacts(Document):
 
 
 class HandedOut(Document):
-    """A file that shows a run, as it lies there now."""
+    """A file that shows a run, in its present state."""
 
     what: str
     series: str | None
@@ -79,7 +79,7 @@ def _of(
     base: type[Document] = Document,
     **always: Any,
 ) -> type[Document]:
-    """The type of an answer: the keys that it always has, and those that are there where `asked` for."""
+    """Return the type of an answer with its keys; those of `asked` are optional."""
     keys: dict[str, Any] = {name: (kind, ...) for name, kind in always.items()}
     keys |= {name: (kind | None, None) for name, kind in (asked or {}).items()}
     return create_model(f"screen {command}", __base__=base, **keys)
@@ -188,13 +188,17 @@ ANSWERS: dict[str, type[Document]] = {
     "purge": _of("purge", **ERASED, before=str),
     "error": _of("error", error=_of("of usage", kind=str, message=str, exit_code=int)),
 }
-"""What each command prints with `--json`; "error": what any of them does that ends with exit code 2."""
+"""What each command prints with `--json`; "error": what any of them does that ends with
+exit code 2."""
 
 
 def schema_of(name: str, printed: bool = False) -> dict[str, object]:
-    """The JSON Schema of a document by its name, or of what a command prints with `--json`.
+    """Return the JSON Schema of a document, or of an answer with `--json`.
 
-    Raises UsageError: there is none of this name.
+    Raises
+    ------
+    UsageError
+        There is none of this name.
     """
     types = ANSWERS if printed else DOCUMENTS
     if name not in types:

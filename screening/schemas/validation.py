@@ -1,4 +1,4 @@
-"""What the held-out scores of all rows showed, and other methods on the same folds: how good a model is."""
+"""Figures of held-out scores, and of other methods on the same folds."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Beside(Document):
 
 
 class BesideFacts(Document):
-    """The method and those beside it, each at thresholds by the same rules.
+    """The method and other methods, each at thresholds by the same rules.
 
-    `rules` are the method's, one a watched class; `rule` is what chose the others' thresholds: the first of
-    them, or the sensitivity that a threshold given by hand has.
+    `rules` are the method's, one for each watched class; `rule` chose the others'
+    thresholds: the first of them, or the sensitivity of a threshold set by hand.
     """
 
     rules: Sequence[StoredRule]
@@ -57,12 +57,14 @@ class Froc(Columns):
 
 
 class LesionFacts(Document):
-    """How maps of scores become clusters, and what these find in patients held out, with 95 % intervals.
+    """Clusters made from maps of scores, and lesions found in held-out patients.
 
-    Maps are smoothed by a Gaussian of `smoothing` voxels within the mask (0: not), and clusters of fewer than
-    `min_voxels` voxels do not count; voxels touch by faces, edges and corners (`connectivity` 26). A lesion
-    is found where a flagged voxel lies in it; a false positive is a cluster that touches none. `sensitivity`
-    is the one expected of new lesions, `asked` what was asked for, `n_settings` how many ways were tried.
+    Maps are smoothed by a Gaussian of `smoothing` voxels within the mask (0: not), and
+    clusters of fewer than `min_voxels` voxels do not count; voxels touch by faces,
+    edges and corners (`connectivity` 26). A lesion is found if it contains a flagged
+    voxel; a false positive is a cluster that touches no lesion. `sensitivity` is the
+    one expected of new lesions, `asked` the one required, `n_settings` the number of
+    settings tried. Intervals are 95 %.
     """
 
     smoothing: float
@@ -79,7 +81,7 @@ class LesionFacts(Document):
 
 
 class OperatingPointFacts(OperatingPoint):
-    """The point in use for one watched class, and who chose it."""
+    """The operating point in use for a watched class, and who chose it."""
 
     label: Annotated[str, Field(alias="class")]
     chosen_by: str
@@ -88,7 +90,7 @@ class OperatingPointFacts(OperatingPoint):
 
 
 class Band(Document):
-    """A figure along the thresholds with the ends of its 95 % intervals."""
+    """A figure by threshold, with the ends of its 95 % intervals."""
 
     value: Sequence[float | None]
     low: Sequence[float | None]
@@ -117,7 +119,7 @@ class Curve(Document):
 
 
 class Level(Rates):
-    """One subgroup; a figure that fewer than five patients stand behind is None, and `few` names it."""
+    """A subgroup; figures of fewer than five patients are None and named in `few`."""
 
     level: str | None
     n: int | None
@@ -127,7 +129,7 @@ class Level(Rates):
 
 
 class SubgroupFacts(OfRule):
-    """A column of subgroups with its levels; `edges` where numbers were cut into bands."""
+    """A column of subgroups; `edges` if numbers were binned."""
 
     column: str
     edges: Sequence[float] | None
@@ -143,14 +145,16 @@ class Predictive(OfRule):
 
 
 LARGEST = 1e75
-"""What a curve's numbers and the scores on it reach, so that their squares and products stay finite."""
+"""What a curve's numbers and the scores on it reach, so that their squares and products
+stay finite."""
 Moderate = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 
 
 class Platt(Document):
-    """The chance of a score: 1 / (1 + exp(-intercept - slope (score - centre))).
+    """Chance of a score: 1 / (1 + exp(-intercept - slope (score - centre))).
 
-    `covariance` is the variance of the intercept, the covariance, and the variance of the slope.
+    `covariance` has the variance of the intercept, the covariance, and the variance of
+    the slope.
     """
 
     centre: Moderate
@@ -159,17 +163,17 @@ class Platt(Document):
     covariance: tuple[Moderate, Moderate, Moderate]
 
     def log_odds(self, scores: np.ndarray) -> np.ndarray:
-        """Log odds of the chance of each score, shape (n_rows,)."""
+        """Return the log odds of the chance of each score, shape (n_rows,)."""
         return self.intercept + self.slope * self._apart(scores)
 
     def _apart(self, scores: np.ndarray) -> np.ndarray:
         return np.clip(np.asarray(scores, dtype=float) - self.centre, -LARGEST, LARGEST)
 
     def chances(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Chance of each score with the ends of its 95 % interval, each of shape (n_rows,), 0 to 1.
+        """Return the chance of each score, and the ends of its 95 % interval.
 
-        The interval is logit +- 1.96 standard errors of the fitted curve at the score: what is not known of
-        the curve, not how patients differ.
+        Each has shape (n_rows,), 0 to 1. The interval is logit +- 1.96 standard errors
+        of the fitted curve at the score; it does not describe how patients differ.
         """
         logit, apart = self.log_odds(scores), self._apart(scores)
         variance, both, slope_variance = self.covariance
@@ -197,12 +201,12 @@ class DecisionCurve(Columns):
 
 
 class Calibration(Document):
-    """Chances that belong to scores, where that was earned; else the reason why not.
+    """Chances of scores, if the model passed the calibration check, else the reason.
 
-    `log_loss`, `brier`, `slope` and `reliability` are of chances by folds that had not seen the row; `misfit`
-    is the p-value of Spiegelhalter's test that they agree with what was observed. On another cohort they are
-    of the chances as the model writes them; then `slope` has an interval, and `observed_expected` is the
-    number of cases over the sum of their chances.
+    `log_loss`, `brier`, `slope` and `reliability` are of chances by folds that had not
+    seen the row; `misfit` is the p-value of Spiegelhalter's test of calibration. On
+    another cohort they are of the model's chances; then `slope` has an interval, and
+    `observed_expected` is the number of cases over the sum of their chances.
     """
 
     earned: bool
@@ -220,7 +224,7 @@ class Calibration(Document):
 
 
 class LaterClass(OfRule, Area, Rates):
-    """What threshold and chances of the past did to what came after."""
+    """Performance of threshold and chances of the past on the later period."""
 
     n_positive: int
     n_negative: int
@@ -228,7 +232,7 @@ class LaterClass(OfRule, Area, Rates):
 
 
 class Forward(Document):
-    """Trained on the past, tested on what came after; or the reason why that says nothing."""
+    """A model of the earlier rows tested on the later ones, or why there is none."""
 
     cut: str | None = None
     n_past: int | None = None
@@ -238,7 +242,7 @@ class Forward(Document):
 
 
 class SearchFacts(Document):
-    """Settings tried, what each was worth, and why some could not be used; a blend is worth one figure."""
+    """Settings tried with their results, and why some could not be used."""
 
     criterion: str
     n_candidates: int
@@ -254,7 +258,7 @@ class SearchFacts(Document):
 
 
 class Confusion(Document):
-    """Counts, true class by row."""
+    """Confusion matrix; rows are the true classes."""
 
     classes: Sequence[str]
     counts: Sequence[Sequence[int]]
@@ -275,7 +279,7 @@ class PerClass(Document):
 
 
 class Figures(Document):
-    """What scores of rows that no machine had seen showed under one rule, by watched class."""
+    """Figures of held-out scores under one rule, by watched class."""
 
     grouped: bool
     n_rows: int
@@ -293,7 +297,7 @@ class Figures(Document):
 
 
 class ValidationFacts(Figures):
-    """The figures of a model's own held-out scores, how these were made, and what stands beside them."""
+    """Figures of a model's held-out scores, and how the scores were made."""
 
     folds: int
     repeats: int
