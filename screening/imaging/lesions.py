@@ -29,8 +29,10 @@ from screening.metrics.operating_point import FLAG_EVERYTHING, pick
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.scores import HeldOutScores
+from screening.model_selection.train import Held
 from screening.schemas.base import Estimate
 from screening.schemas.figures import MinSensitivity, Rule, Threshold
+from screening.schemas.model import ModelDocument
 from screening.schemas.validation import Froc, LesionFacts
 from screening.store.model import Model
 
@@ -280,74 +282,88 @@ class _Setting:
         return float(self.false.mean()), self.smoothing, self.min_voxels
 
 
-def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
-    """Raise UsageError if no operating point by lesions can be chosen."""
-    if cohort.coordinates is None or cohort.group is None:
-        raise UsageError(
-            "`lesions` is of voxels: it needs the patient (`group`) and x, y, z",
-            parameters=["lesions", "group"],
-        )
-    if not isinstance(rule, MinSensitivity):
-        raise UsageError(
-            "`lesions` goes with `min_sensitivity`, which then counts lesions",
-            parameters=["lesions", "min_sensitivity"],
-        )
-    if repeats not in (None, 1):
-        raise UsageError(
-            "`lesions` deals the folds once; leave `repeats` out",
-            parameters=["lesions", "repeats"],
-        )
+class ByLesion:
+    """Lesions are counted: connected voxels that are positive.
 
-
-def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, HeldOut]:
-    """Choose smoothing, smallest cluster and threshold by lesions of held-out patients.
-
-    Every voxel of a patient is scored by the machine of the fold in which the patient
-    was held out, also voxels that are not in the training sample.
-
-    Returns
-    -------
-    rule : Rule
-        The threshold.
-    facts : LesionFacts
-    held_out : HeldOut
-        With scores of the maps instead of decisions.
+    How maps of scores are smoothed, and which clusters are too small, is chosen with
+    the threshold. Other methods, which are judged voxel by voxel, are not compared.
     """
-    cohort = study.cohort
-    sample = study.sample
-    if study.task.kind != "binary":
-        raise UsageError(
-            "`lesions` tells one class from the rest; name it with `positive`",
-            parameters=["lesions", "positive"],
+
+    repeats: int | None = 1
+    is_compared = False
+
+    def check(self, cohort: Cohort, rule: Rule, repeats: int | None) -> None:
+        """Raise UsageError if no operating point by lesions can be chosen."""
+        if cohort.coordinates is None or cohort.group is None:
+            raise UsageError(
+                "`lesions` is of voxels: it needs the patient (`group`) and x, y, z",
+                parameters=["lesions", "group"],
+            )
+        if not isinstance(rule, MinSensitivity):
+            raise UsageError(
+                "`lesions` goes with `min_sensitivity`, which then counts lesions",
+                parameters=["lesions", "min_sensitivity"],
+            )
+        if repeats not in (None, 1):
+            raise UsageError(
+                "`lesions` deals the folds once; leave `repeats` out",
+                parameters=["lesions", "repeats"],
+            )
+
+    def check_cases(self, study: Study) -> None:
+        """Allow few rows: lesions may be more than the rows of voxels show."""
+
+    def held(self, study: Study, method: HeldOut) -> Held:
+        """Choose smoothing, smallest cluster and threshold by lesions of patients.
+
+        Every voxel of a patient is scored by the machine of the fold in which the
+        patient was held out, also voxels that are not in the training sample. The
+        scores are those of the maps.
+        """
+        cohort = study.cohort
+        sample = study.sample
+        if study.task.kind != "binary":
+            raise UsageError(
+                "`lesions` tells one class from the rest; name it with `positive`",
+                parameters=["lesions", "positive"],
+            )
+        if study.groups is not sample.group:
+            raise UsageError(
+                "`lesions` is validated patient by patient: give fewer `folds`, or more "
+                "patients",
+                parameters=["lesions", "folds"],
+            )
+        fold_of_patient = dict(
+            zip(np.asarray(sample.group), study.fold[0], strict=True)
         )
-    if study.groups is not sample.group:
-        raise UsageError(
-            "`lesions` is validated patient by patient: give fewer `folds`, or more "
-            "patients",
-            parameters=["lesions", "folds"],
-        )
-    fold_of_patient = dict(zip(np.asarray(sample.group), study.fold[0], strict=True))
-    group = np.asarray(cohort.group)
-    positive = study.task.target(labels_of(cohort)) == 1
-    rows_of_patients = [np.flatnonzero(group == name) for name in fold_of_patient]
-    patients = []
-    for rows, fold in zip(rows_of_patients, fold_of_patient.values(), strict=True):
-        part = cohort.take(rows)
-        encoded = held_out.encoder.transform(part)
-        scores = held_out.ensemble.decision_of(int(fold), encoded)[:, 0]
-        coordinates = np.asarray(part.coordinates)
-        patients.append(Patient.of(coordinates, scores, positive[rows]))
-    assert isinstance(study.rule, MinSensitivity)  # see `refuse_without_lesions`
-    threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
-    scores = np.empty(cohort.n_rows)
-    for rows, patient in zip(rows_of_patients, patients, strict=True):
-        scores[rows] = _lesion_map(
-            patient.grid, patient.scores, facts.smoothing, facts.min_voxels
-        )
-    order = np.argsort(cohort.rows)
-    position = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
-    rule = Threshold(threshold, prevalence=study.rule.prevalence)
-    return rule, facts, replace(held_out, decisions=scores[position][None, :, None])
+        group = np.asarray(cohort.group)
+        positive = study.task.target(labels_of(cohort)) == 1
+        rows_of_patients = [np.flatnonzero(group == name) for name in fold_of_patient]
+        patients = []
+        for rows, fold in zip(rows_of_patients, fold_of_patient.values(), strict=True):
+            part = cohort.take(rows)
+            encoded = method.encoder.transform(part)
+            scores = method.ensemble.decision_of(int(fold), encoded)[:, 0]
+            coordinates = np.asarray(part.coordinates)
+            patients.append(Patient.of(coordinates, scores, positive[rows]))
+        assert isinstance(study.rule, MinSensitivity)  # see `check`
+        threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
+        scores = np.empty(cohort.n_rows)
+        for rows, patient in zip(rows_of_patients, patients, strict=True):
+            scores[rows] = _lesion_map(
+                patient.grid, patient.scores, facts.smoothing, facts.min_voxels
+            )
+        order = np.argsort(cohort.rows)
+        position = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
+        rule = Threshold(threshold, prevalence=study.rule.prevalence)
+        maps = replace(method, decisions=scores[position][None, :, None])
+        held = HeldOutScores.of(maps, study)
+        return Held(study, method, replace(held, trained=held.scores), rule, facts)
+
+    def card(self, card: ModelDocument, held: Held) -> ModelDocument:
+        """Return the model card with how lesions are found."""
+        (point,) = card.operating_points
+        return card.replace(operating_points=[point.replace(lesions=held.lesions)])
 
 
 def chosen_by_lesions(

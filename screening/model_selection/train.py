@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import pandas as pd
@@ -49,7 +49,8 @@ from screening.recipes.recipe import ALWAYS, FITS, Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
 from screening.schemas.figures import DEFAULT_RULE, Rule
-from screening.schemas.validation import Beside, Forward
+from screening.schemas.model import ModelDocument
+from screening.schemas.validation import Beside, Forward, LesionFacts
 from screening.store.model import Model
 
 
@@ -153,115 +154,184 @@ def train(
         raise UsageError(f"rule is a rule, such as MinSensitivity(0.9), not {rule!r}")
     cohort = labelled_cohort(cohort, **reading)
     progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
-    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    if isinstance(recipe, str):
+        recipe = load_recipe(recipe)
     recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:
         note = "every row is taken for a patient of its own (--independent)"
         cohort = replace(cohort, notes=[*cohort.notes, note])
-    prevalence = rule.prevalence or cohort.contract.prevalence
+    unit: Unit = ByRow()
     if lesions:
-        optional("lesions").refuse_without_lesions(cohort, rule, repeats)
-        repeats, beside, forward = 1, (), False
-
+        unit = optional("lesions").ByLesion()
+    unit.check(cohort, rule, repeats)
     study = prepare_study(
         cohort,
         recipe,
         rule,
         params or {},
         folds=folds,
-        repeats=repeats,
+        repeats=repeats or unit.repeats,
         search=search,
         seed=seed,
         max_rows=max_rows,
         independent=independent,
     )
-    sample, task = study.sample, study.task
-    if not lesions:  # of which there may be more than rows of voxels tell
-        for name, n_cases in zip(
-            task.watched, task.is_watched(labels_of(sample)).sum(axis=0), strict=True
-        ):
-            refuse_too_few(name, int(n_cases), study.rule)
-    others = recipes_of(beside, recipe, task, sample.n_rows)
-    dated = forward and sample.time is not None
+    unit.check_cases(study)
+    others: list[Recipe] = []
+    if unit.is_compared:
+        others = recipes_of(beside, recipe, study.task, study.sample.n_rows)
+    dated = forward and unit.is_compared and study.sample.time is not None
     preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
     preparing(1, 1)
-
-    # The machines of the folds are the model: holding rows out is the training.
     fits = run_plan(
         plan_training(study, recipe, others, memory, dated),
         Resources(jobs, memory, fitting, cluster, kept),
     )
-    held_out = fits.method
-    rule, of_lesions, scored = (
-        optional("lesions").by_lesions(study, held_out)
-        if lesions
-        else (study.rule, None, held_out)
+    held = unit.held(study, fits.method)
+    prevalence = rule.prevalence or cohort.contract.prevalence
+    scores = evidence(held, fits, others, prevalence)
+    judging(1, 2)
+    judgement = judge(scores, [held.rule] * len(study.task.watched), seed)
+    judging(1, 1)
+    card = model_document(
+        held.study, fits.method, judgement, max_rows=max_rows, command=command
     )
-    scores = HeldOutScores.of(scored, study)
-    if not lesions:  # whose scores are of maps
+    return _model(held, judgement, unit.card(card, held))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Held-out scores of a method, before it is compared and judged.
+
+    Parameters
+    ----------
+    study : Study
+        With the leaks that the scores show.
+    method : HeldOut
+    scores : HeldOutScores
+        With those of the stored machines.
+    rule : Rule
+        Of the threshold.
+    lesions : LesionFacts, optional
+        How maps of scores are made, if lesions are counted.
+    """
+
+    study: Study
+    method: HeldOut
+    scores: HeldOutScores
+    rule: Rule
+    lesions: LesionFacts | None = None
+
+
+class Unit(Protocol):
+    """What a threshold flags, and the rule counts."""
+
+    repeats: int | None
+    """Repeats if the caller asks for none; None for the study's own number."""
+    is_compared: bool
+    """Other methods, and what comes after a cut in time, are judged as well."""
+
+    def check(self, cohort: Cohort, rule: Rule, repeats: int | None) -> None:
+        """Raise UsageError if the cohort, the rule or the repeats do not allow it."""
+
+    def check_cases(self, study: Study) -> None:
+        """Raise UsageError if there are too few cases for the rule's promise."""
+
+    def held(self, study: Study, method: HeldOut) -> Held:
+        """Return the scores that the threshold is chosen on."""
+
+    def card(self, card: ModelDocument, held: Held) -> ModelDocument:
+        """Return the model card with what only this unit knows."""
+
+
+class ByRow:
+    """Rows are flagged and counted."""
+
+    repeats: int | None = None
+    is_compared = True
+
+    def check(self, cohort: Cohort, rule: Rule, repeats: int | None) -> None:
+        """Allow every cohort."""
+
+    def check_cases(self, study: Study) -> None:
+        """Raise UsageError if there are too few cases for the rule's promise."""
+        cases = study.task.is_watched(labels_of(study.sample))
+        for m, name in enumerate(study.task.watched):
+            refuse_too_few(name, int(cases[:, m].sum()), study.rule)
+
+    def held(self, study: Study, method: HeldOut) -> Held:
+        """Return held-out scores, and what makes them too good to be true."""
+        scores = HeldOutScores.of(method, study)
         leaks = too_good(study, scores)
-        study = replace(
-            study,
-            leaks=[*study.leaks, *leaks],
-            notes=[*study.notes, *(leak.said for leak in leaks)],
-        )
-    everyone = task.is_watched(labels_of(study.cohort))
-    x = held_out.encoded.x
-    of_trained = [
-        held_out.model.decisions(x[at : at + AT_ONCE])
-        for at in range(0, len(x), AT_ONCE)
-    ]
-    trained = (
-        scores.scores
-        if lesions
-        else np.concatenate(of_trained)[:, task.watched_columns]
-    )
-    methods = {
-        part.recipe.name: HeldOutScores.of(part, study) for part in held_out.parts
-    }
-    compared, fitted = baselines(study, others, fits.baselines)
+        notes = [*study.notes, *(leak.said for leak in leaks)]
+        study = replace(study, leaks=[*study.leaks, *leaks], notes=notes)
+        decisions = []
+        x = method.encoded.x
+        for start in range(0, len(x), AT_ONCE):
+            decisions.append(method.model.decisions(x[start : start + AT_ONCE]))
+        trained = np.concatenate(decisions)[:, study.task.watched_columns]
+        return Held(study, method, replace(scores, trained=trained), study.rule)
+
+    def card(self, card: ModelDocument, held: Held) -> ModelDocument:
+        """Return the model card as it is."""
+        return card
+
+
+def evidence(
+    held: Held, fits: Fits, others: Sequence[Recipe], prevalence: float | None
+) -> HeldOutScores:
+    """Return everything that a model is judged by.
+
+    Parameters
+    ----------
+    held : Held
+    fits : Fits
+    others : sequence of Recipe
+        Methods that it is compared with.
+    prevalence : float, optional
+        As the caller or the contract states it.
+    """
+    study = held.study
+    method = held.method
+    members = {part.recipe.name: HeldOutScores.of(part, study) for part in method.parts}
+    titles = {part.recipe.name: part.recipe.title for part in method.parts}
+    compared, baseline_scores = baselines(study, others, fits.baselines)
     cut, later = fits.temporal_validation
-    scores = replace(
-        scores,
-        trained=trained,
-        subgroups=sample.subgroups,
-        shares={
-            name: prevalence_range(everyone[:, m], study.cohort.group)
-            for m, name in enumerate(task.watched)
-        },
+    positive = study.task.is_watched(labels_of(study.cohort))
+    shares = {}
+    for m, name in enumerate(study.task.watched):
+        shares[name] = prevalence_range(positive[:, m], study.cohort.group)
+    return replace(
+        held.scores,
+        subgroups=study.sample.subgroups,
+        shares=shares,
         prevalence=prevalence,
-        methods=methods | fitted,
-        members={part.recipe.name: part.recipe.title for part in held_out.parts},
-        pooling=getattr(held_out.ensemble, "pooling", None),
+        methods=members | baseline_scores,
+        members=titles,
+        pooling=getattr(method.ensemble, "pooling", None),
         beside=compared,
         forward=cut,
         later=later,
     )
-    judging(1, 2)
-    judgement = judge(scores, [rule] * len(task.watched), seed)
-    judging(1, 1)
-    document = model_document(
-        study, held_out, judgement, max_rows=max_rows, command=command
-    )
-    if of_lesions:
-        (point,) = document.operating_points
-        document = document.replace(
-            operating_points=[point.replace(lesions=of_lesions)]
-        )
+
+
+def _model(held: Held, judgement: Judgement, card: ModelDocument) -> Model:
+    study = held.study
+    method = held.method
     attention = [
-        *attention_of_model(document),
+        *attention_of_model(card),
         *reasons([*study.signs]),
         *row_number_ids(study.cohort),
     ]
     return Model(
-        document=document.replace(attention=attention).to_dict(),
-        recipe=held_out.recipe,
+        document=card.replace(attention=attention).to_dict(),
+        recipe=method.recipe,
         contract=study.cohort.contract,
-        encoder=held_out.encoder,
-        ensemble=held_out.model,
-        calibration=scores.calibration(judgement.thresholds),
-        held_out=_table(judgement, sample, held_rows(held_out)),
-        selftest=_self_test(held_out.encoder, sample),
+        encoder=method.encoder,
+        ensemble=method.model,
+        calibration=judgement.held.calibration(judgement.thresholds),
+        held_out=_table(judgement, study.sample, held_rows(method)),
+        selftest=_self_test(method.encoder, study.sample),
         trained=datetime.datetime.now(),
     )
 
