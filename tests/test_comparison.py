@@ -35,7 +35,7 @@ from screening.metrics.ranks import (
     holm,
 )
 from screening.model_selection import compare as comparison
-from screening.model_selection import train as training
+from screening.model_selection import fits
 from screening.model_selection.compare import figures_of
 from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import held_out_by, plan_method
@@ -293,7 +293,7 @@ def section(page: str) -> str:
 
 def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
     again = load_recipe("svm").model_copy(update={"name": "the same again"})
-    monkeypatch.setattr(training, "load_recipe", lambda name: again)
+    monkeypatch.setattr(fits, "load_recipe", lambda name: again)
     comparison = comparison_of(
         train(cohort, load_recipe("svm"), search=3, beside=["svm"])
     )
@@ -333,7 +333,7 @@ def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monke
             raise UsageError("too few positives")
         return plan_method(study, recipe, *given)
 
-    monkeypatch.setattr(training, "plan_method", refuse)
+    monkeypatch.setattr(fits, "plan_method", refuse)
     trained = train(cohort, "svm", search=1, beside=["logistic"])
 
     assert comparison_of(trained)["beside"][0]["reason"] == "too few positives"

@@ -14,7 +14,7 @@ from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
 from screening.estimators.base import class_log_odds
 from screening.estimators.forests import RandomForest
-from screening.model_selection.train import split_by_time
+from screening.model_selection.temporal_validation import split_by_time
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,19 @@
-"""From a labelled cohort to a model: plan folds, hold every row out, choose a threshold, write the card."""
+"""From a labelled cohort to a model, in stages with a type between each.
+
+A study is planned (`Study`), all folds are fitted (`Fits`), the method's held-out
+scores (`Held`) get what they are judged with, they are judged (`Judgement`), and card
+and machines become a model.
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Unpack
+from typing import Protocol, Unpack
 
 import numpy as np
-import pandas as pd
 
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
@@ -17,41 +21,42 @@ from screening.data.dependence import reasons
 from screening.data.encoding import Encoder
 from screening.data.ids import row_number_ids
 from screening.data.reading import Reading, labelled_cohort
-from screening.errors import CohortError, RecipeError, ScreenError, UsageError
+from screening.errors import UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
-from screening.metrics.ties import number_ties
+from screening.model_selection.fits import Fits, baselines, plan_training, recipes_of
 from screening.model_selection.fold_fits import (
-    EncodedRows,
     Progress,
     Resources,
     silent,
 )
-from screening.model_selection.folds import Study, plan_study
+from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
     PARTS,
     HeldOut,
-    encode,
-    plan_method,
     progress_of_parts,
 )
 from screening.model_selection.judge import Judgement, judge, refuse_too_few
 from screening.model_selection.leakage import too_good
 from screening.model_selection.model_card import model_document
 from screening.model_selection.planning import prepare_study
-from screening.model_selection.plans import Plan, run_plan, side_by_side
+from screening.model_selection.plans import run_plan
 from screening.model_selection.revising import HELD, held_rows
-from screening.model_selection.scores import AFTER, HeldOutScores
-from screening.model_selection.task import Task
+from screening.model_selection.scores import HeldOutScores
 from screening.recipes.building import load_recipe
-from screening.recipes.recipe import ALWAYS, FITS, Recipe
+from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import ModelDocument
-from screening.schemas.validation import Beside, Forward, LesionFacts
+from screening.schemas.validation import LesionFacts
 from screening.store.model import Model
+
+# Rows that the trained machines decide on at a time.
+AT_ONCE = 100_000
+# Shares of a training's time: reading and preparing, fitting, judging.
+PROGRESS_SHARES = (0.1, 0.75, 0.15)
 
 
 def train(
@@ -353,228 +358,3 @@ def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
     rows = np.linspace(0, sample.n_rows - 1, min(sample.n_rows, 32)).astype(int)
     encoded = encoder.transform(sample.take(rows))
     return (encoded + encoded[::-1]) / 2
-
-
-AT_ONCE = 100_000  # rows that the trained machines decide on
-# Shares of a training's time: reading and preparing, fitting, judging.
-PROGRESS_SHARES = (0.1, 0.75, 0.15)
-
-# What a method is compared with where nobody says otherwise, itself left out.
-USUAL = {
-    "binary": ("svm", "logistic"),
-    "multi": ("one_vs_rest", "logistic", "random_forest"),
-}
-
-# Beside a method whose cost grows with the rows, a kernel machine on more than these would take most of the
-# time; a blend stands beside those of its members that a user would pick instead.
-LARGEST_UNASKED, PICKED = 5000, ("logistic", "histogram_boosting", "random_forest")
-
-
-def recipes_of(
-    names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int
-) -> list[Recipe]:
-    """The recipes (names or files; None for the usual ones) to compare a method with, each once.
-
-    UsageError: one does not answer the cohort's question.
-    """
-    names_or_files = USUAL[task.kind] if names is None else names
-    if (
-        names is None
-        and method.machine in ("baseline", "blend")
-        and n_rows > LARGEST_UNASKED
-    ):
-        names_or_files = [
-            name for name in PICKED if name in (*names_or_files, *method.members)
-        ]
-    recipes = {recipe.name: recipe for recipe in map(load_recipe, names_or_files)}
-    wrong = [
-        recipe.name
-        for recipe in recipes.values()
-        if recipe.machine not in FITS[task.kind]
-    ]
-    if wrong:
-        classes = (
-            "several classes" if task.kind == "multi" else "one class and the rest"
-        )
-        raise UsageError(
-            f"{', '.join(wrong)} cannot be compared where {classes} are told apart; name other recipes "
-            "with --beside, or --beside none"
-        )
-    return [*recipes.values()]
-
-
-@dataclass(frozen=True)
-class Fits:
-    """Everything that a training fits.
-
-    Parameters
-    ----------
-    method : HeldOut
-    baselines : dict of str to HeldOut or ScreenError
-        Other methods on the same folds, by recipe; why one could not be fitted.
-    temporal_validation : tuple of Forward and HeldOutScores
-        Of machines of the past alone; None where there is none.
-    """
-
-    method: HeldOut
-    baselines: dict[str, HeldOut | ScreenError]
-    temporal_validation: tuple[Forward | None, HeldOutScores | None]
-
-
-def plan_training(
-    study: Study,
-    recipe: Recipe,
-    others: Sequence[Recipe],
-    memory: int | None,
-    dated: bool,
-) -> Plan[Fits]:
-    """Plan the method, its baselines and its temporal validation side by side.
-
-    A baseline that is a member of the blend is not fitted again. What the caller fixed
-    of the method's approximation holds for the others too.
-    """
-    encoded = encode(study, recipe, memory)
-    names = (recipe.name, *recipe.members)
-    separate = [other for other in others if other.name not in names]
-    plans: list[Plan[Any]] = [plan_method(study, recipe, memory, encoded)]
-    for other in separate:
-        plans.append(_plan_baseline(study, other, memory, encoded))
-    if dated:
-        plans.append(past_and_later(study, recipe, memory))
-    method, *outcomes = yield from side_by_side(plans)
-    if isinstance(method, ScreenError):
-        raise method
-    later: Any = (None, None)
-    if dated:
-        later = outcomes.pop()
-    fitted = {
-        other.name: outcome for other, outcome in zip(separate, outcomes, strict=True)
-    }
-    for part in (*method.parts, *method.dropped):
-        fitted[part.recipe.name] = part
-    # Members that were left out may do with other parameters.
-    for other in others:
-        if other.name not in (*fitted, recipe.name):
-            plan = _plan_baseline(study, other, memory, encoded)
-            (fitted[other.name],) = yield from side_by_side([plan])
-    return Fits(method, fitted, later)
-
-
-def _plan_baseline(
-    study: Study, other: Recipe, memory: int | None, encoded: EncodedRows
-) -> Plan[HeldOut]:
-    shared = {}
-    for name in ALWAYS:
-        if name in study.params and name in other.names:
-            shared[name] = study.params[name]
-    outcome = yield from plan_method(
-        replace(study, params=shared), other, memory, encoded
-    )
-    return outcome
-
-
-def baselines(
-    study: Study,
-    others: Sequence[Recipe],
-    fitted: Mapping[str, HeldOut | ScreenError],
-) -> tuple[list[Beside] | None, dict[str, HeldOutScores]]:
-    """Return what the method is compared with, and the scores of these methods.
-
-    One that cannot be trained on this cohort has the reason.
-    """
-    compared = []
-    scores = {}
-    for other in others:
-        if other.name not in fitted:
-            continue
-        facts = Beside(recipe=other.name, title=other.title)
-        held_out = fitted[other.name]
-        if isinstance(held_out, ScreenError):
-            compared.append(facts.replace(reason=str(held_out)))
-            continue
-        search = held_out.search
-        compared.append(
-            facts.replace(n_candidates=search.n_candidates, chosen=search.chosen)
-        )
-        scores[other.name] = HeldOutScores.of(held_out, study)
-    return compared or None, scores
-
-
-PAST_SHARE = 0.7
-FEWEST_CASES = 5
-
-
-def split_by_time(
-    cohort: Cohort, groups: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, str]:
-    """Rows of the first 70 %, of what came after, and its first day (YYYY-MM-DD); whole days and groups.
-
-    A group that reaches over the cut belongs to the past; so does a row without a date.
-    """
-    days = pd.Series(np.asarray(cohort.time).astype("datetime64[D]"))
-    dated = days.notna().to_numpy()
-    if not dated.any():
-        raise UsageError("no row has a date")
-    first = (
-        days if groups is None else days.groupby(groups).transform("min")
-    ).to_numpy("datetime64[D]")
-    cut = np.sort(first[dated])[min(int(PAST_SHARE * dated.sum()), dated.sum() - 1)]
-    after = dated & (first >= cut)
-    return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
-
-
-def past_and_later(
-    study: Study, recipe: Recipe, memory: int | None
-) -> Plan[tuple[Forward, HeldOutScores | None]]:
-    """Hold rows of the past out, and score with its machines what came after.
-
-    Everything but the choice of a threshold is repeated on the past alone.
-    """
-    cohort, task, groups = study.sample, study.task, study.groups
-    try:
-        past, later, cut = split_by_time(cohort, groups)
-        facts = Forward(cut=cut, n_past=len(past), n_later=len(later), reason=None)
-        cases = task.is_watched(labels_of(cohort))
-        fewest = min(
-            int(cases[rows, m].sum())
-            for rows in (past, later)
-            for m in range(cases.shape[1])
-        )
-        if fewest < FEWEST_CASES:
-            reason = (
-                f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
-            )
-            return facts.replace(classes={}, reason=reason), None
-        if len(np.unique(study.target[past])) < len(task.classes):
-            raise UsageError("not all classes occur")
-        earlier = plan_study(
-            cohort.take(past),
-            task,
-            min(study.folds, 3),
-            1,
-            study.seed,
-            search=study.search,
-        )
-        earlier = replace(earlier, params=study.params)
-        held_out = yield from plan_method(earlier, recipe, memory)
-        x = held_out.encoder.transform(cohort)
-    except (UsageError, CohortError, RecipeError) as error:
-        return Forward(reason=f"training on the past alone failed: {error}"), None
-    # Those of the past have the scores of the machines that held them out.
-    decisions, held = held_out.model.decisions(x), held_out.decisions.astype(float)
-    repeats = np.repeat(decisions[None], len(held), axis=0)
-    fold = np.full(cohort.n_rows, AFTER)
-    repeats[:, past], fold[past] = held, held_out.fold[0]
-    if groups is not None:
-        groups = groups.astype(str).astype(object)
-        groups[past] = np.asarray(earlier.groups, str)
-    return facts, HeldOutScores.of_decisions(
-        repeats,
-        earlier.task,
-        study.target,
-        groups,
-        held_out.class_chances,
-        fold,
-        alike=number_ties(x),
-        trained=decisions[:, earlier.task.watched_columns],
-    )

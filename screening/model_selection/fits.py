@@ -1,0 +1,170 @@
+"""What a training fits: the method, its baselines and its temporal validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from screening.errors import ScreenError, UsageError
+from screening.model_selection.fold_fits import EncodedRows
+from screening.model_selection.folds import Study
+from screening.model_selection.held_out import HeldOut, encode, plan_method
+from screening.model_selection.plans import Plan, side_by_side
+from screening.model_selection.scores import HeldOutScores
+from screening.model_selection.task import Task
+from screening.model_selection.temporal_validation import validate_later
+from screening.recipes.building import load_recipe
+from screening.recipes.recipe import ALWAYS, FITS, Recipe
+from screening.schemas.validation import Beside, Forward
+
+# Methods to compare a method with by default, itself left out.
+USUAL = {
+    "binary": ("svm", "logistic"),
+    "multi": ("one_vs_rest", "logistic", "random_forest"),
+}
+
+# With more rows than these a kernel machine would take most of the time of a training;
+# then a blend is compared with those of its members that a user would pick instead.
+MAX_ROWS_FOR_KERNEL_BASELINE = 5_000
+FAST_BASELINES = ("logistic", "histogram_boosting", "random_forest")
+
+
+def recipes_of(
+    names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int
+) -> list[Recipe]:
+    """Return the recipes to compare a method with, each once.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Names or files; None for the usual ones.
+    method : Recipe
+    task : Task
+    n_rows : int
+
+    Raises
+    ------
+    UsageError
+        If one does not answer the cohort's question.
+    """
+    chosen: Sequence[str] = USUAL[task.kind] if names is None else names
+    is_fast = method.machine in ("baseline", "blend")
+    if names is None and is_fast and n_rows > MAX_ROWS_FOR_KERNEL_BASELINE:
+        candidates = (*chosen, *method.members)
+        chosen = [name for name in FAST_BASELINES if name in candidates]
+    recipes = {}
+    for name in chosen:
+        recipe = load_recipe(name)
+        recipes[recipe.name] = recipe
+    wrong = [
+        recipe.name
+        for recipe in recipes.values()
+        if recipe.machine not in FITS[task.kind]
+    ]
+    if wrong:
+        classes = "one class and the rest"
+        if task.kind == "multi":
+            classes = "several classes"
+        raise UsageError(
+            f"{', '.join(wrong)} cannot be compared where {classes} are told apart; "
+            "name other recipes with --beside, or --beside none"
+        )
+    return [*recipes.values()]
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Everything that a training fits.
+
+    Parameters
+    ----------
+    method : HeldOut
+    baselines : dict of str to HeldOut or ScreenError
+        Other methods on the same folds, by recipe; why one could not be fitted.
+    temporal_validation : tuple of Forward and HeldOutScores
+        Of machines of the past alone; None where there is none.
+    """
+
+    method: HeldOut
+    baselines: dict[str, HeldOut | ScreenError]
+    temporal_validation: tuple[Forward | None, HeldOutScores | None]
+
+
+def plan_training(
+    study: Study,
+    recipe: Recipe,
+    others: Sequence[Recipe],
+    memory: int | None,
+    dated: bool,
+) -> Plan[Fits]:
+    """Plan the method, its baselines and its temporal validation side by side.
+
+    A baseline that is a member of the blend is not fitted again. What the caller fixed
+    of the method's approximation holds for the others too.
+    """
+    encoded = encode(study, recipe, memory)
+    names = (recipe.name, *recipe.members)
+    separate = [other for other in others if other.name not in names]
+    plans: list[Plan[Any]] = [plan_method(study, recipe, memory, encoded)]
+    for other in separate:
+        plans.append(_plan_baseline(study, other, memory, encoded))
+    if dated:
+        plans.append(validate_later(study, recipe, memory))
+    method, *outcomes = yield from side_by_side(plans)
+    if isinstance(method, ScreenError):
+        raise method
+    later: Any = (None, None)
+    if dated:
+        later = outcomes.pop()
+    fitted = {
+        other.name: outcome for other, outcome in zip(separate, outcomes, strict=True)
+    }
+    for part in (*method.parts, *method.dropped):
+        fitted[part.recipe.name] = part
+    # Members that were left out may do with other parameters.
+    for other in others:
+        if other.name not in (*fitted, recipe.name):
+            plan = _plan_baseline(study, other, memory, encoded)
+            (fitted[other.name],) = yield from side_by_side([plan])
+    return Fits(method, fitted, later)
+
+
+def _plan_baseline(
+    study: Study, other: Recipe, memory: int | None, encoded: EncodedRows
+) -> Plan[HeldOut]:
+    shared = {}
+    for name in ALWAYS:
+        if name in study.params and name in other.names:
+            shared[name] = study.params[name]
+    outcome = yield from plan_method(
+        replace(study, params=shared), other, memory, encoded
+    )
+    return outcome
+
+
+def baselines(
+    study: Study,
+    others: Sequence[Recipe],
+    fitted: Mapping[str, HeldOut | ScreenError],
+) -> tuple[list[Beside] | None, dict[str, HeldOutScores]]:
+    """Return what the method is compared with, and the scores of these methods.
+
+    One that cannot be trained on this cohort has the reason.
+    """
+    compared = []
+    scores = {}
+    for other in others:
+        if other.name not in fitted:
+            continue
+        facts = Beside(recipe=other.name, title=other.title)
+        held_out = fitted[other.name]
+        if isinstance(held_out, ScreenError):
+            compared.append(facts.replace(reason=str(held_out)))
+            continue
+        search = held_out.search
+        compared.append(
+            facts.replace(n_candidates=search.n_candidates, chosen=search.chosen)
+        )
+        scores[other.name] = HeldOutScores.of(held_out, study)
+    return compared or None, scores

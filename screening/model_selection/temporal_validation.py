@@ -1,0 +1,101 @@
+"""Temporal validation: machines of the past score the rows that came after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from screening.data.cohort import Cohort, labels_of
+from screening.errors import CohortError, RecipeError, UsageError
+from screening.metrics.ties import number_ties
+from screening.model_selection.folds import Study, plan_study
+from screening.model_selection.held_out import plan_method
+from screening.model_selection.plans import Plan
+from screening.model_selection.scores import AFTER, HeldOutScores
+from screening.recipes.recipe import Recipe
+from screening.schemas.validation import Forward
+
+# Share of the rows that are the past.
+PAST_SHARE = 0.7
+# Cases that each side of the cut needs.
+FEWEST_CASES = 5
+
+
+def split_by_time(
+    cohort: Cohort, groups: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return the rows of the past, those of what came after, and the day of the cut.
+
+    The past is the first 70 % of the rows; the day is YYYY-MM-DD. Days and groups are
+    kept whole: a group that reaches over the cut belongs to the past, and so does a row
+    without a date.
+    """
+    days = pd.Series(np.asarray(cohort.time).astype("datetime64[D]"))
+    dated = days.notna().to_numpy()
+    if not dated.any():
+        raise UsageError("no row has a date")
+    first_days = days
+    if groups is not None:
+        first_days = days.groupby(groups).transform("min")
+    first = first_days.to_numpy("datetime64[D]")
+    n_dated = int(dated.sum())
+    cut = np.sort(first[dated])[min(int(PAST_SHARE * n_dated), n_dated - 1)]
+    after = dated & (first >= cut)
+    return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
+
+
+def validate_later(
+    study: Study, recipe: Recipe, memory: int | None
+) -> Plan[tuple[Forward, HeldOutScores | None]]:
+    """Hold rows of the past out, and score with its machines what came after.
+
+    Everything but the choice of a threshold is repeated on the past alone.
+    """
+    cohort, task, groups = study.sample, study.task, study.groups
+    try:
+        past, later, cut = split_by_time(cohort, groups)
+        facts = Forward(cut=cut, n_past=len(past), n_later=len(later), reason=None)
+        cases = task.is_watched(labels_of(cohort))
+        fewest = min(int(cases[rows].sum(axis=0).min()) for rows in (past, later))
+        if fewest < FEWEST_CASES:
+            reason = (
+                f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
+            )
+            return facts.replace(classes={}, reason=reason), None
+        if len(np.unique(study.target[past])) < len(task.classes):
+            raise UsageError("not all classes occur")
+        earlier = plan_study(
+            cohort.take(past),
+            task,
+            min(study.folds, 3),
+            1,
+            study.seed,
+            search=study.search,
+        )
+        earlier = replace(earlier, params=study.params)
+        held_out = yield from plan_method(earlier, recipe, memory)
+        x = held_out.encoder.transform(cohort)
+    except (UsageError, CohortError, RecipeError) as error:
+        return Forward(reason=f"training on the past alone failed: {error}"), None
+    # Rows of the past have the scores of the machines that held them out.
+    decisions = held_out.model.decisions(x)
+    past_decisions = held_out.decisions.astype(float)
+    repeats = np.repeat(decisions[None], len(past_decisions), axis=0)
+    repeats[:, past] = past_decisions
+    fold = np.full(cohort.n_rows, AFTER)
+    fold[past] = held_out.fold[0]
+    if groups is not None:
+        groups = groups.astype(str).astype(object)
+        groups[past] = np.asarray(earlier.groups, str)
+    return facts, HeldOutScores.of_decisions(
+        repeats,
+        earlier.task,
+        study.target,
+        groups,
+        held_out.class_chances,
+        fold,
+        alike=number_ties(x),
+        trained=decisions[:, earlier.task.watched_columns],
+    )
