@@ -74,7 +74,9 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, tr
 def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to_one(
     cohort, recipe, machines, trained
 ):
-    assert len(trained(cohort, recipe, search=1).ensemble.machines) == machines
+    document = trained(cohort, recipe, search=1).document
+
+    assert document["validation"]["n_machines"] == machines
 
 
 def test_labels_that_cannot_be_trained_on_are_refused(tissue):
