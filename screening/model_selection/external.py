@@ -17,7 +17,7 @@ from screening.io.readers import Source
 from screening.metrics.intervals import independent_difference
 from screening.metrics.performance import prevalence_range, rates
 from screening.model_selection.judge import chosen, judge
-from screening.model_selection.scores import Fixed, HeldOutScores
+from screening.model_selection.scores import Fixed, HeldOutScores, Population
 from screening.model_selection.task import (
     NAMED_ROWS,
     Task,
@@ -184,9 +184,7 @@ def _held_out_scores(
         rows.group,
         class_curves,
         recipe=facts.recipe.name,
-        subgroups=rows.subgroups,
-        shares=shares,
-        prevalence=prevalence,
+        population=Population(shares, prevalence, rows.subgroups),
         fixed=Fixed(thresholds, facts.validation.calibration),
     )
 
@@ -395,14 +393,14 @@ def _local_point(
 
     UsageError if no threshold keeps the rule.
     """
-    rule: Rule = replace(promise.rule, prevalence=held.prevalence)
+    rule: Rule = replace(promise.rule, prevalence=held.population.prevalence)
     if promise.lesions is not None:
         if local_threshold is None:
             raise UsageError(
                 f"too few lesions to promise that {promise.lesions.asked:g} of new "
                 "ones are found"
             )
-        rule = Threshold(local_threshold, prevalence=held.prevalence)
+        rule = Threshold(local_threshold, prevalence=held.population.prevalence)
     elif isinstance(rule, Threshold):
         raise UsageError(
             "the model's threshold was given by hand, not chosen by a rule"

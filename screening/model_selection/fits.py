@@ -11,12 +11,12 @@ from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut, encode, plan_method
 from screening.model_selection.plans import Plan, side_by_side
-from screening.model_selection.scores import HeldOutScores
+from screening.model_selection.scores import HeldOutScores, TemporalValidation
 from screening.model_selection.task import Task
 from screening.model_selection.temporal_validation import validate_later
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import ALWAYS, FITS, Recipe
-from screening.schemas.validation import Beside, Forward
+from screening.schemas.validation import Beside
 
 # Methods to compare a method with by default, itself left out.
 USUAL = {
@@ -82,13 +82,12 @@ class Fits:
     method : HeldOut
     baselines : dict of str to HeldOut or ScreenError
         Other methods on the same folds, by recipe; why one could not be fitted.
-    temporal_validation : tuple of Forward and HeldOutScores
-        Of machines of the past alone; None where there is none.
+    temporal_validation : TemporalValidation
     """
 
     method: HeldOut
     baselines: dict[str, HeldOut | ScreenError]
-    temporal_validation: tuple[Forward | None, HeldOutScores | None]
+    temporal_validation: TemporalValidation
 
 
 def plan_training(
@@ -114,9 +113,9 @@ def plan_training(
     method, *outcomes = yield from side_by_side(plans)
     if isinstance(method, ScreenError):
         raise method
-    later: Any = (None, None)
+    temporal_validation: Any = TemporalValidation()
     if dated:
-        later = outcomes.pop()
+        temporal_validation = outcomes.pop()
     fitted = {
         other.name: outcome for other, outcome in zip(separate, outcomes, strict=True)
     }
@@ -127,7 +126,7 @@ def plan_training(
         if other.name not in (*fitted, recipe.name):
             plan = _plan_baseline(study, other, memory, encoded)
             (fitted[other.name],) = yield from side_by_side([plan])
-    return Fits(method, fitted, later)
+    return Fits(method, fitted, temporal_validation)
 
 
 def _plan_baseline(

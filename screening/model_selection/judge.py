@@ -35,7 +35,7 @@ from screening.metrics.performance import (
 )
 from screening.metrics.ranking import auroc
 from screening.metrics.subgroups import performance_by_subgroup
-from screening.model_selection.scores import AFTER, Fixed, HeldOutScores
+from screening.model_selection.scores import AFTER, Fixed, HeldOutScores, Population
 from screening.model_selection.search import unusable
 from screening.schemas.base import Document, Estimate
 from screening.schemas.figures import (
@@ -127,7 +127,7 @@ class Judgement:
             n_rows=len(held.fold),
             n_positive=int(held.watched.any(axis=1).sum()),
             n_groups=None if groups is None else len(np.unique(groups)),
-            prevalence=held.shares,
+            prevalence=held.population.shares,
             confusion=confusion,
             per_class=class_rows,
             **by_class,
@@ -150,17 +150,17 @@ class Judgement:
             ),
             "points": held.selector(m, self.seed).points(point.prevalence),
             "predictive": at_local_prevalence(
-                point, held.shares[name], held.prevalence
+                point, held.population.shares[name], held.population.prevalence
             ),
         }
-        if held.subgroups is not None:
+        if held.population.subgroups is not None:
             figures["subgroups"] = performance_by_subgroup(
-                held.subgroups,
+                held.population.subgroups,
                 scores,
                 positive,
                 point.threshold,
                 held.groups,
-                held.shares[name].value,
+                held.population.shares[name].value,
                 point.rule,
             )
         if held.fixed is None:
@@ -185,7 +185,7 @@ class Judgement:
         if held.fixed is not None:
             written = held.fixed.calibration[held.task.watched[m]]
             return calibration_elsewhere(
-                written, scores, positive, held.groups, held.prevalence
+                written, scores, positive, held.groups, held.population.prevalence
             )
         return calibrate(
             scores,
@@ -200,18 +200,18 @@ class Judgement:
     def members(self) -> list[BlendMember]:
         """What each member of a blend does alone, and what it adds to the others."""
         held = self.held
-        pooling = held.pooling
+        pooling = held.others.pooling
         if pooling is None:
             return []
         columns = held.task.watched_columns
         slopes = pooling.slopes[:, columns]
         intercepts = pooling.intercepts[:, columns]
         weights = pooling.weights[:, columns]
-        methods = [held.methods[recipe] for recipe in held.members]
+        methods = [held.others.scores[recipe] for recipe in held.others.members]
         scores = np.stack([method.scores for method in methods], axis=1)
         parts = weights * (scores * slopes + intercepts)
         members = []
-        for j, (recipe, title) in enumerate(held.members.items()):
+        for j, (recipe, title) in enumerate(held.others.members.items()):
             without = np.delete(parts, j, axis=1).sum(axis=1)
             classes = {}
             for m, (name, rule) in enumerate(
@@ -309,9 +309,11 @@ def _observed_point(
         held.scores[:, m], held.watched[:, m], threshold, held.groups
     )
     figures = _shared_fields(OperatingPoint, observed)
-    if held.prevalence is not None:
-        figures |= rates(observed.sensitivity, observed.specificity, held.prevalence)
-        figures["prevalence"] = held.prevalence
+    if held.population.prevalence is not None:
+        figures |= rates(
+            observed.sensitivity, observed.specificity, held.population.prevalence
+        )
+        figures["prevalence"] = held.population.prevalence
     return OperatingPoint(
         rule=rule, misses=observed.false_negative, notes=(), **figures
     )
@@ -331,14 +333,17 @@ def _validate_forward(
     held: HeldOutScores, rules: Sequence[Rule], seed: int
 ) -> Forward | None:
     """Judge the past by the rule, and its thresholds on what came after."""
-    later = held.later
-    facts = held.forward
+    later = held.temporal_validation.scores
+    facts = held.temporal_validation.facts
     if later is None or facts is None:
         return facts
     rule_of_class = dict(zip(held.task.watched, rules, strict=True))
     rules = [rule_of_class[name] for name in later.task.watched]
     later = replace(
-        later, recipe=held.recipe, shares=held.shares, one_class=held.one_class
+        later,
+        recipe=held.recipe,
+        population=Population(held.population.shares),
+        one_class=held.one_class,
     )
     try:
         earlier = judge(later.take(later.fold != AFTER), rules, seed)
@@ -361,17 +366,20 @@ def _validate_forward(
 def _compare_baselines(judgement: Judgement) -> BesideFacts | None:
     """Judge every baseline at thresholds that the same rule chooses for it."""
     held = judgement.held
-    if held.beside is None:
+    if held.others.baselines is None:
         return None
     shared_rules = [
         _shared_rule(rule, point)
         for rule, point in zip(judgement.rules, judgement.points, strict=True)
     ]
     baselines = []
-    for facts in held.beside:
+    for facts in held.others.baselines:
         if facts.reason is None:
             other = judge(
-                held.methods[facts.recipe], shared_rules, judgement.seed, refuse=False
+                held.others.scores[facts.recipe],
+                shared_rules,
+                judgement.seed,
+                refuse=False,
             )
             facts = facts.replace(
                 thresholds=other.thresholds.tolist(),

@@ -67,7 +67,8 @@ def set_threshold(
     facts = model.facts
     scores = held_out_scores(model)
     if rule.prevalence is not None:
-        scores = replace(scores, prevalence=rule.prevalence)
+        population = replace(scores.population, prevalence=rule.prevalence)
+        scores = replace(scores, population=population)
     rules = []
     for point in facts.operating_points:
         if watched in (None, point.label):

@@ -31,53 +31,128 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Fixed:
-    """What was chosen before these rows were seen: it is tried on them, and nothing is chosen by them."""
+    """Choices made before these rows were seen; nothing is chosen by the rows.
 
-    thresholds: np.ndarray  # (n_watched,)
+    Parameters
+    ----------
+    thresholds : ndarray of shape (n_watched,)
+    calibration : dict of str to Calibration
+    """
+
+    thresholds: np.ndarray
     calibration: Mapping[str, Calibration]
 
 
 @dataclass(frozen=True)
+class Population:
+    """Facts about the rows that a study knows, and no method.
+
+    Parameters
+    ----------
+    shares : dict of str to Estimate
+        Share of each watched class in the whole table, of which the rows may be a
+        sample.
+    prevalence : float, optional
+        As the caller or the contract states it.
+    subgroups : dict of str to ndarray of shape (n_rows,), optional
+        Text.
+    """
+
+    shares: Mapping[str, Estimate] = field(default_factory=dict)
+    prevalence: float | None = None
+    subgroups: Columns | None = None
+
+
+@dataclass(frozen=True)
+class OtherMethods:
+    """Scores of other methods on the same folds.
+
+    Parameters
+    ----------
+    scores : dict of str to HeldOutScores
+        By recipe: members of the blend, and baselines.
+    members : dict of str to str
+        Titles of the members of a blend, by recipe.
+    pooling : Pooling, optional
+        How members are blended.
+    baselines : sequence of Beside, optional
+        Facts, without figures; None if no comparison was asked for.
+    """
+
+    scores: Mapping[str, HeldOutScores] = field(default_factory=dict)
+    members: Mapping[str, str] = field(default_factory=dict)
+    pooling: Pooling | None = None
+    baselines: Sequence[Beside] | None = None
+
+
+@dataclass(frozen=True)
+class TemporalValidation:
+    """Scores of machines of the past alone.
+
+    Parameters
+    ----------
+    facts : Forward, optional
+        The cut in time, without figures, or why there is none; None if the table has
+        no dates.
+    scores : HeldOutScores, optional
+        Rows that came after the cut are of fold `AFTER`. It may watch fewer classes.
+    """
+
+    facts: Forward | None = None
+    scores: HeldOutScores | None = None
+
+
+@dataclass(frozen=True)
 class HeldOutScores:
-    """Scores of every row by machines that had not seen it, and what else a model is judged by."""
+    """Scores of every row by machines that had not seen it, and what they are judged with.
+
+    Parameters
+    ----------
+    task : Task
+    target : int ndarray of shape (n_rows,)
+        Class codes.
+    repeats : ndarray of shape (n_repeats, n_rows, n_watched)
+        Scores of each dealing of the folds.
+    fold : int ndarray of shape (n_rows,)
+        Fold that a row was held out in, in the first repeat.
+    groups : ndarray of shape (n_rows,), optional
+        Groups that no fold splits.
+    recipe : str
+    one_class : bool
+        Nothing was learned from positives.
+    predicted : int ndarray of shape (n_rows,), optional
+        Class with the highest chance; None for a binary task.
+    n_settings : int
+        Settings that competed on these rows.
+    alike : int ndarray of shape (n_rows,), optional
+        A number for each distinct row.
+    own : bool ndarray of shape (n_rows, n_watched), optional
+        Flagged by a decision above 0, or by the largest decision.
+    trained : ndarray of shape (n_rows, n_watched), optional
+        Scores by the stored machines, which have seen the rows.
+    population : Population
+    others : OtherMethods
+    temporal_validation : TemporalValidation
+    fixed : Fixed, optional
+        Of another cohort than the model's: what the model had chosen.
+    """
 
     task: Task
-    target: np.ndarray  # (n_rows,), the class of each row, as the task numbers it
-    repeats: np.ndarray  # (n_repeats, n_rows, n_watched), of each dealing of the folds
-    fold: np.ndarray  # the fold a row was held out in, in the first repeat
-    groups: np.ndarray | None  # what was kept whole
+    target: np.ndarray
+    repeats: np.ndarray
+    fold: np.ndarray
+    groups: np.ndarray | None
     recipe: str = ""
-    one_class: bool = False  # whether nothing was learned from positives
-    predicted: np.ndarray | None = (
-        None  # class with the highest chance; None for a binary task
-    )
-    n_settings: int = 1  # that competed on these rows
-    alike: np.ndarray | None = (
-        None  # a number for each distinct row, where one stands for many
-    )
-    # bool, (n_rows, n_watched): flagged by a decision above 0, or the largest; None where it was not kept
+    one_class: bool = False
+    predicted: np.ndarray | None = None
+    n_settings: int = 1
+    alike: np.ndarray | None = None
     own: np.ndarray | None = None
-    # (n_rows, n_watched), by the stored machines, which have seen the rows; None where none has
     trained: np.ndarray | None = None
-    # of each watched class in the whole table, of which the rows may be a sample
-    shares: Mapping[str, Estimate] = field(default_factory=dict)
-    prevalence: float | None = None  # as the caller or the contract states it
-    subgroups: Columns | None = None  # text
-    # other methods on the same folds, by recipe: members of the blend, and what it is compared with
-    methods: Mapping[str, HeldOutScores] = field(default_factory=dict)
-    members: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of a blend: recipes and their titles
-    pooling: Pooling | None = None  # how they are blended
-    # What it is compared with, without figures; None where no comparison was asked for.
-    beside: Sequence[Beside] | None = None
-    # the cut in time, without figures, or why there is none; None where the table has no dates
-    forward: Forward | None = None
-    # of machines of the past alone: what came after is of fold `AFTER`; it may watch fewer classes
-    later: HeldOutScores | None = None
-    fixed: Fixed | None = (
-        None  # of another cohort than the model's: what the model had chosen
-    )
+    population: Population = Population()
+    others: OtherMethods = OtherMethods()
+    temporal_validation: TemporalValidation = TemporalValidation()
+    fixed: Fixed | None = None
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -199,16 +274,15 @@ class HeldOutScores:
             "fold": self.fold,
             "score": overall(self.scores, thresholds),
         } | self._columns("")
-        for recipe, scores in self.methods.items():
+        for recipe, scores in self.others.scores.items():
             columns |= scores._columns(f"method:{recipe}:")
-        if self.later is not None:
-            columns |= {f"{PAST}fold": self.later.fold} | self.later._columns(PAST)
-            if self.later.groups is not None:
-                columns[f"{PAST}unit"] = self.later.groups
-        if self.subgroups is not None:
-            columns |= {
-                f"{SUBGROUP}{name}": values for name, values in self.subgroups.items()
-            }
+        later = self.temporal_validation.scores
+        if later is not None:
+            columns |= {f"{PAST}fold": later.fold} | later._columns(PAST)
+            if later.groups is not None:
+                columns[f"{PAST}unit"] = later.groups
+        for name, values in (self.population.subgroups or {}).items():
+            columns[f"{SUBGROUP}{name}"] = values
         return columns
 
     def _columns(self, prefix: str) -> Arrays:
@@ -236,60 +310,81 @@ class HeldOutScores:
 
 
 def held_out_scores(model: Model) -> HeldOutScores:
-    """The held-out scores that a stored model was judged by; ModelError where it holds none."""
-    table, facts = model.held_out, model.facts
-    task, validation = Task.of(facts.task), facts.validation
+    """Return the held-out scores that a stored model was judged by.
+
+    ModelError if it holds none.
+    """
+    table = model.held_out
+    facts = model.facts
+    task = Task.of(facts.task)
+    validation = facts.validation
     if not count_rows(table) or not set(task.score_columns) <= set(table):
         raise ModelError(
             "the model holds no held-out scores to choose from; train it again"
         )
-    groups = (
-        table["unit" if "unit" in table else "group"] if validation.grouped else None
-    )
-    predictive = validation.predictive[task.watched[0]]
-    beside = validation.comparison.beside if validation.comparison else None
-    settings = {member.recipe: 1 for member in facts.blend}
-    settings |= {
-        other.recipe: other.n_candidates or 1
-        for other in beside or ()
-        if other.reason is None
-    }
-    subgroups = {
-        name.removeprefix(SUBGROUP): values
-        for name, values in table.items()
-        if name.startswith(SUBGROUP)
-    }
-    classes = zip(task.watched, task.score_columns, strict=True)
-    past = [name for name, column in classes if f"{PAST}{column}" in table]
-    later = (
-        _from_columns(PAST, table, task.replace(watched=past), table.get(f"{PAST}unit"))
-        if past
-        else None
-    )
+    groups = None
+    if validation.grouped:
+        groups = table.get("unit", table.get("group"))
     return replace(
         _from_columns("", table, task, groups),
         recipe=facts.recipe.name,
         one_class=validation.encoded_by == "negatives",
         n_settings=validation.search.n_candidates,
-        subgroups=subgroups or None,
-        shares=validation.prevalence,
-        prevalence=predictive.rows[1].prevalence
-        if predictive.source == "given"
-        else None,
-        methods={
-            name: replace(
-                _from_columns(f"method:{name}:", table, task, groups),
-                recipe=name,
-                n_settings=n,
-            )
-            for name, n in settings.items()
-        },
-        members={member.recipe: member.title for member in facts.blend},
-        pooling=getattr(model.ensemble, "pooling", None),
-        beside=beside,
-        forward=validation.forward and validation.forward.replace(classes=None),
-        later=later,
+        population=_population(model, task),
+        others=_other_methods(model, task, groups),
+        temporal_validation=_temporal_validation(model, task),
     )
+
+
+def _population(model: Model, task: Task) -> Population:
+    validation = model.facts.validation
+    predictive = validation.predictive[task.watched[0]]
+    prevalence = None
+    if predictive.source == "given":
+        prevalence = predictive.rows[1].prevalence
+    subgroups = {}
+    for name, values in model.held_out.items():
+        if name.startswith(SUBGROUP):
+            subgroups[name.removeprefix(SUBGROUP)] = values
+    return Population(validation.prevalence, prevalence, subgroups or None)
+
+
+def _other_methods(model: Model, task: Task, groups: np.ndarray | None) -> OtherMethods:
+    blend = model.facts.blend
+    comparison = model.facts.validation.comparison
+    baselines = None
+    if comparison is not None:
+        baselines = comparison.beside
+    n_settings = {member.recipe: 1 for member in blend}
+    for baseline in baselines or ():
+        if baseline.reason is None:
+            n_settings[baseline.recipe] = baseline.n_candidates or 1
+    scores = {}
+    for recipe, n in n_settings.items():
+        columns = _from_columns(f"method:{recipe}:", model.held_out, task, groups)
+        scores[recipe] = replace(columns, recipe=recipe, n_settings=n)
+    return OtherMethods(
+        scores=scores,
+        members={member.recipe: member.title for member in blend},
+        pooling=getattr(model.ensemble, "pooling", None),
+        baselines=baselines,
+    )
+
+
+def _temporal_validation(model: Model, task: Task) -> TemporalValidation:
+    table = model.held_out
+    facts = model.facts.validation.forward
+    if facts is not None:
+        facts = facts.replace(classes=None)
+    watched = []
+    for name, column in zip(task.watched, task.score_columns, strict=True):
+        if f"{PAST}{column}" in table:
+            watched.append(name)
+    if not watched:
+        return TemporalValidation(facts)
+    groups = table.get(f"{PAST}unit")
+    scores = _from_columns(PAST, table, task.replace(watched=watched), groups)
+    return TemporalValidation(facts, scores)
 
 
 def _from_columns(

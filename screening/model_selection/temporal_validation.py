@@ -13,7 +13,7 @@ from screening.metrics.ties import number_ties
 from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.held_out import plan_method
 from screening.model_selection.plans import Plan
-from screening.model_selection.scores import AFTER, HeldOutScores
+from screening.model_selection.scores import AFTER, HeldOutScores, TemporalValidation
 from screening.recipes.recipe import Recipe
 from screening.schemas.validation import Forward
 
@@ -48,7 +48,7 @@ def split_by_time(
 
 def validate_later(
     study: Study, recipe: Recipe, memory: int | None
-) -> Plan[tuple[Forward, HeldOutScores | None]]:
+) -> Plan[TemporalValidation]:
     """Hold rows of the past out, and score with its machines what came after.
 
     Everything but the choice of a threshold is repeated on the past alone.
@@ -63,7 +63,7 @@ def validate_later(
             reason = (
                 f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
             )
-            return facts.replace(classes={}, reason=reason), None
+            return TemporalValidation(facts.replace(classes={}, reason=reason))
         if len(np.unique(study.target[past])) < len(task.classes):
             raise UsageError("not all classes occur")
         earlier = plan_study(
@@ -78,7 +78,8 @@ def validate_later(
         held_out = yield from plan_method(earlier, recipe, memory)
         x = held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
-        return Forward(reason=f"training on the past alone failed: {error}"), None
+        reason = f"training on the past alone failed: {error}"
+        return TemporalValidation(Forward(reason=reason))
     # Rows of the past have the scores of the machines that held them out.
     decisions = held_out.model.decisions(x)
     past_decisions = held_out.decisions.astype(float)
@@ -89,7 +90,7 @@ def validate_later(
     if groups is not None:
         groups = groups.astype(str).astype(object)
         groups[past] = np.asarray(earlier.groups, str)
-    return facts, HeldOutScores.of_decisions(
+    scores = HeldOutScores.of_decisions(
         repeats,
         earlier.task,
         study.target,
@@ -99,3 +100,4 @@ def validate_later(
         alike=number_ties(x),
         trained=decisions[:, earlier.task.watched_columns],
     )
+    return TemporalValidation(facts, scores)

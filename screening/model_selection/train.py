@@ -43,7 +43,7 @@ from screening.model_selection.model_card import model_document
 from screening.model_selection.planning import prepare_study
 from screening.model_selection.plans import run_plan
 from screening.model_selection.revising import HELD, held_rows
-from screening.model_selection.scores import HeldOutScores
+from screening.model_selection.scores import HeldOutScores, OtherMethods, Population
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.registry import optional
@@ -301,22 +301,20 @@ def evidence(
     members = {part.recipe.name: HeldOutScores.of(part, study) for part in method.parts}
     titles = {part.recipe.name: part.recipe.title for part in method.parts}
     compared, baseline_scores = baselines(study, others, fits.baselines)
-    cut, later = fits.temporal_validation
     positive = study.task.is_watched(labels_of(study.cohort))
     shares = {}
     for m, name in enumerate(study.task.watched):
         shares[name] = prevalence_range(positive[:, m], study.cohort.group)
     return replace(
         held.scores,
-        subgroups=study.sample.subgroups,
-        shares=shares,
-        prevalence=prevalence,
-        methods=members | baseline_scores,
-        members=titles,
-        pooling=getattr(method.ensemble, "pooling", None),
-        beside=compared,
-        forward=cut,
-        later=later,
+        population=Population(shares, prevalence, study.sample.subgroups),
+        others=OtherMethods(
+            scores=members | baseline_scores,
+            members=titles,
+            pooling=getattr(method.ensemble, "pooling", None),
+            baselines=compared,
+        ),
+        temporal_validation=fits.temporal_validation,
     )
 
 
