@@ -155,7 +155,7 @@ def commands(
     yield ["review", run, "v.json", *where]
     (folder / "v.json").unlink()
     form = ("csv", "fhir", "xlsx")[night % 3]
-    yield ["export", run, "--to", form, "--out", f"exports/{date}", *where]
+    yield ["export", run, "--to", form, "--out", f"pages/exports/{date}", *where]
     if night in (2, 4):
         forgotten.append(read_document(run, "run")["cases"][0]["id"])
         yield ["forget", forgotten[-1], *places, "--models", "."]
@@ -189,7 +189,10 @@ def faults(
     for path in (folder / "runs").rglob("run.json"):
         if path.parent.resolve() not in registered:
             yield f"run {path.parent.name} is not registered"
-    for path in [*folder.rglob("pages/ward-*/2026-*.html"), *folder.glob("exports/*")]:
+    for path in [
+        *folder.rglob("pages/ward-*/2026-*.html"),
+        *folder.glob("pages/exports/*"),
+    ]:
         if path.resolve() not in registered:
             yield f"{path.name} is not registered"
     in_force = []

@@ -702,6 +702,28 @@ def test_purge_killed(site, monkeypatch, step):
     assert len(pd.read_parquet(site / "runs/1/scores.parquet")) == 0
 
 
+def test_forget_category_of_one_patient(tmp_path):
+    """A model with a category that one patient had is to be trained again."""
+    past = patients(200)
+    rows = past.copy()
+    rows.loc[0, "ward"] = "Lighthouse"
+    retrain = []
+    for name, table in (("many", past), ("one", rows)):
+        file = written(table, tmp_path / f"{name}.csv")
+        model = tmp_path / name / "model"
+        known = ["--label", "ill", "--positive", "yes", "--id", "patient"]
+        method = ["--recipe", "logistic", "--beside", "none"]
+        screen("train", file, *known, *method, *QUICK, "--out", model)
+        open_ledger(tmp_path / f"{name}.db", make=True).close()
+        where = ["--ledger", tmp_path / f"{name}.db", "--models", model.parent]
+        said = as_json("forget", rows.loc[0, "patient"], *where)
+        retrain.append([*said["retrain"].values()])
+
+    notes = read_document(model, "model")["training"]["notes"]
+    assert retrain == [[], [DAY.isoformat()]]
+    assert "a category of ward may have been the erased patient's alone" in notes[-1]
+
+
 def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):
     """One without anybody else is refused."""
     model = load_model(site / "models/a")

@@ -19,10 +19,14 @@ from screening.report.model_attention import attention_of_model
 from screening.report.verdict import usefulness_of
 from screening.schemas.figures import Rule
 from screening.schemas.history import ChangedClass
-from screening.schemas.model import Approval, ModelDocument
+from screening.schemas.model import Approval, ModelDocument, Profile, TextProfile
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS, ROWS_OF_ONE_PATIENT
 from screening.schemas.validation import OperatingPointFacts
+from screening.spelling import first_of
 from screening.store.model import Model
+
+# Names of features in a note.
+_MAX_NAMES = 5
 
 
 def set_threshold(
@@ -241,7 +245,8 @@ def without_patient(
         Id or group of the patient.
     retrain_by : date
         Day by which the model must be trained again if its machines store the patient's
-        rows; an earlier day that was set before is kept.
+        rows, or if a category that it names may be the patient's alone; an earlier day
+        that was set before is kept.
     today : date
 
     Returns
@@ -268,9 +273,15 @@ def without_patient(
         "they were with them"
     )
     facts = model.facts
-    training = facts.training.replace(notes=[*facts.training.notes, note])
-    document = facts.replace(training=training)
-    if table[HELD][is_patient].any():
+    notes = [*facts.training.notes, note]
+    rare = _features_of_few(facts.training.profile, int(is_patient.sum()))
+    if rare:
+        notes.append(
+            f"a category of {first_of(rare, _MAX_NAMES)} may have been the erased "
+            "patient's alone; training the model again removes it"
+        )
+    document = facts.replace(training=facts.training.replace(notes=notes))
+    if rare or table[HELD][is_patient].any():
         due = retrain_by.isoformat()
         if facts.retrain_by:
             due = min(due, facts.retrain_by)
@@ -285,3 +296,15 @@ def without_patient(
     )
     scores = held_out_scores(remaining)
     return replace(remaining, calibration=scores.calibration(remaining.thresholds))
+
+
+def _features_of_few(profile: Profile | None, n_rows: int) -> list[str]:
+    """Return the features with a category that no more than `n_rows` rows had."""
+    if profile is None:
+        return []
+    features = []
+    for name, counted in profile.features.items():
+        counts = counted.counts if isinstance(counted, TextProfile) else {}
+        if any(count <= n_rows for count in counts.values()):
+            features.append(name)
+    return features
