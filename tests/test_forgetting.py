@@ -3,8 +3,10 @@
 import datetime
 import itertools
 import json
+import re
 import unicodedata
 from contextlib import suppress
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -20,13 +22,18 @@ from screening.cli.options import id_from
 from screening.data.ids import keyed_hashes, short_hashes
 from screening.errors import UsageError
 from screening.ledger.database import PROJECTED, TABLES, open_ledger
+from screening.ledger.entries import Artefact
 from screening.ledger.erasing import Scope, before_age, erase
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision, record_sealed
+from screening.ledger.register import hand_out
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import follow, rebuild, verify
 from screening.schemas.run import VERDICTS
 
+RUNBOOK = Path(__file__).parents[1] / "docs" / "runbook.md"
+# The statements that the runbook names for PostgreSQL.
+VACUUM = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 WHY = "asked for"
 SECRET = "Žofie-00123"
 NOTHING = {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
@@ -287,3 +294,36 @@ def test_mention_either_unicode_form(form, ledger):
     record_verdicts(ledger, "key of 2026-01-01", [verdict])
 
     assert erase(ledger, WHY, Scope(patient=name))["mentions"] == 1
+
+
+def files_naming(cluster: Path, text: str) -> set[str]:
+    """Return the files of a PostgreSQL cluster in which a text stands, but of its WAL."""
+    files = [path for path in (cluster / "tables").rglob("*") if path.is_file()]
+    kept = [path for path in files if "pg_wal" not in path.parts]
+    return {str(path) for path in kept if text.encode() in path.read_bytes()}
+
+
+def test_no_dead_row_on_postgresql(postgres, new_place):
+    """After the statements of the runbook no file of the tables names the patient."""
+    patient = "ZxCANARY00123"
+    page = Artefact(what="case", place="/p/a.html", sha256="0" * 64, patient=patient)
+    with open_ledger(new_place("postgresql"), make=True) as ledger:
+        for day in (1, 2):
+            enter(ledger, night(day, [patient, *map(str, range(300))]))
+        key = "key of 2026-01-01"
+        record_verdicts(ledger, key, [Verdict(patient, "unsure", note=patient)])
+        hand_out(ledger, page)
+        hand_out(ledger, page.replace(sha256=None))
+        with ledger.engine.connect() as connection:
+            autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
+            autocommit.exec_driver_sql("ANALYZE")
+            erase(ledger, WHY, Scope(patient))
+            autocommit.exec_driver_sql("CHECKPOINT")
+            before = files_naming(Path(postgres), patient)
+            for statement in VACUUM.search(RUNBOOK.read_text("utf-8"))[1].split(";"):
+                if statement.strip():
+                    autocommit.exec_driver_sql(statement)
+            autocommit.exec_driver_sql("CHECKPOINT")
+
+    assert before
+    assert files_naming(Path(postgres), patient) == set()
