@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
 from inspect import Parameter, signature
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, BinaryIO
+from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
@@ -37,49 +38,79 @@ HISTORY = {"state": pa.string(), "nights": pa.int64(), "drawn": pa.bool_()}
 FEW_VALUES = ("group", "class", "predicted", "state")
 
 
+class _FlaggedCopy:
+    """The flagged rows of a file that is being written, in a file without a name.
+
+    Who has just written the rows need not decode all of them to read the flagged ones.
+    """
+
+    def __init__(self, folder: Path, schema: pa.Schema):
+        self._file = TemporaryFile(dir=folder)  # noqa: SIM115
+        self._writer = pa.ipc.new_stream(self._file, schema)
+        finalize(self, self._file.close)
+
+    def append(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows.filter(rows["flagged"]))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of the rows in their order."""
+        self._writer.close()
+        self._file.seek(0)
+        for batch in pa.ipc.open_stream(self._file):
+            yield batch.select(columns)
+
+
+class _RowWriter:
+    """Writes tables into a Parquet file, the same file however the rows are cut."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.copy: _FlaggedCopy | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
+
+    def append(self, rows: pa.Table) -> None:
+        """Append rows; the first have the columns of all."""
+        if self._writer is None:
+            few = [name for name in rows.column_names if name in FEW_VALUES]
+            self._writer = pq.ParquetWriter(self.path, rows.schema, use_dictionary=few)
+            if "flagged" in rows.column_names:
+                self.copy = _FlaggedCopy(self.path.parent, rows.schema)
+        if self.copy is not None:
+            self.copy.append(rows)
+        self._waiting.append(rows)
+        if sum(table.num_rows for table in self._waiting) >= GROUP_ROWS:
+            self._write(self._writer, least=GROUP_ROWS)
+
+    def _write(self, writer: pq.ParquetWriter, least: int) -> None:
+        """Write row groups, the last one of at least so many rows."""
+        rows = pa.concat_tables(self._waiting)
+        while rows.num_rows >= least:
+            writer.write_table(rows.slice(0, GROUP_ROWS).combine_chunks())
+            rows = rows.slice(GROUP_ROWS)
+        self._waiting = [rows]
+
+    def close(self) -> None:
+        """Write what is left, and the end of the file."""
+        if self._writer is not None:
+            self._write(self._writer, least=1)
+            self._writer.close()
+
+
 @dataclass
 class Rows:
     """A night's rows in a Parquet file, read in batches: memory grows with the flagged ones alone."""
 
     path: Path
+    _copy: _FlaggedCopy | None = field(default=None, init=False, repr=False)
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[pa.Table], None]]:
-        """Give the function that appends rows; the first have the columns of all.
-
-        The file is the same however the rows are cut into tables.
-        """
-        writer: pq.ParquetWriter | None = None
-        waiting: list[pa.Table] = []
-        with ExitStack() as stack:
-
-            def append(rows: pa.Table) -> None:
-                nonlocal writer, waiting
-                if writer is None:
-                    few = [name for name in rows.column_names if name in FEW_VALUES]
-                    writer = pq.ParquetWriter(
-                        self.path, rows.schema, use_dictionary=few
-                    )
-                    stack.enter_context(writer)
-                waiting.append(rows)
-                if sum(table.num_rows for table in waiting) >= GROUP_ROWS:
-                    waiting = write(writer, waiting)
-
-            def write(
-                writer: pq.ParquetWriter, tables: list[pa.Table]
-            ) -> list[pa.Table]:
-                """Write whole row groups; return what is left."""
-                rows = pa.concat_tables(tables)
-                while rows.num_rows >= GROUP_ROWS:
-                    writer.write_table(rows.slice(0, GROUP_ROWS).combine_chunks())
-                    rows = rows.slice(GROUP_ROWS)
-                return [rows]
-
-            yield append
-            if writer is not None:
-                (rows,) = write(writer, waiting)
-                if rows.num_rows:
-                    writer.write_table(rows.combine_chunks())
+        """Give the function that appends rows; the first have the columns of all."""
+        writer = _RowWriter(self.path)
+        with closing(writer):
+            yield writer.append
+        self._copy = writer.copy
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the table, all columns or some."""
@@ -97,28 +128,27 @@ class Rows:
     def ranks(self) -> np.ndarray:
         """Ranks of the flagged rows in the order of the table, from 1 on; equal scores rank in this order."""
         column = "rank" if "rank" in self.schema.names else "score"
-        n_flagged = sum(
-            batch["flagged"].true_count for batch in self.batches(["flagged"])
-        )
-        # Of millions each copy counts.
-        values, start = np.empty(n_flagged, np.uint32 if column == "rank" else float), 0
-        for batch in self.batches([column, "flagged"]):
-            own = batch[column].filter(batch["flagged"]).to_numpy()
-            values[start : start + len(own)] = own
-            start += len(own)
+        batches = [batch[column].to_numpy() for batch in self._flagged([column])]
+        values = np.concatenate([np.zeros(0), *batches])
         if column == "rank":
-            return values
+            return values.astype(np.uint32)
         order = np.argsort(np.negative(values, out=values), kind="stable")
-        del values
-        ranks = np.empty(n_flagged, np.uint32)
-        ranks[order] = np.arange(1, n_flagged + 1, dtype=np.uint32)
+        ranks = np.empty(len(order), np.uint32)
+        ranks[order] = np.arange(1, len(order) + 1, dtype=np.uint32)
         return ranks
 
+    def _flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of the flagged rows in the order of the table, in batches."""
+        if self._copy is not None:
+            yield from self._copy.batches(columns)
+            return
+        for batch in self.batches([*columns, "flagged"]):
+            yield batch.filter(batch["flagged"]).select(columns)
+
     def flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of the flagged rows in the order of the table, in batches, with their `rank`."""
+        """The same with their `rank`."""
         start, names = 0, [name for name in columns if name != "rank"]
-        for batch in self.batches([*names, "flagged"]):
-            rows = batch.filter(batch["flagged"]).select(names)
+        for rows in self._flagged(names):
             ranks = pa.array(self.ranks[start : start + rows.num_rows], pa.int64())
             yield rows.append_column("rank", ranks)
             start += rows.num_rows
@@ -219,8 +249,8 @@ class Rows:
         `known`: gives the cases of some names, of groups where rows come in groups, otherwise ids.
         """
         unit = "group" if "group" in self.schema.names else "id"
-        new = self.path.with_suffix(".new")
-        with Rows(new).appending() as append:
+        new = Rows(self.path.with_suffix(".new"))
+        with new.appending() as append:
             for batch in self.batches():
                 cases = known(batch[unit].filter(batch["flagged"]).unique().to_pylist())
                 at = pc.index_in(batch[unit], pa.array([*cases], pa.string()))
@@ -234,7 +264,8 @@ class Rows:
                     )
                     rows = rows.append_column(name, facts.take(at))
                 append(rows)
-        new.replace(self.path)
+        new.path.replace(self.path)
+        self._copy = new._copy
         del self.schema
 
 

@@ -89,8 +89,8 @@ class Summary:
                 "group"
             ].to_pylist()
             return
-        for batch in rows.batches(["id", "flagged"]):
-            yield from batch["id"].filter(batch["flagged"]).to_pylist()
+        for batch in rows.flagged(["id"]):
+            yield from batch["id"].to_pylist()
 
     def id_shape(self) -> IdShape | None:
         """How the table's ids are written; None where the contract names none."""
