@@ -21,7 +21,7 @@ from screening import read_cohort, train
 from screening.ledger.database import open_ledger
 from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.nights import entering
+from screening.ledger.nights import open_night
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.control import (
     RECENT_NIGHTS,
@@ -286,7 +286,8 @@ def long_history(nights: int) -> None:
             brought = Night.from_dict(
                 facts | {"key": date, "night": date, "drift": drift}
             )
-            with entering(ledger, brought, names) as tonight:
+            with open_night(ledger, brought, names) as tonight:
+                tonight.enter()
                 judged = {*names[:15], *tonight.drawn}
             record_verdicts(
                 ledger, date, [Verdict(name, "ruled out") for name in judged]

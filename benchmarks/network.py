@@ -32,7 +32,7 @@ from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import Night
 from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import promote, record_retraining
-from screening.ledger.nights import entering
+from screening.ledger.nights import open_night
 from screening.ledger.status import Due, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.report.page import render_overview
@@ -73,10 +73,11 @@ class Entered:
         """Enter it, at its own time."""
         ledger.clock = lambda: self.at
         if self.night is not None:
-            with entering(
-                ledger, self.night, self.flagged, self.sampled, force=self.force
-            ):
-                pass
+            with open_night(
+                ledger, self.night, self.flagged, force=self.force
+            ) as tonight:
+                if not tonight.is_entered:
+                    tonight.enter(sampled=self.sampled)
         elif self.champion is not None:
             action, series, before, after = self.champion
             if self.learned is None:

@@ -22,7 +22,7 @@ from network import Ward, date_of, due, model
 
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import compare_nights, history
-from screening.ledger.nights import entering
+from screening.ledger.nights import open_night
 from screening.ledger.status import pulses
 
 SIMULATED = 4
@@ -106,8 +106,8 @@ def measured(ledger: Ledger, engine: sa.Engine, wards: list[Ward], nights: int) 
         night = before.night.replace(
             key=f"{number:064d}", night=date_of(nights + number)
         )
-        with entering(ledger, night, before.flagged, before.sampled):
-            pass
+        with open_night(ledger, night, before.flagged) as tonight:
+            tonight.enter(sampled=before.sampled)
 
     print("| | processor s | clock s |\n|---|---|---|")
     told("`history` of one series", server, 3, lambda _: history(ledger, ward.name))

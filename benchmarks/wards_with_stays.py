@@ -28,7 +28,7 @@ from scipy.stats import norm
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.nights import entering
+from screening.ledger.nights import open_night
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.intervals import anytime_level, ratio_interval
 from screening.metrics.operating_point import choose
@@ -167,9 +167,8 @@ def nights_of(
             "key": key,
             "night": date,
         }
-        with entering(
-            ledger, Night.from_dict(facts | counted), flagged, sampled
-        ) as tonight:
+        with open_night(ledger, Night.from_dict(facts | counted), flagged) as tonight:
+            tonight.enter(sampled=sampled)
             cases = tonight.known(flagged)
         has_it = dict(zip(names, ill, strict=True))
         waiting = [name for name in flagged if cases[name].state in ("new", "pending")]

@@ -13,7 +13,7 @@ from screening.errors import UsageError
 from screening.ledger.database import open_ledger
 from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.nights import audit_sample, entering, series_by
+from screening.ledger.nights import audit_sample, open_night, series_by
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 from screening.schemas.history import CASE_COUNTS, Question
 from screening.schemas.run import STATES, VERDICTS
@@ -60,8 +60,9 @@ def night(
 
 def enter(ledger, one: FlaggedNight, attention=(), **how) -> SimpleNamespace:
     """Enter a night, or find it; what the ledger says of it."""
-    how["attention"] = lambda _: attention
-    with entering(ledger, one.night, one.flagged, one.sampled, **how) as tonight:
+    with open_night(ledger, one.night, one.flagged, **how) as tonight:
+        if not tonight.is_entered:
+            tonight.enter(attention, one.sampled)
         return SimpleNamespace(**vars(tonight), cases=tonight.known(one.flagged))
 
 
@@ -228,8 +229,9 @@ def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
 def test_a_night_whose_page_never_appeared_is_not_remembered(ledger):
     with (
         pytest.raises(OSError, match="disk"),
-        entering(ledger, night(1, "a").night, "a"),
+        open_night(ledger, night(1, "a").night, "a") as tonight,
     ):
+        tonight.enter()
         raise OSError("the disk is full")
     before = enter(ledger, night(2, "a"))
     enter(ledger, night(1, "a"))
@@ -314,7 +316,8 @@ def test_a_night_is_one_transaction(ledger):
 def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
     quiet = []
     for day, flagged in enumerate(["", "a", "", "", ""], 1):
-        with entering(ledger, night(day, ()).night, flagged) as tonight:
+        with open_night(ledger, night(day, ()).night, flagged) as tonight:
+            tonight.enter()
             quiet.append(tonight.quiet)
     assert quiet == [1, 0, 1, 2, 3]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, count, islice, takewhile
@@ -38,7 +38,7 @@ from screening.ledger.entries import (
     scores_at,
     source_digest,
 )
-from screening.ledger.trail import Head, Part
+from screening.ledger.trail import Part
 from screening.ledger.verdicts import last_verdicts
 from screening.monitoring.delivery import Elsewhere
 from screening.monitoring.drift import WINDOW
@@ -65,25 +65,36 @@ def series_by(named: str | None, question: Question) -> str:
 
 
 @contextmanager
-def entering(
+def open_night(
     ledger: Ledger,
     night: Night,
     flagged: Iterable[str],
-    sampled: Sequence[str] = (),
-    columns: Mapping[str, Any] | None = None,
     *,
-    attention: Callable[[Tonight], Sequence[Reason]] = lambda _: (),
     force: bool = False,
     again: bool = False,
 ) -> Iterator[Tonight]:
-    """Enter a night in one transaction with what is done in the block; where that fails nothing was entered.
+    """Open the transaction of a night; what fails in the block leaves nothing entered.
 
-    `flagged`: ids of the flagged cases (groups where rows come in groups), each once; `sampled`: of those
-    drawn at random from the rest; `columns`: what the night's features counted; `attention`: why the night
-    wants any, once its cases are counted.
-    `force`: enter a known night, or another table or model for it, as a new revision, judged by what is
-    known now; the old one is kept. `again`: so with a known night alone. Raises UsageError: another table of
-    this night is in force, or another model is the series' champion.
+    The cases have their states; a night that the ledger does not have is entered in the
+    block, by `Tonight.enter`.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    night : Night
+    flagged : iterable of str
+        Ids of the flagged cases (groups where rows come in groups), each once.
+    force : bool
+        Enter a known night, or another table or model for it, as a new revision, judged
+        by what is known now; the old one is kept.
+    again : bool
+        So with a known night alone.
+
+    Raises
+    ------
+    UsageError
+        Another table of this night is in force, or another model is the series'
+        champion.
     """
     with ledger.writing() as connection:
         last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == night.key)
@@ -113,8 +124,9 @@ def entering(
             connection.execute(names.insert(), rows)
         tonight = Tonight(connection, ledger.clock(), night, names)
         if entered is None:
-            entered = tonight.enter(attention, sampled, columns).number
-        tonight.find(entered)
+            tonight.count_states()
+        else:
+            tonight.find(entered)
         yield tonight
         names.drop(connection)
 
@@ -202,19 +214,37 @@ class Tonight:
         )
         self.drawn = sorted(self._connection.scalars(drawn))
 
-    def enter(
-        self,
-        attention: Callable[[Tonight], Sequence[Reason]],
-        sampled: Sequence[str],
-        columns: Mapping[str, Any] | None,
-    ) -> Head:
-        """Enter the night with its cases by state, and why it wants attention."""
+    @property
+    def is_entered(self) -> bool:
+        """False until the night is in the ledger."""
+        return self.head.number > 0
+
+    def count_states(self) -> None:
+        """Count the cases of the night by state."""
         states = Counter(state for _, state, *_ in self._recognised())
         counts = {name.replace(" ", "_"): states[name] for name in STATES}
         gone = len(self.since.gone) if self.since else 0
-        night = self.night = self.night.replace(
+        self.night = self.night.replace(
             **counts, cases=states.total(), no_longer_flagged=gone
         )
+
+    def enter(
+        self,
+        attention: Sequence[Reason] = (),
+        sampled: Sequence[str] = (),
+        columns: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Enter the night with its cases.
+
+        Parameters
+        ----------
+        attention : sequence of Reason
+        sampled : sequence of str
+            Ids of cases drawn at random from those not flagged.
+        columns : mapping, optional
+            What the night's features counted.
+        """
+        night = self.night
         # One more than any run of this night in its role, whatever its table, and than any of this key.
         same_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night)
         same_night &= of_role(night.shadow_model)
@@ -223,16 +253,17 @@ class Tonight:
         )
         facts = night.replace(
             revision=1 + (self._connection.scalar(last) or 0),
-            attention=attention(self),
+            attention=tuple(attention),
             begins=not night.shadow
             and night.series not in model_registry.champions(self._connection),
             drift=night.drift and night.drift.replace(who=(), cell=()),
         )
         cells, who = (night.drift.cell, night.drift.who) if night.drift else ((), ())
         parts = [Part("lots", [*cells], [*map(str, who)]), Part("columns", columns)]
-        return append(
+        head = append(
             self._connection, self._recorded, facts, *parts, self._parts(sampled)
         )
+        self.find(head.number)
 
     def _parts(self, sampled: Sequence[str]) -> Iterator[Part]:
         """The cases, some thousand a part; of those flagged the random audit is drawn on the way."""

@@ -6,21 +6,21 @@ import datetime
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from screening.cluster import open_cluster
+from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.io.opening import Readable
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact
-from screening.ledger.nights import entering, past_nights, reserve
+from screening.ledger.nights import open_night, past_nights, reserve
 from screening.ledger.verifying import refuse_older
 from screening.report import draw_run
 from screening.report.night_attention import attention_of_night
@@ -217,17 +217,7 @@ def score(
                     progress(total.n_scored, stream.source.n_rows or 0)
         assert total is not None, "a table without sound rows is refused"
         summary = Summary(scorer, total)
-        # The same model, input, night and series give the same run.
-        digests = [file.sha256 for file in stream.source.files]
-        same: dict[str, Any] = {
-            "model": model.digest,
-            "input": digests,
-            "date": night,
-            "label": label,
-        }
-        key = hashlib.sha256(
-            canonical(same | {"series": series, "shadow": shadow})
-        ).hexdigest()
+        key = _key_of_run(scorer, stream, label, series, shadow)
         run = summary.document(
             stream, rows, key[:12], started.isoformat(timespec="seconds")
         )
@@ -244,17 +234,19 @@ def score(
             run = run.replace(attention=attention_of_night(run, trained=model.trained))
         else:
             reserve(ledger, series_key, night)
-            entry = entering(
+            opened_night = open_night(
                 ledger,
                 night_of(model, run, key, series_key, shadow),
                 summary.flagged_cases(rows),
-                [sampled.id for sampled in run.sample],
-                stream.gates.counts() if stream.gates else None,
-                attention=partial(attention_of, model, run),
                 force=force,
                 again=accept_delivery not in (None, past.accepted),
             )
-            tonight = transaction.enter_context(entry)
+            tonight = transaction.enter_context(opened_night)
+            if not tonight.is_entered:
+                reasons = attention_of(model, run, tonight)
+                sampled = [case.id for case in run.sample]
+                columns = stream.gates.counts() if stream.gates else None
+                tonight.enter(reasons, sampled, columns)
             run = with_states(run, tonight, rows)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
@@ -271,16 +263,37 @@ def score(
         (folder / "run.json").write_bytes(text)
         if ledger is not None:
             digest = hashlib.sha256(text).hexdigest()
-            artefacts = [
-                Artefact(what="run", place=Path(out).resolve(), sha256=digest, key=key)
-            ]
-            if model.directory is not None:
-                place = model.directory.resolve()
-                artefacts.append(
-                    Artefact(what="model", place=place, sha256=model.digest)
-                )
-            tonight.hand_out(*artefacts)
+            tonight.hand_out(*_artefacts(model, out, key, digest))
     return Run(Path(out), document)
+
+
+def _key_of_run(
+    scorer: BlockScorer,
+    stream: CohortStream,
+    label: str | None,
+    series: str | None,
+    shadow: bool,
+) -> str:
+    """Return a digest that is the same for the same model, input, night and series."""
+    facts: dict[str, Any] = {
+        "model": scorer.model.digest,
+        "input": [file.sha256 for file in stream.source.files],
+        "date": scorer.night,
+        "label": label,
+        "series": series,
+        "shadow": shadow,
+    }
+    return hashlib.sha256(canonical(facts)).hexdigest()
+
+
+def _artefacts(
+    model: Model, out: str | Path, key: str, sha256: str
+) -> Iterator[Artefact]:
+    """Yield what the ledger knows of the run's directory and of the model's."""
+    yield Artefact(what="run", place=Path(out).resolve(), sha256=sha256, key=key)
+    if model.directory is not None:
+        place = model.directory.resolve()
+        yield Artefact(what="model", place=place, sha256=model.digest)
 
 
 def _page_of(model: Model, out: str | Path) -> str | None:
