@@ -133,7 +133,7 @@ RecipeName = Annotated[
     ),
 ]
 
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one a core.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Cores to use; -1 for all.")]
 Night = Annotated[
     str | None,
     typer.Option(
