@@ -76,17 +76,18 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
         The files have other columns than each other, a column with a role is not
         there, or the table has no row.
     """
-    named = [*contract.columns(), *contract.drop]
+    stated = [*contract.columns(), *contract.drop]
     if contract.label:
-        named.append(contract.label)
-    refuse_absent(source, named)
+        stated.append(contract.label)
+    refuse_absent(source, stated)
     _refuse_unlike_files(source)
-    header = [name for name in source.files[0].header if name]
-    columns = {name: ColumnSummary() for name in header if name not in contract.drop}
+    columns = {
+        name: ColumnSummary()
+        for name in source.files[0].header
+        if name and name not in contract.drop
+    }
     keys: dict[str, list[pa.Array]] = {
-        name: []
-        for name in columns
-        if name == contract.group or is_called(name, "row", "patient")
+        name: [] for name in columns if _may_be_key(name, contract)
     }
     head: list[tuple[Part, Block]] = []
     n_rows = 0
@@ -104,7 +105,13 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
     return TableSummary(columns, whole_keys, head)
 
 
+def _may_be_key(name: str, contract: Contract) -> bool:
+    """Return True for the group, and for columns called as rows or patients are."""
+    return name == contract.group or is_called(name, "row", "patient")
+
+
 def _blocks(source: Source, columns: list[str]) -> Iterator[tuple[Part, Block]]:
+    """Yield the blocks of all files with their file."""
     # An index without a name may be a patient's number, which `dependence` looks at.
     wanted = list(dict.fromkeys([*head_columns(source), *columns]))
     for file in source.files:
@@ -113,6 +120,7 @@ def _blocks(source: Source, columns: list[str]) -> Iterator[tuple[Part, Block]]:
 
 
 def _key_texts(cells: pa.Array) -> pa.Array:
+    """Return the cells of a key as texts, "" for missing ones."""
     texts = to_texts(cells)
     if texts is None:
         return pa.array([], pa.string())
@@ -120,6 +128,7 @@ def _key_texts(cells: pa.Array) -> pa.Array:
 
 
 def _refuse_unlike_files(source: Source) -> None:
+    """Raise CohortError if the files have other columns than each other."""
     first, *others = source.files
     faults = [
         f"{file.name}: other columns than {first.name}; read tables of one kind, or "

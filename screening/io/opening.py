@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePath, PurePosixPath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import digest_of
@@ -32,62 +32,65 @@ SUFFIXES = tuple(suffix for reader in READERS for suffix in reader.suffixes)
 
 
 def source_at(place: Readable) -> Source:
-    """Anything that a cohort is read from: files, images, a database, a table in memory."""
+    """Return the source of files, images, a database, or a table in memory."""
+    if isinstance(place, Database):
+        return open_database(place)
+    if not isinstance(place, str | Path):
+        return open_table(place)
     if isinstance(place, str) and "://" in place:
         return open_remote(place)
-    if isinstance(place, str | Path):
-        images = _holds_images(place)
-        return (
-            optional("images").open_images(Path(place))
-            if images
-            else source_over(*local_files(place))
-        )
-    return open_database(place) if isinstance(place, Database) else open_table(place)
+    if _holds_images(place):
+        return cast(Source, optional("images").open_images(Path(place)))
+    files, notes = local_files(place)
+    return source_over(files, notes)
 
 
 def digests(source: str) -> list[str]:
     """Return the SHA-256 of each file of a source; none for a database."""
     try:
         if _holds_images(source):
-            return [
-                part.sha256
-                for part in optional("images").open_images(Path(source)).files
-            ]
-        return [digest_of(path) for path in local_files(source)[0]]
+            images = optional("images").open_images(Path(source))
+            return [part.sha256 for part in images.files]
+        files, _ = local_files(source)
+        return [digest_of(path) for path in files]
     except (UsageError, CohortError):
         return []
 
 
 def _holds_images(place: str | Path) -> bool:
-    return "images" in OPTIONAL and bool(
-        optional("images").is_image_folder(Path(place))
-    )
+    """Return True for a folder of images, if the room for images is there."""
+    if "images" not in OPTIONAL:
+        return False
+    return bool(optional("images").is_image_folder(Path(place)))
 
 
 def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
     """Return the source of some files, with their digests and headers."""
-    files = open_each(_opened, paths)
-    names: dict[str, list[str]] = {}
+    files = open_each(_open_file, paths)
+    names_by_format: dict[str, list[str]] = {}
     for file in files:
-        names.setdefault(file.note, []).append(file.name)
-    forms = [f"{first_of(alike, 3)}: {note}" for note, alike in names.items()]
-    if nameless := [file.name for file in files if "" in file.header]:
-        forms.append(f"columns without a name were ignored ({first_of(nameless, 1)})")
-    return Source(files, [*notes, *forms])
+        names_by_format.setdefault(file.note, []).append(file.name)
+    formats = [
+        f"{first_of(names, 3)}: {note}" for note, names in names_by_format.items()
+    ]
+    nameless = [file.name for file in files if "" in file.header]
+    if nameless:
+        formats.append(f"columns without a name were ignored ({first_of(nameless, 1)})")
+    return Source(files, [*notes, *formats])
 
 
-def _opened(path: Path) -> TableFile:
+def _open_file(path: Path) -> TableFile:
+    """Open a file by the first reader that knows its content."""
     try:
         with path.open("rb") as stream:
             head = stream.read(1 << 16)
         if not head.strip():
             raise CohortError(f"{path.name}: the file is empty; export it again")
-        # A name that is not UTF-8 is told by the numbers of its bytes: documents and
-        # pages hold no halves.
+        # Of a name that is not UTF-8 the bytes are escaped, so that documents and pages
+        # can hold it.
         name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
-        return next(reader for reader in READERS if reader.knows(path, head))(
-            path, name
-        )
+        reader = next(reader for reader in READERS if reader.knows(path, head))
+        return reader(path, name)
     except OSError as error:
         raise of_system(error, path) from error
 
@@ -98,17 +101,14 @@ def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
     if path.is_file():
         return [path], []
     if path.is_dir():
-        names, notes = tables_among(
-            {child.name: _kind(child) for child in path.iterdir()}, source
-        )
+        kinds = {child.name: _kind(child) for child in path.iterdir()}
+        names, notes = tables_among(kinds, source)
         return [path / name for name in names], notes
-    matches = {
-        match: _kind(Path(match))
-        for match in sorted(glob.glob(str(source), recursive=True))
-    }
-    # A glob stands for files: what of it is a directory has no match of its own.
+    matches = sorted(glob.glob(str(source), recursive=True))
+    kinds = {match: _kind(Path(match)) for match in matches}
+    # A glob names files; directories that it matches are ignored.
     files = _readable(
-        {match: kind for match, kind in matches.items() if kind != "directory"}
+        {match: kind for match, kind in kinds.items() if kind != "directory"}
     )
     if not files:
         raise UsageError(f"no file, directory or glob match at {source}")
@@ -116,9 +116,12 @@ def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
 
 
 def _kind(path: Path) -> str:
-    if path.is_file():
-        return "file" if os.access(path, os.R_OK) else "file that may not be read"
-    return "directory" if path.is_dir() else "link to nothing or no regular file"
+    """Return "file" for a readable file, and else what it is."""
+    if path.is_dir():
+        return "directory"
+    if not path.is_file():
+        return "link to nothing or no regular file"
+    return "file" if os.access(path, os.R_OK) else "file that may not be read"
 
 
 def _readable(kinds: Mapping[str, str]) -> list[str]:
@@ -144,27 +147,22 @@ def tables_among(
     kinds : mapping of str to str
         Kind of each entry by its name.
     """
-    # Names that begin with . or _ are skipped, and files whose names do not end as
-    # tables do.
-    inside = {
-        name: kinds[name] for name in sorted(kinds) if not name.startswith((".", "_"))
-    }
+    listed = [name for name in sorted(kinds) if not name.startswith((".", "_"))]
     others = [
-        n
-        for n, kind in inside.items()
-        if kind == "file" and not n.lower().endswith(SUFFIXES)
+        name
+        for name in listed
+        if kinds[name] == "file" and not name.lower().endswith(SUFFIXES)
     ]
-    tables = _readable(
-        {name: kind for name, kind in inside.items() if name not in others}
-    )
+    tables = _readable({name: kinds[name] for name in listed if name not in others})
     if not tables:
         raise UsageError(
             f"no CSV, Parquet or Excel file in directory {source} "
             f"({', '.join(SUFFIXES)})"
         )
-    return tables, [
-        f"no tables by their names, and not read: {first_of(others, 5)}"
-    ] if others else []
+    notes = []
+    if others:
+        notes.append(f"no tables by their names, and not read: {first_of(others, 5)}")
+    return tables, notes
 
 
 def open_remote(url: str) -> Source:

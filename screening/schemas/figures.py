@@ -26,28 +26,40 @@ class Rule:
     """
 
     name: ClassVar[RuleName]
-    most: ClassVar[float | None] = None  # of a value that must be above 0
+    # Largest value, where it must be above 0.
+    most: ClassVar[float | None] = None
     value: float | None = field(default=None, init=False, repr=False)
     confidence: float | None = field(default=None, init=False, repr=False)
     prevalence: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("value", "confidence", "prevalence"):
-            number = getattr(self, name)
-            is_number = isinstance(number, Real) and not isinstance(number, bool)
-            if number is not None and not is_number:
-                raise ValueError(f"{name} must be a number, got {number!r}")
+            _check_number(name, getattr(self, name))
         if self.value is not None and not math.isfinite(self.value):
             raise ValueError(f"{self.name} must be a finite number, got {self.value}")
-        if self.most is not None and not 0 < (self.value or 0) <= self.most:
-            at_most = "" if math.isinf(self.most) else f" and at most {self.most:g}"
-            raise ValueError(
-                f"{self.name} must be above 0{at_most}, got {_meant(self.value)}"
-            )
+        self._check_range()
         for name in ("confidence", "prevalence"):
             share = getattr(self, name)
             if share is not None and not 0 < share < 1:
-                raise ValueError(f"{name} must be between 0 and 1, got {_meant(share)}")
+                raise ValueError(
+                    f"{name} must be between 0 and 1, got {_describe_share(share)}"
+                )
+
+    def _check_range(self) -> None:
+        """Raise ValueError unless the value is above 0 and at most `most`."""
+        if self.most is None or 0 < (self.value or 0) <= self.most:
+            return
+        at_most = "" if math.isinf(self.most) else f" and at most {self.most:g}"
+        raise ValueError(
+            f"{self.name} must be above 0{at_most}, got {_describe_share(self.value)}"
+        )
+
+
+def _check_number(name: str, number: object) -> None:
+    """Raise ValueError unless a value is a number or None."""
+    is_number = isinstance(number, Real) and not isinstance(number, bool)
+    if number is not None and not is_number:
+        raise ValueError(f"{name} must be a number, got {number!r}")
 
 
 @dataclass(frozen=True)
@@ -197,20 +209,23 @@ DEFAULT_RULE = MinSensitivity()
 def rule_named(name: str, **numbers: float | None) -> Rule:
     """Return the rule with a name and its numbers; None is not stated.
 
-    ValueError where there is no such rule, or it takes no such number or needs one.
+    Raises
+    ------
+    ValueError
+        There is no such rule, it takes no such number, or it needs one.
     """
     if name not in RULE_TYPES:
         raise ValueError(f"no rule {name!r}; there are {', '.join(RULE_TYPES)}")
     kind = RULE_TYPES[name]
-    given = {key: number for key, number in numbers.items() if number is not None}
-    takes = {each.name for each in fields(kind) if each.init}
-    if "confidence" in given.keys() - takes:
+    stated = {key: number for key, number in numbers.items() if number is not None}
+    accepted = {field.name for field in fields(kind) if field.init}
+    if "confidence" in stated and "confidence" not in accepted:
         raise ValueError(f"confidence goes with min_sensitivity, not with {name}")
-    if ("value" in given) != ("value" in takes):
-        raise ValueError(
-            f"{name} takes {'a value' if 'value' in takes else 'no value'}"
-        )
-    return kind(**given)
+    if "value" in accepted and "value" not in stated:
+        raise ValueError(f"{name} takes a value")
+    if "value" in stated and "value" not in accepted:
+        raise ValueError(f"{name} takes no value")
+    return kind(**stated)
 
 
 class RuleFacts(Document):
@@ -222,15 +237,15 @@ class RuleFacts(Document):
     prevalence: float | None
 
 
-def _of_facts(stored: object) -> object:
-    return (
-        rule_named(**RuleFacts.model_validate(stored).to_dict())
-        if isinstance(stored, Mapping)
-        else stored
-    )
+def _from_facts(stored: object) -> object:
+    """Return the rule of its stored facts; anything else as it is."""
+    if not isinstance(stored, Mapping):
+        return stored
+    return rule_named(**RuleFacts.model_validate(stored).to_dict())
 
 
-def _facts(rule: Rule) -> RuleFacts:
+def _to_facts(rule: Rule) -> RuleFacts:
+    """Return the facts by which a rule is stored."""
     return RuleFacts(
         name=rule.name,
         value=rule.value,
@@ -240,18 +255,16 @@ def _facts(rule: Rule) -> RuleFacts:
 
 
 StoredRule = Annotated[
-    InstanceOf[Rule], BeforeValidator(_of_facts), PlainSerializer(_facts)
+    InstanceOf[Rule], BeforeValidator(_from_facts), PlainSerializer(_to_facts)
 ]
 """A rule as a field of a document."""
 
 
-def _meant(share: float | None) -> str:
+def _describe_share(share: float | None) -> str:
     """Describe an invalid share, and the share that a percentage means."""
-    return (
-        f"{share:g}; did you mean {share / 100:g}?"
-        if share and 1 < share < 100
-        else f"{share}"
-    )
+    if share and 1 < share < 100:
+        return f"{share:g}; did you mean {share / 100:g}?"
+    return f"{share}"
 
 
 # A threshold beyond this stands for none: the operating point flags every row.
