@@ -1,0 +1,1 @@
+"""Recipes of the methods, one TOML file each."""

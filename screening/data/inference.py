@@ -250,13 +250,7 @@ def with_features(
     """
     notes: list[str] = []
     contract = with_stems(table, contract, notes)
-    # Rows of a group with x, y, z are voxels: where they lie is no feature of them.
-    coordinates = contract.coordinates
-    if contract.group:
-        coordinates = infer_coordinates(table, contract)
-    if coordinates != contract.coordinates:
-        notes.append(f"guessed role coordinates: {', '.join(coordinates)}")
-        contract = contract.with_roles(coordinates=coordinates)
+    contract = _with_coordinates(table, contract, notes)
     features: dict[str, Mapping[str, Any]] = {}
     # Names of columns, by what a note says of them.
     inferred = defaultdict[str, list[str]](list)
@@ -292,7 +286,24 @@ def with_features(
     return Contract.from_dict({"cohort": cohort, "features": features}), notes
 
 
+def _with_coordinates(
+    table: TableSummary, contract: Contract, notes: list[str]
+) -> Contract:
+    """Return the contract with the coordinates of voxels, and add a note on them.
+
+    Rows of a group with x, y and z are voxels; their position is no feature.
+    """
+    if not contract.group:
+        return contract
+    coordinates = infer_coordinates(table, contract)
+    if coordinates == contract.coordinates:
+        return contract
+    notes.append(f"guessed role coordinates: {', '.join(coordinates)}")
+    return contract.with_roles(coordinates=coordinates)
+
+
 def _review_note(remark: str, names: Sequence[str]) -> str:
+    """Return a note that asks for a review of some columns."""
     quoted = [f"'{name}'" for name in names]
     columns = "column" if len(names) == 1 else "columns"
     return f"{columns} {first_of(quoted, MAX_NAMES)}: {remark}"
