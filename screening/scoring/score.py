@@ -17,6 +17,7 @@ from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.io.opening import Readable
+from screening.io.readers import Source
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact
@@ -29,7 +30,7 @@ from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
 from screening.scoring.part import BlockScorer, NightPart
 from screening.scoring.rows import Rows, write_flagged
-from screening.scoring.scoring_pass import score_pieces
+from screening.scoring.scoring_pass import ScoredTables, score_pieces
 from screening.scoring.series_history import (
     NO_NIGHTS,
     attention_of,
@@ -208,15 +209,8 @@ def score(
         stream = model.opened(source, batch_rows=batch_rows, label=label)
         scorer = BlockScorer(model, night, stream.reader())
         rows = Rows(folder / "scores.parquet")
-        total: NightPart | None = None
-        with rows.appending() as append:
-            for table, part in score_pieces(scorer, stream, out, jobs, workers):
-                append(table)
-                total = part if total is None else total + part
-                if progress is not None:
-                    progress(total.n_scored, stream.source.n_rows or 0)
-        assert total is not None, "a table without sound rows is refused"
-        summary = Summary(scorer, total)
+        scored = score_pieces(scorer, stream, out, jobs, workers)
+        summary = Summary(scorer, _add_parts(scored, rows, stream.source, progress))
         key = _key_of_run(scorer, stream, label, series, shadow)
         run = summary.document(
             stream, rows, key[:12], started.isoformat(timespec="seconds")
@@ -265,6 +259,24 @@ def score(
             digest = hashlib.sha256(text).hexdigest()
             tonight.hand_out(*_artefacts(model, out, key, digest))
     return Run(Path(out), document)
+
+
+def _add_parts(
+    scored: ScoredTables,
+    rows: Rows,
+    source: Source,
+    progress: Callable[[int, int], None] | None,
+) -> NightPart:
+    """Append the rows of all pieces, and return the sum of their parts."""
+    total: NightPart | None = None
+    with rows.appending() as append:
+        for table, part in scored:
+            append(table)
+            total = part if total is None else total + part
+            if progress is not None:
+                progress(total.n_scored, source.n_rows or 0)
+    assert total is not None, "a table without sound rows is refused"
+    return total
 
 
 def _key_of_run(

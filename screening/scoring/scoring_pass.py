@@ -27,7 +27,7 @@ from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
 from screening.store.model import pad_rows, score_batch, score_decisions
 from screening.store.serialization import canonical, versions
 
-Scored = Iterator[tuple[pa.Table, NightPart]]
+ScoredTables = Iterator[tuple[pa.Table, NightPart]]
 """Rows of `scores.parquet` in order, each table with its part of the night."""
 
 WORTH_SECONDS = 4.0
@@ -40,7 +40,7 @@ def score_pieces(
     out: str | Path,
     jobs: int,
     cluster: Cluster | None,
-) -> Scored:
+) -> ScoredTables:
     """Score a table, the same whatever does the work.
 
     Parameters
@@ -79,7 +79,7 @@ class _Pass:
         self.reading = Reading(stream)
         self.drift_limit = ALL_HASHES
 
-    def scored(self) -> Scored:
+    def scored(self) -> ScoredTables:
         by_processes = effective_n_jobs(self.jobs) > 1
         pieces = self.stream.pieces(by_place=by_processes)
         for scored in self._results(pieces, by_processes):
@@ -154,7 +154,7 @@ def _score_packed(
 
 def _score_by_cluster(
     cluster: Cluster, scorer: BlockScorer, stream: CohortStream, out: str | Path
-) -> Scored:
+) -> ScoredTables:
     """Score a table with the decisions of workers.
 
     What they decided is kept beside `out` for as long as the table is read: if the
