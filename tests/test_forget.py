@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,7 @@ from screening.ledger.register import (
 from screening.report import page as pages
 from screening.scoring import erasing
 from screening.scoring.erasing import Erasure
+from screening.scoring.mentions import mentions
 from screening.store import publishing
 from screening.store.checkpoints import keep_piece
 from screening.store.loading import load_model
@@ -722,6 +724,68 @@ def test_forget_category_of_one_patient(tmp_path):
     notes = read_document(model, "model")["training"]["notes"]
     assert retrain == [[], [DAY.isoformat()]]
     assert "a category of ward may have been the erased patient's alone" in notes[-1]
+
+
+CANARIES = [
+    "O'Neil-7",
+    'the "7"',
+    "a&b",
+    "a<b>c",
+    "back\\slash",
+    "Q100%",
+    "a;b",
+    "a,b",
+    "\u017dofie-7",
+    "Z\u030cofie-8",
+    "x" * 200,
+]
+
+
+def texts_in(site: Path) -> dict[str, bytes]:
+    """Return the content of every file of a site, and of what workbooks pack."""
+    contents = {}
+    for path in sorted(site.rglob("*")):
+        if path.is_file():
+            contents[str(path.relative_to(site))] = path.read_bytes()
+        if path.suffix == ".xlsx":
+            with ZipFile(path) as archive:
+                for name in archive.namelist():
+                    contents[f"{path.name}/{name}"] = archive.read(name)
+    return contents
+
+
+def test_forget_canaries_in_every_output(site):
+    """Ids with every sign that a writer escapes leave whatever was written of them."""
+    night = table(60, 3)
+    night.loc[: len(CANARIES) - 1, "patient"] = CANARIES
+    night.loc[: len(CANARIES) - 1, ["fever", "crp"]] = [40.5, 60.0]
+    file = written(night, site / "night3.csv")
+    ledger = ["--ledger", site / "screening.db"]
+    words = ["--date", "2026-03-03", "--series", "ward-7", *ledger]
+    out = ["--out", site / "runs/3", "--publish", site / "pages"]
+    screen("score", site / "models/a", file, *words, *out)
+    file.unlink()
+    listed = {case["id"] for case in read_document(site / "runs/3", "run")["cases"]}
+    for form in ("csv", "fhir", "xlsx"):
+        to = ["--to", form, "--out", site / f"flagged.{form}"]
+        screen("export", site / "runs/3", *to, *ledger)
+    for number, name in enumerate(CANARIES):
+        page = ["--out", site / f"case{number}.html"]
+        screen("explain", site / "runs/3", name, *page, *ledger)
+    before = texts_in(site)
+
+    for name in CANARIES:
+        ended = CliRunner().invoke(
+            app, ["forget", "-", *map(str, ledger)], input=name + "\n"
+        )
+        assert ended.exit_code == 0, ended.output
+
+    assert listed >= {*CANARIES}
+    after = texts_in(site)
+    for name in CANARIES:
+        naming = [file for file, text in before.items() if mentions(text, name)]
+        assert len(naming) >= 6, naming
+        assert [file for file, text in after.items() if mentions(text, name)] == []
 
 
 def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):

@@ -21,6 +21,7 @@ from screening.scoring import exports
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
+    from screening.ledger.entries import ArtefactKind
     from screening.report.values import Value
     from screening.schemas.history import SeriesNight
 
@@ -181,7 +182,7 @@ def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
 def _hand_out(
     ledger: str | None,
     entry: Mapping[str, Any] | None,
-    what: str,
+    what: ArtefactKind,
     *places: Path,
     content: bytes | None = None,
     patient: str | None = None,
@@ -464,7 +465,7 @@ def export(
         "reference": reference,
     }
     stated = {name: value for name, value in arguments.items() if value is not None}
-    what = "export" if url is None else "table"
+    what: ArtefactKind = "export" if url is None else "table"
     place = out and out.resolve()
     if url is not None:
         place = Path(f"{described(read_url(url))}/{table}")

@@ -160,7 +160,10 @@ class Encoder:
 
     @classmethod
     def from_state(cls, contract: Contract, state: Mapping[str, np.ndarray]) -> Encoder:
-        """Rebuild a fitted encoder, bit for bit, from its `state`."""
+        """Rebuild a fitted encoder, bit for bit, from its `state`.
+
+        ValueError if the state is none of an encoder of this contract.
+        """
         encoder = cls(contract)
         levels = state["levels"].astype(str).tolist()
         counts = state["level_counts"]
@@ -180,6 +183,11 @@ class Encoder:
         encoder._name_columns()
         encoder._center = state["center"]
         encoder._scale = state["scale"]
+        for values in (encoder._center, encoder._scale):
+            if values.shape != (len(encoder.names),) or values.dtype != np.float64:
+                raise ValueError("centre and scale: one number a column is needed")
+        if not (encoder._scale > 0).all():
+            raise ValueError("scale: every number must be over 0")
         return encoder
 
     def _name_columns(self) -> None:

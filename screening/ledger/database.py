@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -32,14 +33,49 @@ PROJECTED = sa.MetaData()
 """Tables that the trail makes; each row has the entry that it comes from."""
 
 
+class Unchained(ModelError):
+    """The audit trail, or a row it vouches for, is not as it was written (exit 4)."""
+
+
+class _Checked(sa.TypeDecorator[Any]):
+    """A type whose values are checked when they are read.
+
+    SQLite keeps a value of any type in any column.
+    """
+
+    expected: type = object
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+        """Return a value as it was read; Unchained if it is of another type."""
+        if value is None or isinstance(value, self.expected):
+            return value
+        raise Unchained(
+            f"a table of the ledger holds {type(value).__name__} where "
+            f"{self.expected.__name__} was written; `screen history --verify` finds "
+            "what was changed"
+        )
+
+
+class _Text(_Checked):
+    impl = sa.Text
+    cache_ok = True
+    expected = str
+
+
+class _Integer(_Checked):
+    impl = sa.Integer
+    cache_ok = True
+    expected = int
+
+
 def _number(name: str, *, key: bool = False) -> sa.Column[int]:
     return sa.Column(
-        name, sa.Integer, primary_key=key, autoincrement=False, nullable=False
+        name, _Integer, primary_key=key, autoincrement=False, nullable=False
     )
 
 
 def _texts(*names: str, nullable: bool = False) -> list[sa.Column[str]]:
-    return [sa.Column(name, sa.Text, nullable=nullable) for name in names]
+    return [sa.Column(name, _Text, nullable=nullable) for name in names]
 
 
 SETTINGS = sa.Table(
@@ -90,7 +126,7 @@ CASES = sa.Table(
     "cases",
     PROJECTED,
     _number("entry", key=True),
-    sa.Column("case_id", sa.Text, primary_key=True),
+    sa.Column("case_id", _Text, primary_key=True),
     # `state`: null where it was not flagged, but drawn at random for review; `drawn`: flagged, and in the
     # random audit; `judged`, `verdict`: night and word of the last verdict on an earlier night.
     *_texts("state", nullable=True),
@@ -120,7 +156,7 @@ CHAMPIONS = sa.Table(
     "champions",
     PROJECTED,
     # The last entry of a series says which model's nights are in force.
-    sa.Column("series", sa.Text, primary_key=True),
+    sa.Column("series", _Text, primary_key=True),
     _number("entry", key=True),
     *_texts("model"),
 )
@@ -168,10 +204,6 @@ MAKING = {
     "sqlite": ["BEGIN IMMEDIATE"],
     "postgresql": [f"SELECT pg_advisory_xact_lock({APPLICATION})"],
 }
-
-
-class Unchained(ModelError):
-    """The audit trail, or a row it vouches for, is not as it was written (exit code 4)."""
 
 
 def now() -> str:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from pydantic import Field
@@ -222,10 +222,16 @@ class Acknowledged(Facts, kind="acknowledge"):
     until: str
 
 
+ArtefactKind = Literal[
+    "model", "run", "comparison", "page", "case", "export", "table", "copy"
+]
+"""A "case" is a page of one, a "table" one of a database."""
+
+
 class Artefact(Facts, kind="artefact", table=ARTEFACTS):
     """A file or directory with patients' names; `patient` and `place` are parts of its entry."""
 
-    what: str  # One of "model", "run", "page", "case", "export", "table" (of a database), "copy".
+    what: ArtefactKind
     place: Path = Field(default=Path(), exclude=True)
     sha256: str | None  # None: it is gone.
     key: str | None = None  # Of the run it shows.

@@ -45,7 +45,8 @@ def _written(place: str | Path, site: Path | None) -> str:
 
 def _read_artefact(row: sa.RowMapping, site: Path | None) -> Artefact:
     """Return an artefact of the register with its place on this host."""
-    artefact = Artefact(**dict(row))
+    title = f"entry {row['entry']} of the audit trail, in the table of artefacts,"
+    artefact = Artefact.from_dict(dict(row), title)
     if site is None or artefact.what == "table":
         return artefact
     return artefact.replace(place=site / artefact.place)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import trail
-from screening.ledger.database import RUNS, TRAIL, Ledger
+from screening.ledger.database import RUNS, TRAIL, Ledger, Unchained
 from screening.ledger.entries import Acknowledged, GivenUp, append, nights_at, stated
 from screening.ledger.model_registry import every_series, find_series, retired
 from screening.ledger.nights import current_runs
@@ -26,6 +26,17 @@ SOON = datetime.timedelta(days=60)
 """How long before its day a review is announced."""
 NEVER = "no run has been published yet"
 COUNTED = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
+
+
+def _read_time(text: str) -> datetime.datetime:
+    """Return a time or night of the ledger; Unchained if it is none."""
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise Unchained(
+            "a table of the ledger holds a time that is none; `screen history "
+            "--verify` finds what was changed"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -46,9 +57,7 @@ class Due:
 
     def since(self, night: str) -> datetime.timedelta:
         """How long ago a night began."""
-        return self.now - datetime.datetime.fromisoformat(night).replace(
-            tzinfo=self.now.tzinfo
-        )
+        return self.now - _read_time(night).replace(tzinfo=self.now.tzinfo)
 
 
 @dataclass(frozen=True)
@@ -181,7 +190,7 @@ def _pulse(
             sa.select(TRAIL.c.recorded).where(TRAIL.c.number == row.first)
         )
     )
-    hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
+    hours = (due.now - _read_time(came).astimezone()).total_seconds() / 3600
     night = nights_at(connection, [row.last])[row.last]
     fine, words = _verdict(last, hours, due)
     said = [
@@ -292,7 +301,7 @@ def _seconds(time: str | None) -> float | None:
     """A time, or midnight of a day, in UTC, since 1970."""
     if time is None:
         return None
-    moment = datetime.datetime.fromisoformat(time)
+    moment = _read_time(time)
     return (
         moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
     ).timestamp()

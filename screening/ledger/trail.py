@@ -202,11 +202,21 @@ def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[
 def parts_of(
     connection: sa.Connection, numbers: Sequence[int], what: str
 ) -> dict[int, Part]:
-    """By number the part of this name of these entries, of which each has one."""
-    rows = rows_in(
-        connection, sa.select(PARTS).where(PARTS.c.what == what), PARTS.c.entry, numbers
-    )
-    return {row.entry: part_in(row) for row in rows}
+    """Return the part of this name of each of these entries, by number.
+
+    Unchained if an entry, which a table names, has none.
+    """
+    chosen = sa.select(PARTS).where(PARTS.c.what == what)
+    parts = {}
+    for row in rows_in(connection, chosen, PARTS.c.entry, numbers):
+        parts[row.entry] = part_in(row)
+    missing = sorted(set(numbers) - parts.keys())
+    if missing:
+        raise Unchained(
+            f"the audit trail has no part {what} of entry {missing[0]}, which a table "
+            "names; `screen history --verify` finds what was changed"
+        )
+    return parts
 
 
 def rows_in(

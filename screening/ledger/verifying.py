@@ -86,6 +86,7 @@ def verify(connection: sa.Connection, printed: str | None) -> Head:
                     "`screen ledger rebuild` makes it anew"
                 )
         projected[name].drop(connection)
+    _refuse_lost_places(connection)
     return head
 
 
@@ -137,7 +138,6 @@ def follow(connection: sa.Connection, printed: str | None = None) -> Head:
             "the printed head is not in the audit trail: it was cut short or written "
             "anew"
         )
-    _refuse_lost_places(connection)
     return head
 
 

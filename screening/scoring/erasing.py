@@ -26,7 +26,7 @@ from screening.data.ids import short_hash
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger.database import Ledger
-from screening.ledger.entries import Artefact
+from screening.ledger.entries import Artefact, ArtefactKind
 from screening.ledger.erasing import Scope, erase, unreached
 from screening.ledger.model_registry import record_sealed
 from screening.ledger.register import (
@@ -134,18 +134,16 @@ class Erasure:
             self.left.append(f"{place}: {error}{again}")
 
     def _unregistered(self, registered: Collection[Path]) -> Iterator[Artefact]:
-        """Directories and pages below the places given that the register does not list."""
-        for kind, root in (
+        """Yield what lies below the places that were named and is not registered."""
+        roots: list[tuple[ArtefactKind, Path | None]] = [
             ("model", self.models),
             ("comparison", self.runs),
             ("run", self.runs),
-        ):
-            folders = (path.parent for path in _below(root, f"{kind}.json"))
-            yield from (
-                Artefact(what=kind, place=at, sha256=None)
-                for at in folders
-                if at not in registered
-            )
+        ]
+        for kind, root in roots:
+            for path in _below(root, f"{kind}.json"):
+                if path.parent not in registered:
+                    yield Artefact(what=kind, place=path.parent, sha256=None)
         for page in _below(self.pages, "*"):
             if page.is_file() and page not in registered:
                 yield Artefact(what="page", place=page, sha256=digest_of(page))

@@ -85,6 +85,7 @@ def load_model(
     arrays = unpack(files.arrays)
     try:
         model = _build_model(folder, files, arrays)
+        _check_arrays(model.arrays(), arrays)
         scores = model.scores(arrays["selftest/x"])
         stored = arrays["selftest/score"]
     except (CohortError, RecipeError) as error:
@@ -167,6 +168,16 @@ def _build_model(
         directory=folder,
         trained=files.trained,
     )
+
+
+def _check_arrays(
+    restored: Mapping[str, np.ndarray], stored: Mapping[str, np.ndarray]
+) -> None:
+    """Raise ValueError if a model would write other arrays than it was made from."""
+    for name, values in restored.items():
+        array = stored[name]
+        if array.shape != values.shape or array.dtype.kind != values.dtype.kind:
+            raise ValueError(f"array {name} is of another shape or type")
 
 
 def _restore_ensemble(

@@ -276,9 +276,8 @@ class Model(InBrief):
         }
         return written(self.document | digests)[0]
 
-    @cached_property
-    def array_bytes(self) -> bytes:
-        """Content of `arrays.npz`."""
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what `arrays.npz` holds."""
         selftest = self.selftest
         if selftest is None:
             shape = (_N_SELF_TEST_ROWS, len(self.encoder.names))
@@ -292,7 +291,12 @@ class Model(InBrief):
             arrays[f"encoder/{name}"] = value
         for name, value in self.ensemble.state().items():
             arrays[f"estimator/{name}"] = value
-        return pack(arrays)
+        return arrays
+
+    @cached_property
+    def array_bytes(self) -> bytes:
+        """Content of `arrays.npz`."""
+        return pack(self.arrays())
 
     @cached_property
     def table_bytes(self) -> bytes:
