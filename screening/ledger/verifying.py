@@ -225,25 +225,32 @@ class _StandIns:
         facts = parts[0][0].facts if parts else None
         if not isinstance(facts, dict):
             return
-        about = set()
+        about: set[int] = set()
         for part, erasures in parts:
             if part.what in ABOUT:
-                about |= {erasure.by for erasure in erasures}
+                about.update(erasure.by for erasure in erasures)
         for part, erasures in parts:
             for erasure in erasures:
-                if erasure.is_purge:
-                    is_possible = part.what != PLACE and "night" in facts
-                elif part.what in IDS:
-                    is_possible = self._is_of_one(part, erasure, facts)
-                else:
-                    is_possible = (
-                        erasure.by in about and part.what != ENTERED
-                    ) or _are_mentions(part, erasure.places)
-                if not is_possible:
+                if not self._is_possible(part, erasure, facts, erasure.by in about):
                     raise Unchained(
                         f"the audit trail is broken: entry {erasure.by} erased in "
                         f"entry {entry.number} ({entry.kind}) what no command erases"
                     )
+
+    def _is_possible(
+        self, part: Part, erasure: _Erasure, facts: Mapping[str, Any], is_about: bool
+    ) -> bool:
+        """Return True if a command could have erased these names.
+
+        `is_about`: the erasure also erased the patient that the entry is about.
+        """
+        if erasure.is_purge:
+            return part.what != PLACE and "night" in facts
+        if part.what in IDS:
+            return self._is_of_one(part, erasure, facts)
+        if is_about and part.what != ENTERED:
+            return True
+        return _are_mentions(part, erasure.places)
 
     def _is_of_one(
         self, part: Part, erasure: _Erasure, facts: Mapping[str, Any]
