@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from itertools import chain, islice
+from multiprocessing import current_process
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -186,7 +187,7 @@ def _run(
     Small matrix products by several threads of BLAS mostly wait for each other.
     `caller` is the process that asked for the result.
     """
-    if caller == os.getppid():
+    if current_process().name.startswith("LokyProcess"):
         _end_with(caller)
     with limit_threads(n_threads), threadpool_limits(1, user_api="blas"):
         return function(*arguments)

@@ -128,8 +128,11 @@ def test_in_parallel_obeys_dask():
 
 
 CALLER = """
+import signal
 from test_parallel import wait
 from screening.parallel import in_parallel
+# A suite that runs in the background of a shell ignores the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 for _ in in_parallel(wait, [(0.01,)] + [(600,)] * 3, jobs=2):
     print("begun", flush=True)
 """
@@ -154,7 +157,7 @@ def test_in_parallel_leaves_no_process(number):
     started = processes_of_session(caller.pid)
 
     caller.send_signal(number)
-    caller.communicate()
+    caller.communicate(timeout=60)
     end = time.monotonic() + 20
     while processes_of_session(caller.pid) and time.monotonic() < end:
         time.sleep(0.1)
