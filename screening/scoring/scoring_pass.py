@@ -30,8 +30,12 @@ from screening.store.serialization import canonical, versions
 ScoredTables = Iterator[tuple[pa.Table, NightPart]]
 """Rows of `scores.parquet` in order, each table with its part of the night."""
 
-WORTH_SECONDS = 4.0
-"""Work that must be left for processes to be started: they start in some two seconds."""
+WORTH_SECONDS = 8.0
+"""Work that must be left for processes to be started.
+
+Starting takes them 2.5 s, and two of them score a table no sooner than one if less than
+6 s of work are left (measured at three million rows).
+"""
 
 
 def score_pieces(
