@@ -27,11 +27,16 @@ def is_utf8(text: str) -> bool:
     return True
 
 
+def escape_bytes(path: str | Path) -> str:
+    """Return a path as text that UTF-8 can write: other bytes of it are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def refuse_other_bytes(path: str | Path) -> None:
     """Refuse a path that is not UTF-8: Parquet files cannot be opened by it."""
     if is_utf8(os.fspath(path)):
         return
-    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    shown = escape_bytes(path)
     encoding = sys.getfilesystemencoding()
     if encoding != "utf-8":
         raise UsageError(

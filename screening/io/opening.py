@@ -12,7 +12,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from screening.errors import CohortError, UsageError, of_system
-from screening.files import digest_of
+from screening.files import digest_of, escape_bytes
 from screening.io.arrow_files import ArrowFile, ParquetFile
 from screening.io.csv_files import CsvFile
 from screening.io.database import Database, open_database
@@ -86,11 +86,9 @@ def _open_file(path: Path) -> TableFile:
             head = stream.read(1 << 16)
         if not head.strip():
             raise CohortError(f"{path.name}: the file is empty; export it again")
-        # Of a name that is not UTF-8 the bytes are escaped, so that documents and pages
-        # can hold it.
-        name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
         reader = next(reader for reader in READERS if reader.knows(path, head))
-        return reader(path, name)
+        # Documents and pages hold the name.
+        return reader(path, escape_bytes(path.name))
     except OSError as error:
         raise of_system(error, path) from error
 

@@ -193,7 +193,6 @@ class Part:
         self.rows = n_rows
 
     def places(self, columns: Sequence[str], batch_rows: int) -> Sequence[FilePlace]:
-        """Return the places of the table's blocks, which another process can read."""
         """Return places at which the rows can be read one by one, in order.
 
         Empty if the part can only be read from its start to its end.

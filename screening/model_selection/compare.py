@@ -17,7 +17,7 @@ import pandas as pd
 from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.reading import Reading, labelled_cohort
-from screening.errors import ScreenError, UsageError
+from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.database import Database
 from screening.io.opening import Readable
@@ -43,7 +43,12 @@ from screening.model_selection.held_out import (
 )
 from screening.model_selection.judge import Judgement, differences, judge
 from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
-from screening.model_selection.plans import Plan, run_plan, side_by_side
+from screening.model_selection.plans import (
+    Plan,
+    raise_errors,
+    run_plan,
+    side_by_side,
+)
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task, watchable
 from screening.recipes.building import list_recipes, load_recipe
@@ -334,12 +339,7 @@ def _plan_methods(
     for recipe, study in zip(recipes, studies, strict=True):
         plans.append(plan_method(study, recipe, like=encoded))
     outcomes = yield from side_by_side(plans)
-    methods = []
-    for outcome in outcomes:
-        if isinstance(outcome, ScreenError):
-            raise outcome
-        methods.append(outcome)
-    return methods
+    return raise_errors(outcomes)
 
 
 def _judge_methods(

@@ -44,12 +44,17 @@ Plan = Generator[Round, list[FoldFit | ScreenError], Outcome]
 def fitted(tasks: list[FoldTask], later_work: int = 0) -> Plan[list[FoldFit]]:
     """Return the plan of one round; RecipeError or UsageError if a task raised it."""
     results = yield Round(tasks, later_work)
-    fits = []
+    return raise_errors(results)
+
+
+def raise_errors(results: Sequence[Outcome | ScreenError]) -> list[Outcome]:
+    """Return results of which none is an error; raise the first error otherwise."""
+    outcomes = []
     for result in results:
         if isinstance(result, ScreenError):
             raise result
-        fits.append(result)
-    return fits
+        outcomes.append(result)
+    return outcomes
 
 
 def side_by_side(

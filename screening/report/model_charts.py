@@ -10,6 +10,7 @@ from screening.report import format as fmt
 from screening.report.charts import Axes
 from screening.report.trade_off import HeldOutCurve
 from screening.report.verdict import best_other, usefulness_of
+from screening.schemas.base import Estimate
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import (
     Beside,
@@ -198,32 +199,26 @@ def comparison_table(model: ModelDocument) -> dict[str, object] | None:
     failed = []
     for other in comparison.beside:
         if other.reason is None:
-            rows.append((other, _higher(other, columns), _lower(other, columns)))
+            rows.append((other, *_significant(other, columns)))
         else:
             failed.append(other)
     return {"columns": columns, "rows": rows, "failed": failed}
 
 
-def _higher(other: Beside, columns: Mapping[str, str]) -> list[str]:
-    """Return the titles of measures in which the model is significantly higher."""
+def _significant(
+    other: Beside, columns: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return the titles of measures in which the model is higher, and lower."""
+    higher = []
+    lower = []
     differences = other.differences or {}
-    lows = {
-        title: differences[name].low
-        for name, title in columns.items()
-        if name in differences
-    }
-    return [title for title, low in lows.items() if low is not None and low > 0]
-
-
-def _lower(other: Beside, columns: Mapping[str, str]) -> list[str]:
-    """Return the titles of measures in which the model is significantly lower."""
-    differences = other.differences or {}
-    highs = {
-        title: differences[name].high
-        for name, title in columns.items()
-        if name in differences
-    }
-    return [title for title, high in highs.items() if high is not None and high < 0]
+    for name, title in columns.items():
+        gap = differences.get(name, Estimate())
+        if gap.low is not None and gap.low > 0:
+            higher.append(title)
+        if gap.high is not None and gap.high < 0:
+            lower.append(title)
+    return higher, lower
 
 
 def chance_charts(model: ModelDocument) -> dict[str, dict[str, object]]:

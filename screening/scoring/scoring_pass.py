@@ -84,6 +84,7 @@ class _Pass:
         self.drift_limit = ALL_HASHES
 
     def scored(self) -> ScoredTables:
+        """Yield the rows of each piece with its part; raise CohortError at the end."""
         by_processes = effective_n_jobs(self.jobs) > 1
         pieces = self.stream.pieces(by_place=by_processes)
         for scored in self._results(pieces, by_processes):
@@ -114,8 +115,9 @@ class _Pass:
         return seconds * (n_rows - n_done) / n_done
 
     def _results_of_processes(self, pieces: Iterator[Piece]) -> Iterator[ScoredPiece]:
-        first = list(self._next_piece(pieces))
-        if not first:
+        """Score pieces by processes, if there are any left."""
+        first = next(pieces, None)
+        if first is None:
             return
         reader = self.scorer.reader.without_source()
         scorer = replace(self.scorer, reader=reader)
@@ -123,15 +125,9 @@ class _Pass:
         key = uuid4().hex
         tasks = (
             (packed, key, piece, self.reading.is_sound, self.drift_limit)
-            for piece in chain(first, pieces)
+            for piece in chain([first], pieces)
         )
         yield from in_parallel(_score_packed, tasks, jobs=self.jobs)
-
-    @staticmethod
-    def _next_piece(pieces: Iterator[Piece]) -> Iterator[Piece]:
-        for piece in pieces:
-            yield piece
-            return
 
 
 @dataclass(frozen=True)
