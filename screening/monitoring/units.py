@@ -253,17 +253,28 @@ def quantity_named(name: str) -> Quantity | None:
 
     None for no quantity, several, or what is computed from one.
     """
-    parted = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
-    words = set(re.findall(r"[a-z0-9]+", parted))
+    words = name_words(name)
     if words & DERIVED:
         return None
-    named = [quantity for quantity in QUANTITIES if _names(words, quantity)]
+    named = [quantity for quantity in QUANTITIES if has_name(words, quantity.words)]
     return named[0] if len(named) == 1 else None
 
 
-def _names(words: set[str], quantity: Quantity) -> bool:
-    """Return True if words have one of a quantity's names in full."""
-    return any(words >= set(name.split("_")) for name in quantity.words.split())
+def name_words(name: str) -> set[str]:
+    """Return the words of a column's name in small letters."""
+    parted = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    return set(re.findall(r"[a-z0-9]+", parted))
+
+
+def has_name(words: set[str], names: str) -> bool:
+    """Return True if `words` have one of the names, parted by spaces, in full."""
+    return any(words >= set(name.split("_")) for name in names.split())
+
+
+def units_of(quantity: str, first: str) -> tuple[tuple[str, float], ...]:
+    """Return the units of a quantity of `QUANTITIES`, `first` before the others."""
+    (units,) = (known.units for known in QUANTITIES if known.name == quantity)
+    return tuple(sorted(units, key=lambda unit: unit[0] != first))
 
 
 def conversions_of(name: str, unit: str | None) -> tuple[Conversion, ...]:
