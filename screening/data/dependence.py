@@ -22,6 +22,7 @@ from screening.data.column_names import INDEX_NAME, is_called
 from screening.data.ids import few_rows_each, sizes_of_stems, stems_of
 from screening.data.summary import any_match
 from screening.errors import UsageError
+from screening.io.arrow_types import is_numeric, to_floats
 from screening.io.number_formats import LED_BY_ZERO
 from screening.io.readers import Block, Part, Source
 from screening.schemas.base import Reason
@@ -184,6 +185,8 @@ def _values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
     cells = [(block.columns[name], file.decimal(name)) for file, block in head]
     if not cells:
         return np.zeros(0)
+    if all(is_numeric(part) for part, _ in cells):
+        return np.concatenate([to_floats(part) for part, _ in cells])
     parsed = [parse_feature(part, NUMBER, decimal).values for part, decimal in cells]
     numbers = np.concatenate(parsed)
     texts = [present_texts(part) for part, _ in cells]

@@ -215,10 +215,10 @@ class ColumnSummary:
         numbers = to_floats(cells)
         self.present += int(np.count_nonzero(~np.isnan(numbers)))
         self._add_numbers(numbers)
-        # Converting to text is slow, and no more texts than these are kept.
-        texts = to_texts(cells) if self.n_texts <= MAX_TEXTS else None
-        if texts is not None:
-            self._add_texts(texts.drop_null())
+        if self.n_texts <= MAX_TEXTS:
+            texts = to_texts(_first_distinct(cells))
+            if texts is not None:
+                self._add_texts(texts.drop_null())
 
     def _add_present(self, texts: pa.Array, decimal: str) -> None:
         """Count in texts, none of them empty."""
@@ -283,6 +283,16 @@ class ColumnSummary:
         if max(len(distinct), self.n_texts) <= MAX_COUNTED_TEXTS:
             self.counts.update(_value_counts(texts))
         return distinct
+
+
+def _first_distinct(numbers: pa.Array) -> pa.Array:
+    """Return the numbers whose texts are counted: of too many distinct ones the first.
+
+    Converting to text is slow, and no more distinct texts than `MAX_TEXTS` are kept.
+    """
+    distinct = pc.unique(numbers.drop_null())
+    # One more, since "not a number" is no text.
+    return numbers if len(distinct) <= MAX_TEXTS else distinct.slice(0, MAX_TEXTS + 2)
 
 
 def _add_bounded(texts: set[str], text: str) -> None:
