@@ -1,10 +1,13 @@
-"""What more cores give a night: its share that is not divided, and scikit-learn's on the same file.
+"""Measure what more cores give, and the share of the time that they do not divide.
 
-    python benchmarks/speed/cores.py --rows 10000000 --recipes svm_weighted logistic random_forest
+    python benchmarks/speed/cores.py --rows 10000000 --recipes svm_weighted logistic
+    python benchmarks/speed/cores.py --train past.parquet --label ill --recipe auto
 
-Each night is scored by a command of its own, with 1, 2, 4, 8 and 16 jobs as far as the
-machine has cores; all must write the same rows. Start and page, which a night of one
-block takes too, are not counted in the share.
+Each night is scored, and each model trained, by a command of its own, with 1, 2, 4, 8
+and 16 jobs as far as the machine has cores; all must write the same. Of a night start
+and page, which a night of one block takes too, are not counted in the share; of a
+training the imports and the page are not. Nights stand beside scikit-learn's on the
+same file.
 """
 
 from __future__ import annotations
@@ -16,8 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 from folds import CONTRACT, FEATURES, TRAINED, table_of, written
@@ -25,7 +34,17 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
-from screening import MaxFlagRate, load_model, load_recipe, read_cohort, score, train
+import screening.report.page as page_module
+from screening import (
+    MaxFlagRate,
+    load_model,
+    load_recipe,
+    parallel,
+    read_cohort,
+    score,
+    train,
+)
+from screening.cli import app
 from screening.kernels.threads import available_cores
 from screening.scoring.part import BlockScorer
 from screening.store.model import save_model
@@ -179,13 +198,70 @@ def row_of(recipe: str, rows: Path, jobs: list[int], folder: Path) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def train_by_command(options: list[str], out: Path, jobs: int) -> Cost:
+    """Train a model by `screen train`."""
+    command = [sys.executable, "-m", "screening", "train", *options]
+    return run_command([*command, "--jobs", str(jobs), "--out", str(out)])
+
+
+def undivided_share_of_training(options: list[str], out: Path) -> float:
+    """Return the share of a training's time that is no task of its lists.
+
+    Imports and the page are not counted.
+    """
+    seconds: dict[str, float] = defaultdict(float)
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            start = time.process_time()
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                seconds[name] += time.process_time() - start
+
+        return call
+
+    command = [*options, "--jobs", "1", "--out", str(out)]
+    tasks = patch.object(parallel, "_run", timed("tasks", parallel._run))
+    page = patch.object(page_module, "draw", timed("page", page_module.draw))
+    with tasks, page, redirect_stdout(StringIO()):
+        timed("whole", app)(["train", *command], standalone_mode=False)
+    counted = seconds["whole"] - seconds["page"]
+    return 1 - seconds["tasks"] / counted
+
+
+def row_of_training(options: list[str], jobs: list[int], folder: Path) -> str:
+    """Return one line of the table of results for a training."""
+    costs = []
+    digests = set()
+    for n_jobs in jobs:
+        out = folder / f"model-{n_jobs}"
+        costs.append(train_by_command(options, out, n_jobs))
+        digests.add(hashlib.sha256((out / "arrays.npz").read_bytes()).hexdigest())
+    if len(digests) > 1:
+        raise SystemExit("the model depends on the number of jobs")
+    share = undivided_share_of_training(options, folder / "model")
+    predicted = [f"{speed_up(share, cores):.1f}" for cores in PREDICTED_CORES]
+    cells = [
+        "training",
+        *(f"{cost.clock:.1f}; {cost.processor:.1f}" for cost in costs),
+        f"{share:.0%}",
+        *predicted,
+        "",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument(
         "--recipes", nargs="+", default=["svm_weighted", "logistic", "random_forest"]
     )
-    options = parser.parse_args()
+    parser.add_argument("--train", metavar="TABLE", help="measure a training instead")
+    options, of_train = parser.parse_known_args()
+    if of_train and not options.train:
+        parser.error(f"no such option: {' '.join(of_train)}")
     n_cores = available_cores()
     jobs = [n_jobs for n_jobs in JOBS if n_jobs <= n_cores]
     names = [
@@ -195,10 +271,14 @@ def main() -> None:
         *(f"times as fast on {cores} cores" for cores in PREDICTED_CORES),
         "scikit-learn, s",
     ]
-    print(f"{options.rows} rows, {n_cores} cores; seconds: clock; processor\n")
+    what = options.train or f"{options.rows} rows"
+    print(f"{what}, {n_cores} cores; seconds: clock; processor\n")
     print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if options.train:
+            print(row_of_training([options.train, *of_train], jobs, folder))
+            return
         rows = written(folder / "night.parquet", options.rows, 0)
         for recipe in options.recipes:
             print(row_of(recipe, rows, jobs, folder), flush=True)
