@@ -14,21 +14,66 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain, islice
-from multiprocessing import current_process
+from multiprocessing import current_process, forkserver, parent_process
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.externals.loky.backend import context as loky_context
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 from screening.cluster import Cluster
 from screening.errors import UsageError
-from screening.kernels.threads import limit_threads
+from screening.kernels.threads import available_cores, limit_threads
 
 Arguments = tuple[Any, ...]
 Call = tuple[Callable[..., Any], Arguments, dict[str, Any]]
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What limits the threads that numerical libraries start: by default one a core."""
+
+
+@contextmanager
+def server_environment() -> Iterator[None]:
+    """Set the environment that a server of processes is started with.
+
+    Libraries start no threads there, and no module of the current folder is imported.
+    """
+    environment = dict(os.environ)
+    os.environ |= dict.fromkeys(THREAD_VARIABLES, "1") | {"PYTHONSAFEPATH": "1"}
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= environment
+
+
+def prepare_processes(module: str) -> None:
+    """Start the server from which this command's processes are forked.
+
+    It imports a module while the command itself imports, so that processes started
+    later are there in a fraction of a second; each would take seconds to import it
+    otherwise. Only a command may ask for it: the main module is imported there too,
+    which a caller of the library need not have written for that.
+
+    Parameters
+    ----------
+    module : str
+        Imports what the processes will call, and starts no thread.
+    """
+    if available_cores() > 1 and parent_process() is None:
+        forkserver.set_forkserver_preload([module])
+        with server_environment():
+            forkserver.ensure_running()
+        loky_context.set_start_method("forkserver", force=True)
+
+
+def seconds_to_start() -> float:
+    """Return about how long processes take to start, in seconds."""
+    return 0.5 if loky_context.get_start_method() == "forkserver" else 2.5
 
 
 def in_parallel(
@@ -187,9 +232,11 @@ def _run(
     Small matrix products by several threads of BLAS mostly wait for each other.
     `caller` is the process that asked for the result.
     """
-    if current_process().name.startswith("LokyProcess"):
+    limits = {"blas": 1}
+    if current_process().name.startswith(("LokyProcess", "ForkServerProcess")):
         _end_with(caller)
-    with limit_threads(n_threads), threadpool_limits(1, user_api="blas"):
+        limits["openmp"] = n_threads
+    with limit_threads(n_threads), threadpool_limits(limits):
         return function(*arguments)
 
 
@@ -198,7 +245,11 @@ def _end_with(parent: int) -> None:
     """End this process soon after its parent, which may be killed at any time."""
 
     def watch() -> None:
-        while os.getppid() == parent:
+        caller = parent_process()
+        if caller is not None:
+            caller.join()
+        # joblib's own processes are not told of their parent.
+        while caller is None and os.getppid() == parent:
             time.sleep(1)
         os._exit(1)
 

@@ -191,7 +191,7 @@ def directory(run):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_processes_write_the_same_bytes(model, kind, monkeypatch, tmp_path):
     """Parquet is read by the processes, in places that are no whole row groups."""
-    monkeypatch.setattr(scoring_pass, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(scoring_pass, "WORTH_STARTS", 0)
     monkeypatch.setattr(readers, "PLACE_ROWS", 25)
     path = tmp_path / f"night.{kind}"
     table = night_of(N_ROWS)
@@ -212,7 +212,7 @@ def test_processes_write_the_same_bytes(model, kind, monkeypatch, tmp_path):
 
 
 def test_processes_report_the_same_violations(model, monkeypatch, tmp_path):
-    monkeypatch.setattr(scoring_pass, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(scoring_pass, "WORTH_STARTS", 0)
     monkeypatch.setattr(readers, "PLACE_ROWS", 25)
     strict = replace(model, contract=model.contract.with_roles(on_violation="stop"))
     night_of(N_ROWS).to_parquet(tmp_path / "night.parquet", index=False)

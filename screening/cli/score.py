@@ -16,6 +16,7 @@ import typer
 
 from screening.cli import logs, options
 from screening.cli.console import ATTENTION, agreement, bar, join_reasons, print_answer
+from screening.cli.processes import prepare_for_scoring
 from screening.errors import UsageError
 from screening.scoring import exports
 from screening.spelling import did_you_mean
@@ -85,6 +86,7 @@ def score(
     as_json: options.AsJson = False,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
+    prepare_for_scoring(cohort, jobs, cluster)
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring

@@ -16,6 +16,7 @@ import typer
 from screening.cli import logs, options
 from screening.cli.console import POINT_KEYS, bar, facts_of, print_answer
 from screening.cli.options import AsJson, ContractFile, LedgerHere, Source, Templates
+from screening.cli.processes import prepare_for_training
 from screening.errors import UsageError
 from screening.store.publishing import publish
 
@@ -107,6 +108,7 @@ def train(
     parameters = options.parameters_from(param or [])
     n_bytes = options.bytes_from(memory)
     signer = options.signer_from(sign)
+    prepare_for_training(cohort, validation.jobs, cluster)
 
     from screening.cluster import open_cluster
     from screening.data.reading import read_cohort

@@ -1,4 +1,5 @@
-"""The pass over a night's table: its rows scored piece by piece, here or by processes."""
+"""The pass over a night's table: its rows scored piece by piece, here or by
+processes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from joblib import effective_n_jobs
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream, Piece, Reading
-from screening.parallel import in_parallel
+from screening.parallel import in_parallel, seconds_to_start
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
 from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
@@ -30,11 +31,11 @@ from screening.store.serialization import canonical, versions
 ScoredTables = Iterator[tuple[pa.Table, NightPart]]
 """Rows of `scores.parquet` in order, each table with its part of the night."""
 
-WORTH_SECONDS = 8.0
-"""Work that must be left for processes to be started.
+WORTH_STARTS = 3
+"""Starts of processes that the work left must take, for processes to be started.
 
-Starting takes them 2.5 s, and two of them score a table no sooner than one if less than
-6 s of work are left (measured at three million rows).
+Two processes that take 2.5 s to start score a table no sooner than one if less than 6 s
+of work are left (measured at three million rows).
 """
 
 
@@ -104,7 +105,8 @@ class _Pass:
                 piece, self.reading.is_sound, self.drift_limit
             )
             seconds = time.perf_counter() - start
-            if by_processes and self._seconds_left(seconds) > WORTH_SECONDS:
+            least = WORTH_STARTS * seconds_to_start()
+            if by_processes and self._seconds_left(seconds) > least:
                 yield from self._results_of_processes(pieces)
 
     def _seconds_left(self, seconds: float) -> float:

@@ -30,13 +30,11 @@ from threadpoolctl import threadpool_limits
 from screening.cluster import Cluster
 from screening.errors import ClusterError
 from screening.files import is_private
-from screening.parallel import in_parallel
+from screening.parallel import THREAD_VARIABLES, in_parallel, server_environment
 from screening.schemas.history import HookFacts
 
 # What one process may still do to leave nothing half-done.
 GRACE_SECONDS = 20
-# The numerical libraries start a thread a core each otherwise, whatever the command was told.
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # The kernel kills what takes the last memory, and a library that cannot have what it asks for aborts.
 BY_MEMORY = (-9, -6)
 MEMORY = "give it more memory, or let fewer series work side by side (memory_mb)"
@@ -173,7 +171,7 @@ class Processes:
             if self._over:
                 return Outcome(143)
             try:
-                with _inherited():
+                with server_environment():
                     process.start()
             except (
                 EOFError,
@@ -227,18 +225,6 @@ def _run_on_worker(*command: Any) -> Outcome:
     return Processes().run(*command)
 
 
-@contextmanager
-def _inherited() -> Iterator[None]:
-    """What the server of processes finds when it starts: no library's threads, no module of this folder."""
-    environment = dict(os.environ)
-    os.environ |= dict.fromkeys(THREADS, "1") | {"PYTHONSAFEPATH": "1"}
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ |= environment
-
-
 def _work(
     words: Sequence[str], secrets: Mapping[str, str], jobs: int, speaker: Connection
 ) -> None:
@@ -248,7 +234,7 @@ def _work(
         _end_with_parent()
         for number in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
-        os.environ |= {**secrets, **dict.fromkeys(THREADS, str(jobs))}
+        os.environ |= {**secrets, **dict.fromkeys(THREAD_VARIABLES, str(jobs))}
         pa.set_cpu_count(jobs)
         sys.argv = ["screen", "--log", "json", *words]
         with threadpool_limits(jobs):

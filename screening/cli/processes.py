@@ -1,0 +1,36 @@
+"""Processes for a command whose table is large, prepared while it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# Smaller tables are fitted, or scored, in less time than it takes to import.
+TRAINING_BYTES = 200_000
+SCORING_BYTES = 10_000_000
+
+
+def prepare_for_training(table: str, jobs: int, cluster: str | None) -> None:
+    """Have processes ready that fit machines, where a table is worth them."""
+    if jobs != 1 and cluster is None and _size(table) >= TRAINING_BYTES:
+        from screening.parallel import prepare_processes
+
+        prepare_processes("screening.model_selection.train")
+
+
+def prepare_for_scoring(table: str, jobs: int, cluster: str | None) -> None:
+    """Have processes ready that score pieces of a table that is worth them."""
+    if jobs != 1 and cluster is None and _size(table) >= SCORING_BYTES:
+        from screening.parallel import prepare_processes
+
+        prepare_processes("screening.scoring.scoring_pass")
+
+
+def _size(table: str) -> int:
+    """Return the bytes of a file, or of the files of a folder; 0 for anything else."""
+    path = Path(table)
+    try:
+        if path.is_dir():
+            return sum(file.stat().st_size for file in path.iterdir())
+        return path.stat().st_size
+    except OSError:
+        return 0
