@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
-
-import numpy as np
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, concatenate
 from screening.data.inference import Ask, completed, proposed
-from screening.data.measurements import possible_range
-from screening.data.role_rules import MAX_NAMES
+from screening.data.plausible import ranges_of_numbers, with_plausible
 from screening.data.stream import (
     BATCH_ROWS,
     CohortStream,
@@ -22,7 +20,6 @@ from screening.data.stream import (
 from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
 from screening.monitoring.drift import Gates
-from screening.spelling import first_of
 
 
 class Reading(TypedDict, total=False):
@@ -118,14 +115,19 @@ def read_cohort(
         neighbourhood=neighbourhood,
     )
     files, stated = open_source(source, stated)
-    if propose and not stated.features:
+    is_proposed = propose and not stated.features
+    if is_proposed:
         complete, notes = proposed(files, stated, independent=independent)
     else:
         complete, notes = completed(files, stated)
     stream = CohortStream(
         files, complete, batch_rows, complete.label, need_label, notes
     )
-    return concatenate(list(stream))
+    cohort = concatenate(list(stream))
+    if is_proposed:
+        complete, notes = with_plausible(complete, ranges_of_numbers([cohort]))
+        cohort = replace(cohort, contract=complete, notes=[*cohort.notes, *notes])
+    return cohort
 
 
 def labelled_cohort(cohort: Cohort | Readable, **reading: Unpack[Reading]) -> Cohort:
@@ -216,55 +218,6 @@ def starter_contract(
     files, stated = open_source(source, stated)
     contract, notes = proposed(files, stated, ask)
     # A table that cannot be read is refused now, not by the next command.
-    ranges = _ranges_of_numbers(CohortStream(files, contract))
+    ranges = ranges_of_numbers(CohortStream(files, contract))
     contract, plausible_notes = with_plausible(contract, ranges)
     return contract, [*files.notes, *notes, *plausible_notes]
-
-
-def _ranges_of_numbers(stream: CohortStream) -> dict[str, tuple[float, float]]:
-    """Read a table, and return the least and the greatest value of each number."""
-    features = stream.contract.features
-    numbers = [name for name in features if features[name].type == "number"]
-    lows = dict.fromkeys(numbers, np.inf)
-    highs = dict.fromkeys(numbers, -np.inf)
-    for rows in stream:
-        for name in numbers:
-            # Unlike `min`, the functions of this pair pass over missing values.
-            measured = rows.measured[name]
-            lows[name] = np.fmin.reduce(measured, initial=lows[name])
-            highs[name] = np.fmax.reduce(measured, initial=highs[name])
-    return {name: (float(lows[name]), float(highs[name])) for name in numbers}
-
-
-def with_plausible(
-    contract: Contract, ranges: Mapping[str, tuple[float, float]]
-) -> tuple[Contract, list[str]]:
-    """Return the contract with `plausible` of the measurements that are known.
-
-    Parameters
-    ----------
-    contract : Contract
-    ranges : mapping of str to (float, float)
-        Least and greatest value of each number in the table, which keeps to the
-        contract all the same.
-
-    Returns
-    -------
-    contract : Contract
-    notes : list of str
-    """
-    features = dict(contract.features)
-    written = []
-    for name, (low, high) in ranges.items():
-        feature = features[name]
-        possible = possible_range(name, feature.unit, low, high)
-        if possible is None or feature.plausible:
-            continue
-        plausible = (possible.low, possible.high)
-        features[name] = feature.model_copy(update={"plausible": plausible})
-        limits = f"{possible.low:g} to {possible.high:g} {possible.unit}"
-        written.append(f"'{name}' ({limits})")
-    if not written:
-        return contract, []
-    note = f"plausible ranges by name and unit; review: {first_of(written, MAX_NAMES)}"
-    return contract.model_copy(update={"features": features}), [note]
