@@ -56,7 +56,7 @@ def run(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("night")
     night = patients(60, seed=7)
     night["patient"] = [NASTY[i] if i < len(NASTY) else str(i) for i in range(60)]
-    night.loc[:9, ["fever", "crp"]] = 41.0, 300.0
+    night.loc[:9, ["fever", "crp"]] = 41.0, 90.0
     with open_ledger(str(folder / "screening.db"), make=True) as book:
         score(model, night, folder / "run", date="2026-03-01", ledger=book)
     return folder / "run"
@@ -360,6 +360,7 @@ def test_flagged_csv_has_the_promised_columns_and_with_a_ledger_the_state_of_eve
     model, tmp_path
 ):
     promised = {"rank", "id", "group", "class", "score", "p_value", *CHANCES}
+    promised.add("out_of_bounds")
     first, later = patients(60, seed=7), patients(20, seed=8)
     plain = score(model, first, tmp_path / "plain")
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:

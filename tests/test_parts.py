@@ -53,9 +53,11 @@ def table_of(n_rows: int, seed: int) -> pd.DataFrame:
 
 
 def night_of(n_rows: int) -> pd.DataFrame:
-    """A night with broken rows, missing labels and wards that training never had."""
+    """A night with broken rows, cells out of bounds, missing labels and unseen wards."""
     table = table_of(n_rows, seed=7)
     table.loc[[3, 50], "fever"] = [99.0, -1.0]
+    table.loc[[50, 51], "crp"] = -1e6
+    table.loc[[6, 70], "crp"] = np.inf
     table.loc[[4, 5, 60, 61], "ward"] = ["new", "newer", "new", "newest"]
     table.loc[20:29, "ill"] = None
     return table

@@ -124,11 +124,12 @@ def check(
     """Validate COHORT; list all violations by row, never by value.
 
     With --model also compare its values with those the model was trained on: other units are a violation,
-    other distributions a note.
+    other distributions and values out of bounds a note.
     """
     from screening.contract.contract import Contract
     from screening.data.reading import check_cohort
     from screening.monitoring.drift import Gates
+    from screening.monitoring.out_of_bounds import bounds_of_columns
     from screening.schemas.model import ModelDocument
     from screening.store.serialization import read_document
 
@@ -142,8 +143,11 @@ def check(
         expected = Contract.load(contract)
     else:
         raise UsageError("give either --contract FILE or --model DIR")
+    bounds = None
+    if model is not None:
+        bounds = bounds_of_columns(expected, gates.past if gates else None)
     violations, notes = check_cohort(
-        database.source(cohort), expected, gates=gates, to_score=model is not None
+        database.source(cohort), expected, gates=gates, bounds=bounds
     )
     attention = gates.attention() if gates and not violations else []
     if as_json:

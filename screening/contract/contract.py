@@ -125,7 +125,9 @@ class Feature(BaseModel):
     """Range in past patients, written by `screen init`; shown where there is no
     reference range."""
     plausible: Range | None = None
-    """Values outside are violations."""
+    """Possible values. In a table to train on a value outside is a violation; in a
+    table to score it is out of bounds: the row is scored without it, and listed. If
+    absent, the bounds follow from the training range."""
     categories: (
         Annotated[
             list[str],

@@ -16,6 +16,7 @@ from screening.spelling import did_you_mean, first_of
 
 MAX_SHOWN_ROWS = 5
 UNSEEN = "unseen_category"
+OUT_OF_BOUNDS = "out_of_bounds"
 NO_ROWS = "the cohort has no data rows, only column names; was the export empty?"
 Fault: TypeAlias = tuple[str, str, np.ndarray]
 """Column, kind and mask of the rows."""
@@ -42,6 +43,11 @@ FAULTS = {
     "implausible": (
         "outside the plausible range of the contract",
         "correct the cells, or widen `plausible`",
+    ),
+    OUT_OF_BOUNDS: (
+        "out of bounds: beyond `plausible` of the contract or, without it, far beyond "
+        "the training range",
+        "check the values at their source",
     ),
     "not_boolean": (
         "not yes/no, true/false, 1/0 or the like",
@@ -140,8 +146,18 @@ class Violations:
         """Return True if the contract lets nothing of the table through."""
         if self.table_faults:
             return True
-        stops_at_any = self.contract.on_violation == "stop"
-        return stops_at_any and not all(map(self._is_left_out, self._rows))
+        if self.contract.on_violation != "stop":
+            return False
+        return not all(
+            self._is_left_out(place) or place.kind == OUT_OF_BOUNDS
+            for place in self._rows
+        )
+
+    def _order(self, place: Place) -> tuple[bool, bool, str]:
+        """Return the sort key of a place: first what may stop, last what is scored."""
+        if place.kind == OUT_OF_BOUNDS:
+            return True, True, place.column
+        return self._is_left_out(place), False, ""
 
     def _is_left_out(self, place: Place) -> bool:
         """Return True if such rows are left out, whatever `on_violation` says."""
@@ -174,12 +190,12 @@ class Violations:
         return is_sound
 
     def conclude(self, several_files: bool) -> list[str]:
-        """Return one line for each column and kind of fault.
+        """Return a note on each column and kind of fault.
 
         Parameters
         ----------
         several_files : bool
-            Name the file in each line.
+            Name the file in each note.
 
         Raises
         ------
@@ -188,13 +204,20 @@ class Violations:
         """
         if not self.table_faults:
             self._add_fault_of_table()
-        lines = list(self.table_faults)
-        for place in sorted(self._rows, key=self._is_left_out):
+        faults = list(self.table_faults)
+        notes = []
+        for place in sorted(self._rows, key=self._order):
             line = self._line(place)
-            lines.append(f"{place.file}, {line}" if several_files else line)
+            if several_files:
+                line = f"{place.file}, {line}"
+            if place.kind == OUT_OF_BOUNDS:
+                notes.append(f"scored without the value: {line}")
+                continue
+            faults.append(line)
+            notes.append(f"rows left out: {line}")
         if self.stopped:
-            raise CohortError(lines)
-        return lines
+            raise CohortError(faults)
+        return notes
 
     def _add_fault_of_table(self) -> None:
         """Record that the table is empty, or that no row of it can be used."""

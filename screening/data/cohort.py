@@ -31,6 +31,7 @@ ROW_FIELDS = (
     "raw",
     "rows",
     "display",
+    "out_of_bounds",
 )
 
 
@@ -64,6 +65,9 @@ class Cohort:
         Number of rows left out, by reason.
     display : dict of str to ndarray, or None
         Columns shown beside a patient on the page; read for scoring only.
+    out_of_bounds : ndarray of object, shape (n_rows,), or None
+        A tuple of `OddCell` for a row with cells out of bounds, which are missing among
+        its values, and None for any other row; tested for scoring only.
     """
 
     values: Columns
@@ -80,6 +84,7 @@ class Cohort:
     notes: list[str] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
     display: Columns | None = None
+    out_of_bounds: np.ndarray | None = None
 
     def __repr__(self) -> str:
         # Ids and values belong in no log.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -20,6 +20,7 @@ from screening.data.stream import (
 from screening.errors import CohortError, UsageError
 from screening.io.opening import Readable
 from screening.monitoring.drift import Gates
+from screening.monitoring.out_of_bounds import Bounds
 
 
 class Reading(TypedDict, total=False):
@@ -153,7 +154,7 @@ def check_cohort(
     *,
     label: str | None = None,
     gates: Gates | None = None,
-    to_score: bool = False,
+    bounds: Mapping[str, Bounds] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Return the violations of a table, and notes on what was detected in it.
 
@@ -167,10 +168,11 @@ def check_cohort(
         Column of the outcome; every row must then have one.
     gates : Gates, optional
         Tests of a model that count the values.
-    to_score : bool
-        Check the table as one to score, not as one to train on.
+    bounds : mapping of str to Bounds, optional
+        Of columns of numbers: check the table as one to score, not as one to train on.
     """
     stated = resolve_contract(contract, label=label)
+    to_score = bounds is not None
     try:
         files, stated = open_source(source, stated)
         complete, notes = completed(files, stated)
@@ -180,7 +182,15 @@ def check_cohort(
                 "no column is named as the outcome: to train, set `label`",
             ]
         stream = CohortStream(
-            files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score
+            files,
+            complete,
+            BATCH_ROWS,
+            label,
+            bool(label),
+            notes,
+            gates,
+            to_score,
+            bounds=bounds,
         )
         stream.check()
     except CohortError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
@@ -22,7 +22,13 @@ from screening.contract.parsing import (
     parse_texts,
     parse_times,
 )
-from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
+from screening.contract.violations import (
+    OUT_OF_BOUNDS,
+    UNSEEN,
+    Fault,
+    Violations,
+    refuse_absent,
+)
 from screening.data.cohort import Cohort, concatenate
 from screening.data.ids import HASH_KEY, keyed_hashes, stems_of
 from screening.data.normalising import GroupScales, Medians, Moments
@@ -31,6 +37,12 @@ from screening.io.columns import Columns, absent, stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Block, FilePlace, Part, PartFormat, Source
 from screening.monitoring.drift import GateCounts, Gates
+from screening.monitoring.out_of_bounds import (
+    Bounds,
+    beyond_bounds,
+    bounds_of_columns,
+    odd_cells,
+)
 from screening.registry import optional
 
 BATCH_ROWS = 65536
@@ -191,6 +203,8 @@ class BlockReader:
     to_score : bool
     hash_key : str
         Key of the hashes of ids.
+    bounds : mapping of str to Bounds
+        Of columns of numbers; a cell beyond is missing where rows are scored.
     repeated_ids : ndarray of uint64, optional
         Hashes of repeated ids, where such rows are left out.
     scales : sequence of GroupScales
@@ -206,6 +220,7 @@ class BlockReader:
     gates: Gates | None
     to_score: bool
     hash_key: str
+    bounds: Mapping[str, Bounds]
     repeated_ids: np.ndarray | None = None
     scales: Sequence[GroupScales] = ()
 
@@ -239,13 +254,14 @@ class BlockReader:
         numbers = piece.n_above + block.first_row + np.arange(block.n_rows)
         parser = _BlockParser(piece.part, block)
         rows = self._type_rows(parser, numbers)
-        # When rows are scored, `on_unseen` decides on a category that is not listed.
+        # When rows are scored, `on_unseen` decides on a category that is not listed, and
+        # an implausible value is out of bounds.
         unlisted = {}
         faults = []
         for column, kind, mask in parser.faults:
             if self.to_score and kind == "unknown_category":
                 unlisted[column] = mask
-            else:
+            elif not self.to_score or kind != "implausible":
                 faults.append((column, kind, mask))
         faults += self._unseen_faults(rows, unlisted)
         id_hashes = None
@@ -259,7 +275,14 @@ class BlockReader:
             gates = self.gates.count(rows.values, numbers - 1, rows.group, unlisted)
         violations = Violations(self.contract)
         is_sound = violations.add_block(piece.part.name, block, faults)
-        sound = self._normalised(rows.take(is_sound)) if is_sound.any() else None
+        sound = None
+        if is_sound.any():
+            sound = rows.take(is_sound)
+            masks = beyond_bounds(sound.values, self.bounds)
+            positions = block.first_row + np.flatnonzero(is_sound)
+            for column, mask in masks.items():
+                violations.add(piece.part.name, column, OUT_OF_BOUNDS, positions[mask])
+            sound = self._normalised(_without_cells(sound, masks))
         return TypedBlock(sound, id_hashes, is_sound, ReadCounts(violations, gates))
 
     def _normalised(self, rows: Cohort) -> Cohort:
@@ -318,6 +341,15 @@ class BlockReader:
         return faults
 
 
+def _without_cells(rows: Cohort, masks: Mapping[str, np.ndarray]) -> Cohort:
+    """Return rows in which the cells of the masks, by column, are missing."""
+    cells = odd_cells(rows.values, masks, rows.n_rows)
+    missing = {
+        name: np.where(mask, np.nan, rows.values[name]) for name, mask in masks.items()
+    }
+    return replace(rows, values={**rows.values, **missing}, out_of_bounds=cells)
+
+
 class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
 
@@ -347,6 +379,8 @@ class CohortStream:
         Yield one batch a group.
     hash_key : str
         Key of the hashes of ids, 16 characters or more.
+    bounds : mapping of str to Bounds, optional
+        Of columns of numbers in a table to score: a cell beyond is missing, and noted.
 
     Attributes
     ----------
@@ -368,6 +402,7 @@ class CohortStream:
         to_score: bool = False,
         by_group: bool = False,
         hash_key: str = HASH_KEY,
+        bounds: Mapping[str, Bounds] | None = None,
     ):
         self.source = source
         self.contract = contract
@@ -387,6 +422,7 @@ class CohortStream:
             gates,
             to_score,
             hash_key,
+            bounds or {},
         )
         self._is_prepared = False
         columns = [*contract.columns(), *self._reader.display, label]
@@ -571,9 +607,9 @@ class Reading:
             violations.table_faults += [
                 f"column {stop.words} {stop.remedy}" for stop in gates.stops()
             ]
-        lines = violations.conclude(len(stream.source.files) > 1)
+        notes = violations.conclude(len(stream.source.files) > 1)
         if is_first_reading:
-            stream.notes += [f"rows left out: {line}" for line in lines]
+            stream.notes += notes
             stream.notes += gates.notes() if gates else []
             stream.refused.update(violations.refused)
             stream.n_rows = violations.n_rows
@@ -602,8 +638,11 @@ def open_cohort(
     gates: Gates | None = None,
     whole_groups: bool = False,
     hash_key: str = HASH_KEY,
+    bounds: Mapping[str, Bounds] | None = None,
 ) -> CohortStream:
     """Open a cohort for scoring, in batches of `batch_rows` rows or of one group.
+
+    A cell beyond `plausible` of the contract is missing; `bounds` takes its place.
 
     Raises
     ------
@@ -617,6 +656,8 @@ def open_cohort(
             "writes them"
         )
     opened, complete = open_source(source, complete)
+    if bounds is None:
+        bounds = bounds_of_columns(complete, None)
     return CohortStream(
         opened,
         complete,
@@ -626,6 +667,7 @@ def open_cohort(
         to_score=True,
         by_group=whole_groups,
         hash_key=hash_key,
+        bounds=bounds,
     )
 
 

@@ -21,10 +21,12 @@ from screening.schemas import reasons
 from screening.schemas.base import Reason
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
+from screening.spelling import first_of
 
 MAX_QUIET_NIGHTS = 3
 """Nights in a row without a case from which on the table or the model is suspected."""
 MAX_CHANCE_OF_QUIET = 0.01
+MAX_COLUMNS_NAMED = 5
 MIN_PATIENTS_ALL_FLAGGED = 20
 """Of fewer patients, all may well have the condition."""
 # Two of 1,000 nights are beyond this number of standard errors.
@@ -64,6 +66,7 @@ def attention_of_night(
         *reasons_against_use(run.model, figures),
         *_reasons_of_age(run, trained),
         *_reasons_of_training_rows(run),
+        *_reasons_of_values(run),
         *_reasons_of_counts(run),
         *_reasons_of_workload(run),
         *_reasons_of_quiet(run, quiet),
@@ -139,6 +142,31 @@ def _reasons_of_counts(run: RunDocument) -> Iterator[Reason]:
             figure=counts.refused,
             threshold=0.0,
             rows=fmt.plural(counts.refused, "row"),
+        )
+
+
+def _reasons_of_values(run: RunDocument) -> Iterator[Reason]:
+    """Yield that values of rows, or channels of images, are out of bounds."""
+    odd = run.check_values
+    if odd is None:
+        return
+    if odd.rows:
+        columns = [fmt.name(name) for name in odd.by_column]
+        yield reasons.VALUES_OUT_OF_BOUNDS(
+            figure=odd.rows,
+            threshold=0.0,
+            rows=fmt.plural(odd.rows, run.model.unit_of_review),
+            columns=first_of(columns, MAX_COLUMNS_NAMED),
+        )
+    if odd.patients:
+        columns = sorted({fmt.name(channel.column) for channel in odd.channels})
+        faults = sorted({channel.fault for channel in odd.channels})
+        yield reasons.CHANNELS_UNUSABLE(
+            figure=odd.patients,
+            threshold=0.0,
+            patients=fmt.plural(odd.patients, "patient"),
+            columns=first_of(columns, MAX_COLUMNS_NAMED),
+            faults=", ".join(faults),
         )
 
 

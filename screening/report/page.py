@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from screening.report import format as fmt
 from screening.report import model_charts, night, trade_off, worklist
+from screening.report.check_values import check_section
 from screening.report.columns import grid_style, people_of
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
@@ -89,6 +90,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
         {
             "strip": night.score_strip(run),
             "list": worklist.worklist(run, blocks["places"]),
+            "check": check_section(run),
             "review": worklist.form(run),
             "inputs": night.data_section(run),
             "drift": describe_drift(run.drift),

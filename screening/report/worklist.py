@@ -142,7 +142,7 @@ def line_of_case(
         rank=rank,
         exact=repr(score),
         panel=panel,
-        remarks=[words for words in [brief_history(case)] if words],
+        remarks=[words for words in (_check_words(case), brief_history(case)) if words],
         unfolds=False,
     )
     if case.contributions is None:
@@ -157,6 +157,11 @@ def line_of_case(
         facts.append(("So far", history))
     values = [value_of(model, value, places) for value in case.contributions]
     return replace(line, unfolds=True, facts=facts, values=values)
+
+
+def _check_words(case: Case) -> str:
+    """Return which values of a case are to be checked; empty for none."""
+    return f"check {fmt.name(case.out_of_bounds)}" if case.out_of_bounds else ""
 
 
 def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
@@ -221,6 +226,9 @@ def line_of_group(
 
 def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
     """Return the chance of a case, or else the rarity of its score, on 100 steps."""
+    if isinstance(case, Case) and case.out_of_bounds:
+        spoken = "no chance: a value is out of bounds and was not used"
+        return _bar("no chance", spoken, 0.0, None, None)
     if isinstance(case, Case) and case.chance is not None:
         chance, low, high = case.chance.ends
         words = fmt.chance(case.chance)

@@ -362,6 +362,26 @@ ROWS_REFUSED = ReasonKind(
     when="a row was refused",
     place=NIGHT,
 )
+VALUES_OUT_OF_BOUNDS = ReasonKind(
+    code="values_out_of_bounds",
+    words="Check these values: {rows} with one that no patient can have ({columns}); "
+    "scored without it, and without a chance.",
+    remedy="Look at these patients whatever their score, and have the values checked "
+    "at their source: they are listed under Check these values.",
+    when="a cell lies outside `plausible` of the contract or, without it, beyond the "
+    "training range by more than the width of that range "
+    "([check these values](page.md#check-these-values))",
+    place=NIGHT,
+)
+CHANNELS_UNUSABLE = ReasonKind(
+    code="channels_unusable",
+    words="Images of {patients} have no usable voxel in {columns} ({faults}).",
+    remedy="See whether these images were registered and exported whole; the patients "
+    "are listed under Check these values.",
+    when="all voxels of a patient in a channel are missing, out of bounds, or of one "
+    "value",
+    place=NIGHT,
+)
 OVER_CAPACITY = ReasonKind(
     code="over_capacity",
     words="{reviews:,}{patients} {state}, but capacity is {capacity} a night.",

@@ -84,6 +84,8 @@ class Case(Listed):
     """A flagged row, or one just below the threshold.
 
     `explained` is the share of its contributions in the changes of all values.
+    `out_of_bounds` names the columns that were not used, whose cells are among
+    `missing`; such a case has no chance.
     """
 
     rank: int | None = None
@@ -95,6 +97,7 @@ class Case(Listed):
     contributions: Sequence[Contribution] | None = None
     explained: float | None = None
     missing: Sequence[str] = ()
+    out_of_bounds: str | None = None
     votes: Mapping[str, bool] | None = None
     chance: Defined | None
 
@@ -110,6 +113,50 @@ class ExplainedCase(Case):
     """Any row of the table, explained."""
 
     flagged: bool
+
+
+class OddValue(Document):
+    """A cell that no patient can have: the row is scored as if it were missing.
+
+    `low` and `high` are the bounds of the column. `row` counts from 1; `display` has
+    the columns that the contract displays.
+    """
+
+    id: str
+    group: str | None
+    row: int
+    column: str
+    value: float
+    low: float
+    high: float
+    flagged: bool
+    display: Mapping[str, str | None] | None = None
+
+
+ChannelFault = Literal["missing", "out of bounds", "one value"]
+
+
+class OddChannel(Document):
+    """A channel of a patient's image of which no voxel can be used."""
+
+    group: str
+    column: str
+    voxels: int
+    fault: ChannelFault
+
+
+class CheckValues(Document):
+    """Values out of bounds: counts of all, and the first of them.
+
+    `rows` counts rows with such a cell, `by_column` the cells of each column, and
+    `patients` those with a channel that cannot be used.
+    """
+
+    rows: int
+    by_column: Mapping[str, int]
+    values: Sequence[OddValue]
+    patients: int
+    channels: Sequence[OddChannel]
 
 
 class GroupFacts(Listed):
@@ -239,13 +286,17 @@ class InputFacts(SourceFacts):
 
 
 class Counts(Document):
-    """Counts of a night: read = scored + refused; with a ledger, cases by state."""
+    """Counts of a night: read = scored + refused; with a ledger, cases by state.
+
+    `out_of_bounds` counts scored rows with a cell that was not used.
+    """
 
     read: int
     scored: int
     refused: int
     flagged: int
     flagged_by_class: Mapping[str, int]
+    out_of_bounds: int = 0
     cases: int | None = None
     new: int | None = None
     pending: int | None = None
@@ -433,6 +484,7 @@ class RunDocument(Document):
     scale: ScoreScale | None = None
     attention: Sequence[Reason]
     unlike_training: Sequence[Reason] = ()
+    check_values: CheckValues | None = None
     delivery: Delivery | None = None
     sample: Sequence[Sampled]
     unflagged: Unflagged

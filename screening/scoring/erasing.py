@@ -433,7 +433,11 @@ def _below(root: Path | None, name: str) -> list[Path]:
 
 NAMES = ("id", "group")
 LISTED = ("cases", "near_misses", "groups", "sample", "geometries")
-INSIDE = {"since": ("gone", "left"), "voxels": ("patients",)}
+INSIDE = {
+    "since": ("gone", "left"),
+    "voxels": ("patients",),
+    "check_values": ("values", "channels"),
+}
 """Parts of a run's document that list patients, and those in which such lists are."""
 
 

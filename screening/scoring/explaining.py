@@ -21,7 +21,13 @@ from screening.schemas.model import ModelDocument
 from screening.schemas.run import Case, Contribution
 from screening.scoring.reference_distribution import among_past, rarity_range
 from screening.scoring.rows import Rows, refuse_altered
-from screening.store.model import CHANCES, DISPLAY, Model, score_batch
+from screening.store.model import (
+    CHANCES,
+    DISPLAY,
+    OUT_OF_BOUNDS,
+    Model,
+    score_batch,
+)
 from screening.store.serialization import read_document
 
 SHOWN = 5
@@ -41,6 +47,7 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
             p_value=Estimate(row["p_value"], low, high),
             label=row["class"],
             display=displayed(row),
+            out_of_bounds=row.get(OUT_OF_BOUNDS),
             chance=None
             if row.get("chance") is None
             else Estimate(*(row[name] for name in CHANCES)),

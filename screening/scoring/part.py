@@ -21,6 +21,7 @@ from screening.io.columns import absent
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
 from screening.schemas.run import Sampled
+from screening.scoring.check_values import OddRows, count_channels
 from screening.scoring.explaining import Top, TopRows
 from screening.scoring.reference_distribution import (
     ALL_HASHES,
@@ -29,7 +30,13 @@ from screening.scoring.reference_distribution import (
     ScoreDrift,
     ScoreHistogram,
 )
-from screening.store.model import DISPLAY, Model, Scored, score_batch
+from screening.store.model import (
+    DISPLAY,
+    OUT_OF_BOUNDS,
+    Model,
+    Scored,
+    score_batch,
+)
 
 CASES_EXPLAINED = 100
 # The others come as one line each; a page of more than this nobody reads.
@@ -80,6 +87,10 @@ class NightPart:
     Parameters
     ----------
     n_scored, n_flagged : int
+    odd_rows : OddRows
+        Rows with cells out of bounds.
+    channels : tuple of pyarrow.Table
+        Figures of the channels of images, by patient.
     by_class : ndarray of int, shape (n_watched,)
         Rows at or above the threshold of each watched class.
     reaching : ndarray of int, shape (n_thresholds,)
@@ -114,6 +125,8 @@ class NightPart:
 
     n_scored: int
     n_flagged: int
+    odd_rows: OddRows
+    channels: tuple[pa.Table, ...]
     by_class: np.ndarray
     reaching: np.ndarray
     missing: np.ndarray
@@ -268,6 +281,13 @@ class BlockScorer:
         return NightPart(
             n_scored=batch.n_rows,
             n_flagged=int(np.count_nonzero(flagged)),
+            odd_rows=OddRows.of(
+                batch,
+                flagged,
+                rows[OUT_OF_BOUNDS].combine_chunks(),
+                self.model.bounds,
+            ),
+            channels=count_channels(batch, self.model.bounds),
             by_class=(watched >= self.model.thresholds).sum(axis=0),
             reaching=self._reaching(watched),
             missing=_missing(batch),

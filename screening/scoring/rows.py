@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
 from inspect import Parameter, signature
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, BinaryIO
@@ -26,7 +26,7 @@ from screening.files import digest_of
 from screening.io.arrow_files import parquet_file
 from screening.schemas.run import RunDocument
 from screening.scoring import exports
-from screening.store.model import CHANCES, DISPLAY
+from screening.store.model import CHANCES, DISPLAY, OUT_OF_BOUNDS
 from screening.store.serialization import read_document
 
 READ_ROWS = 1 << 16
@@ -38,10 +38,11 @@ HISTORY = {"state": pa.string(), "nights": pa.int64(), "drawn": pa.bool_()}
 FEW_VALUES = ("group", "class", "predicted", "state")
 
 
-class _FlaggedCopy:
-    """The flagged rows of a file that is being written, in a file without a name.
+class _ListedCopy:
+    """The rows of a file that is being written which `flagged.csv` lists.
 
-    Who has just written the rows need not decode all of them to read the flagged ones.
+    They are in a file without a name: who has just written the rows need not decode all
+    of them to read these.
     """
 
     def __init__(self, folder: Path, schema: pa.Schema):
@@ -50,7 +51,7 @@ class _FlaggedCopy:
         finalize(self, self._file.close)
 
     def append(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows.filter(rows["flagged"]))
+        self._writer.write_table(rows.filter(_is_listed(rows)))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of the rows in their order."""
@@ -60,12 +61,19 @@ class _FlaggedCopy:
             yield batch.select(columns)
 
 
+def _is_listed(rows: pa.Table | pa.RecordBatch) -> pa.Array:
+    """Return a mask of rows that are flagged or have a cell out of bounds."""
+    if OUT_OF_BOUNDS not in rows.schema.names:
+        return rows["flagged"]
+    return pc.or_(rows["flagged"], pc.is_valid(rows[OUT_OF_BOUNDS]))
+
+
 class _RowWriter:
     """Writes tables into a Parquet file, the same file however the rows are cut."""
 
     def __init__(self, path: Path):
         self.path = path
-        self.copy: _FlaggedCopy | None = None
+        self.copy: _ListedCopy | None = None
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
 
@@ -75,7 +83,7 @@ class _RowWriter:
             few = [name for name in rows.column_names if name in FEW_VALUES]
             self._writer = pq.ParquetWriter(self.path, rows.schema, use_dictionary=few)
             if "flagged" in rows.column_names:
-                self.copy = _FlaggedCopy(self.path.parent, rows.schema)
+                self.copy = _ListedCopy(self.path.parent, rows.schema)
         if self.copy is not None:
             self.copy.append(rows)
         self._waiting.append(rows)
@@ -102,7 +110,7 @@ class Rows:
     """A night's rows in a Parquet file, read in batches: memory grows with the flagged ones alone."""
 
     path: Path
-    _copy: _FlaggedCopy | None = field(default=None, init=False, repr=False)
+    _copy: _ListedCopy | None = field(default=None, init=False, repr=False)
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[pa.Table], None]]:
@@ -139,11 +147,29 @@ class Rows:
 
     def _flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of the flagged rows in the order of the table, in batches."""
-        if self._copy is not None:
-            yield from self._copy.batches(columns)
-            return
-        for batch in self.batches([*columns, "flagged"]):
+        for batch in self._listed([*columns, "flagged"]):
             yield batch.filter(batch["flagged"]).select(columns)
+
+    def _listed(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield at least the rows that `flagged.csv` lists, in the order of the table."""
+        source = self if self._copy is None else self._copy
+        return source.batches(list(dict.fromkeys(columns)))
+
+    def to_check(self, columns: Sequence[str]) -> pa.Table:
+        """Return the rows that are not flagged and have a cell out of bounds.
+
+        In the order of the table, with some columns and a `rank` of nulls.
+        """
+        names = [name for name in columns if name != "rank"]
+        fields = [self.schema.field(name) for name in names]
+        parts = []
+        if OUT_OF_BOUNDS in self.schema.names:
+            for batch in self._listed([*names, "flagged", OUT_OF_BOUNDS]):
+                is_odd = pc.is_valid(batch[OUT_OF_BOUNDS])
+                is_unflagged = pc.invert(batch["flagged"])
+                parts.append(batch.filter(pc.and_(is_odd, is_unflagged)).select(names))
+        rows = pa.Table.from_batches(parts, pa.schema(fields))
+        return rows.append_column("rank", pa.nulls(rows.num_rows, pa.int64()))
 
     def flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The same with their `rank`."""
@@ -272,7 +298,17 @@ class Rows:
 # Rows in memory at a time.
 PIECE_ROWS = 100_000
 # Of `flagged.csv`, in this order; a column that the contract wants shown may have the same name.
-COLUMNS = ("rank", "id", "group", "class", "score", "p_value", *CHANCES, *HISTORY)
+COLUMNS = (
+    "rank",
+    "id",
+    "group",
+    "class",
+    "score",
+    "p_value",
+    *CHANCES,
+    OUT_OF_BOUNDS,
+    *HISTORY,
+)
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
 BEGINS = "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
@@ -285,9 +321,15 @@ MAY_BEGIN = BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
 
 
 def write_flagged(path: Path, rows: Rows) -> None:
-    """Write `flagged.csv`: the flagged rows, the highest score first, as a spreadsheet may read them."""
+    """Write `flagged.csv`, as a spreadsheet may read it.
+
+    The flagged rows, the highest score first, and then, without a rank, the others that
+    have a cell out of bounds.
+    """
+    columns = listed_columns(rows.schema)
+    tables = chain(rows.by_rank(columns), [rows.to_check(columns)])
     with path.open("wb") as file:
-        write_table(file, map(as_listed, rows.by_rank(listed_columns(rows.schema))))
+        write_table(file, map(as_listed, tables))
 
 
 def listed_columns(schema: pa.Schema) -> list[str]:
@@ -347,25 +389,37 @@ def as_texts(cells: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class FlaggedRows:
-    """The flagged rows of a run as exports hand them on; `rows` has the columns of `flagged.csv`."""
+    """The rows of a run as exports hand them on, with the columns of `flagged.csv`.
+
+    Parameters
+    ----------
+    directory : Path
+    run : RunDocument
+    rows : pyarrow.Table
+        The flagged rows.
+    to_check : pyarrow.Table
+        The others that have a cell out of bounds.
+    """
 
     directory: Path
     run: RunDocument
     rows: pa.Table
+    to_check: pa.Table
 
     def table(self) -> pa.Table:
-        """The rows behind run and date: nights lie one below the other, so each row says whose it is."""
+        """All rows behind run and date: nights lie one below the other, so each row says whose it is."""
+        rows = pa.concat_tables([self.rows, self.to_check])
         run_id, date = (
-            pa.repeat(text, self.rows.num_rows)
-            for text in (self.run.run_id, self.run.date)
+            pa.repeat(text, rows.num_rows) for text in (self.run.run_id, self.run.date)
         )
-        return self.rows.add_column(0, "date", date).add_column(0, "run_id", run_id)
+        return rows.add_column(0, "date", date).add_column(0, "run_id", run_id)
 
-    def subjects(self) -> list[str]:
-        """Who is meant by each row: the patient where rows come in patients, else the row."""
-        return pc.if_else(
-            pc.equal(self.rows["group"], ""), self.rows["id"], self.rows["group"]
-        ).to_pylist()
+
+def subjects_of(rows: pa.Table) -> list[str]:
+    """Return whom each row means: the patient where rows come in patients, else the row."""
+    return pc.if_else(
+        pc.equal(rows["group"], ""), rows["id"], rows["group"]
+    ).to_pylist()
 
 
 def export(
@@ -471,13 +525,23 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     if "flagged.csv" not in run.outputs:
         raise UsageError(f"{folder} is a shadow run; nothing of it is handed on")
     scores = Rows(folder / "scores.parquet")
-    rows = as_listed(scores.first(listed_columns(scores.schema)))
+    columns = listed_columns(scores.schema)
+    return FlaggedRows(
+        folder,
+        run,
+        rows=_without_nulls(as_listed(scores.first(columns))),
+        to_check=_without_nulls(as_listed(scores.to_check(columns))),
+    )
+
+
+def _without_nulls(rows: pa.Table) -> pa.Table:
+    """Return rows with "" and False in place of missing texts and booleans."""
     empty = {pa.string(): "", pa.bool_(): False}
     columns = [
         pc.fill_null(cells, empty[cells.type]) if cells.type in empty else cells
         for cells in rows.columns
     ]
-    return FlaggedRows(folder, run, pa.table(columns, names=rows.column_names))
+    return pa.table(columns, names=rows.column_names)
 
 
 def refuse_altered(path: Path, digest: str) -> None:

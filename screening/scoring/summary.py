@@ -35,6 +35,7 @@ from screening.schemas.run import (
     Unflagged,
 )
 from screening.schemas.validation import Confusion, PerClass
+from screening.scoring.check_values import check_values_of, odd_channels
 from screening.scoring.explaining import cases_of, displayed
 from screening.scoring.part import (
     CASES_SHOWN,
@@ -130,6 +131,7 @@ class Summary:
                 flagged_by_class=dict(
                     zip(self.task.watched, part.by_class.tolist(), strict=True)
                 ),
+                out_of_bounds=part.odd_rows.n_rows,
             ),
             refused=dict(stream.refused),
             evaluation=self._evaluation(),
@@ -154,6 +156,10 @@ class Summary:
             near_misses=part.near_misses.explained(model),
             scale=self.histogram.facts(),
             attention=(),
+            check_values=check_values_of(
+                part.odd_rows,
+                odd_channels(part.channels, model.facts.training.profile),
+            ),
             delivery=Delivery(
                 rows=read,
                 units=read if groups is None else discoveries.n_screened,

@@ -31,6 +31,7 @@ from screening.io.columns import Columns, frame_of
 from screening.metrics.calibration import likeliest, p_values, probability_intervals
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.monitoring.drift import Gates
+from screening.monitoring.out_of_bounds import Bounds, bounds_of_columns
 from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.schemas.base import Brief, InBrief
@@ -49,6 +50,8 @@ CHANCES = ("chance", "chance_low", "chance_high")
 """Columns of a calibrated probability and its interval."""
 DISPLAY = "display_"
 """Prefix of columns that the contract wants shown, which may be named as ours."""
+OUT_OF_BOUNDS = "out_of_bounds"
+"""Column with the names of a row's columns out of bounds, null where there is none."""
 TISSUE = "tissue"
 """Column that the pictures of a voxel run are drawn over."""
 # Rows that BLAS may sum together.
@@ -139,6 +142,11 @@ class Model(InBrief):
             return [0]
         return [task["classes"].index(name) for name in self.watched]
 
+    @cached_property
+    def bounds(self) -> dict[str, Bounds]:
+        """Bounds of the columns of numbers, by `plausible` or the training range."""
+        return bounds_of_columns(self.contract, self.facts.training.profile)
+
     @property
     def lesions(self) -> LesionFacts | None:
         """How maps of scores become lesions, if the operating point is by lesions."""
@@ -196,6 +204,9 @@ class Model(InBrief):
             Compare the rows with those of training.
         """
         profile = self.facts.training.profile if gated else None
+        # A lesion may be brighter than any of training: what is judged of an image is
+        # a channel as a whole.
+        judges_cells = not self.contract.coordinates
         return open_cohort(
             source,
             self.contract,
@@ -204,6 +215,7 @@ class Model(InBrief):
             gates=Gates(profile, self.contract) if profile else None,
             whole_groups=self.lesions is not None,
             hash_key=self.digest,
+            bounds=self.bounds if judges_cells else None,
         )
 
     def score_frame(self, frame: Readable) -> pd.DataFrame:
@@ -420,7 +432,7 @@ def score_decisions(
 
     In its rows `row` is the row number in the table that was read, `class` the watched
     class with the largest margin. Columns that the contract wants shown are kept only
-    for flagged rows.
+    for rows that are flagged or have a cell out of bounds. The latter have no chance.
 
     Parameters
     ----------
@@ -446,8 +458,12 @@ def score_decisions(
     columns["score"] = score
     columns["p_value"] = p_values(model.calibration, score)
     columns["flagged"] = flagged
+    odd_columns = names_of_odd_cells(batch)
+    is_odd = np.asarray(odd_columns.is_valid())
     for name, chance in chances_of(model, score, watched_number).items():
+        chance[is_odd] = np.nan
         columns[name] = pa.array(chance, from_pandas=True)
+    columns[OUT_OF_BOUNDS] = odd_columns
     task = model.facts.task
     if task.kind == "multi":
         predicted = pa.array(model.predicted(decisions))
@@ -457,11 +473,25 @@ def score_decisions(
     columns["row"] = batch.rows
     columns["class"] = pa.array(model.watched).take(pa.array(watched_number))
     for name, texts in (batch.display or {}).items():
-        columns[DISPLAY + name] = pa.array(texts, pa.string(), mask=~flagged)
+        is_hidden = ~(flagged | is_odd)
+        columns[DISPLAY + name] = pa.array(texts, pa.string(), mask=is_hidden)
     tissue = tissue_of(model.contract)
     if tissue:
         columns[TISSUE] = batch.measured[tissue]
     return Scored(encoded, decisions, pa.table(columns))
+
+
+def names_of_odd_cells(batch: Cohort) -> pa.Array:
+    """Return the columns out of bounds of each row as one text, null for none."""
+    if batch.out_of_bounds is None:
+        return pa.nulls(batch.n_rows, pa.string())
+    odd_rows = np.flatnonzero(batch.out_of_bounds)
+    if not odd_rows.size:
+        return pa.nulls(batch.n_rows, pa.string())
+    names = np.full(batch.n_rows, None, dtype=object)
+    for row in odd_rows:
+        names[row] = ", ".join(cell.column for cell in batch.out_of_bounds[row])
+    return pa.array(names, pa.string())
 
 
 def tissue_of(contract: Contract) -> str | None:

@@ -1,6 +1,8 @@
-"""The flagged rows as a FHIR R4 bundle: for each a RiskAssessment, and a Flag that points to it.
+"""The flagged rows as a FHIR R4 bundle: for each a RiskAssessment, and a Flag for it.
 
-Who is meant stands as a reference by identifier alone: no Patient is in the bundle, and no name.
+Of a row with a value out of bounds, flagged or not, the assessment is preliminary and
+says why, and the Flag asks to check the value. Who is meant stands as a reference by
+identifier alone: no Patient is in the bundle, and no name.
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from screening.errors import UsageError
 from screening.schemas.run import RunDocument
-from screening.scoring.rows import FlaggedRows
+from screening.scoring.rows import FlaggedRows, subjects_of
 from screening.spelling import first_of
+from screening.store.model import OUT_OF_BOUNDS
 from screening.store.publishing import write_whole
 
 # How a Flag says what it was raised for: an extension of the standard itself.
@@ -29,9 +34,10 @@ STRING = re.compile(
 
 def write(flagged: FlaggedRows, *, out: Path, id_system: str | None = None) -> None:
     """A bundle (collection) as JSON; `id_system`: URI of the system whose identifiers the ids are."""
-    rows = list(zip(flagged.rows.to_pylist(), flagged.subjects(), strict=True))
+    table = pa.concat_tables([flagged.rows, flagged.to_check])
+    rows = list(zip(table.to_pylist(), subjects_of(table), strict=True))
     wrong = [
-        row["rank"]
+        row["rank"] or "none"
         for row, subject in rows
         if not all(map(STRING.fullmatch, (subject, row["id"])))
     ]
@@ -59,7 +65,10 @@ def write(flagged: FlaggedRows, *, out: Path, id_system: str | None = None) -> N
 def _entries(
     run: RunDocument, row: Mapping[str, Any], patient: str, system: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    name = f"{run.run_id} {row['rank']}"
+    is_flagged = row["rank"] is not None
+    name = f"{run.run_id} {row['rank'] if is_flagged else 'check'}"
+    if not is_flagged:
+        name += f" {row['id']}"
     assessment, flag = (
         uuid.uuid5(NAMESPACE, f"{kind} {name}").urn
         for kind in ("RiskAssessment", "Flag")
@@ -70,13 +79,22 @@ def _entries(
     outcome = f"{run.model.task.label}: {row['class']}"
     by = {"display": f"screening, model {run.model.id}, recipe {run.model.recipe.name}"}
     chance = row.get("chance")
+    odd_columns = row.get(OUT_OF_BOUNDS)
+    codes = []
+    if is_flagged:
+        codes.append(f"To be reviewed: {outcome}")
+    notes = {}
+    if odd_columns:
+        remark = f"Check these values, out of bounds and not used: {odd_columns}"
+        codes.append(remark)
+        notes = {"note": [{"text": remark}]}
     return (
         {
             "fullUrl": assessment,
             "resource": {
                 "resourceType": "RiskAssessment",
                 "identifier": [{"value": f"{name} {row['id']}"}],
-                "status": "final",
+                "status": "preliminary" if odd_columns else "final",
                 "method": {"text": run.model.recipe.title},
                 "subject": subject,
                 "occurrenceDateTime": run.date,
@@ -93,6 +111,7 @@ def _entries(
                         ),
                     }
                 ],
+                **notes,
             },
         },
         {
@@ -103,7 +122,7 @@ def _entries(
                     {"url": DETAIL, "valueReference": {"reference": assessment}}
                 ],
                 "status": "active",
-                "code": {"text": f"To be reviewed: {outcome}"},
+                "code": {"text": "; ".join(codes)},
                 "subject": subject,
                 "period": {"start": run.date},
                 "author": by,

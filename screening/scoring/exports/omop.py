@@ -6,9 +6,13 @@ import csv
 import re
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from screening.errors import UsageError
-from screening.scoring.rows import FlaggedRows
+from screening.report import format as fmt
+from screening.scoring.rows import FlaggedRows, subjects_of
 from screening.spelling import first_of
+from screening.store.model import OUT_OF_BOUNDS
 from screening.store.publishing import publish
 
 COHORT = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
@@ -29,9 +33,18 @@ NO_CONCEPT = 0
 def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
     """The two tables as CSV in a directory; a person once for each watched class.
 
+    A cohort cannot say that a value has to be checked, so rows with one out of bounds
+    are left out, and their number is in the description.
+
     `definition`: `cohort_definition_id` of the first watched class; the others follow.
     """
-    subjects, ranks = flagged.subjects(), flagged.rows["rank"].to_pylist()
+    flagged_rows = flagged.rows
+    if OUT_OF_BOUNDS in flagged_rows.column_names:
+        is_ordinary = pc.equal(flagged_rows[OUT_OF_BOUNDS], "")
+        flagged_rows = flagged_rows.filter(is_ordinary)
+    n_left_out = flagged.rows.num_rows - flagged_rows.num_rows
+    subjects = subjects_of(flagged_rows)
+    ranks = flagged_rows["rank"].to_pylist()
     wrong = [
         rank
         for rank, subject in zip(ranks, subjects, strict=True)
@@ -46,7 +59,11 @@ def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
     numbers = {
         name: definition + place for place, name in enumerate(run.model.task.watched)
     }
-    classes = flagged.rows["class"].to_pylist()
+    classes = flagged_rows["class"].to_pylist()
+    described = f"screening run {run.run_id} of {run.date}, model {run.model.id}"
+    if n_left_out:
+        left_out = fmt.plural(n_left_out, "flagged row")
+        described += f"; without {left_out} with values out of bounds"
     persons = dict.fromkeys(
         (numbers[name], int(who)) for name, who in zip(classes, subjects, strict=True)
     )
@@ -54,7 +71,7 @@ def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
         [
             number,
             f"Flagged for {run.model.task.label}: {name}",
-            f"screening run {run.run_id} of {run.date}, model {run.model.id}",
+            described,
             NO_CONCEPT,
             f"recipe {run.model.recipe.name}, threshold {point.threshold!r}",
             NO_CONCEPT,

@@ -1,0 +1,82 @@
+"""The list "Check these values": cells and image channels that no patient can have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from screening.report import format as fmt
+from screening.schemas.run import ChannelFault, CheckValues, RunDocument
+
+FAULT_WORDS: Mapping[ChannelFault, str] = {
+    "missing": "no voxel has a value",
+    "out of bounds": "every voxel is out of bounds",
+    "one value": "every voxel has the same value",
+}
+
+
+@dataclass(frozen=True)
+class OddLine:
+    """A line of the list.
+
+    Parameters
+    ----------
+    place : sequence of str
+        Columns that the contract displays, such as ward and bed.
+    id, column : str
+    finding : str
+        The value with its unit, or what is wrong with a channel.
+    remark : str
+        The bounds, or the number of voxels.
+    flagged : bool or None
+        None for a channel of an image.
+    """
+
+    place: Sequence[str]
+    id: str
+    column: str
+    finding: str
+    remark: str
+    flagged: bool | None = None
+
+
+def check_section(run: RunDocument) -> dict[str, object] | None:
+    """Return the lines of the list, and how many rows it leaves out; None for none."""
+    odd = run.check_values
+    if odd is None:
+        return None
+    lines = [*_lines_of_values(run, odd), *_lines_of_channels(run, odd)]
+    n_rows_listed = len({value.row for value in odd.values})
+    n_patients_listed = len({channel.group for channel in odd.channels})
+    n_more = odd.rows - n_rows_listed + odd.patients - n_patients_listed
+    # Of rows erased since, the counts are unchanged.
+    return {"lines": lines, "n_more": 0 if run.erased else n_more}
+
+
+def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
+    units = {feature.name: feature.unit for feature in run.model.training.features}
+    for value in odd.values:
+        texts = (value.display or {}).values()
+        finding = f"{fmt.number(value.value)} {fmt.unit(units.get(value.column))}"
+        name = fmt.name(value.id)
+        if value.group is not None:
+            name = f"{fmt.name(value.group)}, {name}"
+        yield OddLine(
+            place=[fmt.name(text) for text in texts],
+            id=name,
+            column=fmt.name(run.model.title_of(value.column)),
+            finding=finding.strip(),
+            remark=f"bounds {fmt.value_range((value.low, value.high))}",
+            flagged=value.flagged,
+        )
+
+
+def _lines_of_channels(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
+    for channel in odd.channels:
+        yield OddLine(
+            place=[],
+            id=fmt.name(channel.group),
+            column=fmt.name(run.model.title_of(channel.column)),
+            finding=FAULT_WORDS[channel.fault],
+            remark=fmt.plural(channel.voxels, "voxel"),
+        )

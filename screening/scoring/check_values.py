@@ -1,0 +1,223 @@
+"""Values that no patient can have: cells of rows, and channels of images as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from screening.contract.contract import Contract
+from screening.data.cohort import Cohort
+from screening.monitoring.out_of_bounds import Bounds
+from screening.schemas.model import NumberProfile, Profile, TextProfile
+from screening.schemas.run import ChannelFault, CheckValues, OddChannel, OddValue
+
+# A page of more than this nobody reads; all are counted.
+VALUES_SHOWN = 200
+VOXELS_SHOWN = 20
+CHANNELS_SHOWN = 200
+# A channel of fewer distinct values may have one value in all of a patient's voxels.
+MIN_STEPS_OF_CHANNEL = 10
+# Figures of a channel in one patient: the sum of each over voxels, or its extreme.
+_AGGREGATES = {
+    "voxels": "sum",
+    "present": "sum",
+    "within": "sum",
+    "low": "min",
+    "high": "max",
+}
+
+
+@dataclass(frozen=True)
+class OddRows:
+    """Rows with cells out of bounds; those of consecutive rows add up.
+
+    Parameters
+    ----------
+    size : int
+        Largest number of values that are listed.
+    n_rows : int
+    by_column : Counter
+        Cells out of bounds of each column.
+    values : tuple of OddValue
+        The first `size` in the order of the table.
+    """
+
+    size: int
+    n_rows: int = 0
+    by_column: Counter[str] = field(default_factory=Counter)
+    values: tuple[OddValue, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        batch: Cohort,
+        flagged: np.ndarray,
+        odd_columns: pa.Array,
+        bounds: Mapping[str, Bounds],
+    ) -> OddRows:
+        """Return those of a batch.
+
+        Parameters
+        ----------
+        batch : Cohort
+        flagged : ndarray of bool, shape (n_rows,)
+        odd_columns : pa.Array, shape (n_rows,)
+            Valid in the rows with cells out of bounds.
+        bounds : mapping of str to Bounds
+        """
+        size = VOXELS_SHOWN if batch.contract.coordinates else VALUES_SHOWN
+        n_rows = len(odd_columns) - odd_columns.null_count
+        if batch.out_of_bounds is None or not n_rows:
+            return cls(size)
+        rows = np.flatnonzero(np.asarray(odd_columns.is_valid()))
+        cells = batch.out_of_bounds[rows]
+        by_column = Counter(cell.column for cell in chain.from_iterable(cells))
+        values = []
+        for row in rows[:size]:
+            values += _values_of_row(batch, int(row), bool(flagged[row]), bounds)
+        return cls(size, n_rows, by_column, tuple(values[:size]))
+
+    def __add__(self, other: OddRows) -> OddRows:
+        values = self.values + other.values
+        return OddRows(
+            self.size,
+            self.n_rows + other.n_rows,
+            self.by_column + other.by_column,
+            values[: self.size],
+        )
+
+
+def _values_of_row(
+    batch: Cohort, row: int, flagged: bool, bounds: Mapping[str, Bounds]
+) -> list[OddValue]:
+    """Return the values out of bounds of one row."""
+    assert batch.out_of_bounds is not None, "the rows have been tested"
+    display = {name: texts[row] for name, texts in (batch.display or {}).items()}
+    return [
+        OddValue(
+            id=batch.id[row],
+            group=None if batch.group is None else batch.group[row],
+            row=int(batch.rows[row]),
+            column=cell.column,
+            value=cell.value,
+            low=bounds[cell.column].low,
+            high=bounds[cell.column].high,
+            flagged=flagged,
+            display=display or None,
+        )
+        for cell in batch.out_of_bounds[row]
+    ]
+
+
+def count_channels(batch: Cohort, bounds: Mapping[str, Bounds]) -> tuple[pa.Table, ...]:
+    """Return the figures of each channel in each patient of an image.
+
+    One table with a row for each `group` and `column`: the number of voxels, of those
+    that have a value and of values within bounds, the least and the greatest value.
+    Empty where rows are no voxels of patients.
+    """
+    if not batch.contract.coordinates or batch.group is None:
+        return ()
+    codes, groups = pd.factorize(batch.group)
+    counted = []
+    for name in _channels(batch.contract):
+        values = batch.measured[name]
+        is_present = np.isfinite(values)
+        is_within = is_present
+        if name in bounds:
+            is_within = is_present & ~bounds[name].exceeded_by(values)
+        low = np.full(len(groups), np.inf)
+        high = np.full(len(groups), -np.inf)
+        np.fmin.at(low, codes, values)
+        np.fmax.at(high, codes, values)
+        figures = {
+            "group": groups,
+            "column": [name] * len(groups),
+            "voxels": np.bincount(codes),
+            "present": np.bincount(codes, is_present).astype(np.int64),
+            "within": np.bincount(codes, is_within).astype(np.int64),
+            "low": low,
+            "high": high,
+        }
+        counted.append(pa.table(figures))
+    return (pa.concat_tables(counted),) if counted else ()
+
+
+def _channels(contract: Contract) -> list[str]:
+    """Return the features that are numbers and no statistics of neighbouring voxels."""
+    features = contract.features
+    return [
+        name
+        for name, feature in features.items()
+        if feature.type == "number" and name.rpartition("_")[0] not in features
+    ]
+
+
+def odd_channels(tables: Sequence[pa.Table], past: Profile | None) -> list[OddChannel]:
+    """Return the channels of patients that have no usable value in any voxel."""
+    if not tables:
+        return []
+    keys = ["group", "column"]
+    total = (
+        pa.concat_tables(tables)
+        .group_by(keys, use_threads=False)
+        .aggregate(list(_AGGREGATES.items()))
+        .rename_columns([*keys, *_AGGREGATES])
+    )
+    is_suspect = pc.or_(
+        pc.equal(total["within"], 0), pc.equal(total["low"], total["high"])
+    )
+    suspects = total.filter(is_suspect).sort_by([(key, "ascending") for key in keys])
+    known = past.features if past else {}
+    channels = []
+    for row in suspects.to_pylist():
+        fault = _fault_of(row, known.get(row["column"]))
+        if fault is not None:
+            channels.append(
+                OddChannel(
+                    group=row["group"],
+                    column=row["column"],
+                    voxels=row["voxels"],
+                    fault=fault,
+                )
+            )
+    return channels
+
+
+def _fault_of(
+    row: Mapping[str, float], past: NumberProfile | TextProfile | None
+) -> ChannelFault | None:
+    """Return what is wrong with a channel in all voxels of a patient."""
+    if not row["present"]:
+        return "missing"
+    if not row["within"]:
+        return "out of bounds"
+    has_many_values = (
+        isinstance(past, NumberProfile) and len(past.edges) >= MIN_STEPS_OF_CHANNEL
+    )
+    if row["present"] > 1 and has_many_values:
+        return "one value"
+    return None
+
+
+def check_values_of(
+    rows: OddRows, channels: Sequence[OddChannel]
+) -> CheckValues | None:
+    """Return the list for the page; None where no value is out of bounds."""
+    if not rows.n_rows and not channels:
+        return None
+    patients = {channel.group for channel in channels}
+    return CheckValues(
+        rows=rows.n_rows,
+        by_column=dict(sorted(rows.by_column.items())),
+        values=rows.values,
+        patients=len(patients),
+        channels=channels[:CHANNELS_SHOWN],
+    )
