@@ -67,6 +67,13 @@ def score(
         ),
     ] = False,
     accept_delivery: options.AcceptDelivery = None,
+    refused: Annotated[
+        Path | None,
+        options.in_output(
+            metavar="FILE",
+            help="CSV of every refused or out-of-bounds cell: id, column, reason.",
+        ),
+    ] = None,
     allow_future: Annotated[
         bool,
         typer.Option(
@@ -102,10 +109,7 @@ def score(
         )
     if publish is not None and shadow:
         raise UsageError("a night in shadow has no page to --publish")
-    if not ledger and force:
-        raise UsageError("--force makes a new revision in a ledger; give --ledger too")
-    if not ledger and series:
-        raise UsageError("--series is a name in a ledger; give --ledger too")
+    _refuse_without_ledger(ledger, force, series)
     key = None if require_signature is None else public_key(require_signature)
     pages = None if publish is None else PageFolder(publish, parse_readers(mode, group))
     if pages is not None:
@@ -128,6 +132,7 @@ def score(
             shadow=shadow,
             force=force,
             accept_delivery=accept_delivery,
+            refused=refused,
             allow_future=allow_future,
             jobs=jobs,
             cluster=cluster,
@@ -142,6 +147,9 @@ def score(
             compared = compare_nights(book, entry["series"], digest)
             answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     night = run.document["date"]
+    if refused is not None:
+        _hand_out(ledger, entry, "refused", refused)
+        answer["refused_cells"] = str(refused)
     if pages is not None:
         page = (run.directory / "report.html").read_bytes()
         _hand_out(ledger, entry, "page", *pages.paths(night), content=page)
@@ -157,6 +165,14 @@ def score(
         words = " ".join(reason.words for reason in run.attention)
         logs.note(f"the run is complete but wants attention: {words}")
         raise typer.Exit(ATTENTION)
+
+
+def _refuse_without_ledger(ledger: str | None, force: bool, series: str | None) -> None:
+    """Raise UsageError for an option that needs --ledger if there is none."""
+    if not ledger and force:
+        raise UsageError("--force makes a new revision in a ledger; give --ledger too")
+    if not ledger and series:
+        raise UsageError("--series is a name in a ledger; give --ledger too")
 
 
 def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from screening.contract.contract import Contract
 from screening.contract.parsing import (
@@ -32,6 +33,7 @@ from screening.contract.violations import (
 from screening.data.cohort import Cohort, concatenate
 from screening.data.ids import HASH_KEY, keyed_hashes, stems_of
 from screening.data.normalising import GroupScales, Medians, Moments
+from screening.data.refused_cells import refused_cells, repeated_ids
 from screening.errors import CohortError
 from screening.io.columns import Columns, absent, stretches
 from screening.io.opening import Readable, source_at
@@ -41,7 +43,7 @@ from screening.monitoring.out_of_bounds import (
     Bounds,
     beyond_bounds,
     bounds_of_columns,
-    odd_cells,
+    odd_cells_by_row,
 )
 from screening.registry import optional
 
@@ -107,12 +109,15 @@ class TypedBlock:
         ids.
     is_sound : ndarray of bool, shape (n_rows,)
     counts : ReadCounts
+    refused : pyarrow.Table or None
+        Lines of `refused_cells`; None where nobody wants them.
     """
 
     rows: Cohort | None
     id_hashes: np.ndarray | None
     is_sound: np.ndarray
     counts: ReadCounts
+    refused: pa.Table | None = None
 
 
 @dataclass
@@ -205,6 +210,8 @@ class BlockReader:
         Key of the hashes of ids.
     bounds : mapping of str to Bounds
         Of columns of numbers; a cell beyond is missing where rows are scored.
+    lists_refused : bool
+        List the cells that are refused or out of bounds.
     repeated_ids : ndarray of uint64, optional
         Hashes of repeated ids, where such rows are left out.
     scales : sequence of GroupScales
@@ -221,6 +228,7 @@ class BlockReader:
     to_score: bool
     hash_key: str
     bounds: Mapping[str, Bounds]
+    lists_refused: bool = False
     repeated_ids: np.ndarray | None = None
     scales: Sequence[GroupScales] = ()
 
@@ -275,15 +283,21 @@ class BlockReader:
             gates = self.gates.count(rows.values, numbers - 1, rows.group, unlisted)
         violations = Violations(self.contract)
         is_sound = violations.add_block(piece.part.name, block, faults)
+        odd_cells = beyond_bounds(rows.values, self.bounds)
+        for column, mask in odd_cells.items():
+            odd_rows = block.first_row + np.flatnonzero(mask & is_sound)
+            violations.add(piece.part.name, column, OUT_OF_BOUNDS, odd_rows)
+            faults.append((column, OUT_OF_BOUNDS, mask))
         sound = None
         if is_sound.any():
-            sound = rows.take(is_sound)
-            masks = beyond_bounds(sound.values, self.bounds)
-            positions = block.first_row + np.flatnonzero(is_sound)
-            for column, mask in masks.items():
-                violations.add(piece.part.name, column, OUT_OF_BOUNDS, positions[mask])
-            sound = self._normalised(_without_cells(sound, masks))
-        return TypedBlock(sound, id_hashes, is_sound, ReadCounts(violations, gates))
+            within = _without_cells(rows, odd_cells) if self.to_score else rows
+            sound = self._normalised(within.take(is_sound))
+        refused = None
+        if self.lists_refused:
+            file = piece.part.name
+            refused = refused_cells(file, block, rows.id, faults, self.bounds)
+        counts = ReadCounts(violations, gates)
+        return TypedBlock(sound, id_hashes, is_sound, counts, refused)
 
     def _normalised(self, rows: Cohort) -> Cohort:
         values = rows.values
@@ -343,7 +357,7 @@ class BlockReader:
 
 def _without_cells(rows: Cohort, masks: Mapping[str, np.ndarray]) -> Cohort:
     """Return rows in which the cells of the masks, by column, are missing."""
-    cells = odd_cells(rows.values, masks, rows.n_rows)
+    cells = odd_cells_by_row(rows.values, masks, rows.n_rows)
     missing = {
         name: np.where(mask, np.nan, rows.values[name]) for name, mask in masks.items()
     }
@@ -388,6 +402,8 @@ class CohortStream:
         Rows of the table, 0 before it was read once.
     refused : dict
         Rows left out, by reason; complete once the table was read.
+    on_refused : callable or None
+        Called with the lines of `refused_cells` of each block.
     """
 
     def __init__(
@@ -411,6 +427,7 @@ class CohortStream:
         self.gates = gates
         self.by_group = by_group
         self.refused: dict[str, int] = {}
+        self.on_refused: Callable[[pa.Table], None] | None = None
         self.n_rows = 0
         self._reader = BlockReader(
             contract,
@@ -457,7 +474,8 @@ class CohortStream:
         for piece in self.pieces():
             for block in reader.read(piece):
                 hashes = [] if block.id_hashes is None else [block.id_hashes]
-                reading.add(block.counts, hashes)
+                refused = [] if block.refused is None else [block.refused]
+                reading.add(block.counts, hashes, refused)
                 if block.rows is not None and reading.is_sound:
                     yield block.rows
         reading.conclude()
@@ -470,6 +488,8 @@ class CohortStream:
         """
         if not self._is_prepared:
             self._is_prepared = True
+            lists_refused = self.on_refused is not None
+            self._reader = replace(self._reader, lists_refused=lists_refused)
             if self.contract.id and self.contract.on_violation != "stop":
                 repeated_ids = self._read_repeated_ids(self.contract.id)
                 self._reader = replace(self._reader, repeated_ids=repeated_ids)
@@ -585,9 +605,17 @@ class Reading:
         """False from the first violation that stops the run."""
         return not self._counts.violations.stopped
 
-    def add(self, counts: ReadCounts, id_hashes: Iterable[np.ndarray] = ()) -> None:
-        """Take in the counts of the next rows, and the hashes of their ids."""
+    def add(
+        self,
+        counts: ReadCounts,
+        id_hashes: Iterable[np.ndarray] = (),
+        refused: Iterable[pa.Table] = (),
+    ) -> None:
+        """Take in the counts of the next rows, hashes of their ids, and refused cells."""
         self._counts += counts
+        if self.stream.on_refused is not None:
+            for lines in refused:
+                self.stream.on_refused(lines)
         # Where rows with repeated ids are left out, these are known by now.
         if self.stream.reader().repeated_ids is None:
             for hashes in id_hashes:
@@ -626,6 +654,8 @@ class Reading:
             rows = 1 + in_file - start
             column = str(self.stream.contract.id)
             violations.add(file.name, column, "repeated_id", rows)
+            if self.stream.on_refused is not None:
+                self.stream.on_refused(repeated_ids(file.name, column, rows))
             start = end
 
 

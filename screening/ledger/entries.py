@@ -223,9 +223,18 @@ class Acknowledged(Facts, kind="acknowledge"):
 
 
 ArtefactKind = Literal[
-    "model", "run", "comparison", "page", "case", "export", "table", "copy"
+    "model",
+    "run",
+    "comparison",
+    "page",
+    "case",
+    "export",
+    "table",
+    "copy",
+    "refused",
 ]
-"""A "case" is a page of one, a "table" one of a database."""
+"""A "case" is a page of one, a "table" one of a database, and "refused" a list of the
+cells of a night that were refused or out of bounds."""
 
 
 class Artefact(Facts, kind="artefact", table=ARTEFACTS):

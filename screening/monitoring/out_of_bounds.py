@@ -96,7 +96,7 @@ def beyond_bounds(
     return {name: mask for name, mask in masks.items() if mask.any()}
 
 
-def odd_cells(
+def odd_cells_by_row(
     values: Columns, masks: Mapping[str, np.ndarray], n_rows: int
 ) -> np.ndarray:
     """Return the cells out of bounds by row, ndarray of object, shape (n_rows,).

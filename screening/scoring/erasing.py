@@ -268,7 +268,8 @@ class Erasure:
         if artefact.what == "page":
             is_unknown = state == "altered" or self.scope.patient is None
             return self._mentioned(artefact.place) or (is_named and is_unknown)
-        if artefact.what == "case" and self.scope.patient is not None:
+        lists_patients = artefact.what in ("case", "refused")
+        if lists_patients and self.scope.patient is not None:
             is_own = artefact.patient == self.scope.patient
             return is_own or self._mentioned(artefact.place)
         return is_named

@@ -168,12 +168,15 @@ class ScoredPiece:
         Of all rows, sound or not.
     id_hashes : list of ndarray of uint64
         Of all rows; empty without a column of ids.
+    refused : list of pyarrow.Table
+        Cells that are refused or out of bounds, where somebody wants them.
     """
 
     rows: list[pa.Table]
     part: NightPart | None
     counts: ReadCounts
     id_hashes: list[np.ndarray]
+    refused: list[pa.Table]
 
 
 @dataclass
@@ -245,12 +248,15 @@ class BlockScorer:
         """
         rows = []
         id_hashes = []
+        refused = []
         part = None
         counts = self.reader.no_counts()
         for block in self.reader.read(piece):
             counts += block.counts
             if block.id_hashes is not None:
                 id_hashes.append(block.id_hashes)
+            if block.refused is not None:
+                refused.append(block.refused)
             if block.rows is None or counts.violations.stopped or not is_sound:
                 continue
             hashes = None
@@ -260,7 +266,7 @@ class BlockScorer:
             counted = self.count(block.rows, scored, hashes, drift_limit)
             part = counted if part is None else part + counted
             rows.append(scored.rows)
-        return ScoredPiece(rows, part, counts, id_hashes)
+        return ScoredPiece(rows, part, counts, id_hashes, refused)
 
     def count(
         self,

@@ -355,7 +355,9 @@ def as_listed(rows: pa.Table) -> pa.Table:
     )
 
 
-def write_table(file: BinaryIO, tables: Iterable[pa.Table]) -> None:
+def write_table(
+    file: BinaryIO, tables: Iterable[pa.Table], header: bool = True
+) -> None:
     """Write tables of the same columns, one behind the other, as CSV in which no cell is a formula."""
     for number, table in enumerate(tables):
         names = map(as_text, table.column_names)
@@ -363,7 +365,7 @@ def write_table(file: BinaryIO, tables: Iterable[pa.Table]) -> None:
         write_csv(
             marked,
             file,
-            WriteOptions(include_header=not number, quoting_style="needed"),
+            WriteOptions(include_header=header and not number, quoting_style="needed"),
         )
 
 

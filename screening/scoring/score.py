@@ -29,6 +29,7 @@ from screening.report.page import check_templates
 from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
 from screening.scoring.part import BlockScorer, NightPart
+from screening.scoring.refused_file import refused_file
 from screening.scoring.rows import Rows, write_flagged
 from screening.scoring.scoring_pass import ScoredTables, score_pieces
 from screening.scoring.series_history import (
@@ -106,6 +107,7 @@ def score(
     shadow: bool = False,
     force: bool = False,
     accept_delivery: str | None = None,
+    refused: str | Path | None = None,
     allow_future: bool = False,
     batch_rows: int = BATCH_ROWS,
     jobs: int = -1,
@@ -138,6 +140,10 @@ def score(
         With a ledger: enter a night it has already, or another table or model for it, as a new revision.
     accept_delivery : str, optional
         Why the table is right although it does not look like tonight's, in words that page and ledger keep.
+    refused : str or Path, optional
+        CSV file to write: file, row, id, column and reason of every cell that is
+        refused or out of bounds, for the source of the table. It appears also where
+        the table is refused.
     allow_future : bool
         Take a date after tomorrow, as tests need it.
     batch_rows : int
@@ -205,8 +211,10 @@ def score(
         # Closed last: the night stands in the ledger if and only if its directory came to stand.
         ExitStack() as transaction,
         publish(out, "run") as folder,
+        refused_file(refused) as on_refused,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
+        stream.on_refused = on_refused
         scorer = BlockScorer(model, night, stream.reader())
         rows = Rows(folder / "scores.parquet")
         scored = score_pieces(scorer, stream, out, jobs, workers)

@@ -89,7 +89,7 @@ class _Pass:
         by_processes = effective_n_jobs(self.jobs) > 1
         pieces = self.stream.pieces(by_place=by_processes)
         for scored in self._results(pieces, by_processes):
-            self.reading.add(scored.counts, scored.id_hashes)
+            self.reading.add(scored.counts, scored.id_hashes, scored.refused)
             if scored.part is not None and self.reading.is_sound:
                 self.drift_limit = min(self.drift_limit, scored.part.drift.limit)
                 yield pa.concat_tables(scored.rows), scored.part

@@ -101,6 +101,8 @@ class Task:
                 "--mode": site.mode,
                 "--group": site.group,
             }
+        if not self.shadow:
+            options["--refused"] = self.network.refused(self.series, self.night)
         given = [
             word
             for key, value in options.items()

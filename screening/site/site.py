@@ -137,6 +137,8 @@ class SeriesPlan(_Table):
     out: Annotated[Pattern, AfterValidator(_of_each_night)] = (
         "{series}/{date}"  # Run directory under `runs`.
     )
+    # CSV file under `runs` of the cells that were refused or out of bounds.
+    refused: Annotated[Pattern, AfterValidator(_of_each_night)] | None = None
     # The rule that the model's threshold must follow, such as {min_sensitivity = 0.9}; another is refused.
     rule: Annotated[InstanceOf[Rule], BeforeValidator(_rule)] | None = None
     # templates, require_signature: as `screen score` takes them.
@@ -202,6 +204,11 @@ class Network:
             if beside is None
             else place.with_name(f"{place.name}.shadow-{beside.name}")
         )
+
+    def refused(self, name: str, night: str) -> Path | None:
+        """Return the file for the refused cells of a night; None without one."""
+        pattern = self.series[name].refused
+        return self.site.runs / filled(pattern, name, night) if pattern else None
 
 
 def read_network(path: Path, ledger: str | None = None) -> Network:

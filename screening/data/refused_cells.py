@@ -1,0 +1,79 @@
+"""Cells that were refused or out of bounds, for the source of a table.
+
+A line names the row and the column and says why, never the cell's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from screening.contract.violations import FAULTS, OUT_OF_BOUNDS, Fault
+from screening.io.readers import Block
+from screening.monitoring.out_of_bounds import Bounds
+
+SCHEMA = pa.schema(
+    {
+        "file": pa.string(),
+        "row": pa.int64(),
+        "id": pa.string(),
+        "column": pa.string(),
+        "reason": pa.string(),
+    }
+)
+
+
+def refused_cells(
+    file: str,
+    block: Block,
+    ids: np.ndarray,
+    faults: Sequence[Fault],
+    bounds: Mapping[str, Bounds],
+) -> pa.Table:
+    """Return a line for each cell of a block that has a fault, in the order of rows.
+
+    Parameters
+    ----------
+    file : str
+    block : Block
+    ids : ndarray of str, shape (n_rows,)
+    faults : sequence of Fault
+        Also of cells out of bounds, which refuse no row.
+    bounds : mapping of str to Bounds
+    """
+    parts = []
+    for column, kind, mask in faults:
+        rows = np.flatnonzero(mask)
+        if not rows.size:
+            continue
+        reason, _ = FAULTS[kind]
+        if kind == OUT_OF_BOUNDS:
+            low, high = bounds[column]
+            reason = f"out of bounds: under {low:.6g} or over {high:.6g}"
+        lines = {
+            "file": [file] * rows.size,
+            "row": block.first_row + rows,
+            "id": ids[rows],
+            "column": [column] * rows.size,
+            "reason": [reason] * rows.size,
+        }
+        parts.append(pa.table(lines, schema=SCHEMA))
+    if not parts:
+        return SCHEMA.empty_table()
+    order = [("row", "ascending"), ("column", "ascending")]
+    return pa.concat_tables(parts).sort_by(order)
+
+
+def repeated_ids(file: str, column: str, rows: np.ndarray) -> pa.Table:
+    """Return a line for each row whose id another row has; the id itself is not kept."""
+    reason, _ = FAULTS["repeated_id"]
+    lines = {
+        "file": [file] * rows.size,
+        "row": rows,
+        "id": [None] * rows.size,
+        "column": [column] * rows.size,
+        "reason": [reason] * rows.size,
+    }
+    return pa.table(lines, schema=SCHEMA)

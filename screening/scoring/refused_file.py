@@ -1,0 +1,45 @@
+"""A private CSV file of the cells that were refused or out of bounds in a night."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import pyarrow as pa
+
+from screening.data.refused_cells import SCHEMA
+from screening.errors import CohortError
+from screening.scoring.rows import write_table
+from screening.store.publishing import write_whole
+
+
+@contextmanager
+def refused_file(
+    path: str | Path | None,
+) -> Iterator[Callable[[pa.Table], None] | None]:
+    """Give the function that takes lines of refused cells; None without a path.
+
+    The file appears at the end, and also where the table is refused as a whole: its
+    source needs it then most of all.
+    """
+    if path is None:
+        yield None
+        return
+    with TemporaryFile() as lines_file:
+        write_table(lines_file, [SCHEMA.empty_table()])
+
+        def add(lines: pa.Table) -> None:
+            write_table(lines_file, [lines], header=False)
+
+        def write() -> None:
+            lines_file.seek(0)
+            write_whole(Path(path), lines_file.read())
+
+        try:
+            yield add
+        except CohortError:
+            write()
+            raise
+        write()
