@@ -323,16 +323,91 @@ def test_what_the_register_lists_is_erased_without_being_pointed_at(site):
         history(book, verify=True)
 
 
-def test_forget_in_copy_leaves_original(site):
-    """In a copy of a site everything is erased there and nothing in the original."""
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return the bytes of every file below a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_forget_in_copy_of_site(site):
+    """A copy says whose it is; only what is named is erased there, nothing in the original."""
     copy = Path(shutil.copytree(site, site.with_name("staging")))
-    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    before = contents(site)
 
-    as_json("forget", SECRET, "--ledger", copy / "screening.db")
-    forget(copy)
+    unnamed = screen("forget", SECRET, "--ledger", copy / "screening.db", code=5).stderr
+    left = naming(copy)
+    named = screen("forget", SECRET, *places(copy)).stderr
 
+    whose = f"whose original stands at {site / 'screening.db'}"
+    assert unnamed.startswith("screen: this ledger is a copy of site ")
+    assert whose in unnamed
+    assert f"{copy / 'runs/1'}: this ledger is a copy of" in unnamed
+    assert "runs/1/scores.parquet" in left
+    assert whose in named
     assert naming(copy) == []
-    assert {path: path.read_bytes() for path in before} == before
+    assert contents(site) == before
+    shutil.rmtree(copy)
+
+
+def test_forget_in_copy_names_places_of_original(site, tmp_path):
+    """A file of the original that a copy's register lists is named there and left."""
+    outside = tmp_path / "case.html"
+    on_ledger = ["--ledger", site / "screening.db"]
+    screen("explain", site / "runs/1", SECRET, "--out", outside, *on_ledger)
+    copy = Path(shutil.copytree(site, site.with_name("staging")))
+
+    refused = screen("forget", SECRET, *places(copy), code=5).stderr
+
+    assert f"{outside}: this ledger is a copy of" in refused
+    assert SECRET in outside.read_text()
+    shutil.rmtree(copy)
+
+
+def test_entries_in_copy_of_site(site):
+    """A copy takes no nights and no decisions on models; a site that was moved does."""
+    moved = site.with_name("moved")
+    site.rename(moved)
+    ledger = moved / "screening.db"
+    written(table(60, 3), moved / "night3.csv")
+    night = ["--date", "2026-03-03", "--out", moved / "runs/3", "--series", "ward-7"]
+    score = ["score", moved / "models/a", moved / "night3.csv", *night]
+    retire = ["retire", "ward-7", "--ledger", ledger, "--reason", "closed"]
+
+    for command in ([*score, "--ledger", ledger], retire):
+        assert "use the original" in screen(*command, code=4).stderr
+    assert not (moved / "runs/3").exists()
+    enter = ["ledger", "moved", ledger, "--reason", "new disk"]
+    assert as_json(*enter) == {"site": str(ledger)}
+    screen(*score, "--ledger", ledger)
+    assert "stands at" in screen(*enter, code=2).stderr
+    # Without a copy, what lies in the site's folder need not be named.
+    assert as_json("forget", SECRET, "--ledger", ledger)["left"] == []
+    with open_ledger(ledger) as book:
+        history(book, verify=True)
+    moved.rename(site)
+
+
+def test_restored_backup_is_no_copy(site):
+    """A backup that was put back at its place is the original."""
+    backup = Path(shutil.copytree(site, site.with_name("backup")))
+    shutil.rmtree(site)
+    shutil.copytree(backup, site)
+    shutil.rmtree(backup)
+
+    said = screen("forget", SECRET, "--ledger", site / "screening.db").stderr
+
+    assert "copy" not in said
+    assert naming(site) == ["runs/compared/scores.parquet"]
+
+
+def test_link_to_site_is_no_copy(site):
+    """A ledger that is reached by a link is the original, whichever way it was begun."""
+    link = site.with_name("link")
+    link.symlink_to(site)
+
+    said = screen("forget", SECRET, "--ledger", link / "screening.db").stderr
+
+    assert "copy" not in said
+    link.unlink()
 
 
 def test_forget_leaves_what_was_not_named(site, tmp_path):

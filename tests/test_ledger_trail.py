@@ -1,6 +1,7 @@
 """Nobody changes the ledger unseen, two may write at once, and the file is nobody else's to read."""
 
 import multiprocessing
+import shutil
 import stat
 import sys
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ from screening.ledger.entries import (
 from screening.ledger.erasing import _Change
 from screening.ledger.history import history
 from screening.ledger.model_registry import champions, record_revision
-from screening.ledger.register import hand_out
+from screening.ledger.register import hand_out, relocate
 from screening.ledger.trail import Part, entries, part_in, write
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild, verify
@@ -573,3 +574,42 @@ def test_table_defined_otherwise(ledger, change):
 
     with pytest.raises(Unchained, match=f"table {table} is not defined"):
         history(ledger, verify=True)
+
+
+def test_location_of_renamed_schema(new_place, postgres):
+    """A schema of another name is a copy until somebody enters that it was moved."""
+    place = new_place("postgresql")
+    name = place.rpartition("%3D")[2]
+    psycopg = pytest.importorskip("psycopg")
+    with open_ledger(place, make=True) as ledger:
+        enter(ledger, night(1, "ab"))
+    with psycopg.connect(host=postgres, user="screen", dbname="postgres") as connection:
+        connection.execute(f"ALTER SCHEMA {name} RENAME TO {name}_restored")
+
+    with open_ledger(f"{place}_restored") as ledger:
+        with pytest.raises(ModelError, match=f"database postgres, schema {name}, and"):
+            enter(ledger, night(2, "b"))
+        relocate(ledger, "restored under another name")
+        enter(ledger, night(2, "b"))
+        history(ledger, verify=True)
+
+
+def test_location_unknown(new_place, tmp_path, monkeypatch):
+    """A ledger from before locations were stated is an original wherever it lies."""
+    place = new_place("sqlite")
+    unknown = Part("unknown")
+    monkeypatch.setattr("screening.ledger.entries.location_part", lambda _: unknown)
+    with open_ledger(place, make=True) as ledger:
+        enter(ledger, night(1, "ab"))
+    monkeypatch.undo()
+
+    with open_ledger(shutil.copy(place, tmp_path)) as ledger:
+        enter(ledger, night(2, "b"))
+        relocate(ledger, "from now on it is stated")
+        history(ledger, verify=True)
+    copy = shutil.copy(tmp_path / "screening.db", place)
+    with (
+        open_ledger(copy) as ledger,
+        pytest.raises(ModelError, match="use the original"),
+    ):
+        enter(ledger, night(3, "c"))

@@ -146,10 +146,29 @@ def test_lines_of_all_series_have_declared_keys_and_say_which_series_failed(firs
     assert runs == [("ward-a", "2026-03-02"), ("ward-a", NIGHT)]
 
 
+def test_run_in_copy_of_site(site, first, tmp_path, monkeypatch):
+    """A night of a copied site is refused before anything is scored, with the original."""
+    monkeypatch.chdir(shutil.copytree(site, tmp_path / "copy"))
+    before = sorted(Path("runs").rglob("*.json"))
+    night = ["run", "NIGHT.toml", "--date", "2026-03-04"]
+
+    refused = screen(*night, code=4).stderr
+    after = sorted(Path("runs").rglob("*.json"))
+    screen("ledger", "moved", "l.db", "--reason", "a rehearsal")
+
+    assert f"whose original stands at {site / 'l.db'}" in refused
+    assert "screen ledger moved LEDGER --reason WHY" in refused
+    assert after == before
+    # Ward b has no table.
+    screen(*night, code=2)
+    screen("history", "--ledger", "l.db", "--verify")
+
+
 @pytest.fixture
 def again(site, first, tmp_path, monkeypatch):
-    """A copy of the site as the first night left it."""
+    """The site as the first night left it, moved to a place of its own."""
     monkeypatch.chdir(shutil.copytree(site, tmp_path / "site"))
+    screen("ledger", "moved", "l.db", "--reason", "another place for every test")
     return tmp_path / "site"
 
 

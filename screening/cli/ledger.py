@@ -28,6 +28,7 @@ from screening.errors import UsageError
 from screening.spelling import EACH
 
 if TYPE_CHECKING:
+    from screening.ledger.database import Ledger
     from screening.ledger.status import Due
     from screening.schemas.history import SeriesStatus
 
@@ -458,14 +459,14 @@ def ledger(
         typer.Option(
             "--from",
             metavar="PLACE",
-            help="For moved: where files and directories were published.",
+            help="For moved: where files were published; absent: the site was moved.",
         ),
     ] = None,
     to: Annotated[
         Path | None,
         typer.Option(
             metavar="PLACE",
-            help="For moved: where they are now; absent: they are deleted.",
+            help="With --from: where they are now; absent: they are deleted.",
         ),
     ] = None,
     reason: Annotated[
@@ -474,13 +475,16 @@ def ledger(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild LEDGER, accept an older copy, or register moved files.
+    """Rebuild LEDGER, accept an older copy, or register what was moved.
 
-    rebuild derives the tables again from the audit trail. accept records that run directories hold heads
-    that this copy of the trail does not have. moved records that registered files at or below a place lie
-    elsewhere, or are deleted; until then `forget` and `purge` report them as not reached.
+    rebuild derives the tables again from the audit trail. accept records that run
+    directories hold heads that this copy of the trail does not have. moved --from
+    records that registered files at or below a place lie elsewhere, or are deleted;
+    until then `forget` and `purge` report them as not reached. moved without --from
+    records that the whole site was moved to where LEDGER is; until then it counts as a
+    copy, in which no night is entered.
     """
-    from screening.ledger import register, verifying
+    from screening.ledger import verifying
     from screening.ledger.database import open_ledger
 
     answer: dict[str, object]
@@ -489,14 +493,23 @@ def ledger(
             head = verifying.rebuild(book)
             answer = {"entries": head.number, "head": head.digest}
         elif action is Action.moved:
-            if was is None:
-                raise UsageError(
-                    "moved needs the place as `screen status --artefacts` shows it; give --from"
-                )
-            number = register.moved(book, was, to and to.resolve(), reason or "")
-            answer = {"moved" if to else "gone": number}
+            answer = _enter_move(book, was, to, reason or "")
         elif runs is None:
             raise UsageError("accept looks at run directories; give --runs")
         else:
             answer = {"accepted": verifying.accept(book, runs, reason or "")}
     print_answer(answer, as_json)
+
+
+def _enter_move(
+    book: Ledger, was: Path | None, to: Path | None, reason: str
+) -> dict[str, object]:
+    """Enter that files, or the whole site, were moved; return the answer."""
+    from screening.ledger import register
+
+    if was is not None:
+        number = register.moved(book, was, to and to.resolve(), reason)
+        return {"moved" if to else "gone": number}
+    if to is not None:
+        raise UsageError("--to is where the files of --from are now; give --from too")
+    return {"site": register.relocate(book, reason)}

@@ -6,7 +6,7 @@ import datetime
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from screening.cli.console import ATTENTION, print_answer
 from screening.cli.logs import note
 from screening.cli.options import AsJson, LedgerHere, Series, Templates, series_from
 from screening.errors import UsageError
+
+if TYPE_CHECKING:
+    from screening.scoring.erasing import Erasure
 
 RETRAIN_DAYS = 30
 
@@ -83,6 +86,7 @@ def forget(
         erasure = Erasure(
             Scope(name), book, runs, models, pages, last_day, dry_run, templates, signer
         )
+        _note_copy(erasure)
         report = erasure.done(reason)
     in_ledger = report["ledger"].values()
     in_files = [
@@ -92,6 +96,15 @@ def forget(
         note("nothing here knows this id; ids are compared as text, with leading zeros")
     print_answer(report, as_json)
     refuse_unfinished(report["left"])
+
+
+def _note_copy(erasure: Erasure) -> None:
+    """Say if the ledger is a copy of another site's."""
+    if erasure.original is not None:
+        note(
+            f"this ledger is a copy of {erasure.original}: only this copy and the "
+            "folders that were named are touched"
+        )
 
 
 def refuse_unfinished(left: list[str]) -> None:
@@ -142,6 +155,7 @@ def purge(
         erasure = Erasure(
             scope, book, runs, pages=pages, dry_run=dry_run, templates=templates
         )
+        _note_copy(erasure)
         report = erasure.done(f"nights before {before}")
     print_answer({"before": before} | report, as_json)
     refuse_unfinished(report["left"])

@@ -27,6 +27,7 @@ from screening.ledger.database import (
     REVIEWS,
     RUNS,
 )
+from screening.ledger.location import RELOCATE, location_part, refuse_copy
 from screening.ledger.trail import Entry, Head, Part
 from screening.schemas.base import Document
 from screening.schemas.history import (
@@ -65,6 +66,8 @@ class Facts(Document):
 
     KIND: ClassVar[str]
     TABLE: ClassVar[sa.Table | None] = None
+    # False: entered in the original alone, never in a copy of a site's ledger.
+    IN_COPY: ClassVar[bool] = False
 
     def __init_subclass__(
         cls, kind: str | None = None, table: sa.Table | None = None
@@ -152,7 +155,14 @@ class Reserved(Facts, kind="reserve", table=RESERVATIONS):
 class Accepted(Facts, kind="accept"):
     """Heads that stand elsewhere and not in this copy of the trail, which is gone on with: number, digest."""
 
+    IN_COPY = True
     heads: Sequence[tuple[int, str]]
+
+
+class Relocated(Facts, kind=RELOCATE):
+    """The site was moved on purpose; where its ledger stands since is a part."""
+
+    IN_COPY = True
 
 
 class VerdictGiven(Facts, kind="verdict", table=REVIEWS):
@@ -191,6 +201,8 @@ class Approved(ModelChange, kind="approve"):
 
 class SealedAnew(ModelChange, kind="seal"):
     """A model without a patient that was erased."""
+
+    IN_COPY = True
 
 
 class Promoted(ModelChange, kind="promote"):
@@ -240,6 +252,7 @@ cells of a night that were refused or out of bounds."""
 class Artefact(Facts, kind="artefact", table=ARTEFACTS):
     """A file or directory with patients' names; `patient` and `place` are parts of its entry."""
 
+    IN_COPY = True
     what: ArtefactKind
     place: Path = Field(default=Path(), exclude=True)
     sha256: str | None  # None: it is gone.
@@ -255,6 +268,7 @@ class Artefact(Facts, kind="artefact", table=ARTEFACTS):
 class Erasing(Facts):
     """Names that became stand-ins."""
 
+    IN_COPY = True
     # Entry, part, places in it, and the digest of what stands there now.
     erased: Sequence[tuple[int, int, Sequence[int], str]]
     # Keys of runs that named one of those erased, and of which something could not be reached.
@@ -275,16 +289,19 @@ def append(
     facts: Facts,
     *parts: Part | Iterable[Part],
 ) -> Head:
-    """Add an entry at the end, with parts behind its facts, and bring it into the tables."""
-    behind = chain.from_iterable(
-        [part] if isinstance(part, Part) else part for part in parts
-    )
-    head = trail.write(
-        connection,
-        recorded,
-        facts.KIND,
-        chain([Part("facts", facts.to_dict())], behind),
-    )
+    """Add an entry at the end, with parts behind its facts, and project it.
+
+    The first entry of a ledger also states where the ledger stands. ModelError if the
+    ledger is a copy of another site's and the entry belongs into the original.
+    """
+    if not facts.IN_COPY:
+        refuse_copy(connection)
+    pieces: list[Iterable[Part]] = [[Part("facts", facts.to_dict())]]
+    for part in parts:
+        pieces.append([part] if isinstance(part, Part) else part)
+    if trail.head(connection).number == 0:
+        pieces.append([location_part(connection)])
+    head = trail.write(connection, recorded, facts.KIND, chain.from_iterable(pieces))
     project(connection, trail.entries(connection, trail.TRAIL.c.number == head.number))
     return head
 

@@ -18,7 +18,8 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
-from screening.ledger.entries import STAND_IN, Artefact, append
+from screening.ledger.entries import STAND_IN, Artefact, Relocated, append
+from screening.ledger.location import ledger_file, location_part, stated_location
 from screening.ledger.trail import Part, reason_of, text_part
 
 # Stands for the digest of what a command is about to write: nothing was written yet.
@@ -28,11 +29,8 @@ DIRECTORIES = ("run", "model", "comparison")
 
 def site_folder(connection: sa.Connection) -> Path | None:
     """Return the folder of a ledger file; None for a ledger on a server."""
-    if connection.dialect.name != "sqlite":
-        return None
-    databases = connection.exec_driver_sql("PRAGMA database_list")
-    (file,) = [database.file for database in databases if database.name == "main"]
-    return Path(file).resolve().parent
+    file = ledger_file(connection)
+    return None if file is None else file.parent
 
 
 def _written(place: str | Path, site: Path | None) -> str:
@@ -254,6 +252,23 @@ def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
                 "--artefacts` lists it"
             )
     return number
+
+
+def relocate(ledger: Ledger, reason: str) -> str:
+    """Enter that the site stands where its ledger lies now; return the location.
+
+    UsageError if the ledger stands where the trail says already.
+    """
+    why = reason_of(reason)
+    with ledger.writing() as connection:
+        here = location_part(connection)
+        if stated_location(connection) == here.facts:
+            raise UsageError(
+                f"the ledger stands at {here.facts}, as its audit trail says; --from "
+                "PLACE registers files that were moved"
+            )
+        append(connection, ledger.clock(), Relocated(), [here, why])
+    return str(here.facts)
 
 
 def _path_below(path: Path, root: Path) -> Path | None:

@@ -182,7 +182,14 @@ ANSWERS: dict[str, type[Document]] = {
     "retire": _of("retire", retired=str, entry=int),
     "ledger": _of(
         "ledger",
-        {"entries": int, "head": str, "accepted": int, "moved": int, "gone": int},
+        {
+            "entries": int,
+            "head": str,
+            "accepted": int,
+            "moved": int,
+            "gone": int,
+            "site": str,
+        },
     ),
     "forget": _of("forget", **ERASED),
     "purge": _of("purge", **ERASED, before=str),

@@ -28,6 +28,7 @@ from screening.files import digest_of
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact, ArtefactKind
 from screening.ledger.erasing import Scope, erase, unreached
+from screening.ledger.location import original_of
 from screening.ledger.model_registry import record_sealed
 from screening.ledger.register import (
     DIRECTORIES,
@@ -234,14 +235,20 @@ class Erasure:
 
     @cached_property
     def _folders(self) -> list[Path]:
-        """The site's folder, if its ledger is a file, and the folders that were named."""
-        with self.ledger.reading() as connection:
-            site = site_folder(connection)
+        """The folders that were named, and the site's if its ledger is an original file."""
         named = [self.runs, self.models, self.pages]
         folders = [folder.resolve() for folder in named if folder is not None]
-        if site is not None:
+        with self.ledger.reading() as connection:
+            site = site_folder(connection)
+        if site is not None and self.original is None:
             folders.append(site)
         return folders
+
+    @cached_property
+    def original(self) -> str | None:
+        """The site that the ledger is a copy of, in words; None for an original."""
+        with self.ledger.reading() as connection:
+            return original_of(connection)
 
     def _refuse_outside(self, artefact: Artefact, is_named: bool) -> str | None:
         """Return why a place outside is left; None if nothing would go there."""
@@ -249,6 +256,12 @@ class Erasure:
         reason = probe._erase(artefact, is_named)
         if reason is None and not any(probe.places.values()):
             return None
+        if self.original is not None:
+            return (
+                f"this ledger is a copy of {self.original}, and this lies outside the "
+                "folders that were named, so it was left; if it is the copy's, name "
+                "its folder with --runs, --models or --pages"
+            )
         return (
             "it lies outside the ledger's folder and the folders that were named, so "
             "it was left; name its folder with --runs, --models or --pages"

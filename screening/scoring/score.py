@@ -21,6 +21,7 @@ from screening.io.readers import Source
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact
+from screening.ledger.location import refuse_copy
 from screening.ledger.nights import open_night, past_nights, reserve
 from screening.ledger.verifying import refuse_older
 from screening.report import draw_run
@@ -201,6 +202,8 @@ def score(
     _refuse_other_night(out, night, model)
     check_templates(templates, "run")
     if ledger is not None:
+        with ledger.reading() as connection:
+            refuse_copy(connection)
         siblings = Path(out).resolve().parent
         series_shown = shown_series(series_of(model, series))
         refuse_older(ledger, siblings, "*", series_shown)

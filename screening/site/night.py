@@ -22,6 +22,7 @@ from screening.errors import Locked, ModelError, ScreenError
 from screening.io.opening import digests
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import Artefact
+from screening.ledger.location import refuse_copy
 from screening.ledger.nights import published
 from screening.ledger.register import hand_out
 from screening.ledger.status import Excuses, excuses_of
@@ -208,6 +209,7 @@ def run_night(
             with open_ledger(network.ledger, make=True) as ledger:
                 refuse_older(ledger, network.site.runs)
                 with ledger.reading() as connection:
+                    refuse_copy(connection)
                     excuses = excuses_of(connection)
                 accepted = dict.fromkeys(only, accept_delivery)
                 return [

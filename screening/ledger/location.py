@@ -1,0 +1,90 @@
+"""Where a ledger stands, and by that if it is a copy of another site's ledger.
+
+The digest of the first entry is the identity of a site. That entry also states where the
+ledger stood when it was begun, and an entry of kind `relocate` states where it stands
+since. A ledger that stands somewhere else is a copy: nights entered there would be
+missing from the original, and files that its register lists may belong to the original.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from screening.errors import ModelError
+from screening.ledger import trail
+from screening.ledger.database import PARTS, TRAIL
+from screening.ledger.trail import Part
+
+# Kind of the entry that a site was relocated.
+RELOCATE = "relocate"
+LOCATION = "location"
+N_DIGITS = 12
+
+
+def ledger_file(connection: sa.Connection) -> Path | None:
+    """Return the file of a ledger; None for a ledger on a server."""
+    if connection.dialect.name != "sqlite":
+        return None
+    databases = connection.exec_driver_sql("PRAGMA database_list")
+    (file,) = [database.file for database in databases if database.name == "main"]
+    return Path(file).resolve()
+
+
+def location_part(connection: sa.Connection) -> Part:
+    """Return the part of an entry that states where the ledger stands now."""
+    return Part(LOCATION, facts=_location(connection))
+
+
+def original_of(connection: sa.Connection) -> str | None:
+    """Return the site that a ledger is a copy of, in words; None for an original.
+
+    A ledger whose trail states no location is an original.
+    """
+    stated = stated_location(connection)
+    here = _location(connection)
+    if stated in (None, here):
+        return None
+    file = ledger_file(connection)
+    # A link, or another name of the same folder.
+    if file is not None and os.path.exists(stated) and os.path.samefile(stated, file):
+        return None
+    identity = trail.head(connection, 1).digest[:N_DIGITS]
+    return f"site {identity}, whose original stands at {stated}"
+
+
+def refuse_copy(connection: sa.Connection) -> None:
+    """Raise ModelError if a ledger is a copy of another site's."""
+    original = original_of(connection)
+    if original is not None:
+        raise ModelError(
+            f"this ledger is a copy of {original}, and stands at "
+            f"{_location(connection)}: use the original. If the site was moved here, or "
+            "this copy takes its place: screen ledger moved LEDGER --reason WHY"
+        )
+
+
+def _location(connection: sa.Connection) -> str:
+    """Return where a ledger stands: its file, or its database and schema."""
+    file = ledger_file(connection)
+    if file is not None:
+        return str(file)
+    names = sa.select(sa.func.current_database(), sa.func.current_schema())
+    database, schema = connection.execute(names).one()
+    return f"database {database}, schema {schema}"
+
+
+def stated_location(connection: sa.Connection) -> str | None:
+    """Return where the trail says that the ledger stands; None if it does not say."""
+    is_stating = (TRAIL.c.number == 1) | (TRAIL.c.kind == RELOCATE)
+    entries = sa.select(TRAIL.c.number).where(is_stating)
+    locations = (
+        sa.select(PARTS)
+        .where(PARTS.c.entry.in_(entries), PARTS.c.what == LOCATION)
+        .order_by(PARTS.c.entry.desc())
+        .limit(1)
+    )
+    row = connection.execute(locations).first()
+    return None if row is None else str(trail.part_in(row).facts)
