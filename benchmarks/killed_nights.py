@@ -2,8 +2,8 @@
 
     python benchmarks/killed_nights.py --kills 200 --out killed.csv [--ledger postgresql]
 
-Three wards, five nights, and between them every command that writes: `run`, `review`, `export`, `forget`,
-`threshold`, `promote`, `retire` and `purge`. Each is killed with all its children, at a moment drawn from the
+Three wards, five nights, and between them every command that writes: `run`, `review`, `retrain`, `approve`,
+`explain`, `export`, `forget`, `threshold`, `promote`, `retire` and `purge`. Each is killed with all its children, at a moment drawn from the
 time that it takes, and the same command is run again, which must end with exit 0. Then the trail is followed
 and the tables are compared with it, every run directory, published page and export is compared with the
 register, each night has one run in force, and the patients forgotten or purged are looked for in every file.
@@ -41,6 +41,9 @@ NIGHTS = 5
 COMMANDS = (
     "run",
     "review",
+    "retrain",
+    "approve",
+    "explain",
     "export",
     "forget",
     "threshold",
@@ -154,10 +157,17 @@ def commands(
     write_verdicts(folder, run)
     yield ["review", run, "v.json", *where]
     (folder / "v.json").unlink()
+    if night % 2 == 1:
+        learn = [first, "champion", "past.csv", "--nights", "in/{series}/{date}.csv"]
+        again = f"retrained{night}"
+        yield ["retrain", *learn, "--out", again, "--jobs", "1", *where]
+        yield ["approve", again, "--by", "A", *because, *where]
+    case = read_document(run, "run")["cases"][0]["id"]
+    yield ["explain", run, case, "--out", f"pages/cases/{date}.html", *where]
     form = ("csv", "fhir", "xlsx")[night % 3]
     yield ["export", run, "--to", form, "--out", f"pages/exports/{date}", *where]
     if night in (2, 4):
-        forgotten.append(read_document(run, "run")["cases"][0]["id"])
+        forgotten.append(case)
         yield ["forget", forgotten[-1], *places, "--models", "."]
     if night == 2:
         choice = ["--max-flag-rate", 0.25, *because, *where]
@@ -192,6 +202,7 @@ def faults(
     for path in [
         *folder.rglob("pages/ward-*/2026-*.html"),
         *folder.glob("pages/exports/*"),
+        *folder.glob("pages/cases/*"),
     ]:
         if path.resolve() not in registered:
             yield f"{path.name} is not registered"
