@@ -2,12 +2,14 @@
 
     python benchmarks/killed_nights.py --kills 200 --out killed.csv [--ledger postgresql]
 
-Three wards, five nights, and between them every command that writes: `run`, `review`, `retrain`, `approve`,
-`explain`, `export`, `forget`, `threshold`, `promote`, `retire` and `purge`. Each is killed with all its children, at a moment drawn from the
-time that it takes, and the same command is run again, which must end with exit 0. Then the trail is followed
-and the tables are compared with it, every run directory, published page and export is compared with the
-register, each night has one run in force, and the patients forgotten or purged are looked for in every file.
-A line a kill; what is in the CSV is not done again.
+Three wards, five nights, and between them every command that writes: `run`, `review`,
+`retrain`, `approve`, `explain`, `export`, `forget`, `threshold`, `promote`, `retire` and
+`purge`. Each is killed with all its children, at a moment drawn from the time that it
+takes, and the same command is run again, which must end with exit 0. Then the trail is
+followed and the tables are compared with it, every run directory, published page and
+export is compared with the register, each night has one run in force, and the patients
+forgotten or purged are looked for in every file. A line a kill; what is in the CSV is not
+done again.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ import datetime
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
@@ -861,6 +862,65 @@ def test_forget_canaries_in_every_output(site):
         naming = [file for file, text in before.items() if mentions(text, name)]
         assert len(naming) >= 6, naming
         assert [file for file, text in after.items() if mentions(text, name)] == []
+
+
+def test_forget_canaries_in_table(site):
+    """A table of a database is named until it was exported again without any of the ids."""
+    night = table(60, 3)
+    night.loc[: len(CANARIES) - 1, "patient"] = CANARIES
+    night.loc[: len(CANARIES) - 1, ["fever", "crp"]] = [40.5, 60.0]
+    file = written(night, site / "night3.csv")
+    run = site / "runs/3"
+    ledger = ["--ledger", site / "screening.db"]
+    night_of = ["--date", "2026-03-03", "--series", "ward-7"]
+    screen("score", site / "models/a", file, *night_of, *ledger, "--out", run)
+    database = site / "exported.sqlite"
+    into = ["--to", "table", "--url", f"sqlite:///{database}", "--table", "f"]
+    screen("export", run, *into, *ledger)
+    before = ids_in(database)
+
+    for name in CANARIES:
+        words = ["forget", "-", *map(str, ledger)]
+        ended = CliRunner().invoke(app, words, input=name + "\n")
+        assert ended.exit_code == 5
+        assert "f: a table of a database is not reached" in ended.output
+    screen("export", run, *into, "--force", *ledger)
+
+    assert before >= {*CANARIES}
+    assert ids_in(database).isdisjoint(CANARIES)
+    for name in CANARIES:
+        assert as_json("forget", name, *ledger)["left"] == []
+
+
+def ids_in(database: Path) -> set[str]:
+    """Return the ids of the exported table."""
+    with closing(sqlite3.connect(database)) as connection:
+        return {name for (name,) in connection.execute("SELECT id FROM f")}
+
+
+def test_forget_person_of_omop(site):
+    """The tables of an OMOP export go with a person that they name, and alone with one."""
+    night = table(60, 3)
+    night["patient"] = [str(800_000_123 + number) for number in range(len(night))]
+    person = night.loc[0, "patient"]
+    file = written(night, site / "night3.csv")
+    run = site / "runs/3"
+    out = site / "omop"
+    ledger = ["--ledger", site / "screening.db"]
+    night_of = ["--date", "2026-03-03", "--accept-delivery", "numbers of the CDM"]
+    screen("score", site / "models/a", file, *night_of, *ledger, "--out", run)
+    file.unlink()
+    screen("export", run, "--to", "omop", "--out", out, *ledger)
+    naming = [file for file, text in texts_in(site).items() if mentions(text, person)]
+
+    nobody = as_json("forget", "800000999", *ledger)["removed"]
+    removed = as_json("forget", person, *ledger)["removed"]
+
+    assert "omop/cohort.csv" in naming
+    assert nobody == []
+    assert removed == [str(out)]
+    assert not out.exists()
+    assert not any(mentions(text, person) for text in texts_in(site).values())
 
 
 def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):

@@ -76,6 +76,15 @@ def test_mentions_longer_id(other):
     assert not mentions(f"<bdi>{other}</bdi>".encode(), "00123")
 
 
+def test_mentions_styles():
+    """A word of a page's styles is nobody's id; the same text in the page is."""
+    styles = b"<style nonce='a'>\ntable {width:100%}</style>"
+
+    assert not mentions(styles + b"<p>Zx9</p>", "100%")
+    assert mentions(styles + b"<p>100%</p>", "100%")
+    assert mentions(styles + b"<p>100%</p>" + styles, "100%")
+
+
 def test_mentions_undecodable():
     """An id in no known encoding is found by its bytes."""
     name = b"caf\xe9".decode("utf-8", "surrogateescape")

@@ -12,12 +12,14 @@ from screening.data.ids import pattern_of
 
 # Signs that join the parts of an id: Zx9-00123 is another id than 00123.
 _JOINTS = "-._/:+"
+# Styles of a page name nobody; an id such as 100% may stand there.
+_STYLES = re.compile(r"<style\b.*?</style>", re.DOTALL | re.IGNORECASE)
 # Characters as JSON and JavaScript write them; two escapes may be one character.
 _JSON_ESCAPES = re.compile(r'(?:\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))+')
 
 
 def mentions(content: bytes, name: str) -> bool:
-    """Return True if an id stands in a text file.
+    """Return True if an id stands in a text file, past the styles of a page.
 
     It is looked for as it is and as HTML, XML, JSON, CSV, SQL and URLs spell it, in
     either Unicode form, and only where it is no part of a longer id.
@@ -31,7 +33,7 @@ def mentions(content: bytes, name: str) -> bool:
     """
     if not name:
         return False
-    text = content.decode("utf-8", "surrogateescape")
+    text = _STYLES.sub("", content.decode("utf-8", "surrogateescape"))
     joints = re.escape(_JOINTS)
     pattern = re.compile(
         rf"(?<!\w)(?<!\w[{joints}]){pattern_of(name)}(?!\w)(?![{joints}]\w)"
