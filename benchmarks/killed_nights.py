@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -218,7 +219,7 @@ def faults(
         content = path.read_bytes()
         for text in gone:
             if text.encode() in content:
-                yield f"{path.name} names who was erased"
+                yield f"{path.relative_to(folder)} names who was erased"
     for path in folder.rglob(".*"):
         if "pycache" not in str(path):
             yield f"{path.name} was left"
@@ -256,8 +257,14 @@ def site_with_kills(ledger: str, seed: int) -> Iterator[dict[str, object]]:
                 except RuntimeError as error:
                     yield kill | {"faults": str(error)}
                     return
-                # All ids of a site's nights begin so.
-                gone = [f"Zx{seed:03d}"] if name == "purge" else forgotten
+                if name == "purge":
+                    # All ids of a site's nights begin so. Purging leaves models, and
+                    # those that were retrained hold patients of these nights.
+                    gone = [f"Zx{seed:03d}"]
+                    for model in folder.glob("retrained*"):
+                        shutil.rmtree(model)
+                else:
+                    gone = forgotten
                 yield kill | {"faults": "; ".join(faults(folder, ledger, night, gone))}
 
 
