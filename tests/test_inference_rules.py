@@ -16,6 +16,7 @@ from screening.data.feature_rules import (
     infer_feature,
 )
 from screening.data.role_rules import OUTCOME_SIGNS, RoleColumns, outcome_candidates
+from screening.data.sentinels import sentinel_counts
 from screening.data.summary import ColumnSummary
 
 DROP_RULES = [*DROP_ANY, *DROP_NUMBERS, *DROP_TEXTS]
@@ -128,7 +129,7 @@ def test_type_rule(rule):
 # By rule, the cells of a column of which a person is to review the feature.
 REVIEWED = {
     "missing_texts": ["1.5", "2.5", "3.5", "NA"] * 10,
-    "missing_numbers": [-99, -99, *range(20, 60)],
+    "missing_numbers": [999.9, 999.9, 999.9, *range(20, 60)],
     "ticked": ["x", None, "x"],
     "censored": ["1.5", "2.5", "3.5", "<0.5"] * 10,
 }
@@ -146,7 +147,69 @@ def test_review_rule(rule):
     plain = column("value", np.linspace(0, 1, 60))
 
     assert rule.applies(candidate.summary, infer_feature(candidate))
+    assert rule.remark(candidate.summary)
     assert not rule.applies(plain.summary, infer_feature(plain))
+
+
+# Cells of a column, and the categories and texts for "missing" that are found in it.
+ANSWERS = {
+    "minus beside plus": (["+", "-"] * 10, ["+", "-"], []),
+    "minus beside grades": (["-", "+", "++"] * 10, ["+", "++", "-"], []),
+    "ND beside Positive": (["ND", "Positive"] * 10, ["ND", "Positive"], []),
+    "minus beside one answer": (["-", "seen"] * 10, ["-", "seen"], []),
+    "not detected": (
+        ["not detected", "none seen", "neg", "Positive"] * 10,
+        ["Positive", "neg", "none seen", "not detected"],
+        [],
+    ),
+    "minus beside two answers": (["-", "a", "b"] * 10, ["a", "b"], ["-"]),
+    "minus beside one number": (["-", "1"] * 10, ["-", "1"], []),
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "categories", "missing"), ANSWERS.values(), ids=ANSWERS
+)
+def test_answers_are_not_missing(values, categories, missing):
+    """A mark means missing only where two other categories are left."""
+    feature = infer_feature(column("culture", values))
+
+    assert feature["categories"] == categories
+    assert feature.get("missing_values", []) == missing
+
+
+def test_remark_names_texts():
+    """A review names the texts that several rows have, and no patient's own."""
+    values = [*map(str, range(50)), "NA", *["not done"] * 3, "Mrs Smith"]
+    candidate = column("crp", values)
+    (rule,) = (rule for rule in REVIEW_RULES if rule.name == "missing_texts")
+
+    remark = rule.remark(candidate.summary)
+
+    assert '("NA", "not done")' in remark
+    assert "Smith" not in remark
+
+
+# Numbers that stand for missing, by a sign, beside others.
+USUAL = [float(value) for value in range(35, 75)]
+SENTINELS = {
+    "far above": ([*USUAL, *[999.9] * 3], {999.9: 3}),
+    "an age": ([*USUAL, *[300.0] * 4], {300.0: 4}),
+    "two of them": ([*USUAL, *[999.0] * 3, *[9999.0] * 3], {999.0: 3, 9999.0: 3}),
+    "alone negative": ([0.0, *USUAL, *[-9.0] * 3], {-9.0: 3}),
+    "negative codes": ([0.0, *USUAL, *[-9.0] * 3, *[-8.0] * 3], {-9.0: 3, -8.0: 3}),
+    "twice": ([*USUAL, 300.0, 300.0], {}),
+    "zero": ([*[0.0] * 3, *(value + 1000 for value in USUAL)], {}),
+    "negative among negatives": ([*[-9.0] * 3, -3.0, *USUAL], {}),
+    "minus one beside one": ([-1.0, 1.0] * 10, {}),
+    "grades": ([0.0, 1.0, 5.0] * 10, {}),
+}
+
+
+@pytest.mark.parametrize(("values", "found"), SENTINELS.values(), ids=SENTINELS)
+def test_sentinel_counts(values, found):
+    """Repeated numbers apart from all others are found, with their counts."""
+    assert sentinel_counts(np.array(values)) == found
 
 
 # By sign, the name and the cells of a column that it takes for the outcome.

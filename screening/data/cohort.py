@@ -18,6 +18,7 @@ from screening.data.labels import positive_classes
 from screening.errors import UsageError
 from screening.io.columns import Columns, frame_of
 from screening.io.readers import Source
+from screening.schemas.base import Reason
 
 # The fields with one value a row.
 ROW_FIELDS = (
@@ -68,6 +69,8 @@ class Cohort:
     out_of_bounds : ndarray of object, shape (n_rows,), or None
         A tuple of `OddCell` for a row with cells out of bounds, which are missing among
         its values, and None for any other row; tested for scoring only.
+    doubts : list of Reason
+        Guesses that change what a model finds, and that nobody has confirmed.
     """
 
     values: Columns
@@ -85,6 +88,7 @@ class Cohort:
     refused: dict[str, int] = field(default_factory=dict)
     display: Columns | None = None
     out_of_bounds: np.ndarray | None = None
+    doubts: list[Reason] = field(default_factory=list)
 
     def __repr__(self) -> str:
         # Ids and values belong in no log.

@@ -15,7 +15,8 @@ from typing import Any
 from screening.data.column_names import INDEX_NAME, is_called
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.summary import MAX_TEXTS, ColumnSummary
-from screening.io.number_formats import is_yes_no
+from screening.io.number_formats import is_yes_no, plain_number
+from screening.spelling import first_of
 
 # A larger share of missing values gets a column of its own.
 INDICATOR_SHARE = 0.05
@@ -44,24 +45,15 @@ MIN_LETTERED_CODES = 3
 MIN_SHARE_OF_NUMBERS = 0.9
 MIN_SHARE_OF_MANY_NUMBERS = 0.5
 MANY_NUMBERS = 30
-# Codes that are no category either; "none" or "unknown" may be an answer.
-NO_ANSWER = frozenset(
-    [
-        "na",
-        "n/a",
-        "n.a.",
-        "#n/a",
-        "nan",
-        "null",
-        "n.d.",
-        "nd",
-        "k.a.",
-        ".",
-        "?",
-        "-",
-        "--",
-    ]
-)
+# Texts that are no category either, unless one category alone would be left; "none",
+# "unknown" and "ND" (not detected) may be an answer.
+NO_ANSWER = frozenset("na n/a n.a. #n/a nan null k.a. . ? - --".split())
+# "-" beside one of these is the result of a test.
+POSITIVE_MARK = re.compile(r"[0-9]?\++|\(\+\)")
+# A text that is no usual way to say "missing" is shown where it stands in so many rows;
+# others may be a patient's.
+MIN_ROWS_OF_SHOWN_TEXT = 3
+MAX_SHOWN_TEXTS = 5
 # 45 %, 12.5mg/l, <0,5 g: a number, and what it is counted in.
 MEASURED = re.compile(
     r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)"
@@ -97,7 +89,7 @@ class Candidate:
     def holds_numbers(self) -> bool:
         """True for quantities, but for missing codes and a few odd texts."""
         summary = self.summary
-        if self.holds_codes:
+        if self.holds_codes or self._is_one_number_or_missing:
             return False
         if summary.native:
             return True
@@ -112,6 +104,13 @@ class Candidate:
         if summary.n_texts > MANY_NUMBERS:
             return share >= MIN_SHARE_OF_MANY_NUMBERS
         return share >= MIN_SHARE_OF_NUMBERS
+
+    @property
+    def _is_one_number_or_missing(self) -> bool:
+        """True for one number beside texts such as "-", which answer each other."""
+        summary = self.summary
+        others = summary.n_texts - len(summary.missing_codes)
+        return bool(summary.missing_codes) and others == 1 and summary.numbers > 0
 
     @property
     def often_missing(self) -> bool:
@@ -271,10 +270,16 @@ def _is_yes_no_or_unanswered(column: Candidate) -> bool:
 
 
 def _unanswered(column: Candidate) -> set[str]:
-    """Return the texts of a column of words that say "missing"."""
-    if column.summary.n_texts <= 1:
-        return set()
-    return {code for code in column.summary.missing_codes if code.lower() in NO_ANSWER}
+    """Return the texts of a column of words that say "missing".
+
+    None where a single category would be left: it is the answer that they deny.
+    """
+    codes = column.summary.missing_codes
+    unanswered = {code for code in codes if code.lower() in NO_ANSWER}
+    answers = column.summary.texts - unanswered
+    if any(map(POSITIVE_MARK.fullmatch, answers)):
+        unanswered -= {"-", "--"}
+    return unanswered if len(answers) > 1 else set()
 
 
 def _boolean(column: Candidate) -> dict[str, Any]:
@@ -287,12 +292,12 @@ def _boolean_or_unanswered(column: Candidate) -> dict[str, Any]:
 
 def _number(column: Candidate) -> dict[str, Any]:
     summary = column.summary
-    far_codes = {f"{code:g}" for code in summary.far_codes}
+    sentinels = {plain_number(value) for value in summary.sentinels}
     feature: dict[str, Any] = {"type": "number", "missing": _missing(column)}
     seen = summary.usual_range()
     if seen:
         feature["seen"] = seen
-    missing_values = summary.missing_codes | summary.odd_texts | far_codes
+    missing_values = {*summary.missing_codes, *summary.odd_texts, *sentinels}
     if missing_values:
         feature["missing_values"] = sorted(missing_values)
     if summary.faults["censored"]:
@@ -337,41 +342,74 @@ def infer_feature(column: Candidate) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ReviewRule:
-    """Asks a person to review a feature; `remark` is said of it in a note."""
+    """Asks a person to review a feature; `remark` is said of it in a note.
+
+    Parameters
+    ----------
+    name : str
+    remark : callable
+        Returns the note's words on a feature by its summary.
+    applies : callable
+    changes_values : bool
+        The guess makes other values of cells, which the model's page says too.
+    """
 
     name: str
-    remark: str
+    remark: Callable[[ColumnSummary], str]
     applies: Callable[[ColumnSummary, Mapping[str, Any]], bool]
+    changes_values: bool = False
 
 
 def _lists_texts(summary: ColumnSummary, feature: Mapping[str, Any]) -> bool:
-    has_texts = bool(summary.odd_texts or summary.missing_codes)
-    return "missing_values" in feature and has_texts
+    listed = {*feature.get("missing_values", ())}
+    return not listed.isdisjoint({*summary.odd_texts, *summary.missing_codes})
+
+
+def _remark_on_texts(summary: ColumnSummary) -> str:
+    texts = _shown_texts(summary)
+    shown = f" ({texts})" if texts else ""
+    return f"texts that mean missing{shown} were listed in missing_values; review"
+
+
+def _shown_texts(summary: ColumnSummary) -> str:
+    """Return the texts among numbers that no single patient has, in quotes."""
+    texts = [*summary.missing_codes]
+    for text, count in summary.odd_texts.most_common():
+        if count >= MIN_ROWS_OF_SHOWN_TEXT:
+            texts.append(text)
+    quoted = [f'"{text}"' for text in sorted(texts)]
+    return first_of(quoted, MAX_SHOWN_TEXTS)
+
+
+def _remark_on_sentinels(summary: ColumnSummary) -> str:
+    numbers = [
+        f"{plain_number(value)} in {count:,} of {summary.rows:,} rows"
+        for value, count in summary.sentinels.items()
+    ]
+    return (
+        f"{'; '.join(numbers)}, repeated and far from all others, was listed in "
+        "missing_values; review"
+    )
 
 
 REVIEW_RULES = (
-    ReviewRule(
-        "missing_texts",
-        "texts that are no numbers, or such as NA, were listed in missing_values; "
-        "review",
-        _lists_texts,
-    ),
+    ReviewRule("missing_texts", _remark_on_texts, _lists_texts),
     ReviewRule(
         "missing_numbers",
-        "a number like -99, repeated and far from all others, was listed in "
-        "missing_values; review",
+        _remark_on_sentinels,
         lambda summary, feature: (
-            feature["type"] == "number" and bool(summary.far_codes)
+            feature["type"] == "number" and bool(summary.sentinels)
         ),
+        changes_values=True,
     ),
     ReviewRule(
         "ticked",
-        "ticked or blank; a blank is read as no",
+        lambda summary: "ticked or blank; a blank is read as no",
         lambda summary, feature: feature["missing"] == "no",
     ),
     ReviewRule(
         "censored",
-        "censored values are read as their limit; review",
+        lambda summary: "censored values are read as their limit; review",
         lambda summary, feature: "censored" in feature,
     ),
 )

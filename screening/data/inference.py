@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -23,6 +23,7 @@ from screening.data.feature_rules import (
     INDICATOR_SHARE,
     REVIEW_RULES,
     Candidate,
+    ReviewRule,
     drop_rule,
     infer_feature,
 )
@@ -41,15 +42,38 @@ from screening.data.summary import ColumnSummary
 from screening.errors import CohortError
 from screening.io.arrow_types import to_texts
 from screening.io.readers import Block, Part, Source
+from screening.schemas.base import Reason
+from screening.schemas.reasons import GUESSED
 from screening.spelling import first_of
 
 BATCH_ROWS = 65536
+REVIEW_CONTRACT = (
+    "Write a contract with screen init, review it and train with --contract."
+)
 Ask = Callable[[str, str | None, Sequence[str], Sequence[str] | None], str | None]
 """Asks a person for a role, and returns the answer.
 
 Called with the role's name, the guess, other likely answers, and all that are
 possible, None where any number is.
 """
+
+
+@dataclass(frozen=True)
+class Inference:
+    """A contract in which something was guessed.
+
+    Parameters
+    ----------
+    contract : Contract
+    notes : list of str
+        Everything that was guessed, a sentence each.
+    doubts : list of Reason
+        The guesses that change what a model finds, and that nobody has confirmed.
+    """
+
+    contract: Contract
+    notes: list[str] = field(default_factory=list)
+    doubts: list[Reason] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -145,8 +169,8 @@ def proposed(
     contract: Contract,
     ask: Ask | None = None,
     independent: bool = False,
-) -> tuple[Contract, list[str]]:
-    """Return a contract in which roles and features are guessed, and notes on it.
+) -> Inference:
+    """Guess the roles and features of a table.
 
     Parameters
     ----------
@@ -171,10 +195,10 @@ def proposed(
         guessed = _asked(table, placed, guessed, ask)
     guessed = _with_date_order(table, guessed)
     notes += role_notes(table, contract, guessed)
-    complete, feature_notes = with_features(table, guessed)
+    inferred = with_features(table, guessed)
     for sign in signs:
         notes.append(sign.seen if sign.column else f"{sign.seen} {sign.remedy}")
-    return complete, [*notes, *feature_notes]
+    return replace(inferred, notes=[*notes, *inferred.notes])
 
 
 def _with_group(contract: Contract, signs: Sequence[Sign]) -> Contract:
@@ -231,17 +255,15 @@ def _asked(
     return contract.with_roles(label=label, **roles)
 
 
-def completed(source: Source, contract: Contract) -> tuple[Contract, list[str]]:
-    """Return the contract with features, inferred where it has none, and notes."""
+def completed(source: Source, contract: Contract) -> Inference:
+    """Infer the features of a contract that has none."""
     if contract.features:
-        return contract, []
+        return Inference(contract)
     return with_features(summarise(source, contract), contract)
 
 
-def with_features(
-    table: TableSummary, contract: Contract
-) -> tuple[Contract, list[str]]:
-    """Return the contract with every column without a role as a feature or dropped.
+def with_features(table: TableSummary, contract: Contract) -> Inference:
+    """Make every column without a role a feature, or drop it.
 
     Raises
     ------
@@ -255,7 +277,7 @@ def with_features(
     # Names of columns, by what a note says of them.
     inferred = defaultdict[str, list[str]](list)
     dropped = defaultdict[str, list[str]](list)
-    to_review = defaultdict[str, list[str]](list)
+    reviews: list[_Review] = []
     taken = taken_columns(contract)
     for name, summary in table.columns.items():
         if name in taken:
@@ -271,10 +293,8 @@ def with_features(
         if feature["missing"] in ("indicator", "category"):
             extra = f"extra column for missing (over {INDICATOR_SHARE:.0%})"
             inferred[extra].append(name)
-        for review in REVIEW_RULES:
-            if review.applies(summary, feature):
-                to_review[review.remark].append(name)
-    notes += [_review_note(remark, names) for remark, names in to_review.items()]
+        reviews += _reviews(candidate, feature)
+    notes += _review_notes(reviews)
     for kind, names in inferred.items():
         notes.append(f"inferred {kind}: {first_of(names, MAX_NAMES)}")
     for reason, names in dropped.items():
@@ -283,7 +303,9 @@ def with_features(
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
     cohort = contract.to_dict()["cohort"]
     cohort["drop"] = [*contract.drop, *chain.from_iterable(dropped.values())]
-    return Contract.from_dict({"cohort": cohort, "features": features}), notes
+    complete = Contract.from_dict({"cohort": cohort, "features": features})
+    doubts = [review.doubt for review in reviews if review.rule.changes_values]
+    return Inference(complete, notes, doubts)
 
 
 def _with_coordinates(
@@ -302,8 +324,33 @@ def _with_coordinates(
     return contract.with_roles(coordinates=coordinates)
 
 
-def _review_note(remark: str, names: Sequence[str]) -> str:
-    """Return a note that asks for a review of some columns."""
-    quoted = [f"'{name}'" for name in names]
-    columns = "column" if len(names) == 1 else "columns"
-    return f"{columns} {first_of(quoted, MAX_NAMES)}: {remark}"
+@dataclass(frozen=True)
+class _Review:
+    """What a rule asks a person to review in one column."""
+
+    column: str
+    rule: ReviewRule
+    remark: str
+
+    @property
+    def doubt(self) -> Reason:
+        """Return the reason for attention, where the values of cells are a guess."""
+        guess = f"column '{self.column}': {self.remark}"
+        return GUESSED(column=self.column, guess=guess, remedy=REVIEW_CONTRACT)
+
+
+def _reviews(candidate: Candidate, feature: Mapping[str, Any]) -> Iterator[_Review]:
+    """Yield what is to be reviewed in the feature of a column."""
+    for rule in REVIEW_RULES:
+        if rule.applies(candidate.summary, feature):
+            yield _Review(candidate.name, rule, rule.remark(candidate.summary))
+
+
+def _review_notes(reviews: Sequence[_Review]) -> Iterator[str]:
+    """Yield a note for each remark, with the columns that it is about."""
+    columns_of = defaultdict[str, list[str]](list)
+    for review in reviews:
+        columns_of[review.remark].append(f"'{review.column}'")
+    for remark, columns in columns_of.items():
+        noun = "column" if len(columns) == 1 else "columns"
+        yield f"{noun} {first_of(columns, MAX_NAMES)}: {remark}"

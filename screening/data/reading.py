@@ -118,13 +118,14 @@ def read_cohort(
     files, stated = open_source(source, stated)
     is_proposed = propose and not stated.features
     if is_proposed:
-        complete, notes = proposed(files, stated, independent=independent)
+        inferred = proposed(files, stated, independent=independent)
     else:
-        complete, notes = completed(files, stated)
+        inferred = completed(files, stated)
+    complete = inferred.contract
     stream = CohortStream(
-        files, complete, batch_rows, complete.label, need_label, notes
+        files, complete, batch_rows, complete.label, need_label, inferred.notes
     )
-    cohort = concatenate(list(stream))
+    cohort = replace(concatenate(list(stream)), doubts=inferred.doubts)
     if is_proposed:
         complete, notes = with_plausible(complete, ranges_of_numbers([cohort]))
         cohort = replace(cohort, contract=complete, notes=[*cohort.notes, *notes])
@@ -175,7 +176,9 @@ def check_cohort(
     to_score = bounds is not None
     try:
         files, stated = open_source(source, stated)
-        complete, notes = completed(files, stated)
+        inferred = completed(files, stated)
+        complete = inferred.contract
+        notes = inferred.notes
         if not to_score and not complete.label:
             notes = [
                 *notes,
@@ -226,8 +229,8 @@ def starter_contract(
     """
     stated = resolve_contract(None, None, **roles).with_roles(capacity=capacity)
     files, stated = open_source(source, stated)
-    contract, notes = proposed(files, stated, ask)
+    inferred = proposed(files, stated, ask)
     # A table that cannot be read is refused now, not by the next command.
-    ranges = ranges_of_numbers(CohortStream(files, contract))
-    contract, plausible_notes = with_plausible(contract, ranges)
-    return contract, [*files.notes, *notes, *plausible_notes]
+    ranges = ranges_of_numbers(CohortStream(files, inferred.contract))
+    contract, plausible_notes = with_plausible(inferred.contract, ranges)
+    return contract, [*files.notes, *inferred.notes, *plausible_notes]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.data.sentinels import sentinel_counts
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
 from screening.io.number_formats import (
     DATE,
@@ -26,19 +27,6 @@ MAX_TEXTS = 1000
 MAX_COUNTED_TEXTS = 20
 MAX_SAMPLED = 1 << 15
 DAY_OR_MONTH_FIRST = r"^\d{1,2}[-/.]"
-
-
-def _codes_for_unknown() -> frozenset[float]:
-    """Return numbers written for "not known", such as -1, -9, 99, -999 and 8888."""
-    codes = {-1.0, -7.0, -8.0, -9.0}
-    for digit in "789":
-        for length in range(2, 16):
-            code = float(digit * length)
-            codes |= {code, -code}
-    return frozenset(codes)
-
-
-CODES = _codes_for_unknown()
 
 
 class ColumnSummary:
@@ -64,8 +52,9 @@ class ColumnSummary:
         Some cells are digits led by a zero, as codes are.
     faults : Counter of str
         Number of cells that are no numbers, by the reason of `parse_number`.
-    missing_codes, odd_texts : set of str
-        Texts that often mean "missing", and other texts among numbers.
+    missing_codes, odd_texts : Counter of str
+        Texts that often mean "missing", and other texts among numbers, with the number
+        of their cells.
     whole : bool
         All numbers are whole.
     low, high : float
@@ -86,8 +75,8 @@ class ColumnSummary:
         self.date_orders = {"dmy", "mdy"}
         self.zero_led = False
         self.faults: Counter[str] = Counter()
-        self.missing_codes: set[str] = set()
-        self.odd_texts: set[str] = set()
+        self.missing_codes: Counter[str] = Counter()
+        self.odd_texts: Counter[str] = Counter()
         self.whole = True
         self.low = np.inf
         self.high = -np.inf
@@ -110,7 +99,9 @@ class ColumnSummary:
         """
         unknown = float(self.rows - self.present)
         if coded and self._sample.values.size:
-            share_of_codes = float(np.isin(self._sample.values, self.far_codes).mean())
+            share_of_codes = float(
+                np.isin(self._sample.values, [*self.sentinels]).mean()
+            )
             n_odd = self.faults["missing_code"] + self.odd
             unknown += n_odd + share_of_codes * self.numbers
         return unknown / self.rows if self.rows else 0.0
@@ -145,7 +136,7 @@ class ColumnSummary:
 
         They are rounded to a hundredth of their distance.
         """
-        is_code = np.isin(self._sample.values, self.far_codes)
+        is_code = np.isin(self._sample.values, [*self.sentinels])
         numbers = self._sample.values[~is_code]
         if not numbers.size:
             return None
@@ -156,24 +147,17 @@ class ColumnSummary:
         return round(float(low), digits), round(float(high), digits)
 
     @cached_property
-    def far_codes(self) -> list[float]:
-        """Return repeated codes such as -99 that lie apart from all other numbers.
+    def sentinels(self) -> dict[float, int]:
+        """Return numbers that stand for "not known", with their number of cells.
 
-        Their distance from the others exceeds the range of the others.
+        The numbers of cells are estimates where only a sample of the cells is held.
         """
         values = self._sample.values
-        # A code is then the lowest or the highest value, so most columns need no
-        # sorting.
-        if not values.size or CODES.isdisjoint((values.min(), values.max())):
-            return []
-        is_code = np.isin(values, list(CODES))
-        codes, counts = np.unique(values[is_code], return_counts=True)
-        others = np.unique(values[~is_code])
-        if others.size < 2:
-            return []
-        width = others[-1] - others[0]
-        is_far = (codes < others[0] - width) | (codes > others[-1] + width)
-        return codes[is_far & (counts > 1)].tolist()  # type: ignore[no-any-return]
+        if not values.size:
+            return {}
+        cells_a_value = self.numbers / values.size
+        found = sentinel_counts(values)
+        return {value: round(count * cells_a_value) for value, count in found.items()}
 
     @property
     def on_grid(self) -> bool:
@@ -256,10 +240,10 @@ class ColumnSummary:
                 continue
             self.faults[number] += count
             if number == "missing_code":
-                _add_bounded(self.missing_codes, text)
+                _add_bounded(self.missing_codes, text, count)
             # An infinite number is a fault of the export, and does not mean "missing".
             elif number == "not_number":
-                _add_bounded(self.odd_texts, text)
+                _add_bounded(self.odd_texts, text, count)
         self._add_numbers(np.array(numbers, dtype=np.float64))
 
     def _add_numbers(self, values: np.ndarray) -> None:
@@ -295,10 +279,10 @@ def _first_distinct(numbers: pa.Array) -> pa.Array:
     return numbers if len(distinct) <= MAX_TEXTS else distinct.slice(0, MAX_TEXTS + 2)
 
 
-def _add_bounded(texts: set[str], text: str) -> None:
-    """Add a text to a set, unless the set holds more than `MAX_TEXTS`."""
-    if len(texts) <= MAX_TEXTS:
-        texts.add(text)
+def _add_bounded(texts: Counter[str], text: str, count: int) -> None:
+    """Count a text; a new one only while there are at most `MAX_TEXTS`."""
+    if text in texts or len(texts) <= MAX_TEXTS:
+        texts[text] += count
 
 
 def _value_counts(values: pa.Array) -> dict[str, int]:

@@ -190,6 +190,11 @@ def parse_number(
     return _fault_of_number(text, decimal)
 
 
+def plain_number(value: float) -> str:
+    """Return the shortest text that is read as this number, without an exponent."""
+    return np.format_float_positional(value, trim="-")
+
+
 def _plain_number(text: str, decimal: str) -> float | None:
     if decimal == ",":
         if "." in text:

@@ -323,6 +323,7 @@ def _model(held: Held, judgement: Judgement, card: ModelDocument) -> Model:
     method = held.method
     attention = [
         *attention_of_model(card),
+        *study.cohort.doubts,
         *reasons([*study.signs]),
         *row_number_ids(study.cohort),
     ]

@@ -180,6 +180,14 @@ LEAK = ReasonKind(
     "name suggests a later time, or the model is nearly perfect",
     place=MODEL,
 )
+GUESSED = ReasonKind(
+    code="guessed",
+    words="Guessed, without a contract: {guess}.",
+    remedy="{remedy}",
+    when="training without a contract guessed what changes the result: numbers that "
+    "stand for missing, or an outcome or case for which another is as likely",
+    place=MODEL,
+)
 ROWS_OF_ONE_PATIENT = ReasonKind(
     code="rows_of_one_patient",
     words="{sign}",
