@@ -233,7 +233,7 @@ def _run(
     `caller` is the process that asked for the result.
     """
     limits = {"blas": 1}
-    if current_process().name.startswith(("LokyProcess", "ForkServerProcess")):
+    if _is_forked() or current_process().name.startswith("LokyProcess"):
         _end_with(caller)
         limits["openmp"] = n_threads
     with limit_threads(n_threads), threadpool_limits(limits):
@@ -246,11 +246,16 @@ def _end_with(parent: int) -> None:
 
     def watch() -> None:
         caller = parent_process()
-        if caller is not None:
+        if _is_forked() and caller is not None:
             caller.join()
-        # joblib's own processes are not told of their parent.
-        while caller is None and os.getppid() == parent:
+        # What joblib starts itself is not told when its parent ends.
+        while os.getppid() == parent:
             time.sleep(1)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _is_forked() -> bool:
+    """Return True in a process of the server that `prepare_processes` started."""
+    return current_process().name.startswith("ForkServerProcess")

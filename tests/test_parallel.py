@@ -31,6 +31,10 @@ def facts_of(array):
     return type(array), array.flags.writeable, n_threads()
 
 
+def modules_of():
+    return "screening.scoring.scoring_pass" in sys.modules
+
+
 def wait(seconds):
     time.sleep(seconds)
 
@@ -133,7 +137,9 @@ def test_in_parallel_obeys_dask():
 CALLER = """
 import signal
 from test_parallel import wait
-from screening.parallel import in_parallel
+from screening.parallel import in_parallel, prepare_processes
+if {is_prepared}:
+    prepare_processes("screening.parallel")
 # A suite that runs in the background of a shell ignores the signal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for _ in in_parallel(wait, [(0.01,)] + [(600,)] * 3, jobs=2):
@@ -141,15 +147,51 @@ for _ in in_parallel(wait, [(0.01,)] + [(600,)] * 3, jobs=2):
 """
 
 
+PREPARED = """
+import sys
+from test_parallel import modules_of, square
+from workers import die_once
+from screening.parallel import in_parallel, prepare_processes
+prepare_processes("screening.scoring.scoring_pass")
+print(list(in_parallel(modules_of, [()] * 2, jobs=2)))
+print(list(in_parallel(die_once, [(mark,) for mark in sys.argv[1:]], jobs=2)))
+"""
+
+
+@pytest.mark.skipif(available_cores() < 2, reason="no process is started")
+def test_prepare_processes_imports_once(tmp_path):
+    """Processes have what the server imported, and one that is killed is replaced."""
+    marks = [str(tmp_path / str(number)) for number in range(3)]
+    Path(marks[1]).touch()
+    Path(marks[2]).touch()
+    paths = os.pathsep.join(
+        [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", PREPARED, *marks],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+    modules, done = result.stdout.splitlines()
+    assert modules == "[True, True]"
+    assert done == str([f"done: {mark}" for mark in marks])
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")
+@pytest.mark.skipif(available_cores() < 2, reason="no process is started")
+@pytest.mark.parametrize("is_prepared", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_in_parallel_leaves_no_process(number):
-    """However a command ends, its processes end."""
+def test_in_parallel_leaves_no_process(number, is_prepared):
+    """However a command ends, its processes end, and the server that forked them."""
     paths = os.pathsep.join(
         [str(Path(__file__).parent), str(Path(__file__).parents[1])]
     )
     caller = subprocess.Popen(
-        [sys.executable, "-c", CALLER],
+        [sys.executable, "-c", CALLER.format(is_prepared=is_prepared)],
         env=os.environ | {"PYTHONPATH": paths},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
