@@ -22,7 +22,7 @@ from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky.backend import context as loky_context
-from joblib.parallel import get_active_backend
+from joblib.parallel import LokyBackend, get_active_backend
 from threadpoolctl import threadpool_limits
 
 from screening.cluster import Cluster
@@ -74,6 +74,11 @@ def prepare_processes(module: str) -> None:
 def seconds_to_start() -> float:
     """Return about how long processes take to start, in seconds."""
     return 0.5 if loky_context.get_start_method() == "forkserver" else 2.5
+
+
+def shares_files() -> bool:
+    """Return True if processes of this machine make the calls, as by default."""
+    return isinstance(get_active_backend(prefer="processes")[0], LokyBackend)
 
 
 def in_parallel(

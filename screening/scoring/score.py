@@ -220,7 +220,7 @@ def score(
         stream.on_refused = on_refused
         scorer = BlockScorer(model, night, stream.reader())
         rows = Rows(folder / "scores.parquet")
-        scored = score_pieces(scorer, stream, out, jobs, workers)
+        scored = score_pieces(scorer, stream, out, folder, jobs, workers)
         summary = Summary(scorer, _add_parts(scored, rows, stream.source, progress))
         key = _key_of_run(scorer, stream, label, series, shadow)
         run = summary.document(

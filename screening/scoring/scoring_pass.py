@@ -1,9 +1,9 @@
-"""The pass over a night's table: its rows scored piece by piece, here or by
-processes."""
+"""Scoring a night's table piece by piece, in this process or by others."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import time
 from collections import deque
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkstemp
 from uuid import uuid4
 
 import numpy as np
@@ -21,7 +22,7 @@ from joblib import effective_n_jobs
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream, Piece, Reading
-from screening.parallel import in_parallel, seconds_to_start
+from screening.parallel import in_parallel, seconds_to_start, shares_files
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
 from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
@@ -43,6 +44,7 @@ def score_pieces(
     scorer: BlockScorer,
     stream: CohortStream,
     out: str | Path,
+    folder: Path,
     jobs: int,
     cluster: Cluster | None,
 ) -> ScoredTables:
@@ -54,6 +56,8 @@ def score_pieces(
     stream : CohortStream
     out : str or Path
         Beside which the work of a cluster is kept until the table has been read.
+    folder : Path
+        Private folder in which processes leave rows until they are taken.
     jobs : int
         Processes, which are started where they are worth it.
     cluster : Cluster or None
@@ -71,15 +75,18 @@ def score_pieces(
             scored = score_batch(scorer.model, batch)
             yield scored.rows, scorer.count(batch, scored)
     else:
-        yield from _Pass(scorer, stream, jobs).scored()
+        yield from _Pass(scorer, stream, folder, jobs).scored()
 
 
 class _Pass:
     """Scores the pieces of a stream in order."""
 
-    def __init__(self, scorer: BlockScorer, stream: CohortStream, jobs: int):
+    def __init__(
+        self, scorer: BlockScorer, stream: CohortStream, folder: Path, jobs: int
+    ):
         self.scorer = scorer
         self.stream = stream
+        self.folder = folder
         self.jobs = jobs
         self.reading = Reading(stream)
         self.drift_limit = ALL_HASHES
@@ -110,7 +117,7 @@ class _Pass:
                 yield from self._results_of_processes(pieces)
 
     def _seconds_left(self, seconds: float) -> float:
-        """Estimate the seconds of what is left; of a table of unknown length, as many again."""
+        """Estimate the seconds of what is left: of a table of unknown length as many again."""
         n_rows, n_done = self.stream.source.n_rows, self.reading.n_rows
         if n_rows is None or not n_done:
             return seconds
@@ -125,11 +132,15 @@ class _Pass:
         scorer = replace(self.scorer, reader=reader)
         packed = np.frombuffer(pickle.dumps(scorer, protocol=5), np.uint8)
         key = uuid4().hex
-        tasks = (
-            (packed, key, piece, self.reading.is_sound, self.drift_limit)
-            for piece in chain([first], pieces)
-        )
-        yield from in_parallel(_score_packed, tasks, jobs=self.jobs)
+        with TemporaryDirectory(dir=self.folder) as folder:
+            # Another machine could not leave its rows in a file here.
+            place = folder if shares_files() else None
+            tasks = (
+                (packed, key, piece, self.reading.is_sound, self.drift_limit, place)
+                for piece in chain([first], pieces)
+            )
+            for scored, file in in_parallel(_score_packed, tasks, jobs=self.jobs):
+                yield scored if file is None else replace(scored, rows=_take_rows(file))
 
 
 @dataclass(frozen=True)
@@ -147,11 +158,42 @@ def _unpack(packed: _Packed) -> BlockScorer:
 
 
 def _score_packed(
-    content: np.ndarray, key: str, piece: Piece, is_sound: bool, drift_limit: int
-) -> ScoredPiece:
-    """Score a piece in a process, which unpacks the scorer for its first one."""
+    content: np.ndarray,
+    key: str,
+    piece: Piece,
+    is_sound: bool,
+    drift_limit: int,
+    folder: str | None,
+) -> tuple[ScoredPiece, str | None]:
+    """Score a piece in a process, which unpacks the scorer for its first one.
+
+    Returns
+    -------
+    scored : ScoredPiece
+    file : str or None
+        File in `folder` that has its rows: the caller maps it, where a pipe would copy
+        them four times.
+    """
     scorer = _unpack(_Packed(key, content))
-    return scorer.score_piece(piece, is_sound, drift_limit)
+    scored = scorer.score_piece(piece, is_sound, drift_limit)
+    if folder is None or not scored.rows:
+        return scored, None
+    handle, file = mkstemp(dir=folder)
+    with (
+        os.fdopen(handle, "wb") as stream,
+        pa.ipc.new_file(stream, scored.rows[0].schema) as writer,
+    ):
+        for table in scored.rows:
+            writer.write_table(table)
+    return replace(scored, rows=[]), file
+
+
+def _take_rows(file: str) -> list[pa.Table]:
+    """Map the rows that a process left in a file, which needs no name any longer."""
+    with pa.memory_map(file) as source:
+        table = pa.ipc.open_file(source).read_all()
+    Path(file).unlink()
+    return [table]
 
 
 def _score_by_cluster(
