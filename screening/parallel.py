@@ -8,13 +8,15 @@ dask or ray.
 from __future__ import annotations
 
 import os
+import pickle
+import sys
 import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import chain, islice
 from multiprocessing import current_process, forkserver, parent_process
@@ -28,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from screening.cluster import Cluster
 from screening.errors import UsageError
 from screening.kernels.threads import available_cores, limit_threads
+from screening.shared_arrays import SharedArrays
 
 Arguments = tuple[Any, ...]
 Call = tuple[Callable[..., Any], Arguments, dict[str, Any]]
@@ -64,7 +67,8 @@ def prepare_processes(module: str) -> None:
     module : str
         Imports what the processes will call, and starts no thread.
     """
-    if available_cores() > 1 and parent_process() is None:
+    is_possible = sys.platform == "linux" and parent_process() is None
+    if is_possible and available_cores() > 1:
         forkserver.set_forkserver_preload([module])
         with server_environment():
             forkserver.ensure_running()
@@ -73,7 +77,11 @@ def prepare_processes(module: str) -> None:
 
 def seconds_to_start() -> float:
     """Return about how long processes take to start, in seconds."""
-    return 0.5 if loky_context.get_start_method() == "forkserver" else 2.5
+    return 0.5 if _is_prepared() else 2.5
+
+
+def _is_prepared() -> bool:
+    return bool(loky_context.get_start_method() == "forkserver")
 
 
 def shares_files() -> bool:
@@ -127,6 +135,9 @@ def in_parallel(
     if cluster is not None:
         n_threads = cluster.n_threads
 
+    is_forked = _is_prepared() and not threads and cluster is None and shares_files()
+    arrays = SharedArrays() if is_forked and jobs != 1 else None
+
     def start(calls: Iterable[Call]) -> Any:
         return Parallel(
             jobs,
@@ -136,15 +147,21 @@ def in_parallel(
             batch_size=1,
             # The loops are compiled for arrays that can be written to.
             mmap_mode="c",
+            # What joblib maps is tracked by a process that forked ones do not know.
+            max_nbytes="1M" if arrays is None else None,
         )(calls)
 
-    waiting = _Tasks(chain(first_tasks, source), function, n_threads)
-    results = _results(waiting, start)
+    waiting = _Tasks(chain(first_tasks, source), function, n_threads, arrays)
+    results = _results(waiting, start, arrays)
     next(results)
     return results
 
 
-def _results(tasks: _Tasks, start: Callable[[Iterable[Call]], Any]) -> Iterator[Any]:
+def _results(
+    tasks: _Tasks,
+    start: Callable[[Iterable[Call]], Any],
+    arrays: SharedArrays | None,
+) -> Iterator[Any]:
     """Start the calls, yield None, and then yield all results.
 
     After a kill those that are missing are started again.
@@ -154,7 +171,7 @@ def _results(tasks: _Tasks, start: Callable[[Iterable[Call]], Any]) -> Iterator[
     n_before_kill = None
     try:
         # Threads that each limited BLAS would restore its threads under each other.
-        with threadpool_limits(1, user_api="blas"):
+        with threadpool_limits(1, user_api="blas"), arrays or nullcontext():
             yield None
             while True:
                 try:
@@ -188,14 +205,21 @@ class _Tasks:
     function : callable
     n_threads : int
         Threads that loops of each call may use.
+    arrays : SharedArrays or None
+        Packs the arguments of each call.
     """
 
     def __init__(
-        self, source: Iterable[Arguments], function: Callable[..., Any], n_threads: int
+        self,
+        source: Iterable[Arguments],
+        function: Callable[..., Any],
+        n_threads: int,
+        arrays: SharedArrays | None,
     ) -> None:
         self._source = iter(source)
         self._function = function
         self._n_threads = n_threads
+        self._arrays = arrays
         self._unfinished: deque[Arguments] = deque()
         self._n_starts = 0
         # joblib asks for the next task in whichever thread a result comes.
@@ -225,8 +249,19 @@ class _Tasks:
             yield self._call(task)
 
     def _call(self, task: Arguments) -> Call:
-        call: Call = delayed(_run)(os.getpid(), self._n_threads, self._function, *task)
+        function: Callable[..., Any] = self._function
+        arguments = task
+        if self._arrays is not None:
+            function = _call_packed
+            arguments = (self._arrays.pack((self._function, task)),)
+        call: Call = delayed(_run)(os.getpid(), self._n_threads, function, *arguments)
         return call
+
+
+def _call_packed(content: bytes) -> Any:
+    """Call a function with arguments, both as `SharedArrays.pack` wrote them."""
+    function, arguments = pickle.loads(content)
+    return function(*arguments)
 
 
 def _run(

@@ -149,18 +149,21 @@ for _ in in_parallel(wait, [(0.01,)] + [(600,)] * 3, jobs=2):
 
 PREPARED = """
 import sys
-from test_parallel import modules_of, square
+import numpy as np
+from test_parallel import facts_of, modules_of
 from workers import die_once
 from screening.parallel import in_parallel, prepare_processes
 prepare_processes("screening.scoring.scoring_pass")
 print(list(in_parallel(modules_of, [()] * 2, jobs=2)))
+array = np.zeros(1_000_000)
+print(set(in_parallel(facts_of, [(array,), (array,)], jobs=2)) == {(np.memmap, True, 1)})
 print(list(in_parallel(die_once, [(mark,) for mark in sys.argv[1:]], jobs=2)))
 """
 
 
 @pytest.mark.skipif(available_cores() < 2, reason="no process is started")
 def test_prepare_processes_imports_once(tmp_path):
-    """Processes have what the server imported, and one that is killed is replaced."""
+    """Processes have what the server imported, map arrays, and are replaced if killed."""
     marks = [str(tmp_path / str(number)) for number in range(3)]
     Path(marks[1]).touch()
     Path(marks[2]).touch()
@@ -176,8 +179,10 @@ def test_prepare_processes_imports_once(tmp_path):
         check=True,
     )
 
-    modules, done = result.stdout.splitlines()
+    modules, is_mapped, done = result.stdout.splitlines()
     assert modules == "[True, True]"
+    assert is_mapped == "True"
+    assert result.stderr == ""
     assert done == str([f"done: {mark}" for mark in marks])
 
 
