@@ -1,0 +1,282 @@
+"""A cell that no patient can have decides nobody's fate: bounds, lists and exports."""
+
+import csv
+import json
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import screen
+from flow_cohorts import patients, voxels, written
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from screening import open_ledger, save_model, score
+from screening.contract.contract import Contract
+from screening.errors import CohortError
+from screening.monitoring.out_of_bounds import (
+    bounds_of_columns,
+    bounds_of_range,
+)
+from screening.schemas.model import NumberProfile, Profile
+from screening.scoring.exports import fhir, omop
+from screening.scoring.rows import read_flagged
+
+NIGHT = "2026-03-01"
+FINITE = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "value"),
+    [
+        (36, 41, 0),
+        (36, 41, 98.6),
+        (36, 41, 999.9),
+        (0, 9, -9),
+        (50, 160, 1000),
+        (-3, 3, 9999),
+    ],
+)
+def test_bounds_of_range_impossible_value(low, high, value):
+    assert bounds_of_range(low, high).exceeded_by(
+        np.array([value, np.nan])
+    ).tolist() == [
+        True,
+        False,
+    ]
+
+
+@given(FINITE, FINITE)
+def test_bounds_of_range_within_once_the_width(low, high):
+    """Bounds hold the range itself, and never lie beyond once its width."""
+    low, high = sorted((low, high))
+    assume(low < high)
+
+    bounds = bounds_of_range(low, high)
+
+    width = high - low
+    assert low - width <= bounds.low <= low
+    assert high <= bounds.high <= high + width
+    assert bounds.low >= 0 or low < 0
+
+
+def profile_of(values) -> Profile:
+    middle = float(np.median(values))
+    numbers = NumberProfile(
+        edges=(middle,),
+        counts=(len(values) // 2, len(values) - len(values) // 2),
+        range=(min(values), max(values)),
+    )
+    return Profile(n_rows=len(values), n_units=len(values), features={"x": numbers})
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "expected"),
+    [
+        ({}, range(1, 41), (0.025, 79)),
+        ({"plausible": [0, 500]}, range(1, 41), (0, 500)),
+        ({"plausible": [0, 500]}, range(1, 4), (0, 500)),
+        ({}, range(1, 11), None),
+        ({}, [7] * 40, None),
+        ({"normalise": "within_group"}, range(1, 41), None),
+    ],
+)
+def test_bounds_of_columns_contract_first(feature, values, expected):
+    """`plausible` stands; few or equal values, or normalised ones, have no bounds."""
+    features = {"x": {"type": "number"} | feature}
+    contract = Contract.from_dict({"cohort": {"group": "g"}, "features": features})
+
+    bounds = bounds_of_columns(contract, profile_of(list(values)))
+
+    assert bounds.get("x") == expected
+
+
+@pytest.fixture(scope="module")
+def model(cohort, trained):
+    return trained(cohort, "logistic", search=1)
+
+
+def night_with_odd_cells() -> pd.DataFrame:
+    """A night whose rows 1 to 3 have a fever of 0, and row 4 a CRP of 9999."""
+    night = patients(60, seed=7).drop(columns="ill").assign(ward="icu")
+    night.loc[:2, "fever"] = 0.0
+    night.loc[3, "crp"] = 9999.0
+    return night
+
+
+@pytest.fixture(scope="module")
+def run(model, tmp_path_factory):
+    out = tmp_path_factory.mktemp("odd") / "run"
+    return score(model, night_with_odd_cells(), out, date=NIGHT)
+
+
+def test_odd_rows_scored_as_missing(model, run):
+    """The cell changes no score: the row is scored as if it were empty."""
+    night = night_with_odd_cells()
+    empty = night.copy()
+    empty.loc[:2, "fever"] = np.nan
+    empty.loc[3, "crp"] = np.nan
+
+    odd = model.score_frame(night)
+    missing = model.score_frame(empty)
+
+    assert odd["score"].tolist() == missing["score"].tolist()
+    assert odd["out_of_bounds"].dropna().tolist() == ["fever", "fever", "fever", "crp"]
+    assert odd["chance"][:4].isna().all() and odd["chance"][4:].notna().all()
+
+
+def test_odd_rows_listed(run):
+    """Page, counts, attention and flagged.csv name every such row."""
+    document = run.document
+    night = night_with_odd_cells()
+    page = (run.directory / "report.html").read_text()
+    with (run.directory / "flagged.csv").open() as file:
+        listed = {line["id"]: line for line in csv.DictReader(file)}
+
+    assert document["counts"]["out_of_bounds"] == 4
+    assert document["check_values"]["by_column"] == {"crp": 1, "fever": 3}
+    assert "values_out_of_bounds" in [
+        reason["code"] for reason in document["attention"]
+    ]
+    assert page.index('id="check"') < page.index('id="list"')
+    for name in night["patient"][:4]:
+        assert name in page
+        assert listed[name]["out_of_bounds"]
+        assert not listed[name]["chance"]
+    unflagged = [line for line in listed.values() if not line["rank"]]
+    assert len(listed) == document["counts"]["flagged"] + len(unflagged)
+    assert "9999" not in (run.directory / "flagged.csv").read_text()
+
+
+def test_sound_night_lists_nothing(model, tmp_path):
+    run = score(model, patients(60, seed=7).drop(columns="ill"), tmp_path / "run")
+
+    assert run.document["check_values"] is None
+    assert "Check these values" not in (run.directory / "report.html").read_text()
+
+
+def test_check_lists_odd_rows(model, tmp_path):
+    """`screen check --model` names column and rows, and is no refusal."""
+    save_model(model, tmp_path / "model")
+    table = written(night_with_odd_cells(), tmp_path / "night.csv")
+
+    answer = screen("check", table, "--model", tmp_path / "model").stdout
+
+    assert "column 'fever', rows 1, 2, 3: out of bounds" in answer
+    assert "9999" not in answer
+
+
+def test_refused_file(model, tmp_path):
+    """Every refused and odd cell has a line, also where the table is refused."""
+    save_model(model, tmp_path / "model")
+    night = night_with_odd_cells().astype({"fever": object})
+    night.loc[9, "fever"] = "hot"
+    table = written(night, tmp_path / "night.csv")
+    path = tmp_path / "refused.csv"
+    words = ("--out", tmp_path / "run", "--date", NIGHT, "--refused", path)
+
+    screen("score", tmp_path / "model", table, *words, code=3)
+
+    with path.open() as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["id"], line["column"]) for line in lines] == [
+        *((name, "fever") for name in night["patient"][:3]),
+        (night["patient"][3], "crp"),
+        (night["patient"][9], "fever"),
+    ]
+    assert lines[0]["reason"].startswith("out of bounds: under ")
+    assert lines[-1]["reason"] == "not a number"
+    assert "hot" not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not (tmp_path / "run").exists()
+
+
+def test_refused_file_by_processes(model, tmp_path, monkeypatch):
+    """Processes list the same cells in the same order."""
+    monkeypatch.setattr("screening.scoring.scoring_pass.WORTH_SECONDS", 0.0)
+    monkeypatch.setattr("screening.io.readers.PLACE_ROWS", 25)
+    table = written(night_with_odd_cells(), tmp_path / "night.parquet")
+    files = []
+    for jobs in (1, 2):
+        files.append(tmp_path / f"refused{jobs}.csv")
+        out = tmp_path / f"run{jobs}"
+        score(model, table, out, date=NIGHT, jobs=jobs, refused=files[-1])
+
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert files[0].read_bytes().count(b"\n") == 5
+
+
+def test_exports_not_ordinary(run, tmp_path):
+    """FHIR says that a value is to be checked; OMOP, which cannot, leaves the row out."""
+    flagged = read_flagged(run.directory)
+    night = night_with_odd_cells()
+    fhir.write(flagged, out=tmp_path / "night.json")
+    entries = json.loads((tmp_path / "night.json").read_text())["entry"]
+    by_patient = {}
+    for entry in entries:
+        patient = entry["resource"]["subject"]["identifier"]["value"]
+        by_patient.setdefault(patient, []).append(entry["resource"])
+
+    for name in night["patient"][:4]:
+        assessment, flag = by_patient[name]
+        assert assessment["status"] == "preliminary"
+        assert "probabilityDecimal" not in assessment["prediction"][0]
+        assert "out of bounds" in assessment["note"][0]["text"]
+        assert "Check these values" in flag["code"]["text"]
+    numbered = flagged.rows.set_column(
+        flagged.rows.column_names.index("id"),
+        "id",
+        [[str(number) for number in range(1, flagged.rows.num_rows + 1)]],
+    )
+    n_odd = sum(bool(text) for text in numbered["out_of_bounds"].to_pylist())
+    odd_flagged = flagged.__class__(
+        flagged.directory, flagged.run, numbered, flagged.to_check
+    )
+    omop.write(odd_flagged, out=tmp_path / "omop")
+    cohort = (tmp_path / "omop" / "cohort.csv").read_text().splitlines()
+    assert len(cohort) == 1 + numbered.num_rows - n_odd
+
+
+def test_ledger_keeps_states(model, tmp_path):
+    """A flagged row keeps its state; the entry counts rows with odd cells."""
+    night = night_with_odd_cells()
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        run = score(model, night, tmp_path / "run", date=NIGHT, ledger=ledger)
+    with (run.directory / "flagged.csv").open() as file:
+        listed = list(csv.DictReader(file))
+
+    counts = run.document["counts"]
+    assert counts["out_of_bounds"] == 4
+    assert counts["new"] == counts["flagged"]
+    assert all(bool(line["state"]) == bool(line["rank"]) for line in listed)
+
+
+def test_violation_still_stops(model, tmp_path):
+    night = night_with_odd_cells()
+    night.loc[5, "crp"] = np.inf
+    with pytest.raises(CohortError, match="infinite") as refused:
+        score(model, night, tmp_path / "run")
+    assert "out of bounds" not in str(refused.value)
+
+
+def test_channel_of_image_unusable(tissue, tissue_model, tmp_path):
+    """A channel of one value, of none, or out of bounds in all voxels is named."""
+    night = voxels(4, seed=5).drop(columns="tissue")
+    by_patient = dict(tuple(night.groupby("patient").groups.items()))
+    first, second, third, _ = by_patient
+    night.loc[by_patient[first], "t2"] = 0.0
+    night.loc[by_patient[second], "t2"] = np.nan
+    night.loc[by_patient[third], "adc"] = 9000.0
+    night.loc[by_patient[third][0], "adc"] = 8000.0
+
+    run = score(tissue_model, night, tmp_path / "run", date=NIGHT)
+
+    channels = run.document["check_values"]["channels"]
+    assert [(odd["group"], odd["column"], odd["fault"]) for odd in channels] == [
+        (first, "t2", "one value"),
+        (second, "t2", "missing"),
+        (third, "adc", "out of bounds"),
+    ]
+    reasons = {reason.code: reason.words for reason in run.attention}
+    assert "Images of 3 patients" in reasons["channels_unusable"]
