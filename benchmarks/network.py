@@ -33,7 +33,7 @@ from screening.ledger.entries import Night
 from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import promote, record_retraining
 from screening.ledger.nights import open_night
-from screening.ledger.status import Due, pulses
+from screening.ledger.status import Due, series_statuses
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.report.page import render_overview
 from screening.schemas.history import OverviewDocument, SeriesNight, SeriesStatus
@@ -370,7 +370,7 @@ def say(ledger: Ledger, wards: list[Ward], number: int, taken: list[float]) -> N
     seconds = {}
     for name, work in {
         "history of a series": lambda: history(ledger, wards[0].name),
-        "status of all": lambda: pulses(ledger, due(number)),
+        "status of all": lambda: series_statuses(ledger, due(number)),
     }.items():
         began = time.perf_counter()
         work()
@@ -422,7 +422,7 @@ def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
         f"histories: {len(wards)} wards, {runs} runs of champions, {cases} cases: as counted"
     )
 
-    states = pulses(ledger, due(nights - 1))
+    states = series_statuses(ledger, due(nights - 1))
     silent = {ward.name for ward in wards if date_of(nights - 1) not in ward.in_force}
     assert {each.series for each in states if not each.fine} == silent and len(
         states

@@ -23,7 +23,7 @@ from network import Ward, date_of, due, model
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import compare_nights, history
 from screening.ledger.nights import open_night
-from screening.ledger.status import pulses
+from screening.ledger.status import series_statuses
 
 SIMULATED = 4
 STEPS = sa.table("steps", sa.column("k"))
@@ -111,7 +111,9 @@ def measured(ledger: Ledger, engine: sa.Engine, wards: list[Ward], nights: int) 
 
     print("| | processor s | clock s |\n|---|---|---|")
     told("`history` of one series", server, 3, lambda _: history(ledger, ward.name))
-    told("`status` of all", server, 3, lambda _: pulses(ledger, due(nights - 1)))
+    told(
+        "`status` of all", server, 3, lambda _: series_statuses(ledger, due(nights - 1))
+    )
     shadow = next(name for name in ward.shadows if name != ward.champion)
     told(
         "a series beside a shadow",

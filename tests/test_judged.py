@@ -14,7 +14,7 @@ from test_series import of_ward
 
 from screening import history, open_ledger
 from screening.ledger.erasing import Scope, erase
-from screening.ledger.status import Due, exposition, pulses
+from screening.ledger.status import Due, exposition, series_statuses
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.intervals import rate_interval, ratio_interval, weighted_share
 from screening.metrics.reviews import count_verdicts
@@ -340,7 +340,8 @@ def test_status_announces_a_review_two_months_before_its_day(ledger):
     simulate(ledger, 1, **WARD)
     day = datetime.datetime(2026, 4, 1, 9, tzinfo=datetime.UTC)
     near, far = (
-        pulses(ledger, Due(day - datetime.timedelta(days=days)))[0] for days in (60, 61)
+        series_statuses(ledger, Due(day - datetime.timedelta(days=days)))[0]
+        for days in (60, 61)
     )
     assert near.review_by == far.review_by == "2026-04-01"
     assert "to be reviewed by 2026-04-01" in near.said

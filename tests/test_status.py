@@ -15,7 +15,14 @@ from screening.errors import UsageError
 from screening.ledger.database import open_ledger
 from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import promote, retire
-from screening.ledger.status import HELP, Due, acknowledge, exposition, give_up, pulses
+from screening.ledger.status import (
+    SERIES_METRICS,
+    Due,
+    acknowledge,
+    exposition,
+    give_up,
+    series_statuses,
+)
 from screening.report.history import render_history
 from screening.schemas.base import Reason
 from screening.schemas.history import HistoryDocument, SeriesStatus
@@ -32,7 +39,7 @@ def recording(*times: datetime.datetime):
 
 
 def fine(ledger, due: Due, *names: str) -> dict[str | None, bool]:
-    return {each.series: each.fine for each in pulses(ledger, due, names)}
+    return {each.series: each.fine for each in series_statuses(ledger, due, names)}
 
 
 @pytest.mark.parametrize(("hours", "fine_then"), [(25, True), (27, False)])
@@ -41,7 +48,9 @@ def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
     with open_ledger(place, make=True, clock=clock) as ledger:
         for force in (False, True):
             enter(ledger, of_ward("ward-1", 1, "ab"), force=force)
-        (pulse,) = pulses(ledger, Due(at(1, 3) + datetime.timedelta(hours=hours)))
+        (pulse,) = series_statuses(
+            ledger, Due(at(1, 3) + datetime.timedelta(hours=hours))
+        )
     assert pulse.fine is fine_then
     assert pulse.said.startswith(
         f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged"
@@ -128,7 +137,7 @@ def test_whether_a_night_came_and_what_is_said_of_it(
     ) as ledger:
         for _, day, model, figures in entered:
             enter(ledger, of_ward("ward-1", day, "a", model, **figures))
-        (pulse,) = pulses(ledger, Due(now, **due))
+        (pulse,) = series_statuses(ledger, Due(now, **due))
     assert pulse.fine is expected and words in pulse.said
 
 
@@ -149,7 +158,7 @@ def test_every_line_of_the_metrics_is_one_that_prometheus_reads(names, came):
     types = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     assert all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)
     assert sum(line.startswith("screening_fine{") for line in lines) == len(names)
-    assert types <= {"screening_ledger_readable", *HELP}
+    assert types <= {"screening_ledger_readable", *SERIES_METRICS}
 
 
 DUE = Due(at(9, 9), night=at(9).date())
@@ -171,7 +180,7 @@ def test_status_waits_for_a_closed_ward_no_longer_and_history_keeps_it(ledger):
     assert fine(ledger, DUE) == {"ward-1": False, "ward-2": True}
     head = retire(ledger, "ward-1", "moved to the new building")
     after = history(ledger, "ward-1", verify=True)
-    (by_name,) = pulses(ledger, DUE, ["ward-1"])
+    (by_name,) = series_statuses(ledger, DUE, ["ward-1"])
 
     assert fine(ledger, DUE) == {"ward-2": True}
     assert [after[name] for name in ("runs", "series")] == [
@@ -202,7 +211,7 @@ def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
     assert fine(ledger, DUE) == {"ward-1": False, "ward-2": True}
     for ward in ("ward-1", "ward-2"):
         retire(ledger, ward, "closed")
-    (pulse,) = pulses(ledger, DUE)
+    (pulse,) = series_statuses(ledger, DUE)
     assert (pulse.fine, pulse.said) == (True, "every series is retired")
     assert "screening_ledger_readable 1" in exposition([pulse])
     for series, reason, told in (
@@ -262,7 +271,7 @@ def test_a_series_of_the_site_file_that_never_came_is_missing_until_its_night_is
         )
         with pytest.raises(UsageError, match="no need"):
             give_up(ledger, "ward-2", "2026-01-09", "none came")
-        (pulse, _) = pulses(ledger, DUE, ["ward-1", "ward-2"])
+        (pulse, _) = series_statuses(ledger, DUE, ["ward-1", "ward-2"])
 
         assert pulse.fine and "given up: the laboratory moved" in pulse.said
         assert fine(ledger, Due(at(9, 9)), "ward-1") == {"ward-1": True}
@@ -283,9 +292,9 @@ def test_an_acknowledged_reason_rests_until_its_day_and_hides_no_second_cause(pl
             acknowledge(ledger, "ward-1", "few_rows", at(9).date(), "known")
         acknowledge(ledger, "ward-1", "values_differ", at(9).date(), "another analyser")
         enter(ledger, of_ward("ward-1", 9, "ab"), attention=[drifted, other, few])
-        (pulse,) = pulses(ledger, DUE)
+        (pulse,) = series_statuses(ledger, DUE)
         enter(ledger, of_ward("ward-1", 10, "ab"), attention=[drifted])
-        (later,) = pulses(ledger, Due(at(10, 9), night=at(10).date()))
+        (later,) = series_statuses(ledger, Due(at(10, 9), night=at(10).date()))
 
     assert pulse.attention == (other, few)
     assert "acknowledged until 2026-01-09: They differ" in pulse.said

@@ -290,7 +290,7 @@ def _read_statuses(
         with open_ledger(place, read_only=True) as book:
             if runs is not None:
                 refuse_older(book, runs)
-            statuses = states.pulses(book, due, names)
+            statuses = states.series_statuses(book, due, names)
             published = register.shown_to_readers(book) if artefacts else []
     except UsageError as error:
         return [SeriesStatus(False, str(error))], []

@@ -1,20 +1,23 @@
-"""What the nights add up to: workload, PPV by reviews, missed cases, and drift.
+"""Sum up the nights of each series: workload, PPV by reviews, missed cases, and drift.
 
-Of two models of a series, or of two series: whom both flag, whom only one, and who was right.
+Two models of a series, or two series, can be compared: whom both flag, whom only one
+flags, and how many of them had the condition.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import entries, trail, verifying
 from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, Ledger
+from screening.ledger.entries import Night
 from screening.ledger.model_registry import (
     NO_SHADOW,
     champions,
@@ -37,6 +40,9 @@ from screening.schemas.history import (
 from screening.schemas.run import WAITING
 from screening.spelling import DIGITS, shown_series
 
+# Fewest digits by which a shadow's model is named.
+MIN_DIGITS = 4
+
 Change = TypeVar(
     "Change", ThresholdChange, Promotion, documents.Retraining, documents.Retirement
 )
@@ -49,24 +55,25 @@ def history(
     verify: bool = False,
     printed: str | None = None,
 ) -> dict[str, object]:
-    """Every run, and what the runs of each series add up to; counts only, no patient. Shadows are left out.
+    """Return every run and the figures of each series, without shadows and patients.
 
     Parameters
     ----------
     ledger : Ledger
-        As `open_ledger` gives it.
+        As `open_ledger` returns it.
     series : str, optional
-        Only this one, by its name; one without a name by the first digits it is shown by.
+        Only this one, by its name; one without a name by the first digits of its key.
     verify : bool
-        Follow the audit trail from its beginning first.
+        Verify the audit trail from its first entry before.
     printed : str, optional
-        With `verify`: a head printed on a report, which the trail must still hold.
+        With `verify`: a head printed on a report, which the trail must contain.
 
     Returns
     -------
     dict
-        As `screen history --json` prints it: `runs`, one entry a run and revision, oldest first; `series`;
-        `threshold_changes`; `promotions`; `retrainings`; `retirements`; `audit`.
+        As `screen history --json` prints it: `runs`, one entry a run and revision,
+        oldest first; `series`; `threshold_changes`; `promotions`; `retrainings`;
+        `retirements`; `audit`.
 
     Raises
     ------
@@ -82,54 +89,61 @@ def history(
     []
     """
     with ledger.reading() as connection:
-        head = (
-            verifying.verify(connection, printed) if verify else trail.head(connection)
-        )
-        one = None if series is None else find_series(connection, series)
-        changes = _changes(connection, one, entries.ThresholdChosen, ThresholdChange)
-        promotions = _changes(connection, one, entries.Promoted, Promotion)
-        meant = sa.literal(one is None) | (RUNS.c.series == one)
-        names = (
-            sa.select(RUNS.c.series)
-            .where(~RUNS.c.shadow, meant)
-            .group_by(RUNS.c.series)
-        )
-        by_first_night = names.order_by(
-            sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry)
-        )
-        runs, facts = dict[int, NightRun](), []
-        for name in connection.scalars(by_first_night).all():
-            of_series, sums = _series(connection, name, changes, promotions)
-            runs |= of_series
-            facts.append(sums)
-        # What entries say: to look for what is gone all parts would have to be read.
-        erasures = entries.stated(connection, entries.Erasing)
-        n_erased = sum(
-            len(places)
-            for erasing in erasures
-            for *_, places, _ in erasing.facts.erased
-        )
+        if verify:
+            head = verifying.verify(connection, printed)
+        else:
+            head = trail.head(connection)
+        key = None if series is None else find_series(connection, series)
+        changes = _changes(connection, key, entries.ThresholdChosen, ThresholdChange)
+        promotions = _changes(connection, key, entries.Promoted, Promotion)
+        runs: dict[int, NightRun] = {}
+        facts = []
+        for name in _by_first_night(connection, key):
+            nights = _SeriesNights.read(connection, name)
+            runs |= nights.runs
+            facts.append(nights.sum_up(connection, changes, promotions))
         document = documents.HistoryDocument(
-            runs=[
-                run
-                for _, run in sorted(
-                    runs.items(), key=lambda item: (item[1].night, item[0])
-                )
-            ],
+            runs=[runs[entry] for entry in _in_order(runs)],
             series=facts,
             threshold_changes=changes,
             promotions=promotions,
             retrainings=_changes(
-                connection, one, entries.Retrained, documents.Retraining
+                connection, key, entries.Retrained, documents.Retraining
             ),
             retirements=_changes(
-                connection, one, entries.Retired, documents.Retirement
+                connection, key, entries.Retired, documents.Retirement
             ),
             audit=documents.Trail(
-                entries=head.number, head=head.digest, verified=verify, erased=n_erased
+                entries=head.number,
+                head=head.digest,
+                verified=verify,
+                erased=_count_erased(connection),
             ),
         )
     return document.to_dict()
+
+
+def _by_first_night(connection: sa.Connection, series: str | None) -> Sequence[str]:
+    """Return the keys of all series, or of one, in order of their first nights."""
+    names = sa.select(RUNS.c.series).where(~RUNS.c.shadow).group_by(RUNS.c.series)
+    if series is not None:
+        names = names.where(RUNS.c.series == series)
+    first = (sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry))
+    return connection.scalars(names.order_by(*first)).all()
+
+
+def _in_order(runs: Mapping[int, NightRun]) -> list[int]:
+    """Return the entries of runs in order of their nights."""
+    return sorted(runs, key=lambda entry: (runs[entry].night, entry))
+
+
+def _count_erased(connection: sa.Connection) -> int:
+    """Return the number of erased names, as entries state it."""
+    # To look for what is gone all parts would have to be read.
+    n_erased = 0
+    for erasing in entries.stated(connection, entries.Erasing):
+        n_erased += sum(len(places) for *_, places, _ in erasing.facts.erased)
+    return n_erased
 
 
 def _changes(
@@ -138,217 +152,307 @@ def _changes(
     kind: type[entries.Facts],
     document: type[Change],
 ) -> list[Change]:
-    """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
+    """Return changes of thresholds or champions in order.
+
+    `series`: only those of this series, and those that are of all.
+    """
     changes = []
     for change in entries.stated(connection, kind):
         values = dict(change.facts) | change._asdict()
         if series is None or values["series"] in (None, series):
             values["series"] = values["series"] and shown_series(values["series"])
-            changes.append(
-                document.from_dict(
-                    {name: values[name] for name in document.model_fields}
-                )
-            )
+            fields = {name: values[name] for name in document.model_fields}
+            changes.append(document.from_dict(fields))
     return changes
 
 
-def _series(
-    connection: sa.Connection,
-    series: str,
-    changes: Sequence[ThresholdChange],
-    promotions: Sequence[Promotion],
-) -> tuple[Mapping[int, NightRun], documents.SeriesFacts]:
-    """The runs of a series by their entries, in order of their nights, and what those in force add up to."""
-    chosen = sa.select(RUNS, TRAIL.c.recorded).join(
-        TRAIL, TRAIL.c.number == RUNS.c.entry
-    )
-    chosen = chosen.where(RUNS.c.series == series, ~RUNS.c.shadow).order_by(
-        RUNS.c.night, RUNS.c.entry
-    )
-    rows, shown = connection.execute(chosen).all(), shown_series(series)
-    entered = entries.nights_at(connection, [row.entry for row in rows])
-    in_force = {row.night: row.entry for row in rows}
-    verdicts, on_run = (
-        ordered_verdicts(connection, REVIEWS.c.series == series),
-        defaultdict(list),
-    )
-    for verdict in verdicts:
-        on_run[verdict.key].append(verdict)
-    runs = {}
-    for row in rows:
-        night, words = entered[row.entry], on_run[row.key]
-        flagged = count_verdicts(
-            verdict.verdict for verdict in words if verdict.flagged
+@dataclass(frozen=True)
+class _SeriesNights:
+    """The nights of a series.
+
+    Parameters
+    ----------
+    series : str
+        Its key.
+    runs : dict
+        Every run by its entry, in order of nights.
+    nights : dict
+        What was entered, by entry.
+    verdicts : sequence of rows
+        Current verdicts of the series, in order of nights.
+    by_run : dict
+        The same by the key of their run.
+    """
+
+    series: str
+    runs: Mapping[int, NightRun]
+    nights: Mapping[int, Night]
+    verdicts: Sequence[sa.Row[Any]]
+    by_run: Mapping[str, Sequence[sa.Row[Any]]]
+
+    @classmethod
+    def read(cls, connection: sa.Connection, series: str) -> _SeriesNights:
+        """Read the runs of a series and the verdicts on them."""
+        chosen = (
+            sa.select(RUNS, TRAIL.c.recorded)
+            .join(TRAIL, TRAIL.c.number == RUNS.c.entry)
+            .where(RUNS.c.series == series, ~RUNS.c.shadow)
+            .order_by(RUNS.c.night, RUNS.c.entry)
         )
-        figures = {name: getattr(night, name) for name in NightFigures.model_fields}
-        runs[row.entry] = NightRun(
-            **figures | {"model": row.model[:12]},
-            night=row.night,
-            revision=row.revision,
-            series=shown,
-            recorded=row.recorded,
-            in_force=row.entry == in_force[row.night],
-            flag_rate=night.flagged / night.scored if night.scored else None,
-            minutes=night.review_minutes,
-            verdicts=flagged,
-            ppv=judged_share(flagged),
-            sample=count_verdicts(
-                verdict.verdict for verdict in words if not verdict.flagged
-            ),
+        rows = connection.execute(chosen).all()
+        nights = entries.nights_at(connection, [row.entry for row in rows])
+        verdicts = ordered_verdicts(connection, REVIEWS.c.series == series)
+        by_run = defaultdict(list)
+        for verdict in verdicts:
+            by_run[verdict.key].append(verdict)
+        in_force = {row.night: row.entry for row in rows}
+        runs = {}
+        for row in rows:
+            is_in_force = row.entry == in_force[row.night]
+            on_run = by_run[row.key]
+            runs[row.entry] = _night_run(row, nights[row.entry], on_run, is_in_force)
+        return cls(series, runs, nights, verdicts, by_run)
+
+    def sum_up(
+        self,
+        connection: sa.Connection,
+        changes: Sequence[ThresholdChange],
+        promotions: Sequence[Promotion],
+    ) -> documents.SeriesFacts:
+        """Return the figures of the nights in force."""
+        title = shown_series(self.series)
+        in_force = [entry for entry, run in self.runs.items() if run.in_force]
+        runs = [self.runs[entry] for entry in in_force]
+        nights = [self.nights[entry] for entry in in_force]
+        last = nights[-1]
+        recent = {
+            entry: self.nights[entry]
+            for entry in in_force[-RECENT_NIGHTS:]
+            if self.nights[entry].model == last.model
+        }
+        scores = entries.scores_at(connection, recent)
+        of_series = [change for change in promotions if change.series == title]
+        reviews = review_figures(
+            runs,
+            self._reviewed_cases(connection, in_force),
+            self.verdicts,
+            [self.by_run[night.key] for night in nights],
+            last.promised,
         )
-    last = list(in_force.values())
-    nights, newest = [runs[entry] for entry in last], entered[last[-1]]
-    # Flagged cases in the random audit, or ever judged in the series.
-    reviewed = sa.select(REVIEWS.c.case_id).where(
-        REVIEWS.c.series == series, REVIEWS.c.flagged
+        return documents.SeriesFacts(
+            series=title,
+            title=last.title,
+            question=runs[0].question,
+            nights=len(runs),
+            first=runs[0].night,
+            last=runs[-1].night,
+            workload=documents.Workload(**_per_night(runs)),
+            drift=drift_over(list(scores.values())),
+            control=control_charts(runs, changes, of_series),
+            review_by=last.review_by,
+            **reviews,
+        )
+
+    def _reviewed_cases(
+        self, connection: sa.Connection, in_force: Sequence[int]
+    ) -> list[list[sa.Row[Any]]]:
+        """Return by night the flagged cases of the audit, and those ever judged."""
+        judged = sa.select(REVIEWS.c.case_id).where(
+            REVIEWS.c.series == self.series, REVIEWS.c.flagged
+        )
+        was_judged = CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(judged)
+        chosen = sa.select(CASES).where(IS_FLAGGED, CASES.c.drawn | was_judged)
+        cases = defaultdict(list)
+        # By their numbers: a server may read the cases of every ward to join them with
+        # one ward's runs.
+        for case in trail.rows_in(connection, chosen, CASES.c.entry, in_force):
+            cases[case.entry].append(case)
+        return [cases[entry] for entry in in_force]
+
+
+def _night_run(
+    row: sa.Row[Any], night: Night, verdicts: Sequence[sa.Row[Any]], in_force: bool
+) -> NightRun:
+    """Return a run of the history.
+
+    `row`: the run, and when it was recorded; `verdicts`: those on it.
+    """
+    flagged = count_verdicts(verdict.verdict for verdict in verdicts if verdict.flagged)
+    sampled = count_verdicts(
+        verdict.verdict for verdict in verdicts if not verdict.flagged
     )
-    counted = (
-        CASES.c.drawn | CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(reviewed)
-    )
-    cases = defaultdict(list)
-    # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
-    for case in trail.rows_in(
-        connection, sa.select(CASES).where(IS_FLAGGED, counted), CASES.c.entry, last
-    ):
-        cases[case.entry].append(case)
-    recent = {
-        n: entered[n] for n in last[-RECENT_NIGHTS:] if entered[n].model == newest.model
-    }
-    return runs, documents.SeriesFacts(
-        series=shown,
-        title=newest.title,
-        question=nights[0].question,
-        nights=len(nights),
-        first=nights[0].night,
-        last=nights[-1].night,
-        workload=documents.Workload(**_per_night(nights)),
-        drift=drift_over([*entries.scores_at(connection, recent).values()]),
-        control=control_charts(
-            nights, changes, [one for one in promotions if one.series == shown]
-        ),
-        review_by=newest.review_by,
-        **review_figures(
-            nights,
-            [cases[entry] for entry in last],
-            verdicts,
-            [on_run[entered[entry].key] for entry in last],
-            newest.promised,
-        ),
+    figures = {name: getattr(night, name) for name in NightFigures.model_fields}
+    figures["model"] = row.model[:12]
+    return NightRun(
+        **figures,
+        night=row.night,
+        revision=row.revision,
+        series=shown_series(row.series),
+        recorded=row.recorded,
+        in_force=in_force,
+        flag_rate=night.flagged / night.scored if night.scored else None,
+        minutes=night.review_minutes,
+        verdicts=flagged,
+        ppv=judged_share(flagged),
+        sample=sampled,
     )
 
 
 def _per_night(nights: Sequence[NightFigures]) -> dict[str, float | None]:
-    """Means over nights, of what is known."""
-    figures: dict[str, list[float]] = {
+    """Return means over the nights of which a figure is known."""
+    minutes = [
+        night.review_minutes for night in nights if night.review_minutes is not None
+    ]
+    figures: dict[str, Sequence[float]] = {
         "cases_per_night": [night.cases for night in nights],
         "waiting_per_night": [night.waiting for night in nights],
-        "minutes_per_night": [
-            night.review_minutes for night in nights if night.review_minutes is not None
-        ],
+        "minutes_per_night": minutes,
     }
     return {name: fmean(values) if values else None for name, values in figures.items()}
 
 
+class _NightPair(NamedTuple):
+    """A night of both sides, and the number of cases that both flagged."""
+
+    night: Night
+    other: Night
+    n_both: int
+
+    @property
+    def is_of_same_table(self) -> bool:
+        """True if both sides scored the same rows."""
+        same_table = self.night.table == self.other.table
+        return same_table and self.night.units == self.other.units
+
+
 def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
-    """Compare a series' nights in force with a shadow's, by the digits of its model, or another series'."""
+    """Compare the nights of a series with those of a shadow or another series.
+
+    `beside`: first digits of the shadow's model, or the name of the other series.
+    """
     with ledger.reading() as connection:
-        one = find_series(connection, series)
-        other, shadow = _compared_with(connection, one, beside)
+        key = find_series(connection, series)
+        other_key, shadow = _compared_with(connection, key, beside)
         models = champions(connection)
-        own = (models.get(one, ""), shadow or models.get(other, ""))
-        ours, theirs = (
-            current_runs(one).subquery(),
-            current_runs(other, shadow).subquery(),
-        )
-        common = sa.select(ours.c.entry, theirs.c.entry).join(
-            theirs, theirs.c.night == ours.c.night
-        )
-        pairs = connection.execute(common.order_by(ours.c.night)).all()
-        facts = entries.nights_at(
-            connection, [entry for pair in pairs for entry in pair]
-        )
-        words = last_verdicts(REVIEWS.c.series.in_((one, other)))
-        verdicts = dict(
-            connection.execute(sa.select(words.c.case_id, words.c.verdict)).all()
-        )
-        # By side the cases that it flagged, and those that it flagged alone on a night.
-        flagged, alone, n_both = (
-            (set[str](), set[str]()),
-            (set[str](), set[str]()),
-            list[int](),
-        )
-        of_night = sa.select(CASES.c.case_id).where(
-            CASES.c.entry == sa.bindparam("entry"), IS_FLAGGED
-        )
-        for pair in pairs:
-            sides = [
-                set(connection.scalars(of_night, {"entry": entry})) for entry in pair
-            ]
-            n_both.append(len(sides[0] & sides[1]))
-            for side, names in enumerate(sides):
-                flagged[side].update(names)
-                alone[side].update(names - sides[1 - side])
-
-    def ppv(names: Iterable[str]) -> documents.JudgedShare:
-        return judged_share(
-            count_verdicts(verdicts[name] for name in names if name in verdicts)
-        )
-
-    def flagging(side: int) -> documents.Flagging:
-        nights = [facts[pair[side]] for pair in pairs]
-        return documents.Flagging(
-            series=shown_series((one, other)[side]),
-            model=", ".join(dict.fromkeys(night.model[:12] for night in nights))
-            or own[side][:12],
-            shadow=side == 1 and shadow is not None,
-            **_per_night(nights),
-            ppv=ppv(flagged[side]),
-            only=sum(night.cases for night in nights) - sum(n_both),
-            only_ppv=ppv(alone[side]),
-        )
-
-    same_table = []
-    for (ours, theirs), n in zip(pairs, n_both, strict=True):
-        if (facts[ours].table, facts[ours].units) == (
-            facts[theirs].table,
-            facts[theirs].units,
-        ):
-            same_table.append(
-                (facts[ours].units, facts[ours].cases, facts[theirs].cases, n)
-            )
+        pairs, sides = _paired_nights(connection, key, other_key, shadow)
+        words = last_verdicts(REVIEWS.c.series.in_((key, other_key)))
+        chosen = sa.select(words.c.case_id, words.c.verdict)
+        verdicts = dict(connection.execute(chosen).all())
+    n_both = sum(pair.n_both for pair in pairs)
+    same_table = [pair for pair in pairs if pair.is_of_same_table]
+    first, second = sides
     return NightsBeside(
         nights=len(pairs),
-        first=facts[pairs[0][0]].night if pairs else None,
-        last=facts[pairs[-1][0]].night if pairs else None,
+        first=pairs[0].night.night if pairs else None,
+        last=pairs[-1].night.night if pairs else None,
         other_tables=len(pairs) - len(same_table),
-        both=sum(n_both),
+        both=n_both,
         **_agreement(same_table),
-        one=flagging(0),
-        other=flagging(1),
+        one=_flagging(
+            key,
+            [pair.night for pair in pairs],
+            first,
+            n_both,
+            verdicts,
+            model=models.get(key, ""),
+        ),
+        other=_flagging(
+            other_key,
+            [pair.other for pair in pairs],
+            second,
+            n_both,
+            verdicts,
+            model=shadow or models.get(other_key, ""),
+            shadow=shadow is not None,
+        ),
     )
+
+
+class _Side(NamedTuple):
+    """Cases that one side flagged, and those that it alone flagged on some night."""
+
+    flagged: set[str]
+    alone: set[str]
+
+
+def _paired_nights(
+    connection: sa.Connection, series: str, other: str, shadow: str | None
+) -> tuple[list[_NightPair], tuple[_Side, _Side]]:
+    """Return the nights in force of both sides, and the cases of each side."""
+    ours = current_runs(series).subquery()
+    theirs = current_runs(other, shadow).subquery()
+    common = (
+        sa.select(ours.c.entry, theirs.c.entry)
+        .join(theirs, theirs.c.night == ours.c.night)
+        .order_by(ours.c.night)
+    )
+    rows = connection.execute(common).all()
+    nights = entries.nights_at(connection, [entry for row in rows for entry in row])
+    first = _Side(set(), set())
+    second = _Side(set(), set())
+    pairs = []
+    for entry, other_entry in rows:
+        cases = _flagged_cases(connection, entry)
+        other_cases = _flagged_cases(connection, other_entry)
+        first.flagged.update(cases)
+        first.alone.update(cases - other_cases)
+        second.flagged.update(other_cases)
+        second.alone.update(other_cases - cases)
+        n_both = len(cases & other_cases)
+        pairs.append(_NightPair(nights[entry], nights[other_entry], n_both))
+    return pairs, (first, second)
+
+
+def _flagged_cases(connection: sa.Connection, entry: int) -> set[str]:
+    """Return the flagged cases of a run."""
+    chosen = sa.select(CASES.c.case_id).where(CASES.c.entry == entry, IS_FLAGGED)
+    return set(connection.scalars(chosen))
+
+
+def _flagging(
+    series: str,
+    nights: Sequence[Night],
+    cases: _Side,
+    n_both: int,
+    verdicts: Mapping[str, str],
+    *,
+    model: str,
+    shadow: bool = False,
+) -> documents.Flagging:
+    """Return the flags of one side.
+
+    `n_both`: cases that both flagged, a night each; `model`: its model if there is no
+    night.
+    """
+    models = dict.fromkeys(night.model[:12] for night in nights)
+    return documents.Flagging(
+        series=shown_series(series),
+        model=", ".join(models) or model[:12],
+        shadow=shadow,
+        **_per_night(nights),
+        ppv=_share_judged(cases.flagged, verdicts),
+        only=sum(night.cases for night in nights) - n_both,
+        only_ppv=_share_judged(cases.alone, verdicts),
+    )
+
+
+def _share_judged(
+    cases: Iterable[str], verdicts: Mapping[str, str]
+) -> documents.JudgedShare:
+    """Return the share with the condition among the cases that were judged."""
+    words = count_verdicts(verdicts[case] for case in cases if case in verdicts)
+    return judged_share(words)
 
 
 def _compared_with(
     connection: sa.Connection, series: str, text: str
 ) -> tuple[str, str | None]:
-    """The series that is compared with, and the model whose shadow it is."""
-    shadows = (
-        sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow).distinct()
-    )
-    models = [
-        model
-        for model in connection.scalars(shadows)
-        if len(text) >= 4 and model.startswith(text)
-    ]
-    if len(models) > 1:
-        raise UsageError(
-            f"--beside {text}: several shadows begin so; give more of the digits"
-        )
-    if models or (draft := in_shadow(connection, series, text)):
-        return series, models[0] if models else draft
-    if DIGITS.fullmatch(text) and not any(
-        name.startswith(text) for name in every_series(connection)
-    ):
+    """Return the key of the series that is compared with, and the shadow's model or None."""
+    model = _shadow_of(connection, series, text)
+    if model is not None:
+        return series, model
+    names = every_series(connection)
+    if DIGITS.fullmatch(text) and not any(name.startswith(text) for name in names):
         raise UsageError(NO_SHADOW.format(text, shown_series(series)))
     other = find_series(connection, text)
     if other == series:
@@ -358,11 +462,31 @@ def _compared_with(
     return other, None
 
 
-def _agreement(nights: Sequence[tuple[int, int, int, int]]) -> dict[str, Any]:
-    """Agreement, kappa and how many neither flagged, of units, flags of one, of the other and of both."""
-    n, a, b, both = (sum(column) for column in zip((0, 0, 0, 0), *nights, strict=True))
-    if not n:
+def _shadow_of(connection: sa.Connection, series: str, text: str) -> str | None:
+    """Return the digest of a series' shadow by its first digits, or None."""
+    is_shadow = (RUNS.c.series == series) & RUNS.c.shadow
+    shadows = connection.scalars(sa.select(RUNS.c.model).where(is_shadow).distinct())
+    models = [model for model in shadows if model.startswith(text)]
+    if len(text) < MIN_DIGITS or not models:
+        return in_shadow(connection, series, text)
+    if len(models) > 1:
+        raise UsageError(
+            f"--beside {text}: several shadows begin so; give more of the digits"
+        )
+    return models[0]
+
+
+def _agreement(pairs: Sequence[_NightPair]) -> dict[str, Any]:
+    """Return agreement, Cohen's kappa and how many units neither side flagged."""
+    n_units = sum(pair.night.units for pair in pairs)
+    n_first = sum(pair.night.cases for pair in pairs)
+    n_second = sum(pair.other.cases for pair in pairs)
+    n_both = sum(pair.n_both for pair in pairs)
+    if n_units == 0:
         return {"agreement": None, "kappa": None, "neither": 0}
-    same, chance = 1 - (a + b - 2 * both) / n, (a * b + (n - a) * (n - b)) / n**2
-    kappa = None if chance == 1 else (same - chance) / (1 - chance)
-    return {"agreement": same, "kappa": kappa, "neither": n - a - b + both}
+    agreement = 1 - (n_first + n_second - 2 * n_both) / n_units
+    n_chance = n_first * n_second + (n_units - n_first) * (n_units - n_second)
+    chance = n_chance / n_units**2
+    kappa = None if chance == 1 else (agreement - chance) / (1 - chance)
+    n_neither = n_units - n_first - n_second + n_both
+    return {"agreement": agreement, "kappa": kappa, "neither": n_neither}

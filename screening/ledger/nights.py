@@ -1,8 +1,9 @@
-"""Entering a night, finding it as it was entered, and what the nights before it were.
+"""Enter a night, find it as it was entered, and read the nights before it.
 
-Of a night's cases the ledger says which are new, going on, known or gone. A series has one table and one
-model a night: another is refused unless it is forced, or scored in shadow. Of several runs of a night the one
-recorded last is in force, and the others are kept.
+For each case of a night the ledger says if it is new, pending, ruled out or known. A
+series has one table and one model a night: another is refused unless it is forced or
+scored in shadow. Of several runs of a night the one recorded last is in force; the
+others are kept.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, count, islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -47,21 +48,21 @@ from screening.schemas.history import Question
 from screening.schemas.run import HAS_IT, STATES, WAITING, Delivery, ScoreCounts, Since
 from screening.spelling import shown_series
 
+# Cases in one part of an entry.
 CASES_A_PART = 5000
-"""Cases in one part of an entry."""
-
-FURTHEST = 2 * WINDOW
-"""Nights in force that tonight is held against: some of them are no measure for later ones."""
-
+# Nights in force that tonight is compared with: some of them are not used as a measure.
+MAX_NIGHTS = 2 * WINDOW
 OTHER_MODEL = (
     "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` and "
     "`screen approve` with --ledger record what they change, --force scores this one night with it"
 )
 
 
-def series_by(named: str | None, question: Question) -> str:
-    """The name of a series, or the digest of its question where it has none."""
-    return named or hashlib.sha256(trail.plain(question.to_dict()).encode()).hexdigest()
+def series_by(name: str | None, question: Question) -> str:
+    """Return the key of a series: its name, or the digest of its question."""
+    if name:
+        return name
+    return hashlib.sha256(trail.plain(question.to_dict()).encode()).hexdigest()
 
 
 @contextmanager
@@ -97,24 +98,13 @@ def open_night(
         champion.
     """
     with ledger.writing() as connection:
-        last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == night.key)
-        entered = None if force or again else connection.scalar(last)
-        if entered is None and not force:
-            if not night.shadow and night.series in model_registry.champions(
-                connection
-            ):
-                model_registry.refuse_other(
-                    connection, night.series, night.model, OTHER_MODEL
-                )
-            same_night = current_runs(
-                night.series, night.shadow_model, RUNS.c.night == night.night
-            )
-            for run in connection.execute(same_night.where(RUNS.c.key != night.key)):
-                raise UsageError(
-                    f"series {shown_series(night.series)} has another table for the night of {night.night}, "
-                    f"run {run.key[:12]}; another ward needs a --series of its own, a corrected table "
-                    "--force, which keeps the old"
-                )
+        entry = None
+        if not force and not again:
+            last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == night.key)
+            entry = connection.scalar(last)
+        if entry is None and not force:
+            _refuse_other_model(connection, night)
+            _refuse_other_table(connection, night)
         # A table of this connection: the database joins it with millions of others.
         column = sa.Column("case_id", CASES.c.case_id.type, primary_key=True)
         names = sa.Table("tonight", sa.MetaData(), column, prefixes=["TEMPORARY"])
@@ -123,23 +113,48 @@ def open_night(
         while rows := list(islice(cases, CASES_A_PART)):
             connection.execute(names.insert(), rows)
         tonight = Tonight(connection, ledger.clock(), night, names)
-        if entered is None:
+        if entry is None:
             tonight.count_states()
         else:
-            tonight.find(entered)
+            tonight.load(entry)
         yield tonight
         names.drop(connection)
 
 
+def _refuse_other_model(connection: sa.Connection, night: Night) -> None:
+    """Raise UsageError if another model is the champion of a night's series."""
+    if night.shadow or night.series not in model_registry.champions(connection):
+        return
+    model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
+
+
+def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
+    """Raise UsageError if a run of this night with another table is in force."""
+    same_night = current_runs(
+        night.series, night.shadow_model, RUNS.c.night == night.night
+    )
+    run = connection.execute(same_night.where(RUNS.c.key != night.key)).first()
+    if run is not None:
+        raise UsageError(
+            f"series {shown_series(night.series)} has another table for the night of {night.night}, "
+            f"run {run.key[:12]}; another ward needs a --series of its own, a corrected table "
+            "--force, which keeps the old"
+        )
+
+
 def reserve(ledger: Ledger, series: str, night: str) -> None:
-    """Enter that a night is being scored: killed after that, its directory may stand, and is scored again."""
+    """Enter that a night is being scored.
+
+    If the command is killed after that, its directory may exist without an entry of the
+    night; the night is then scored again.
+    """
     with ledger.writing() as connection:
         if series not in reserved(connection, night):
             append(connection, ledger.clock(), Reserved(series=series, night=night))
 
 
 def reserved(connection: sa.Connection, night: str) -> list[str]:
-    """The series of which this night was being scored, and has not been entered since."""
+    """Return the series of which this night was being scored and is not entered since."""
     of_series = (RUNS.c.series == RESERVATIONS.c.series) & (RUNS.c.night == night)
     entered_since = sa.exists().where(of_series, RUNS.c.entry > RESERVATIONS.c.entry)
     open_series = sa.select(RESERVATIONS.c.series).where(
@@ -151,47 +166,71 @@ def reserved(connection: sa.Connection, night: str) -> list[str]:
 class Tonight:
     """A night in the transaction that enters it.
 
-    `head` vouches for it, `drawn` is its audit; `quiet`: nights in an unbroken row without a case, with it
-    counted; `since`: the night in force before it, and its cases not flagged now.
+    Parameters
+    ----------
+    connection : Connection
+        Within the transaction.
+    recorded : str
+        Time of its entries.
+    night : Night
+    flagged : Table
+        Ids of its flagged cases.
+
+    Attributes
+    ----------
+    night : Night
+        With the counts of its cases by state.
+    head : Head
+        End of the trail at its entry; number 0 until it is entered.
+    drawn : list of str
+        Ids of its random audit.
+    quiet : int
+        Length of the unbroken row of nights without a case that ends with it.
+    since : Since, optional
+        The night in force before it, and the cases that are no longer flagged.
     """
 
     def __init__(
         self, connection: sa.Connection, recorded: str, night: Night, flagged: sa.Table
     ):
-        self.night, self.head, self.drawn = (
-            night,
-            trail.head(connection, 0),
-            list[str](),
-        )
-        self._connection, self._recorded, self._flagged = connection, recorded, flagged
-        has_cases = (
-            sa.exists()
-            .where(CASES.c.entry == RUNS.c.entry, IS_FLAGGED)
-            .label("has_cases")
-        )
+        self._connection = connection
+        self._recorded = recorded
+        self._flagged = flagged
+        self.night = night
+        self.head = trail.head(connection, 0)
+        self.drawn: list[str] = []
+        has_cases = sa.exists().where(CASES.c.entry == RUNS.c.entry, IS_FLAGGED)
         earlier = current_runs(
             night.series, night.shadow_model, RUNS.c.night < night.night
         )
-        before = connection.execute(earlier.add_columns(has_cases)).all()
-        quiet_before = takewhile(lambda run: not run.has_cases, reversed(before))
-        n_flagged = connection.scalar(sa.select(sa.func.count()).select_from(flagged))
-        self.quiet = 0 if n_flagged else 1 + len(list(quiet_before))
-        # Without a column of ids nobody is known again.
+        chosen = earlier.add_columns(has_cases.label("has_cases"))
+        before = connection.execute(chosen).all()
+        self.quiet = self._count_quiet(before)
+        # Without a column of ids no case is known from earlier nights.
         self._before = before if night.question.recognisable else []
-        self._last, self.since = 0, None
-        if self._before:
-            self._last = self._before[-1].entry
-            gone = sa.select(CASES.c.case_id).where(
-                CASES.c.entry == self._last,
-                IS_FLAGGED,
-                CASES.c.case_id.not_in(sa.select(flagged)),
-            )
-            self.since = Since(
-                night=self._before[-1].night, gone=sorted(connection.scalars(gone))
-            )
+        self.since = self._since_last()
+
+    def _count_quiet(self, before: Sequence[sa.Row[Any]]) -> int:
+        """Return the number of nights without a case up to this one."""
+        n_flagged = sa.select(sa.func.count()).select_from(self._flagged)
+        if self._connection.scalar(n_flagged):
+            return 0
+        return 1 + len(list(takewhile(lambda run: not run.has_cases, reversed(before))))
+
+    def _since_last(self) -> Since | None:
+        """Return the last night before this one, and its cases not flagged now."""
+        if not self._before:
+            return None
+        last = self._before[-1]
+        gone = sa.select(CASES.c.case_id).where(
+            CASES.c.entry == last.entry,
+            IS_FLAGGED,
+            CASES.c.case_id.not_in(sa.select(self._flagged)),
+        )
+        return Since(night=last.night, gone=sorted(self._connection.scalars(gone)))
 
     def hand_out(self, *artefacts: Artefact) -> None:
-        """Enter what shows the night, in the same transaction."""
+        """Enter files that name the night's cases, in the same transaction."""
         register.enter(self._connection, self._recorded, *artefacts)
 
     @property
@@ -200,19 +239,18 @@ class Tonight:
         return trail.head(self._connection, 1).digest
 
     def known(self, names: Sequence[str]) -> dict[str, sa.Row[Any]]:
-        """Rows of the cases of the night, as it was entered, of those of some names that are flagged."""
+        """Return the flagged cases among some ids, as they were entered, by id."""
         cases = sa.select(CASES).where(CASES.c.entry == self.head.number, IS_FLAGGED)
         rows = trail.rows_in(self._connection, cases, CASES.c.case_id, names)
         return {row.case_id: row for row in rows}
 
-    def find(self, entered: int) -> None:
-        """Take the night as it was entered."""
-        self.head = trail.head(self._connection, entered)
-        self.night = nights_at(self._connection, [entered])[entered]
-        drawn = sa.select(CASES.c.case_id).where(
-            CASES.c.entry == entered, CASES.c.drawn
-        )
-        self.drawn = sorted(self._connection.scalars(drawn))
+    def load(self, entry: int) -> None:
+        """Read the night as it was entered."""
+        self.head = trail.head(self._connection, entry)
+        self.night = nights_at(self._connection, [entry])[entry]
+        is_drawn = (CASES.c.entry == entry) & CASES.c.drawn
+        drawn = self._connection.scalars(sa.select(CASES.c.case_id).where(is_drawn))
+        self.drawn = sorted(drawn)
 
     @property
     def is_entered(self) -> bool:
@@ -221,11 +259,11 @@ class Tonight:
 
     def count_states(self) -> None:
         """Count the cases of the night by state."""
-        states = Counter(state for _, state, *_ in self._recognised())
+        states = Counter(state for _, state, *_ in self._classified())
         counts = {name.replace(" ", "_"): states[name] for name in STATES}
-        gone = len(self.since.gone) if self.since else 0
+        n_gone = len(self.since.gone) if self.since else 0
         self.night = self.night.replace(
-            **counts, cases=states.total(), no_longer_flagged=gone
+            **counts, cases=states.total(), no_longer_flagged=n_gone
         )
 
     def enter(
@@ -245,172 +283,214 @@ class Tonight:
             What the night's features counted.
         """
         night = self.night
-        # One more than any run of this night in its role, whatever its table, and than any of this key.
+        champions = model_registry.champions(self._connection)
+        hashes: Sequence[int] = ()
+        cells: Sequence[int] = ()
+        drift = night.drift
+        if drift is not None:
+            hashes = drift.who
+            cells = drift.cell
+            drift = drift.replace(who=(), cell=())
+        facts = night.replace(
+            revision=self._next_revision(),
+            attention=tuple(attention),
+            begins=not night.shadow and night.series not in champions,
+            drift=drift,
+        )
+        head = append(
+            self._connection,
+            self._recorded,
+            facts,
+            Part("lots", list(cells), list(map(str, hashes))),
+            Part("columns", columns),
+            self._case_parts(sampled),
+        )
+        self.load(head.number)
+
+    def _next_revision(self) -> int:
+        """Return one more than any run of this night in its role, or of its key."""
+        night = self.night
         same_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night)
         same_night &= of_role(night.shadow_model)
-        last = sa.select(sa.func.max(RUNS.c.revision)).where(
-            same_night | (RUNS.c.key == night.key)
-        )
-        facts = night.replace(
-            revision=1 + (self._connection.scalar(last) or 0),
-            attention=tuple(attention),
-            begins=not night.shadow
-            and night.series not in model_registry.champions(self._connection),
-            drift=night.drift and night.drift.replace(who=(), cell=()),
-        )
-        cells, who = (night.drift.cell, night.drift.who) if night.drift else ((), ())
-        parts = [Part("lots", [*cells], [*map(str, who)]), Part("columns", columns)]
-        head = append(
-            self._connection, self._recorded, facts, *parts, self._parts(sampled)
-        )
-        self.find(head.number)
+        is_earlier = same_night | (RUNS.c.key == night.key)
+        last = sa.select(sa.func.max(RUNS.c.revision)).where(is_earlier)
+        return 1 + (self._connection.scalar(last) or 0)
 
-    def _parts(self, sampled: Sequence[str]) -> Iterator[Part]:
-        """The cases, some thousand a part; of those flagged the random audit is drawn on the way."""
-        audit, place = (
-            audit_sample(self.night.waiting, self.night.key, self.night.draw),
-            count(),
-        )
-        unflagged = ((name, (None, 0, False, None, None)) for name in sampled)
-        flagged = (
-            (
-                name,
-                (
-                    state,
-                    nights,
-                    state in WAITING and next(place) in audit,
-                    judged,
-                    verdict,
-                ),
-            )
-            for name, state, nights, judged, verdict in self._recognised()
-        )
-        cases = chain(unflagged, flagged)
+    def _case_parts(self, sampled: Sequence[str]) -> Iterator[Part]:
+        """Yield the cases in parts, some thousand each."""
+        cases = chain(self._sampled(sampled), self._flagged_cases())
         while part := list(islice(cases, CASES_A_PART)):
             names, facts = zip(*part, strict=True)
             yield Part("cases", facts, names)
 
-    def _recognised(self) -> Iterator[tuple[str, str, int, str | None, str | None]]:
-        """The flagged cases in order of their ids, told new from known by the nights before this one.
+    def _sampled(
+        self, names: Sequence[str]
+    ) -> Iterator[tuple[str, tuple[object, ...]]]:
+        """Yield cases that were not flagged, with facts as `CASE_COLUMNS` has them."""
+        for name in names:
+            yield name, (None, 0, False, None, None)
 
-        Of each its state, the nights it was flagged in an unbroken row, tonight among them, and night and
-        word of the last verdict before tonight, whether or not it belongs to this row.
+    def _flagged_cases(self) -> Iterator[tuple[str, tuple[object, ...]]]:
+        """Yield the flagged cases, with facts; the random audit is drawn from them."""
+        audit = audit_sample(self.night.waiting, self.night.key, self.night.draw)
+        n_waiting = 0
+        for name, state, n_nights, judged, verdict in self._classified():
+            is_drawn = False
+            if state in WAITING:
+                is_drawn = n_waiting in audit
+                n_waiting += 1
+            yield name, (state, n_nights, is_drawn, judged, verdict)
+
+    def _classified(self) -> Iterator[tuple[str, str, int, str | None, str | None]]:
+        """Yield the flagged cases in order of their ids, with their states.
+
+        Yields
+        ------
+        case_id : str
+        state : str
+        n_nights : int
+            Nights it was flagged in an unbroken row that ends tonight.
+        judged, verdict : str, optional
+            Night and word of the last verdict before tonight, in this row or not.
         """
-        night, name, nights = (
-            self.night,
-            self._flagged.c.case_id,
-            [run.night for run in self._before],
-        )
+        night = self.night
+        nights = [run.night for run in self._before]
         first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
         recent = datetime.date.fromordinal(max(first, 1)).isoformat()
-        last = last_verdicts(
-            REVIEWS.c.series == night.series,
-            REVIEWS.c.night < night.night,
+        streamed = {"yield_per": CASES_A_PART}
+        rows = self._connection.execute(
+            self._with_earlier(), execution_options=streamed
+        )
+        for case_id, n_before, judged, verdict in rows:
+            since = night.night
+            if n_before:
+                since = nights[-min(n_before, len(nights))]
+            state = _state(judged, verdict, since, n_before, recent)
+            yield case_id, state, n_before + 1, judged, verdict
+
+    def _with_earlier(self) -> sa.Select[Any]:
+        """Return the flagged cases, with their nights before and their last verdict."""
+        name = self._flagged.c.case_id
+        last_verdict = last_verdicts(
+            REVIEWS.c.series == self.night.series,
+            REVIEWS.c.night < self.night.night,
             REVIEWS.c.case_id.in_(sa.select(name)),
             sa.literal(bool(self._before)),
         )
-        on_last_night = (
-            (CASES.c.entry == self._last) & (CASES.c.case_id == name) & IS_FLAGGED
-        )
-        joined = sa.select(
-            name, sa.func.coalesce(CASES.c.nights, 0), last.c.night, last.c.verdict
-        )
-        joined = joined.outerjoin(CASES, on_last_night).outerjoin(
-            last, last.c.case_id == name
+        last_entry = self._before[-1].entry if self._before else 0
+        on_last_night = (CASES.c.entry == last_entry) & (CASES.c.case_id == name)
+        joined = (
+            sa.select(
+                name,
+                sa.func.coalesce(CASES.c.nights, 0),
+                last_verdict.c.night,
+                last_verdict.c.verdict,
+            )
+            .outerjoin(CASES, on_last_night & IS_FLAGGED)
+            .outerjoin(last_verdict, last_verdict.c.case_id == name)
         )
         # As Python orders them: a server orders by the rules of a language.
-        ordered = (
-            name if self._connection.dialect.name == "sqlite" else sa.collate(name, "C")
-        )
-        streamed = {"yield_per": CASES_A_PART}
-        rows = self._connection.execute(
-            joined.order_by(ordered), execution_options=streamed
-        )
-        for case_id, n_before, judged, verdict in rows:
-            since = nights[-min(n_before, len(nights))] if n_before else night.night
-            yield (
-                case_id,
-                _state(judged, verdict, since, n_before, recent),
-                n_before + 1,
-                judged,
-                verdict,
-            )
+        if self._connection.dialect.name == "sqlite":
+            return joined.order_by(name)
+        return joined.order_by(sa.collate(name, "C"))
 
 
 def _state(
     judged: str | None, verdict: str | None, since: str, n_before: int, recent: str
 ) -> str:
-    """What a case is by its last verdict, its row's first night and length, and what is recent.
+    """Return the state of a flagged case.
 
-    It is known when it was last said to have the condition, and that either since it was first flagged in
-    this row of nights or no more than `known_days` ago. Of the others it is pending when it was flagged on
-    the last night before this one, ruled out when moreover it was judged not to have the condition in this
-    row of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked
-    at again.
+    It is known if its last verdict says that it has the condition, and that verdict was
+    given in this unbroken row of nights or is recent. Of the others it is pending if it
+    was flagged on the last night, ruled out if moreover it was judged so in this row,
+    and new otherwise: a case that comes back after a night without a flag is looked at
+    again.
+
+    Parameters
+    ----------
+    judged, verdict : str, optional
+        Night and word of its last verdict.
+    since : str
+        First night of its unbroken row.
+    n_before : int
+        Length of that row before tonight.
+    recent : str
+        First night from which a verdict is recent.
     """
-    in_this_row = bool(n_before) and judged is not None and judged >= since
-    if verdict in HAS_IT and (in_this_row or str(judged) >= recent):
+    is_in_row = bool(n_before) and judged is not None and judged >= since
+    if verdict in HAS_IT and (is_in_row or str(judged) >= recent):
         return "known"
-    if verdict == "ruled out" and in_this_row:
+    if verdict == "ruled out" and is_in_row:
         return "ruled out"
     return "pending" if n_before else "new"
 
 
-def audit_sample(n_waiting: int, key: str, most: int) -> set[int]:
-    """The random audit of the flagged, as places among those who wait; the same for the same run."""
-    rng = np.random.default_rng(
-        [int(hashlib.sha256(key.encode()).hexdigest(), 16), n_waiting]
-    )
-    return set(rng.permutation(n_waiting)[:most].tolist())
+def audit_sample(n_waiting: int, key: str, max_drawn: int) -> set[int]:
+    """Draw the random audit of the flagged, the same for the same run.
+
+    Returns the positions of the cases among the `n_waiting` that wait for a review.
+    """
+    seed = int(hashlib.sha256(key.encode()).hexdigest(), 16)
+    rng = np.random.default_rng([seed, n_waiting])
+    return set(rng.permutation(n_waiting)[:max_drawn].tolist())
 
 
 def of_role(shadow_model: str | None) -> Any:
-    """Whether a run is of the champion's nights, or of those that this model scored in shadow."""
-    return (
-        ~RUNS.c.shadow
-        if shadow_model is None
-        else RUNS.c.shadow & (RUNS.c.model == shadow_model)
-    )
+    """Return the condition that a run is the champion's, or in shadow by a model."""
+    if shadow_model is None:
+        return ~RUNS.c.shadow
+    return RUNS.c.shadow & (RUNS.c.model == shadow_model)
 
 
 def current_runs(
     series: str, shadow_model: str | None = None, *when: sa.ColumnElement[bool]
 ) -> sa.Select[Any]:
-    """The last run of each night of a series, in order; `shadow_model`: of its nights in shadow instead."""
+    """Return the last run of each night of a series, in order of nights.
+
+    `shadow_model`: of its nights in shadow by this model instead.
+    """
     last = sa.select(sa.func.max(RUNS.c.entry)).where(
         RUNS.c.series == series, of_role(shadow_model), *when
     )
-    return (
-        sa.select(RUNS)
-        .where(RUNS.c.entry.in_(last.group_by(RUNS.c.night)))
-        .order_by(RUNS.c.night)
-    )
+    is_last = RUNS.c.entry.in_(last.group_by(RUNS.c.night))
+    return sa.select(RUNS).where(is_last).order_by(RUNS.c.night)
 
 
 def published(ledger: Ledger, series: str) -> tuple[Mapping[str, str], Set[str]]:
-    """By night the key of the run of a series that is in force, and the keys of its runs in shadow."""
+    """Return the key of the run in force by night, and the keys of runs in shadow."""
     with ledger.reading() as connection:
-        in_force = {
-            run.night: run.key for run in connection.execute(current_runs(series))
-        }
+        runs = connection.execute(current_runs(series))
+        in_force = {run.night: run.key for run in runs}
         shadows = sa.select(RUNS.c.key).where(RUNS.c.series == series, RUNS.c.shadow)
         return in_force, set(connection.scalars(shadows))
 
 
 @dataclass(frozen=True)
 class PastNights:
-    """Nights of a series before one that were in force, by night where they are many."""
+    """Nights of a series before tonight that were in force.
 
-    deliveries: Mapping[str, Delivery]  # How each came.
-    # Of those that are a measure for later ones, the last `WINDOW` at most: of the same model its scores, and
-    # what the features counted.
+    Parameters
+    ----------
+    deliveries : mapping
+        How the table of each was delivered, by night.
+    scores : mapping
+        Scores of the last nights that later ones are measured by, of the same model.
+    columns : mapping
+        What the features of these nights counted, of any model.
+    patients : sequence of int, optional
+        Keyed hashes of the last night's patients, if it was of the same model.
+    same_table : sequence of Elsewhere
+        Nights of any series with tonight's table.
+    accepted : str, optional
+        Why this table was accepted tonight although it looks wrong.
+    """
+
+    deliveries: Mapping[str, Delivery]
     scores: Mapping[str, ScoreCounts]
     columns: Mapping[str, Mapping[str, Any]]
-    patients: (
-        Sequence[int] | None
-    )  # Keyed hashes of those of the last, where it was of the same model.
-    same_table: Sequence[Elsewhere]  # Nights of any series with the table in question.
-    accepted: str | None = None  # Why somebody took this very table tonight.
+    patients: Sequence[int] | None
+    same_table: Sequence[Elsewhere]
+    accepted: str | None = None
 
 
 def past_nights(
@@ -422,68 +502,122 @@ def past_nights(
     *,
     shadow: bool = False,
 ) -> PastNights:
-    """What tonight is held against; `model`: digest of tonight's, `table`: digests of its table's files."""
+    """Return the nights that tonight is compared with.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    series, night : str
+    model : str
+        Digest of tonight's model.
+    table : str
+        Digests of the files of tonight's table.
+    shadow : bool
+        Tonight is scored in shadow: nights in shadow by the same model count.
+    """
+    role = model if shadow else None
     with ledger.reading() as connection:
-        in_role = current_runs(series, model if shadow else None, RUNS.c.night <= night)
-        runs = connection.execute(in_role).all()
-        nights = nights_at(
-            connection, [run.entry for run in runs if run.night < night][-FURTHEST:]
-        )
-        tonight = nights_at(
-            connection, [run.entry for run in runs if run.night == night]
-        ).values()
-        measures = [
-            entry
-            for entry, one in nights.items()
-            if one.delivery and one.delivery.measure
-        ][-WINDOW:]
-        scored = {
-            entry: nights[entry] for entry in measures if nights[entry].model == model
-        }
-        counted = trail.parts_of(connection, measures, "columns")
-        last = scores_at(
-            connection,
-            {entry: scored[entry] for entry in measures[-1:] if entry in scored},
-        )
-        same_table = sa.select(RUNS).where(RUNS.c.source == source_digest(table))
-        elsewhere = connection.execute(
-            same_table.order_by(RUNS.c.night, RUNS.c.entry)
-        ).all()
+        earlier = _entries(connection, series, role, RUNS.c.night < night)
+        tonight = _entries(connection, series, role, RUNS.c.night == night)
+        nights = nights_at(connection, earlier[-MAX_NIGHTS:])
+        measures = _measures(nights)
+        scores = {}
+        for entry in measures:
+            drift = nights[entry].drift
+            if nights[entry].model == model and drift is not None:
+                scores[nights[entry].night] = drift
+        deliveries = {}
+        for past in nights.values():
+            if past.delivery is not None:
+                deliveries[past.night] = past.delivery
         return PastNights(
-            deliveries={
-                one.night: one.delivery for one in nights.values() if one.delivery
-            },
-            scores={one.night: one.drift for one in scored.values() if one.drift},
-            columns={
-                nights[entry].night: counted[entry].facts
-                for entry in measures
-                if counted[entry].facts
-            },
-            patients=next((drift.who or None for drift in last.values()), None),
-            same_table=[
-                _elsewhere(connection, run, series, night, model) for run in elsewhere
-            ],
-            accepted=next(
-                (
-                    one.delivery.accepted
-                    for one in tonight
-                    if one.table == table and one.delivery
-                ),
-                None,
-            ),
+            deliveries=deliveries,
+            scores=scores,
+            columns=_counted_columns(connection, nights, measures),
+            patients=_last_patients(connection, nights, measures, model),
+            same_table=_same_table(connection, series, night, model, table),
+            accepted=_accepted(nights_at(connection, tonight), table),
         )
+
+
+def _entries(
+    connection: sa.Connection,
+    series: str,
+    shadow_model: str | None,
+    when: sa.ColumnElement[bool],
+) -> list[int]:
+    """Return the entries of a series' runs in force, in order of nights."""
+    runs = connection.execute(current_runs(series, shadow_model, when))
+    return [run.entry for run in runs]
+
+
+def _measures(nights: Mapping[int, Night]) -> list[int]:
+    """Return the entries of the last nights that later ones are measured by."""
+    measures = []
+    for entry, night in nights.items():
+        if night.delivery is not None and night.delivery.measure:
+            measures.append(entry)
+    return measures[-WINDOW:]
+
+
+def _counted_columns(
+    connection: sa.Connection, nights: Mapping[int, Night], entries: Sequence[int]
+) -> dict[str, Mapping[str, Any]]:
+    """Return what the features of some nights counted, by night."""
+    parts = trail.parts_of(connection, entries, "columns")
+    columns = {}
+    for entry in entries:
+        counts = parts[entry].facts
+        if counts:
+            columns[nights[entry].night] = counts
+    return columns
+
+
+def _last_patients(
+    connection: sa.Connection,
+    nights: Mapping[int, Night],
+    entries: Sequence[int],
+    model: str,
+) -> Sequence[int] | None:
+    """Return the hashes of the last night's patients; None if unknown or of another model."""
+    last = {
+        entry: nights[entry] for entry in entries[-1:] if nights[entry].model == model
+    }
+    for scores in scores_at(connection, last).values():
+        return scores.who or None
+    return None
+
+
+def _accepted(tonight: Mapping[int, Night], table: str) -> str | None:
+    """Return why somebody accepted this very table tonight, or None."""
+    for night in tonight.values():
+        if night.table == table and night.delivery is not None:
+            return night.delivery.accepted
+    return None
+
+
+def _same_table(
+    connection: sa.Connection, series: str, night: str, model: str, table: str
+) -> list[Elsewhere]:
+    """Return the nights of any series with tonight's table, in order."""
+    same_source = sa.select(RUNS).where(RUNS.c.source == source_digest(table))
+    runs = connection.execute(same_source.order_by(RUNS.c.night, RUNS.c.entry)).all()
+    return [_elsewhere(connection, run, series, night, model) for run in runs]
 
 
 def _elsewhere(
     connection: sa.Connection, run: sa.Row[Any], series: str, night: str, model: str
 ) -> Elsewhere:
-    """A night with tonight's table, and whether that is odd: another series had other tables until now.
+    """Return a night with tonight's table, and if that is odd.
 
-    Where they have no night in common, one model has no reason to read one table under two names.
+    It is odd if the other series had other tables on the last night that both have. If
+    they have no night in common, it is odd if the model is the same: there is no reason
+    to read one table under two names.
     """
     if run.series == series:
         return Elsewhere(run.night)
-    ours, theirs = RUNS.alias(), RUNS.alias()
+    ours = RUNS.alias()
+    theirs = RUNS.alias()
     common = sa.select(ours.c.source != theirs.c.source).where(
         ours.c.series == series,
         theirs.c.series == run.series,
@@ -492,8 +626,7 @@ def _elsewhere(
         ~ours.c.shadow,
         ~theirs.c.shadow,
     )
-    differ = connection.scalar(
-        common.order_by(ours.c.night.desc(), ours.c.entry.desc()).limit(1)
-    )
-    is_odd = run.model == model if differ is None else bool(differ)
+    last = common.order_by(ours.c.night.desc(), ours.c.entry.desc()).limit(1)
+    differs = connection.scalar(last)
+    is_odd = run.model == model if differs is None else bool(differs)
     return Elsewhere(run.night, shown_series(run.series), is_odd)

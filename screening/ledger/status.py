@@ -1,4 +1,4 @@
-"""Whether the nights came, series by series, and which nobody waits for: for monitors and Prometheus."""
+"""Report if the nights of each series came, for monitors and Prometheus."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import datetime
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import RUNS, TRAIL, Ledger, Unchained
-from screening.ledger.entries import Acknowledged, GivenUp, append, nights_at, stated
+from screening.ledger.entries import (
+    Acknowledged,
+    GivenUp,
+    Night,
+    append,
+    nights_at,
+    stated,
+)
 from screening.ledger.model_registry import every_series, find_series, retired
 from screening.ledger.nights import current_runs
 from screening.ledger.trail import Head
@@ -22,10 +28,10 @@ from screening.schemas.history import CASE_COUNTS, SeriesStatus
 from screening.spelling import shown_series
 
 DAY = datetime.timedelta(days=1)
-SOON = datetime.timedelta(days=60)
-"""How long before its day a review is announced."""
-NEVER = "no run has been published yet"
-COUNTED = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
+# How long before its day a review of a model is announced.
+REVIEW_NOTICE = datetime.timedelta(days=60)
+NO_RUN = "no run has been published yet"
+COUNTS = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
 
 
 def _read_time(text: str) -> datetime.datetime:
@@ -41,45 +47,67 @@ def _read_time(text: str) -> datetime.datetime:
 
 @dataclass(frozen=True)
 class Due:
-    """Which night is asked for."""
+    """Which night must have been published.
 
-    now: datetime.datetime  # With its zone: a night is a day of that zone.
-    # Without `night`: how long ago the last night may have come.
+    Parameters
+    ----------
+    now : datetime
+        With its zone: a night is a day of that zone.
+    max_age : timedelta
+        Without `night`: the longest time since the last night was recorded.
+    night : date, optional
+        The night that must have been published.
+    grace : timedelta
+        With `night`: how long after its midnight it may be missing.
+    """
+
+    now: datetime.datetime
     max_age: datetime.timedelta = datetime.timedelta(hours=26)
-    night: datetime.date | None = None  # The night that must have come.
-    # With `night`: how long after its midnight it may be missing.
+    night: datetime.date | None = None
     grace: datetime.timedelta = datetime.timedelta(0)
 
     @property
     def latest(self) -> str:
-        """The last night that is believed: it is the 2nd somewhere while it is the 1st here."""
+        """The latest night that can have begun anywhere: tomorrow's."""
         return str((self.now + DAY).date())
 
+    @property
+    def earliest(self) -> str:
+        """The earliest night that is young enough, if none is asked for."""
+        return str((self.now - self.max_age - DAY).date())
+
     def since(self, night: str) -> datetime.timedelta:
-        """How long ago a night began."""
+        """Return the time since a night began."""
         return self.now - _read_time(night).replace(tzinfo=self.now.tzinfo)
 
 
 @dataclass(frozen=True)
 class Excuses:
-    """Of one series: by night why it was given up, and by code and column the last day of a reason's rest."""
+    """What nobody waits for, or needs to hear, in one series.
+
+    Parameters
+    ----------
+    given_up : dict
+        Why a night was given up, by night.
+    until : dict
+        Last day on which a reason for attention is silenced, by its code and column.
+    """
 
     given_up: dict[str, str]
     until: dict[tuple[str, str | None], str]
 
     def acknowledged(self, reason: Reason, night: str) -> str | None:
-        """The day until which this reason of a night is acknowledged; None where it is to be heard."""
+        """Return the day until which a night's reason is silenced, or None."""
         last = self.until.get((reason.code, reason.column), "")
         return last if night <= last else None
 
 
 def excuses_of(connection: sa.Connection) -> Mapping[str, Excuses]:
-    """What was given up and acknowledged of each series, also of one that the ledger has no night of."""
+    """Return the excuses by series, also of series without a night."""
     of_series: dict[str, Excuses] = defaultdict(lambda: Excuses({}, {}))
-    for given_up in stated(connection, GivenUp):
-        of_series[given_up.facts.series].given_up[given_up.facts.night] = str(
-            given_up.reason
-        )
+    for entry in stated(connection, GivenUp):
+        night = entry.facts.night
+        of_series[entry.facts.series].given_up[night] = str(entry.reason)
     for acknowledged in stated(connection, Acknowledged):
         facts = acknowledged.facts
         of_series[facts.series].until.update(dict.fromkeys(facts.causes, facts.until))
@@ -89,167 +117,231 @@ def excuses_of(connection: sa.Connection) -> Mapping[str, Excuses]:
 def give_up(
     ledger: Ledger, series: str, night: str, reason: str, due: Iterable[str] = ()
 ) -> Head:
-    """Enter that a night will not come; `due`: series of a site's file, that the ledger may not know."""
+    """Enter that a night will not come.
+
+    `due`: series of a site's file, which the ledger may not know yet. UsageError if the
+    night is in the ledger.
+    """
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         if series not in due or series in every_series(connection):
             series = find_series(connection, series)
-        if (
-            connection.execute(
-                current_runs(series, None, RUNS.c.night == night)
-            ).first()
-            is not None
-        ):
+        runs = current_runs(series, None, RUNS.c.night == night)
+        if connection.execute(runs).first() is not None:
             raise UsageError(
                 f"series {shown_series(series)} has the night of {night}: there is no need"
             )
-        return append(
-            connection, ledger.clock(), GivenUp(series=series, night=night), why
-        )
+        facts = GivenUp(series=series, night=night)
+        return append(connection, ledger.clock(), facts, why)
 
 
 def acknowledge(
     ledger: Ledger, series: str, code: str, until: datetime.date, reason: str
 ) -> Head:
-    """Enter that a reason of the series' last night rests until after a day, for the columns it has now."""
+    """Enter that a reason of the series' last night is silenced until after a day.
+
+    The entry is for the columns that the reason has now. UsageError if the last night
+    has no such reason.
+    """
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         series = find_series(connection, series)
-        *_, last = [0, *(run.entry for run in connection.execute(current_runs(series)))]
-        reasons = [
-            reason
-            for night in nights_at(connection, [last]).values()
-            for reason in night.attention
-        ]
-        causes = sorted(
-            {(one.code, one.column) for one in reasons if one.code == code}, key=str
-        )
+        reasons = _last_attention(connection, series)
+        causes = {(entry.code, entry.column) for entry in reasons if entry.code == code}
         if not causes:
-            codes = ", ".join(sorted({one.code for one in reasons})) or "none"
+            codes = ", ".join(sorted({entry.code for entry in reasons})) or "none"
             raise UsageError(
                 f"the last night of series {shown_series(series)} has no reason '{code}'; it has {codes}"
             )
-        facts = Acknowledged(series=series, causes=causes, until=until.isoformat())
+        ordered = sorted(causes, key=str)
+        facts = Acknowledged(series=series, causes=ordered, until=until.isoformat())
         return append(connection, ledger.clock(), facts, why)
 
 
-def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[SeriesStatus]:
-    """Say of each series whether its night came: of these names, or of all known that were not retired."""
-    first, last = (
-        sa.func.min(RUNS.c.entry).label("first"),
-        sa.func.max(RUNS.c.entry).label("last"),
-    )
-    entered: sa.Select[Any] = sa.select(RUNS.c.series, RUNS.c.night, first, last).where(
-        ~RUNS.c.shadow
-    )
-    nights, pulses = defaultdict(list), []
+def _last_attention(connection: sa.Connection, series: str) -> Sequence[Reason]:
+    """Return the reasons for attention of a series' last night."""
+    runs = connection.execute(current_runs(series)).all()
+    if not runs:
+        return ()
+    entry = runs[-1].entry
+    return nights_at(connection, [entry])[entry].attention
+
+
+def series_statuses(
+    ledger: Ledger, due: Due, names: Sequence[str] = ()
+) -> list[SeriesStatus]:
+    """Return the status of each series: did its night come.
+
+    `names`: only these series; by default all known ones that were not retired.
+    """
     with ledger.reading() as connection:
-        for row in connection.execute(entered.group_by(RUNS.c.series, RUNS.c.night)):
-            nights[row.series].append(row)
-        closed, excused = retired(connection), excuses_of(connection)
-        series_of = {shown_series(series): series for series in sorted(nights)}
-        for name in names or [
-            name for name, series in series_of.items() if series not in closed
-        ]:
-            series = series_of.get(name, name)
-            if entry := closed.get(series):
-                words = f"retired on {entry.recorded[:10]}, last night {entry.facts.last}: {entry.reason}"
-                pulses.append(SeriesStatus(True, words, name))
+        nights = _nights_by_series(connection)
+        closed = retired(connection)
+        excuses = excuses_of(connection)
+        keys = {shown_series(series): series for series in sorted(nights)}
+        if not names:
+            names = [name for name, series in keys.items() if series not in closed]
+        statuses = []
+        for name in names:
+            series = keys.get(name, name)
+            entry = closed.get(series)
+            if entry is None:
+                status = _Series(name, nights[series], excuses[series], due)
+                statuses.append(status.read(connection))
             else:
-                pulses.append(
-                    _pulse(connection, name, excused[series], nights[series], due)
+                words = (
+                    f"retired on {entry.recorded[:10]}, last night "
+                    f"{entry.facts.last}: {entry.reason}"
                 )
-    nothing = "every series is retired" if series_of else NEVER
-    return pulses or [SeriesStatus(bool(series_of), nothing)]
+                statuses.append(SeriesStatus(True, words, name))
+    if statuses:
+        return statuses
+    return [SeriesStatus(bool(keys), "every series is retired" if keys else NO_RUN)]
 
 
-def _pulse(
-    connection: sa.Connection,
-    name: str,
-    excuses: Excuses,
-    nights: Sequence[sa.Row[Any]],
-    due: Due,
-) -> SeriesStatus:
-    """What is to be said of a series, by its nights, each with its first entry and the one in force."""
-    believed = [row for row in nights if row.night <= due.latest]
-    wanted = [row for row in believed if row.night == str(due.night)]
-    row = max(wanted or believed, key=lambda row: row.night, default=None)
-    last = "" if row is None else row.night
-    # The night that is asked for, or else one that is young enough, may have been given up.
-    youngest = (due.now - due.max_age - DAY).date().isoformat()
-    given_up = ""
-    for day, why in sorted(excuses.given_up.items()):
-        young = youngest <= day <= due.latest and day > last
-        if young if due.night is None else day == str(due.night) != last:
-            given_up = f"the night of {day} was given up: {why}"
-    if row is None:
-        return SeriesStatus(bool(given_up), given_up or NEVER, name)
-    # Another revision of a night does not make it younger.
-    came = str(
-        connection.scalar(
-            sa.select(TRAIL.c.recorded).where(TRAIL.c.number == row.first)
+@dataclass(frozen=True)
+class _Published:
+    """A published night: its first entry, and the one in force."""
+
+    night: str
+    first: int
+    last: int
+
+
+def _nights_by_series(connection: sa.Connection) -> dict[str, list[_Published]]:
+    """Return the published nights of each series, in no order."""
+    first = sa.func.min(RUNS.c.entry)
+    last = sa.func.max(RUNS.c.entry)
+    columns = (RUNS.c.series, RUNS.c.night)
+    chosen = sa.select(*columns, first, last).where(~RUNS.c.shadow).group_by(*columns)
+    nights = defaultdict[str, list[_Published]](list)
+    for series, *published in connection.execute(chosen):
+        nights[series].append(_Published(*published))
+    return nights
+
+
+@dataclass(frozen=True)
+class _Series:
+    """A series with its published nights, and the night that is due."""
+
+    name: str
+    nights: Sequence[_Published]
+    excuses: Excuses
+    due: Due
+
+    def read(self, connection: sa.Connection) -> SeriesStatus:
+        """Return the status of the series."""
+        published = self._due_night()
+        given_up = self._given_up("" if published is None else published.night)
+        if published is None:
+            return SeriesStatus(bool(given_up), given_up or NO_RUN, self.name)
+        # Another revision of a night does not make it younger.
+        recorded = sa.select(TRAIL.c.recorded).where(TRAIL.c.number == published.first)
+        came = str(connection.scalar(recorded))
+        age = self.due.now - _read_time(came).astimezone()
+        hours = age.total_seconds() / 3600
+        night = nights_at(connection, [published.last])[published.last]
+        is_fine, words = _judge_age(published.night, hours, self.due)
+        sentences = [
+            f"night {published.night}, {hours:.1f} h ago: {night.flagged} of "
+            f"{night.scored} flagged",
+            given_up or words,
+            *self._acknowledgements(night, published.night),
+        ]
+        if self._is_review_near(night):
+            sentences.append(f"its model is to be reviewed by {night.review_by}")
+        return SeriesStatus(
+            fine=bool(given_up) or is_fine,
+            said="; ".join(filter(None, sentences)),
+            series=self.name,
+            night=published.night,
+            came=came,
+            age_hours=hours,
+            attention=tuple(self._unsilenced(night, published.night)),
+            counts={name: getattr(night, name) for name in COUNTS},
+            review_by=night.review_by,
         )
-    )
-    hours = (due.now - _read_time(came).astimezone()).total_seconds() / 3600
-    night = nights_at(connection, [row.last])[row.last]
-    fine, words = _verdict(last, hours, due)
-    said = [
-        f"night {last}, {hours:.1f} h ago: {night.flagged} of {night.scored} flagged",
-        given_up or words,
-    ]
-    heard = []
-    for reason in night.attention:
-        if (until := excuses.acknowledged(reason, last)) is None:
-            heard.append(reason)
-        else:
-            said.append(f"acknowledged until {until}: {reason.words.removesuffix('.')}")
-    # What wants attention says it once the day is past.
-    if (
-        night.review_by is not None
-        and night.review_by <= (due.now + SOON).date().isoformat()
-    ):
-        said.append(f"its model is to be reviewed by {night.review_by}")
-    return SeriesStatus(
-        fine=bool(given_up) or fine,
-        said="; ".join(filter(None, said)),
-        series=name,
-        night=last,
-        came=came,
-        age_hours=hours,
-        attention=tuple(heard),
-        counts={name: getattr(night, name) for name in COUNTED},
-        review_by=night.review_by,
-    )
+
+    def _due_night(self) -> _Published | None:
+        """Return the night that is due if it was published, or else the last one."""
+        possible = [night for night in self.nights if night.night <= self.due.latest]
+        due = [night for night in possible if night.night == str(self.due.night)]
+        return max(due or possible, key=lambda night: night.night, default=None)
+
+    def _given_up(self, last: str) -> str:
+        """Return why the night that is missing was given up, in words, or ''.
+
+        `last`: the published night that counts. Without a night that is asked for, the
+        latest is meant that is younger than this one and young enough.
+        """
+        words = ""
+        for day, reason in sorted(self.excuses.given_up.items()):
+            if self.due.night is None:
+                is_meant = self.due.earliest <= day <= self.due.latest and day > last
+            else:
+                is_meant = day == str(self.due.night) != last
+            if is_meant:
+                words = f"the night of {day} was given up: {reason}"
+        return words
+
+    def _unsilenced(self, night: Night, date: str) -> list[Reason]:
+        """Return the night's reasons for attention that are not silenced."""
+        return [
+            reason
+            for reason in night.attention
+            if self.excuses.acknowledged(reason, date) is None
+        ]
+
+    def _acknowledgements(self, night: Night, date: str) -> list[str]:
+        """Return a sentence for each reason of the night that is silenced."""
+        sentences = []
+        for reason in night.attention:
+            until = self.excuses.acknowledged(reason, date)
+            if until is not None:
+                words = reason.words.removesuffix(".")
+                sentences.append(f"acknowledged until {until}: {words}")
+        return sentences
+
+    def _is_review_near(self, night: Night) -> bool:
+        """Return True if the model's review is due soon; once overdue a reason says so."""
+        soon = (self.due.now + REVIEW_NOTICE).date().isoformat()
+        return night.review_by is not None and night.review_by <= soon
 
 
-def _verdict(last: str, hours: float, due: Due) -> tuple[bool, str]:
-    """Whether a series is fine by its last night and the hours since, and what is said of it, if anything."""
+def _judge_age(last: str, hours: float, due: Due) -> tuple[bool, str]:
+    """Return if a series is fine by its last night, and a remark or ''.
+
+    `hours`: since the last night was recorded.
+    """
     if hours < -1:
         return False, "it was recorded in the future: is the clock right?"
     if due.night is not None:
-        still = due.grace - due.since(str(due.night))
-        if last == str(due.night):
-            return True, ""
-        if still > datetime.timedelta(0):
-            return (
-                True,
-                f"the night of {due.night} is due by {due.now + still:%Y-%m-%d %H:%M}",
-            )
-        return False, f"the night of {due.night} is not published"
+        return _judge_night(last, due, str(due.night))
     if datetime.timedelta(hours=hours) > due.max_age:
-        return (
-            False,
-            f"none since for more than {due.max_age.total_seconds() / 3600:g} h",
-        )
-    # A back-fill, or a wrong year, comes today and is an old night all the same: a night comes on its own day
-    # or on the next.
+        longest = due.max_age.total_seconds() / 3600
+        return False, f"none since for more than {longest:g} h"
+    # A back-fill, or a wrong year, is recorded today and is an old night all the same:
+    # a night is recorded on its own day or on the next.
     if due.since(last) > due.max_age + 2 * DAY:
         return False, "last run was a late entry; no run for a newer date"
     return True, ""
 
 
-HELP = {
+def _judge_night(last: str, due: Due, night: str) -> tuple[bool, str]:
+    """Return if the night that is asked for was published, and a remark or ''."""
+    if last == night:
+        return True, ""
+    remaining = due.grace - due.since(night)
+    if remaining > datetime.timedelta(0):
+        end = due.now + remaining
+        return True, f"the night of {night} is due by {end:%Y-%m-%d %H:%M}"
+    return False, f"the night of {night} is not published"
+
+
+LEDGER_METRICS = {
     "screening_ledger_readable": "1 where the ledger was read and holds a series.",
+}
+SERIES_METRICS = {
     "screening_fine": "1 where the night that is due came.",
     "screening_attention_reasons": "Reasons why that night wants a look.",
     "screening_night_timestamp_seconds": "Midnight (UTC) of the last night in force.",
@@ -262,46 +354,60 @@ HELP = {
 }
 
 
-def exposition(pulses: Sequence[SeriesStatus]) -> str:
-    """The text format of Prometheus: a figure a series, and whether the ledger could be read at all."""
-    shown = [pulse for pulse in pulses if pulse.series is not None]
-    readable = bool(shown) or any(pulse.fine for pulse in pulses)
-    # Labels, and the figures in the order of `HELP`.
-    figures: list[list[Any]] = [["", readable] + [None] * (len(HELP) - 1)]
-    for pulse in shown:
-        # Who asks for a series may have typed anything.
-        label = (
-            str(pulse.series)
-            .replace("\\", "\\\\")
-            .replace('"', '\\"')
-            .replace("\n", "\\n")
-        )
-        times = map(_seconds, (pulse.night, pulse.came, pulse.review_by))
-        counts = [
-            (pulse.counts or {}).get(name)
-            for name in ("scored", "flagged", "cases", "new")
-        ]
-        labels = f'{{series="{label}"}}'
-        figures.append(
-            [labels, None, pulse.fine, len(pulse.attention), *times, *counts]
-        )
+def exposition(statuses: Sequence[SeriesStatus]) -> str:
+    """Return metrics of the series in the text format of Prometheus."""
+    series = [status for status in statuses if status.series is not None]
+    is_readable = bool(series) or any(status.fine for status in statuses)
     lines = []
-    for column, (name, about) in enumerate(HELP.items(), start=1):
-        samples = [(row[0], row[column]) for row in figures if row[column] is not None]
-        of_name = [f"{name}{labels} {figure:.17g}" for labels, figure in samples]
-        lines += (
-            [f"# HELP {name} {about}", f"# TYPE {name} gauge", *of_name]
-            if of_name
-            else []
-        )
+    for name, description in LEDGER_METRICS.items():
+        lines += _metric(name, description, [("", is_readable)])
+    for name, description in SERIES_METRICS.items():
+        samples = []
+        for status in series:
+            value = _metrics_of(status)[name]
+            if value is not None:
+                samples.append((_label(str(status.series)), value))
+        lines += _metric(name, description, samples)
     return "\n".join(lines) + "\n"
 
 
+def _metric(
+    name: str, description: str, samples: Sequence[tuple[str, float]]
+) -> list[str]:
+    """Return the lines of a metric; none without a sample."""
+    if not samples:
+        return []
+    values = [f"{name}{label} {value:.17g}" for label, value in samples]
+    return [f"# HELP {name} {description}", f"# TYPE {name} gauge", *values]
+
+
+def _metrics_of(status: SeriesStatus) -> dict[str, float | None]:
+    """Return the values of a series by the names of `SERIES_METRICS`."""
+    counts = status.counts or {}
+    return {
+        "screening_fine": status.fine,
+        "screening_attention_reasons": len(status.attention),
+        "screening_night_timestamp_seconds": _seconds(status.night),
+        "screening_came_timestamp_seconds": _seconds(status.came),
+        "screening_review_timestamp_seconds": _seconds(status.review_by),
+        "screening_rows_scored": counts.get("scored"),
+        "screening_rows_flagged": counts.get("flagged"),
+        "screening_cases": counts.get("cases"),
+        "screening_cases_new": counts.get("new"),
+    }
+
+
+def _label(series: str) -> str:
+    """Return the label of a series, whatever its name holds."""
+    escaped = series.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{{series="{escaped}"}}'
+
+
 def _seconds(time: str | None) -> float | None:
-    """A time, or midnight of a day, in UTC, since 1970."""
+    """Return a time, or midnight of a day, in seconds since 1970 in UTC."""
     if time is None:
         return None
     moment = _read_time(time)
-    return (
-        moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-    ).timestamp()
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return moment.timestamp()

@@ -1,8 +1,9 @@
-"""What reviewers said of the cases of a night, read from the files that pages save, and which word stands.
+"""Read reviewers' verdicts from the files that pages save, and find the current ones.
 
-Every word is an entry of the trail, with its time and its reviewer. Of one reviewer the latest stands, by
-when it was given and not by when it was read in. Two who contradict each other have not judged the case: it
-is "disputed", and counts as if they were unsure, until one of them says otherwise.
+Every verdict is an entry of the trail, with its time and its reviewer. If a reviewer
+changes a verdict, the latest one counts, by the time it was given and not by the time it
+was read. If two reviewers contradict each other, the case is "disputed" and counts as
+unsure until they agree.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import json
 import os
 import pwd
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -29,9 +31,7 @@ from screening.schemas.run import HAS_IT, RunDocument, Word
 from screening.store.serialization import read_document
 
 MAX_BYTES = 16 << 20
-LONGEST_TOKEN = 4096
-
-
+MAX_TOKEN_BYTES = 4096
 _FIRST_YEAR = 2000
 
 
@@ -48,29 +48,39 @@ def _in_utc(text: str) -> str:
     return time.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
 
 
+# No ledger can hold a null, and nobody types one.
 NO_NULL = r"^[^\x00]*$"
-"""No ledger can hold a null, and nobody types one."""
 Site = Annotated[str, Field(max_length=100, pattern=NO_NULL)]
 Initials = Annotated[str, Field(max_length=20, pattern=NO_NULL)]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", validate_by_name=True))
 class Verdict:
-    """One reviewer's word on one case, as a line of a file has it."""
+    """One reviewer's verdict on one case, as an element of a file has it.
 
-    # Of the row, or of the group where rows come in groups.
+    Parameters
+    ----------
+    case_id : str
+        Id of the row, or of the group if rows come in groups.
+    verdict : str
+    site, initials : str
+        The reviewer.
+    note : str
+    given : str, optional
+        When, as ISO 8601 in UTC; None if that was not noted.
+    """
+
     case_id: Annotated[str, Field(alias="id")]
     verdict: Word
     site: Site = ""
     initials: Initials = ""
     note: Annotated[str, Field(max_length=2000, pattern=NO_NULL)] = ""
-    # When, ISO 8601 in UTC; None where nobody noted it.
     given: Annotated[str, AfterValidator(_in_utc)] | None = None
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="ignore"))
 class VerdictFile:
-    """What a page saves: verdicts, and who gave those that do not say so themselves."""
+    """The file that a page saves: verdicts, and the reviewer of those without one."""
 
     format: Literal[1]
     verdicts: list[Verdict]
@@ -82,7 +92,19 @@ READER = TypeAdapter(VerdictFile)
 
 
 def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool]]:
-    """A run, and by id on which a verdict may be given whether it was flagged (UsageError: there is none)."""
+    """Return a run, and the cases that may be reviewed.
+
+    Returns
+    -------
+    run : row
+    is_flagged : dict
+        By the id of a case, False if it was drawn from those not flagged.
+
+    Raises
+    ------
+    UsageError
+        If the ledger has no such run, or nobody was to review it.
+    """
     run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
     if run is None:
         raise UsageError(
@@ -92,10 +114,10 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
         raise UsageError(
             "the run was scored in shadow, so nobody was to review it; review the champion's"
         )
-    cases = sa.select(CASES.c.case_id, CASES.c.state.is_not(None)).join(
+    of_run = sa.select(CASES.c.case_id, CASES.c.state.is_not(None)).join(
         RUNS, RUNS.c.entry == CASES.c.entry
     )
-    return run, dict(connection.execute(cases.where(RUNS.c.key == key)).all())
+    return run, dict(connection.execute(of_run.where(RUNS.c.key == key)).all())
 
 
 def record_verdicts(
@@ -105,80 +127,104 @@ def record_verdicts(
     user: str = "",
     token: str = "",
 ) -> dict[str, int]:
-    """Enter verdicts on a run; `user`: who enters them, `token`: the digest of the reviewer's.
+    """Enter verdicts on a run.
 
-    Returns how many came to what, "older" than what the same reviewer said later, and "disputed" by two now.
+    Parameters
+    ----------
+    ledger : Ledger
+    key : str
+        Of the run.
+    verdicts : iterable of Verdict
+    user : str
+        Login of who enters them.
+    token : str
+        Digest of the reviewer's token.
+
+    Returns
+    -------
+    dict
+        Numbers of verdicts that are "new", "changed", "unchanged" or "older" than the
+        same reviewer's last one, and of cases that are "disputed" now.
     """
-    outcomes, names = dict.fromkeys(("new", "changed", "unchanged", "older"), 0), set()
+    outcomes = dict.fromkeys(("new", "changed", "unchanged", "older"), 0)
+    names = set()
     entered = Part("entered", names=[user, token])
     with ledger.writing() as connection:
-        run, cases = reviewable(connection, key)
+        run, is_flagged = reviewable(connection, key)
         for verdict in verdicts:
             names.add(verdict.case_id)
-            flagged = cases[verdict.case_id]
-            outcomes[
-                _enter(connection, ledger.clock(), run, flagged, verdict, entered)
-            ] += 1
+            new = _NewVerdict(run, is_flagged[verdict.case_id], verdict, entered)
+            outcomes[new.enter(connection, ledger.clock())] += 1
         current = ordered_verdicts(connection, REVIEWS.c.key == key)
-    return outcomes | {
-        "disputed": sum(
-            row.verdict == "disputed" and row.case_id in names for row in current
+    disputed = [row.case_id for row in current if row.verdict == "disputed"]
+    return outcomes | {"disputed": len(names.intersection(disputed))}
+
+
+class _NewVerdict(NamedTuple):
+    """A verdict to enter.
+
+    `entered`: the part with the login and the token it is entered with.
+    """
+
+    run: Any
+    is_flagged: bool
+    verdict: Verdict
+    entered: Part
+
+    def enter(self, connection: sa.Connection, recorded: str) -> str:
+        """Enter the verdict; return its outcome, a key of `record_verdicts`."""
+        verdict = self.verdict
+        is_of_case = REVIEWS.c.case_id == verdict.case_id
+        chosen = sa.select(REVIEWS).where(REVIEWS.c.key == self.run.key, is_of_case)
+        earlier = connection.execute(chosen).all()
+        of_reviewer = [row for row in earlier if self._is_of_reviewer(row)]
+        repeated = [row for row in of_reviewer if self._is_same(row)]
+        # A file without times may be an old one: what it repeats is nothing new.
+        if any(verdict.given in (None, row.given) for row in repeated):
+            return "unchanged"
+        if of_reviewer:
+            reviewer = of_reviewer[0].reviewer
+        else:
+            reviewer = 1 + max((row.reviewer for row in earlier), default=0)
+        facts = VerdictGiven(
+            key=self.run.key,
+            series=self.run.series,
+            night=self.run.night,
+            flagged=self.is_flagged,
+            verdict=verdict.verdict,
+            given=verdict.given or recorded,
+            reviewer=reviewer,
         )
-    }
+        append(
+            connection,
+            recorded,
+            facts,
+            Part("case", names=[verdict.case_id]),
+            Part("by", names=[verdict.site, verdict.initials]),
+            self.entered,
+            text_part("note", verdict.note),
+        )
+        if not of_reviewer:
+            return "new"
+        last = max(of_reviewer, key=lambda row: (row.given, row.entry))
+        if last.given > facts.given:
+            return "older"
+        return "unchanged" if last in repeated else "changed"
 
+    def _is_of_reviewer(self, row: sa.Row[Any]) -> bool:
+        """Return True if an earlier verdict is the same reviewer's."""
+        verdict = self.verdict
+        reviewer = _reviewer(verdict.site, verdict.initials, *self.entered.names)
+        return _reviewer(row.site, row.initials, row.login, row.token) == reviewer
 
-def _enter(
-    connection: sa.Connection,
-    recorded: str,
-    run: Any,
-    flagged: bool,
-    verdict: Verdict,
-    entered: Part,
-) -> str:
-    """Enter one verdict; gives which of the outcomes it came to."""
-    of_case = (REVIEWS.c.key == run.key) & (REVIEWS.c.case_id == verdict.case_id)
-    earlier = connection.execute(sa.select(REVIEWS).where(of_case)).all()
-    reviewer = _reviewer(verdict.site, verdict.initials, *entered.names)
-    own = [
-        row
-        for row in earlier
-        if _reviewer(row.site, row.initials, row.login, row.token) == reviewer
-    ]
-    stated = (verdict.verdict, verdict.site, verdict.initials, verdict.note)
-    repeated = [
-        row for row in own if (row.verdict, row.site, row.initials, row.note) == stated
-    ]
-    # A file without times may be an old one: what it says again is nothing new.
-    if any(verdict.given in (None, row.given) for row in repeated):
-        return "unchanged"
-    facts = VerdictGiven(
-        key=run.key,
-        series=run.series,
-        night=run.night,
-        flagged=flagged,
-        verdict=verdict.verdict,
-        given=verdict.given or recorded,
-        reviewer=own[0].reviewer
-        if own
-        else 1 + max((row.reviewer for row in earlier), default=0),
-    )
-    by, case = (
-        Part("by", names=[verdict.site, verdict.initials]),
-        Part("case", names=[verdict.case_id]),
-    )
-    append(
-        connection, recorded, facts, case, by, entered, text_part("note", verdict.note)
-    )
-    if not own:
-        return "new"
-    last = max(own, key=lambda row: (row.given, row.entry))
-    if last.given > facts.given:
-        return "older"
-    return "unchanged" if last in repeated else "changed"
+    def _is_same(self, row: sa.Row[Any]) -> bool:
+        """Return True if an earlier verdict has the same words."""
+        words = attrgetter("verdict", "site", "initials", "note")
+        return bool(words(row) == words(self.verdict))
 
 
 def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ...]:
-    """Who speaks, as far as it is known: by a token, by initials, or by who reads the verdicts in."""
+    """Return who gave a verdict, by token, initials, or else the login that entered it."""
     if token:
         return ("token", token)
     return ("initials", site, initials) if initials else ("login", login)
@@ -188,66 +234,57 @@ LATEST = ("given", "entry")
 
 
 def _last(
-    rows: sa.FromClause, of_each: Sequence[str], by: Sequence[str]
+    rows: sa.FromClause, group_by: Sequence[str], order_by: Sequence[str]
 ) -> sa.Subquery:
-    """Of the rows with the same values in some columns the one that is last by others."""
-    columns, latest = (
-        [rows.c[name] for name in of_each],
-        [rows.c[name].desc() for name in by],
-    )
+    """Return of each group of rows the last one in an order."""
+    columns = [rows.c[name] for name in group_by]
+    latest = [rows.c[name].desc() for name in order_by]
     turn = sa.func.row_number().over(partition_by=columns, order_by=latest)
     numbered = sa.select(rows, turn.label("turn")).subquery()
-    return (
-        sa.select(*(numbered.c[column.name] for column in rows.c))
-        .where(numbered.c.turn == 1)
-        .subquery()
-    )
+    kept = [numbered.c[column.name] for column in rows.c]
+    return sa.select(*kept).where(numbered.c.turn == 1).subquery()
 
 
 def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
-    """The word that stands on each case of a run, of verdicts of which something holds.
+    """Return the current verdict on each case of a run, among verdicts chosen by conditions.
 
-    `run`: the last entry of its run; of two tables of a night the one recorded later has the last word.
+    Its column `run` is the last entry of the run: of two tables of a night the one
+    recorded later counts.
     """
-    given = _last(
-        sa.select(REVIEWS).where(*which).subquery(),
-        ("key", "case_id", "reviewer"),
-        LATEST,
-    )
-    case = [given.c.key, given.c.case_id]
+    chosen = sa.select(REVIEWS).where(*which).subquery()
+    given = _last(chosen, ("key", "case_id", "reviewer"), LATEST)
     side = sa.case(
         (given.c.verdict.in_(HAS_IT), 1), (given.c.verdict == "ruled out", -1), else_=0
     )
-    apart = sa.func.max(side).over(partition_by=case) - sa.func.min(side).over(
-        partition_by=case
-    )
-    words = _last(
-        sa.select(given, apart.label("apart")).subquery(), ("key", "case_id"), LATEST
-    )
-    run = (
-        sa.select(sa.func.max(RUNS.c.entry))
-        .where(RUNS.c.key == words.c.key)
-        .scalar_subquery()
-    )
-    verdict = sa.case((words.c.apart == 2, "disputed"), else_=words.c.verdict)
-    columns = [
-        words.c[name] for name in ("key", "case_id", "series", "night", "flagged")
-    ]
-    return sa.select(*columns, verdict.label("verdict"), run.label("run")).subquery()
+    case = [given.c.key, given.c.case_id]
+    highest = sa.func.max(side).over(partition_by=case)
+    lowest = sa.func.min(side).over(partition_by=case)
+    with_contrast = sa.select(given, (highest - lowest).label("contrast")).subquery()
+    words = _last(with_contrast, ("key", "case_id"), LATEST)
+    run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == words.c.key)
+    verdict = sa.case((words.c.contrast == 2, "disputed"), else_=words.c.verdict)
+    return sa.select(
+        words.c.key,
+        words.c.case_id,
+        words.c.series,
+        words.c.night,
+        words.c.flagged,
+        verdict.label("verdict"),
+        run.scalar_subquery().label("run"),
+    ).subquery()
 
 
 def ordered_verdicts(
     connection: sa.Connection, *which: sa.ColumnElement[bool]
 ) -> Sequence[sa.Row[Any]]:
-    """The words that stand, in order of their nights and runs."""
+    """Return the current verdicts in order of their nights and runs."""
     words = current_verdicts(*which)
-    return connection.execute(
-        sa.select(words).order_by(words.c.night, words.c.run, words.c.case_id)
-    ).all()
+    in_order = (words.c.night, words.c.run, words.c.case_id)
+    return connection.execute(sa.select(words).order_by(*in_order)).all()
 
 
 def last_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
-    """Of every case the word that stands on its last night; see `current_verdicts`."""
+    """Return the current verdict on the last night of each case."""
     return _last(current_verdicts(*which), ("case_id",), ("night", "run"))
 
 
@@ -258,12 +295,31 @@ def review(
     series: str | None = None,
     token: Path | None = None,
 ) -> dict[str, object]:
-    """Enter the verdicts of a file that the page of a run saved; nothing of it where it has a fault.
+    """Enter the verdicts of a file that the page of a run saved, all or none.
 
-    `token`: private file with a secret of the reviewer's; its SHA-256 is kept with each verdict.
-    Raises VerdictError: all faults, by the place of the verdict and never by id.
+    Parameters
+    ----------
+    run : str or Path
+        Run directory whose page was reviewed.
+    verdicts : str or Path
+        The file.
+    ledger : Ledger
+    series : str, optional
+        The run must be of this series.
+    token : Path, optional
+        Private file with a secret of the reviewer's; its SHA-256 is recorded.
+
+    Returns
+    -------
+    dict
+        As `screen review --json` prints it.
+
+    Raises
+    ------
+    VerdictError
+        With all faults, by the number of the verdict and never by its id.
     """
-    secret = None if token is None else read_secret(token, LONGEST_TOKEN).strip()
+    secret = None if token is None else read_secret(token, MAX_TOKEN_BYTES).strip()
     digest = "" if secret is None else hashlib.sha256(secret).hexdigest()
     document = RunDocument.from_dict(read_document(run, "run"))
     entered = document.ledger
@@ -285,6 +341,7 @@ def review(
 
 
 def _user() -> str:
+    """Return the login of this process."""
     # Not by the environment, which anybody may set.
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -300,19 +357,11 @@ def _read(
     `reviewable`: the ids on which a verdict may be given; `has_token`: the reviewer is
     known by a token.
     """
-    try:
-        content = json.loads(read_bounded(path, MAX_BYTES, UsageError))
-    except (ValueError, RecursionError):
-        raise VerdictError(
-            f"{path.name} is no JSON; save the verdicts from the page again"
-        ) from None
-    if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
-        raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
-    shared = {
-        name: content[name]
-        for name in ("site", "initials")
-        if isinstance(content.get(name), str)
-    }
+    content = _read_json(path)
+    shared = {}
+    for name in ("site", "initials"):
+        if isinstance(content.get(name), str):
+            shared[name] = content[name]
     lines: list[Any] = []
     for line in content["verdicts"]:
         lines.append(shared | line if isinstance(line, dict) else line)
@@ -332,6 +381,19 @@ def _read(
     return verdicts
 
 
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return the content of a file of verdicts; VerdictError if it is something else."""
+    try:
+        content = json.loads(read_bounded(path, MAX_BYTES, UsageError))
+    except (ValueError, RecursionError):
+        raise VerdictError(
+            f"{path.name} is no JSON; save the verdicts from the page again"
+        ) from None
+    if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
+        raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
+    return content
+
+
 def _faults_of_ids(lines: Sequence[Any], reviewable: Collection[str]) -> Iterator[str]:
     """Yield what is wrong with the ids of a file's verdicts."""
     ids = set()
@@ -346,16 +408,16 @@ def _faults_of_ids(lines: Sequence[Any], reviewable: Collection[str]) -> Iterato
 def _faults_of_reviewers(
     lines: Sequence[Any], needed: Collection[str], has_token: bool
 ) -> Iterator[str]:
-    """Yield what is not said of the reviewers of a file's verdicts."""
+    """Yield what is missing about the reviewers of a file's verdicts."""
     n_anonymous = 0
     for number, line in _with_ids(lines):
-        empty = [
-            key for key in ("site", "initials") if not str(line.get(key, "")).strip()
-        ]
-        for key in empty:
+        for key in ("site", "initials"):
+            if str(line.get(key, "")).strip():
+                continue
             if key in needed:
                 yield f"verdict {number}: it has no {key}, which the contract asks for"
-        n_anonymous += "initials" in empty and "initials" not in needed
+            elif key == "initials":
+                n_anonymous += 1
     if n_anonymous and not has_token:
         # Else one who contradicts another would count as one who changed their mind.
         yield (
@@ -372,15 +434,12 @@ def _with_ids(lines: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _fault(*where: str | int, message: str) -> str:
-    """What is wrong at a place of a file of verdicts, without anything that stands there."""
-    key, names = where[-1], {*Verdict.__dataclass_fields__, "id", "format"}
-    fault = (
-        f"its {key}: {message}"
-        if key in names
-        else "it is no object with the keys of a verdict alone"
-    )
-    return (
-        f"verdict {int(where[1]) + 1}: {fault}"
-        if where[0] == "verdicts"
-        else f"the file: {fault}"
-    )
+    """Return a fault of a file of verdicts in words, without any content of the file."""
+    key = where[-1]
+    if key in {*Verdict.__dataclass_fields__, "id", "format"}:
+        fault = f"its {key}: {message}"
+    else:
+        fault = "it is no object with the keys of a verdict alone"
+    if where[0] == "verdicts":
+        return f"verdict {int(where[1]) + 1}: {fault}"
+    return f"the file: {fault}"
