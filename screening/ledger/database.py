@@ -1,8 +1,10 @@
-"""The ledger's tables, and opening them: writing one at a time, the same in SQLite and on PostgreSQL.
+"""Define the ledger's tables and open a ledger, in a SQLite file or on PostgreSQL.
 
-`trail` and `parts` are the truth: chained entries in parts of facts and names (`screening.ledger.trail`). All
-other tables are its projection (`screening.ledger.entries.project`), made anew by `screen ledger rebuild`.
-Patients are named in `parts`, `cases` and `verdicts`, and nowhere else.
+`trail` and `parts` are the truth: chained entries in parts of facts and names
+(`screening.ledger.trail`). All other tables are a projection of it
+(`screening.ledger.entries.project`), made again by `screen ledger rebuild`. Patients are
+named in `parts`, `cases`, `verdicts` and `artefacts`, and nowhere else. One transaction
+writes at a time.
 """
 
 from __future__ import annotations
@@ -25,16 +27,17 @@ import sqlalchemy as sa
 from screening.errors import Locked, ModelError, UsageError, of_system
 from screening.io.database import engine_of
 
+# Of these tables, in the settings as `format_version`; a ledger from before the first
+# release has `format` instead.
 FORMAT_VERSION = "1"
-"""Of these tables, under this name in the settings; a ledger from before the first release has `format`."""
 
 TABLES = sa.MetaData()
+# Tables projected from the trail; each row has the entry that it comes from.
 PROJECTED = sa.MetaData()
-"""Tables that the trail makes; each row has the entry that it comes from."""
 
 
 class Unchained(ModelError):
-    """The audit trail, or a row it vouches for, is not as it was written (exit 4)."""
+    """The audit trail, or a row derived from it, is not as it was written (exit 4)."""
 
 
 class _Checked(sa.TypeDecorator[Any]):
@@ -69,19 +72,22 @@ class _Integer(_Checked):
 
 
 def _number(name: str, *, key: bool = False) -> sa.Column[int]:
+    """Return a column of whole numbers."""
     return sa.Column(
         name, _Integer, primary_key=key, autoincrement=False, nullable=False
     )
 
 
-def _texts(*names: str, nullable: bool = False) -> list[sa.Column[str]]:
-    return [sa.Column(name, _Text, nullable=nullable) for name in names]
+def _text(name: str, *, nullable: bool = False) -> sa.Column[str]:
+    """Return a column of texts."""
+    return sa.Column(name, _Text, nullable=nullable)
 
 
 SETTINGS = sa.Table(
     "screening_ledger",
     TABLES,
-    *_texts("name", "value"),
+    _text("name"),
+    _text("value"),
     sa.PrimaryKeyConstraint("name"),
 )
 
@@ -89,7 +95,10 @@ TRAIL = sa.Table(
     "trail",
     TABLES,
     _number("number", key=True),
-    *_texts("recorded", "kind", "previous", "digest"),
+    _text("recorded"),
+    _text("kind"),
+    _text("previous"),
+    _text("digest"),
     sa.UniqueConstraint("digest"),
     sa.Index("trail_by_kind", "kind", "number"),
 )
@@ -101,9 +110,11 @@ PARTS = sa.Table(
     _number("part", key=True),
     # `facts`: JSON that names no patient, and never changes; `names`: a JSON list, and `salts` one of each;
     # `gone`: of names that became stand-ins the digest of each as it was, by its place in the list.
-    *_texts("what", "facts", "names"),
+    _text("what"),
+    _text("facts"),
+    _text("names"),
     sa.Column("salts", sa.LargeBinary, nullable=False),
-    *_texts("gone"),
+    _text("gone"),
 )
 
 RUNS = sa.Table(
@@ -111,12 +122,14 @@ RUNS = sa.Table(
     PROJECTED,
     # Of two runs of a night the later entry is in force; one in shadow, shown to nobody, never is.
     _number("entry", key=True),
-    *_texts("key"),
+    _text("key"),
     _number("revision"),
-    *_texts("series", "night", "model"),
+    _text("series"),
+    _text("night"),
+    _text("model"),
     sa.Column("shadow", sa.Boolean, nullable=False),
     # SHA-256 over the digests of the table's files: by it the same bytes on another night are told.
-    *_texts("source", nullable=True),
+    _text("source", nullable=True),
     sa.UniqueConstraint("key", "revision"),
     sa.Index("runs_by_series", "series", "night"),
     sa.Index("runs_by_source", "source"),
@@ -129,10 +142,11 @@ CASES = sa.Table(
     sa.Column("case_id", _Text, primary_key=True),
     # `state`: null where it was not flagged, but drawn at random for review; `drawn`: flagged, and in the
     # random audit; `judged`, `verdict`: night and word of the last verdict on an earlier night.
-    *_texts("state", nullable=True),
+    _text("state", nullable=True),
     _number("nights"),
     sa.Column("drawn", sa.Boolean, nullable=False),
-    *_texts("judged", "verdict", nullable=True),
+    _text("judged", nullable=True),
+    _text("verdict", nullable=True),
 )
 
 IS_FLAGGED = CASES.c.state.is_not(None)
@@ -141,12 +155,20 @@ REVIEWS = sa.Table(
     "verdicts",
     PROJECTED,
     _number("entry", key=True),
-    *_texts("key", "case_id", "series", "night"),
+    _text("key"),
+    _text("case_id"),
+    _text("series"),
+    _text("night"),
     sa.Column("flagged", sa.Boolean, nullable=False),
     # `given`: when; `reviewer`: which of those who spoke on this case of this run, from 1.
-    *_texts("verdict", "given"),
+    _text("verdict"),
+    _text("given"),
     _number("reviewer"),
-    *_texts("site", "initials", "login", "token", "note"),
+    _text("site"),
+    _text("initials"),
+    _text("login"),
+    _text("token"),
+    _text("note"),
     # Its cases too: of one patient's verdicts only these are read, however many years there are.
     sa.Index("verdicts_by_case", "series", "case_id"),
     sa.Index("verdicts_by_run", "key", "case_id"),
@@ -158,7 +180,7 @@ CHAMPIONS = sa.Table(
     # The last entry of a series says which model's nights are in force.
     sa.Column("series", _Text, primary_key=True),
     _number("entry", key=True),
-    *_texts("model"),
+    _text("model"),
 )
 
 RESERVATIONS = sa.Table(
@@ -166,7 +188,8 @@ RESERVATIONS = sa.Table(
     PROJECTED,
     # A night that was being scored: killed after that, its directory may stand, and is scored again.
     _number("entry", key=True),
-    *_texts("series", "night"),
+    _text("series"),
+    _text("night"),
     sa.Index("reservations_by_night", "night", "series"),
 )
 
@@ -175,20 +198,24 @@ ARTEFACTS = sa.Table(
     PROJECTED,
     # Of several entries on a place the last holds.
     _number("entry", key=True),
-    *_texts("what", "place"),
+    _text("what"),
+    _text("place"),
     # `sha256`: null where nothing lies there any more; `patient`: of a page of one case.
-    *_texts("sha256", "key", "series", "night", "patient", nullable=True),
+    _text("sha256", nullable=True),
+    _text("key", nullable=True),
+    _text("series", nullable=True),
+    _text("night", nullable=True),
+    _text("patient", nullable=True),
     sa.Index("artefacts_by_place", "place"),
 )
 
 WAIT_SECONDS = 30
-# "scrn": by this SQLite, `file` and we tell a ledger from other databases; on a server tables are made under
-# a lock of this number.
+# "scrn" in ASCII: identifies a ledger among SQLite files; on a server tables are made
+# under a lock of this number.
 APPLICATION = 0x7363726E
 SERVER = "postgresql+psycopg"
 
-# What begins a transaction. Entries are chained, so there is no writing side by side, only one after the
-# other: a second writer waits.
+# Statements that begin a transaction. Entries are chained, so a second writer waits.
 READING = {
     "sqlite": ["BEGIN"],
     "postgresql": ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"],
@@ -207,30 +234,37 @@ MAKING = {
 
 
 def now() -> str:
-    """The time in UTC, to the second."""
+    """Return the time in UTC as ISO 8601, to the second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 @dataclass(eq=False)
 class Ledger(AbstractContextManager["Ledger"]):
-    """An open ledger."""
+    """An open ledger.
+
+    Parameters
+    ----------
+    engine : Engine
+    clock : callable
+        Returns the time that an entry is recorded at, as ISO 8601 text in UTC.
+    file : Path, optional
+        The SQLite file; None on a server.
+    """
 
     engine: sa.Engine
-    clock: Callable[[], str] = (
-        now  # Gives the time that entries are marked with, as ISO 8601 text in UTC.
-    )
+    clock: Callable[[], str] = now
     file: Path | None = None
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
-        """One consistent look at the ledger."""
+        """Return a transaction that reads one consistent state."""
         return self._transaction(READING)
 
     def writing(self) -> AbstractContextManager[sa.Connection]:
-        """One transaction; Locked where another writer did not end within half a minute."""
+        """Return a transaction that writes; Locked if another writer does not end."""
         return self._transaction(WRITING)
 
     def compact(self) -> None:
-        """Write a file anew, so that nothing deleted is left in it; a server's tables are left."""
+        """Rewrite a SQLite file, so that nothing deleted is left in it."""
         with self._transaction({"sqlite": ["VACUUM"], "postgresql": []}):
             pass
 
@@ -249,12 +283,14 @@ class Ledger(AbstractContextManager["Ledger"]):
                 raise Locked(
                     "another run is writing in the ledger; try again when it has ended"
                 ) from None
-            # What follows may hold a patient's id: the statement's values, or details that PostgreSQL adds.
-            first, *_ = *str(error.orig).strip().splitlines(), type(error.orig).__name__
+            # Further lines may hold a patient's id: the statement's values, or details
+            # that PostgreSQL adds.
+            lines = str(error.orig).strip().splitlines()
+            first = lines[0] if lines else type(error.orig).__name__
             raise UsageError(f"the ledger cannot be used: {first}") from None
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self.engine.dispose()
 
     def __exit__(self, *_: object) -> None:
@@ -273,13 +309,14 @@ def open_ledger(
     Parameters
     ----------
     place : str or Path
-        Path of a SQLite file, `sqlite:///path`, or `postgresql+psycopg://user@host/database`.
+        Path of a SQLite file, `sqlite:///path`, or
+        `postgresql+psycopg://user@host/database`.
     make : bool
-        Make the file (mode 0600) and the tables where they are missing.
+        Make the file (mode 0600) and the tables if they are missing.
     read_only : bool
-        Look and touch nothing, in a file that nobody may write as well.
+        Change nothing; the file need not be writable.
     clock : callable
-        Says when an entry is made.
+        Returns the time that an entry is recorded at, as ISO 8601 text in UTC.
 
     Returns
     -------
@@ -289,9 +326,10 @@ def open_ledger(
     Raises
     ------
     UsageError
-        There is no ledger, it cannot be reached, or is not ours (and is left as it is).
+        If there is no ledger, it cannot be reached, or the file is something else, which
+        is left as it is.
     ModelError
-        It is of a newer format, or from before the first release.
+        If it is of a newer format, or from before the first release.
 
     Examples
     --------
@@ -316,19 +354,18 @@ def open_ledger(
 
 
 def _url(place: str | Path) -> sa.URL:
+    """Return the URL of a ledger's place; UsageError if none can be there."""
     text = str(place)
     try:
-        url = (
-            sa.make_url(text)
-            if "://" in text
-            else sa.URL.create("sqlite", database=text)
-        )
+        if "://" in text:
+            url = sa.make_url(text)
+        else:
+            url = sa.URL.create("sqlite", database=text)
     except (sa.exc.ArgumentError, ValueError):
         url = sa.URL.create("none")
     if url.drivername in ("postgresql", "postgres", SERVER):
         return url.set(drivername=SERVER)
-    in_memory = url.database in (None, "", ":memory:")
-    if url.drivername != "sqlite" or in_memory or url.host or url.query or "\0" in text:
+    if not _is_of_file(url) or "\0" in text:
         raise UsageError(
             "a ledger is a file, or a database on PostgreSQL: write its path, sqlite:///PATH or "
             f"{SERVER}://user@host/database"
@@ -336,45 +373,64 @@ def _url(place: str | Path) -> sa.URL:
     return url
 
 
+def _is_of_file(url: sa.URL) -> bool:
+    """Return True if a URL is that of a SQLite file."""
+    in_memory = url.database in (None, "", ":memory:")
+    return url.drivername == "sqlite" and not (in_memory or url.host or url.query)
+
+
 def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
-    """Refuse what is no ledger before anything of it is changed; begin one where that is wanted."""
+    """Return an engine for a SQLite file.
+
+    UsageError, before anything of the file is changed, if it is no ledger.
+    """
     try:
         if make and not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        if not path.is_file():
-            raise UsageError(
-                f"there is no ledger at {path}; `screen score --ledger {path}` begins one"
-            )
-        with path.open("rb") as file:
-            head = file.read(100)
-        ours = int.from_bytes(head[68:72], "big") == APPLICATION
-        if head and (head[:16] != b"SQLite format 3\0" or not ours):
-            raise UsageError(
-                f"{path} is not a ledger of this program; it was left as it is"
-            )
-        # Shut others out, but a group that was let in to write; SQLite's side files take over the mode.
-        status = path.stat()
-        kept = status.st_mode & (0o660 if status.st_mode & stat.S_IWGRP else 0o600)
-        if (
-            not read_only
-            and stat.S_IMODE(status.st_mode) != kept
-            and status.st_uid == os.geteuid()
-        ):
-            path.chmod(kept)
-        # What a killed writer left half-done is taken back at opening, by who may write.
-        only = read_only and not (
-            os.path.exists(f"{path}-journal") and os.access(path, os.W_OK)
-        )
+        _refuse_other_file(path)
+        if not read_only:
+            _restrict_mode(path)
+        # Opening rolls back what a killed writer left, if the file may be written.
+        is_unfinished = os.path.exists(f"{path}-journal") and os.access(path, os.W_OK)
     except OSError as error:
         raise of_system(error, path) from None
-    place = f"file:{quote(str(path.absolute()))}?mode={'ro' if only else 'rw'}"
-    # By itself the driver begins late, and a second writer then fails at once instead of waiting its turn.
+    mode = "ro" if read_only and not is_unfinished else "rw"
+    place = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    # By default the driver begins a transaction late, and a second writer then fails at
+    # once instead of waiting its turn.
     by_hand = {"timeout": WAIT_SECONDS, "isolation_level": None}
     engine = sa.create_engine(f"sqlite:///{place}&uri=true", connect_args=by_hand)
     if sys.platform == "darwin":
         sa.event.listen(engine, "connect", _flush_fully)
     return engine
+
+
+def _refuse_other_file(path: Path) -> None:
+    """Raise UsageError if a file is missing or no ledger; an empty one may become one."""
+    if not path.is_file():
+        raise UsageError(
+            f"there is no ledger at {path}; `screen score --ledger {path}` begins one"
+        )
+    with path.open("rb") as file:
+        head = file.read(100)
+    is_ledger = int.from_bytes(head[68:72], "big") == APPLICATION
+    if head and (head[:16] != b"SQLite format 3\0" or not is_ledger):
+        raise UsageError(
+            f"{path} is not a ledger of this program; it was left as it is"
+        )
+
+
+def _restrict_mode(path: Path) -> None:
+    """Take all rights from others, and from the group unless it may write.
+
+    SQLite gives its side files the same mode.
+    """
+    status = path.stat()
+    allowed = 0o660 if status.st_mode & stat.S_IWGRP else 0o600
+    mode = status.st_mode & allowed
+    if stat.S_IMODE(status.st_mode) != mode and status.st_uid == os.geteuid():
+        path.chmod(mode)
 
 
 def _flush_fully(connection: sqlite3.Connection, record: object) -> None:
@@ -383,7 +439,7 @@ def _flush_fully(connection: sqlite3.Connection, record: object) -> None:
 
 
 def _check_tables(ledger: Ledger, make: bool) -> None:
-    """Refuse tables of another format; make them where there are none and that is wanted."""
+    """Refuse tables of another format; with `make`, make them if there are none."""
     with ledger._transaction(MAKING if make else READING) as connection:
         if not sa.inspect(connection).has_table(SETTINGS.name):
             if not make:
@@ -398,10 +454,8 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
         stated = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format_version")
-        version, has_trail = (
-            connection.scalar(stated),
-            sa.inspect(connection).has_table(TRAIL.name),
-        )
+        version = connection.scalar(stated)
+        has_trail = sa.inspect(connection).has_table(TRAIL.name)
     if version is None or not has_trail:
         raise ModelError(
             "the ledger was made by a version before the first release; begin a new one"

@@ -1,7 +1,7 @@
-"""The kinds of entries, and the rows of tables that each comes to: `project` alone writes these.
+"""Define the kinds of entries, and project each into rows of tables.
 
-A further kind is one type here: its fields are the facts of an entry's first part, and its `TABLE` has them
-in columns of the same names.
+To add a kind, add one type here: its fields are the facts of an entry's first part, and
+its `TABLE` has columns of the same names. `project` alone writes the tables.
 """
 
 from __future__ import annotations
@@ -41,28 +41,25 @@ from screening.schemas.run import Delivery, ScoreCounts
 
 Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]
 
+# Prefix of what replaces a patient's id.
 STAND_IN = "erased-"
-"""So begins what stands for a patient."""
-
+# Columns of an entry's row that the names of a part fill. A text fills the column of its
+# part's name.
 NAME_COLUMNS = {
     "case": ("case_id",),
     "by": ("site", "initials"),
     "entered": ("login", "token"),
     "patient": ("patient",),
 }
-"""By part, the columns of an entry's row that its names fill; a text fills the column of its part's name."""
-
+# The facts of a part `cases` fill the last five for each case, in this order.
 CASE_COLUMNS = ("entry", "case_id", "state", "nights", "drawn", "judged", "verdict")
-"""The last five are what the facts of a part `cases` say of each, in this order."""
-
 KINDS: dict[str, type[Facts]] = {}
-
+# Part of the text of the facts of a night that is the first of its series.
 BEGINS = '"begins":true'
-"""Stands in the text of the facts of a night that is the first of its series."""
 
 
 class Facts(Document):
-    """What an entry states, without a patient; a type of its own for each kind of entry."""
+    """Facts of an entry, which name no patient; each kind of entry has a type."""
 
     KIND: ClassVar[str]
     TABLE: ClassVar[sa.Table | None] = None
@@ -73,87 +70,124 @@ class Facts(Document):
         cls, kind: str | None = None, table: sa.Table | None = None
     ) -> None:
         if kind is not None:
-            cls.KIND, cls.TABLE, KINDS[kind] = kind, table, cls
+            cls.KIND = kind
+            cls.TABLE = table
+            KINDS[kind] = cls
 
     def rows(self, entry: int, parts: Iterable[Part]) -> Rows:
-        """The rows of the tables that an entry comes to; `parts`: those behind the facts."""
+        """Yield tables and the rows that an entry adds to each.
+
+        `parts`: those after the facts.
+        """
         if self.TABLE is None:
             return
-        values: dict[str, object] = {
-            column.name: getattr(self, column.name, None) for column in self.TABLE.c
-        }
+        values: dict[str, object] = {}
+        for column in self.TABLE.c:
+            values[column.name] = getattr(self, column.name, None)
         for part in parts:
-            columns, texts = NAME_COLUMNS.get(part.what), part.names
+            columns = NAME_COLUMNS.get(part.what)
             if columns is None:
-                columns, texts = (part.what,), ["".join(part.names)]
-            values |= {
-                name: text
-                for name, text in zip(columns, texts, strict=False)
-                if name in values
-            }
+                names = {part.what: "".join(part.names)}
+            else:
+                names = dict(zip(columns, part.names, strict=False))
+            for name in names.keys() & values.keys():
+                values[name] = names[name]
         yield self.TABLE, [values | {"entry": entry}]
 
 
 class Night(NightFigures, Facts, kind="run", table=RUNS):
-    """A night of a series; its parts are keyed hashes of patients (`lots`), what its features counted
-    (`columns`), and the `cases`, some thousand each."""
+    """A night of a series.
 
-    key: str  # Digest of model, input, settings, series and date.
+    Its parts are keyed hashes of patients (`lots`), what its features counted
+    (`columns`), and its `cases`, some thousand each.
+
+    Parameters
+    ----------
+    key : str
+        Digest of model, input, settings, series and date.
+    series : str
+    night : str
+        YYYY-MM-DD.
+    shadow : bool
+        Scored in addition to the champion; such a run is never in force.
+    revision : int
+        1 or more after `--force`.
+    begins : bool
+        The first night of its series, whose model is champion from now on.
+    known_days : int
+        How long a confirmed case stays known, from the night of the verdict.
+    draw : int
+        Size of the random audit of flagged cases without a verdict.
+    table : str, optional
+        Digests of the table's files.
+    promised : SensitivityAndPpv, optional
+        Estimates of validation.
+    review_by : str, optional
+        Day on which the model is to be reviewed.
+    delivery : Delivery, optional
+    """
+
+    key: str
     series: str
-    night: str  # YYYY-MM-DD.
-    shadow: bool = False  # Scored beside the champion, and never in force.
-    revision: int = 0  # 1 or more after `--force`.
-    begins: bool = False  # The first of its series: its model is champion from now on.
-    known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
-    draw: int = 5  # Flagged cases without a verdict to draw into the random audit.
-    table: str | None = None  # Digests of its files.
+    night: str
+    shadow: bool = False
+    revision: int = 0
+    begins: bool = False
+    known_days: int = 30
+    draw: int = 5
+    table: str | None = None
     promised: SensitivityAndPpv | None = None
     review_by: str | None = None
     delivery: Delivery | None = None
 
     @property
     def units(self) -> int:
-        """What was scored, each reviewed as one: rows, or groups where rows come in groups."""
+        """Number of what is reviewed as one: rows, or groups if rows come in groups."""
         return self.cases + self.unflagged.cases
 
     @property
     def shadow_model(self) -> str | None:
-        """The model where it was scored in shadow: its nights follow each other."""
+        """The model if the night was scored in shadow, else None."""
         return self.model if self.shadow else None
 
     @property
     def source(self) -> str | None:
+        """Digest of the table, by which the same table on another night is found."""
         return source_digest(self.table)
 
     def rows(self, entry: int, parts: Iterable[Part]) -> Rows:
+        """Yield the rows of the run, of a new champion, and of the cases."""
         yield from super().rows(entry, ())
         if self.begins:
-            yield (
-                CHAMPIONS,
-                [{"series": self.series, "entry": entry, "model": self.model}],
-            )
+            champion = {"series": self.series, "entry": entry, "model": self.model}
+            yield CHAMPIONS, [champion]
         for part in parts:
-            if part.what == "cases":
-                cases = zip(part.names, part.facts, strict=True)
-                rows = [
-                    dict(zip(CASE_COLUMNS, (entry, name, *facts), strict=True))
-                    for name, facts in cases
-                ]
-                yield CASES, rows
+            if part.what != "cases":
+                continue
+            rows = []
+            for name, facts in zip(part.names, part.facts, strict=True):
+                values = (entry, name, *facts)
+                rows.append(dict(zip(CASE_COLUMNS, values, strict=True)))
+            yield CASES, rows
 
 
 def source_digest(table: str | None) -> str | None:
-    """SHA-256 over the digests of a table's files."""
+    """Return SHA-256 over the digests of a table's files; None for no table."""
     return table and hashlib.sha256(table.encode()).hexdigest()
 
 
 class Reserved(Facts, kind="reserve", table=RESERVATIONS):
+    """A night that is being scored."""
+
     series: str
     night: str
 
 
 class Accepted(Facts, kind="accept"):
-    """Heads that stand elsewhere and not in this copy of the trail, which is gone on with: number, digest."""
+    """A ledger that is continued although run directories name heads it lacks.
+
+    `heads`: number and digest of each.
+    """
 
     IN_COPY = True
     heads: Sequence[tuple[int, str]]
@@ -166,7 +200,11 @@ class Relocated(Facts, kind=RELOCATE):
 
 
 class VerdictGiven(Facts, kind="verdict", table=REVIEWS):
-    """A word on a case; its parts are the `case`, `by` whom, what it was `entered` with, and a `note`."""
+    """A verdict on a case.
+
+    Its parts are the `case`, the reviewer (`by`), the login and token it was `entered`
+    with, and a `note`.
+    """
 
     key: str
     series: str
@@ -178,7 +216,10 @@ class VerdictGiven(Facts, kind="verdict", table=REVIEWS):
 
 
 class ModelChange(Facts):
-    """A model written anew; `champion_of` has the series where it takes the place of the one before."""
+    """A model that was rewritten.
+
+    `champion_of`: the series in which it replaces the model before as champion.
+    """
 
     model_before: str | None
     model_after: str
@@ -186,30 +227,39 @@ class ModelChange(Facts):
     series: str | None = None
 
     def rows(self, entry: int, parts: Iterable[Part]) -> Rows:
+        """Yield the rows of the new champions."""
         champion = {"entry": entry, "model": self.model_after}
         yield CHAMPIONS, [champion | {"series": name} for name in self.champion_of]
 
 
 class ThresholdChosen(ModelChange, kind="threshold"):
+    """Another threshold of a model."""
+
     classes: Sequence[ChangedClass] = ()
 
 
 class Approved(ModelChange, kind="approve"):
+    """An approval of a model."""
+
     by: str
     date: str
 
 
 class SealedAnew(ModelChange, kind="seal"):
-    """A model without a patient that was erased."""
+    """A model that was rewritten without a patient."""
 
     IN_COPY = True
 
 
 class Promoted(ModelChange, kind="promote"):
+    """A model in shadow that becomes champion."""
+
     evidence: NightsBeside
 
 
 class Retrained(Facts, kind="retrain"):
+    """A model that was trained on verdicts; the champion stays."""
+
     series: str
     champion: str
     model: str
@@ -217,23 +267,29 @@ class Retrained(Facts, kind="retrain"):
 
 
 class Retired(Facts, kind="retire"):
+    """A series that was closed after its `last` night."""
+
     series: str
     last: str
 
 
 class GivenUp(Facts, kind="give_up"):
+    """A night that nobody waits for."""
+
     series: str
     night: str
 
 
 class Acknowledged(Facts, kind="acknowledge"):
-    """Reasons for attention that rest until after a day, by code and column."""
+    """Reasons for attention, by code and column, that are silenced until after a day."""
 
     series: str
     causes: Sequence[tuple[str, str | None]]
     until: str
 
 
+# A "case" is a page of one case, a "table" is in a database, and "refused" is a list of
+# the cells of a night that were refused or out of bounds.
 ArtefactKind = Literal[
     "model",
     "run",
@@ -245,42 +301,62 @@ ArtefactKind = Literal[
     "copy",
     "refused",
 ]
-"""A "case" is a page of one, a "table" one of a database, and "refused" a list of the
-cells of a night that were refused or out of bounds."""
 
 
 class Artefact(Facts, kind="artefact", table=ARTEFACTS):
-    """A file or directory with patients' names; `patient` and `place` are parts of its entry."""
+    """A file or directory that names patients.
+
+    Parameters
+    ----------
+    what : str
+        Its kind.
+    place : Path
+        A part of the entry.
+    sha256 : str, optional
+        None if it is gone.
+    key : str, optional
+        Key of the run that it shows.
+    series, night : str, optional
+        Of that run.
+    patient : str, optional
+        The patient of a page of one case; a part of the entry.
+    entry : int
+        Number of the entry; 0 for what was not entered.
+    """
 
     IN_COPY = True
     what: ArtefactKind
     place: Path = Field(default=Path(), exclude=True)
-    sha256: str | None  # None: it is gone.
-    key: str | None = None  # Of the run it shows.
+    sha256: str | None
+    key: str | None = None
     series: str | None = None
     night: str | None = None
-    patient: str | None = Field(
-        default=None, exclude=True
-    )  # Of a page of one case, whose it is.
+    patient: str | None = Field(default=None, exclude=True)
     entry: int = Field(default=0, exclude=True)
 
 
 class Erasing(Facts):
-    """Names that became stand-ins."""
+    """Names that were replaced by stand-ins.
+
+    Parameters
+    ----------
+    erased : sequence of tuples
+        Entry, part, positions in it, and the digest of the stand-ins there.
+    left : sequence of str
+        Keys of runs that named an erased patient in a place that was not reached.
+    """
 
     IN_COPY = True
-    # Entry, part, places in it, and the digest of what stands there now.
     erased: Sequence[tuple[int, int, Sequence[int], str]]
-    # Keys of runs that named one of those erased, and of which something could not be reached.
     left: Sequence[str] = ()
 
 
 class Forgotten(Erasing, kind="forget"):
-    """One patient's."""
+    """Names of one patient that were erased."""
 
 
 class Purged(Erasing, kind="purge"):
-    """Everybody's of old nights."""
+    """Names of all patients of old nights that were erased."""
 
 
 def append(
@@ -311,7 +387,7 @@ def project(
     entries: Iterable[Entry],
     tables: Mapping[str, sa.Table] = PROJECTED.tables,
 ) -> None:
-    """Write what entries come to into `tables`: all that these hold."""
+    """Write the rows of entries into projected tables."""
     for entry in entries:
         facts, parts = facts_in(entry)
         for table, rows in facts.rows(entry.number, parts):
@@ -320,12 +396,14 @@ def project(
 
 
 def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
-    """What an entry states, and the parts behind it (ModelError where this version does not know it)."""
-    parts, title = (
-        iter(entry.parts),
-        f"entry {entry.number} of the audit trail ({entry.kind})",
-    )
-    first, kind = next(parts, None), KINDS.get(entry.kind)
+    """Return the facts of an entry, and the parts after them.
+
+    ModelError if this version does not know its kind.
+    """
+    title = f"entry {entry.number} of the audit trail ({entry.kind})"
+    parts = iter(entry.parts)
+    first = next(parts, None)
+    kind = KINDS.get(entry.kind)
     if kind is None or first is None or not isinstance(first.facts, dict):
         raise ModelError(f"{title} is of no known kind")
     return kind.from_dict(first.facts, title), parts
@@ -335,7 +413,7 @@ Kind = TypeVar("Kind", bound=Facts)
 
 
 class Stated(NamedTuple, Generic[Kind]):
-    """An entry as it is read back: number, time, what it states and the reason that was given."""
+    """An entry as it is read: number, time, facts, and the reason that was given."""
 
     entry: int
     recorded: str
@@ -344,14 +422,15 @@ class Stated(NamedTuple, Generic[Kind]):
 
 
 def stated(connection: sa.Connection, kind: type[Kind]) -> Iterator[Stated[Kind]]:
-    """The entries of a kind, or of those that it sums up, in order."""
-    kinds = [name for name, declared in KINDS.items() if issubclass(declared, kind)]
+    """Yield the entries of a kind, or of its subtypes, in order."""
+    kinds = [name for name, subtype in KINDS.items() if issubclass(subtype, kind)]
     for entry in trail.entries(connection, trail.TRAIL.c.kind.in_(kinds)):
         facts, parts = facts_in(entry)
         assert isinstance(facts, kind), "it is of one of these kinds"
-        reason = next(
-            ("".join(part.names) for part in parts if part.what == "reason"), None
-        )
+        reason = None
+        for part in parts:
+            if part.what == "reason":
+                reason = "".join(part.names)
         yield Stated(entry.number, entry.recorded, facts, reason)
 
 
@@ -381,27 +460,28 @@ def champions_in_trail(connection: sa.Connection) -> dict[str, str]:
 
 
 def nights_at(connection: sa.Connection, entries: Sequence[int]) -> dict[int, Night]:
-    """Nights by their entries, without the hashes of their patients."""
-    return {
-        entry: Night.from_dict(part.facts, f"entry {entry} of the audit trail")
-        for entry, part in trail.parts_of(connection, entries, "facts").items()
-    }
+    """Return nights by their entries, without the hashes of their patients."""
+    nights = {}
+    for entry, part in trail.parts_of(connection, entries, "facts").items():
+        title = f"entry {entry} of the audit trail"
+        nights[entry] = Night.from_dict(part.facts, title)
+    return nights
 
 
 def scores_at(
     connection: sa.Connection, nights: Mapping[int, Night]
 ) -> dict[int, ScoreCounts]:
-    """By entry the scores of nights, with the hashes of their patients that still stand."""
-    hashes, scores = trail.parts_of(connection, [*nights], "lots"), {}
+    """Return the scores of nights by entry, with the hashes that were not erased."""
+    parts = trail.parts_of(connection, [*nights], "lots")
+    scores = {}
     for entry, night in nights.items():
-        if night.drift is not None:
-            lots = zip(hashes[entry].names, hashes[entry].facts, strict=True)
-            kept = [
-                (int(name), cell)
-                for name, cell in lots
-                if not name.startswith(STAND_IN)
-            ]
-            scores[entry] = night.drift.replace(
-                who=[who for who, _ in kept], cell=[cell for _, cell in kept]
-            )
+        if night.drift is None:
+            continue
+        hashes = []
+        cells = []
+        for name, cell in zip(parts[entry].names, parts[entry].facts, strict=True):
+            if not name.startswith(STAND_IN):
+                hashes.append(int(name))
+                cells.append(cell)
+        scores[entry] = night.drift.replace(who=hashes, cell=cells)
     return scores

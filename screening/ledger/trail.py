@@ -1,7 +1,9 @@
-"""The append-only trail: an entry holds the digest of the one before, so that none can be changed unseen.
+"""Write and read the append-only audit trail.
 
-An entry's parts hold facts and names. Facts stay as they were written. Of a name the chain has a salted
-digest, so that it can become a stand-in while everything else still verifies: see `screening.ledger.erasing`.
+An entry holds the digest of the one before, so that no entry can be changed unnoticed.
+An entry's parts hold facts and names. Facts never change. The chain has a salted digest
+of each name, so that a name can be replaced by a stand-in while everything else still
+verifies: see `screening.ledger.erasing`.
 """
 
 from __future__ import annotations
@@ -21,62 +23,85 @@ from screening.errors import UsageError
 from screening.ledger.database import PARTS, TRAIL, Unchained
 
 GENESIS = "0" * 64
+# Bytes of a name's salt.
 SALT = 16
-"""Bytes of a name's salt."""
+# Parts that are in memory at a time: a part with many cases is large.
 PAGE = 50
-"""Parts that are held at a time: one of many cases is large."""
-
+# Values in one statement: some databases refuse more.
+PORTION = 500
+# Parts whose names are patients: ids, and hashes of ids. Those of others are the words
+# of a text.
 IDS = ("cases", "case", "patient", "lots")
-"""Parts whose names are patients: ids, and hashes of them. Those of the others are texts, word by word."""
 
 Value = TypeVar("Value")
 
 
 class Head(NamedTuple):
+    """The end of the chain: number and digest of an entry."""
+
     number: int
     digest: str
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an entry: what it is about, facts as JSON has them, and names."""
+    """A part of an entry.
+
+    Parameters
+    ----------
+    what : str
+        Its kind.
+    facts : object
+        As JSON has them.
+    names : sequence of str
+        Patients, or the words of a text.
+    salts : bytes
+        `SALT` bytes a name.
+    gone : mapping
+        Digest of each name that was replaced by a stand-in, by its position.
+    """
 
     what: str
     facts: Any = None
     names: Sequence[str] = ()
     salts: bytes = b""
-    gone: Mapping[str, str] = field(
-        default_factory=dict
-    )  # Digests of names before they became stand-ins.
+    gone: Mapping[str, str] = field(default_factory=dict)
 
     def digest(self) -> str:
-        """SHA-256 over the facts, and over the digests of the names as they were first written."""
-        whole = hashlib.sha256(plain([self.what, self.facts, len(self.names)]).encode())
+        """Return SHA-256 over the facts and the digests of the names as first written."""
+        stated = plain([self.what, self.facts, len(self.names)])
+        whole = hashlib.sha256(stated.encode())
         for place, name in enumerate(self.names):
             before = self.gone.get(str(place))
             whole.update(bytes.fromhex(before) if before else self.leaf(place, name))
         return whole.hexdigest()
 
     def leaf(self, place: int, name: str) -> bytes:
-        """SHA-256 over salt and name: without the salt nobody can test a guess of the name."""
+        """Return SHA-256 over salt and name.
+
+        Without the salt nobody can test a guess of the name.
+        """
         salt = self.salts[SALT * place : SALT * (place + 1)]
         return hashlib.sha256(salt + name.encode("utf-8", "surrogatepass")).digest()
 
     def stored(self) -> dict[str, object]:
-        """Its columns in the table of parts."""
-        texts = {
-            name: plain(getattr(self, name)) for name in ("facts", "names", "gone")
+        """Return its columns in the table of parts."""
+        return {
+            "what": self.what,
+            "facts": plain(self.facts),
+            "names": plain(self.names),
+            "salts": self.salts,
+            "gone": plain(self.gone),
         }
-        return {"what": self.what, "salts": self.salts, **texts}
 
 
 def text_part(what: str, text: str) -> Part:
-    """Somebody's words, of which each can become a stand-in."""
+    """Return a part with a text, of which each word can be replaced by a stand-in."""
     return Part(what, names=re.findall(r"\w+|\W", text))
 
 
 def reason_of(text: str) -> Part:
-    """Why something is entered, in somebody's words (UsageError where there are none)."""
+    """Return the part with the reason of an entry; UsageError if there is none."""
     if not text.strip():
         raise UsageError("--reason: say why in a few words; the trail keeps them")
     return text_part("reason", text.strip())
@@ -84,7 +109,7 @@ def reason_of(text: str) -> Part:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of the trail; its parts come in order, and once where it is one of many."""
+    """An entry of the trail; in a sequence of entries its parts can be read once."""
 
     number: int
     recorded: str
@@ -94,77 +119,81 @@ class Entry:
     parts: Iterable[Part]
 
     def digest_by(self, parts: Iterable[str]) -> str:
-        """SHA-256 over the entry and, by way of `previous`, over all before it."""
+        """Return SHA-256 over the entry and, through `previous`, over all before it."""
         whole = [self.number, self.recorded, self.kind, self.previous, [*parts]]
         return hashlib.sha256(plain(whole).encode()).hexdigest()
 
 
 def head(connection: sa.Connection, number: int | None = None) -> Head:
-    """The end of the chain, or the entry of a number; entry 0 where there is none yet."""
-    chosen = (
-        sa.select(TRAIL.c.number, TRAIL.c.digest)
-        .order_by(TRAIL.c.number.desc())
-        .limit(1)
-    )
-    last = connection.execute(
-        chosen if number is None else chosen.where(TRAIL.c.number == number)
-    ).first()
-    return Head(*last) if last else Head(0, GENESIS)
+    """Return the end of the chain, or the entry of a number; number 0 if there is none."""
+    chosen = sa.select(TRAIL.c.number, TRAIL.c.digest)
+    if number is not None:
+        chosen = chosen.where(TRAIL.c.number == number)
+    last = connection.execute(chosen.order_by(TRAIL.c.number.desc()).limit(1)).first()
+    return Head(0, GENESIS) if last is None else Head(*last)
 
 
 def write(
     connection: sa.Connection, recorded: str, kind: str, parts: Iterable[Part]
 ) -> Head:
-    """Add an entry at the end; `screening.ledger.entries.append` moreover brings it into the tables."""
-    number, previous = head(connection)
-    entry, digests = Entry(number + 1, recorded, kind, previous, "", ()), []
+    """Add an entry at the end.
+
+    `screening.ledger.entries.append` also writes it into the projected tables.
+    """
+    last = head(connection)
+    entry = Entry(last.number + 1, recorded, kind, last.digest, "", ())
+    digests = []
     for place, part in enumerate(parts):
         salted = replace(part, salts=secrets.token_bytes(SALT * len(part.names)))
-        connection.execute(
-            PARTS.insert().values(entry=entry.number, part=place, **salted.stored())
-        )
+        row = {"entry": entry.number, "part": place, **salted.stored()}
+        connection.execute(PARTS.insert().values(row))
         digests.append(salted.digest())
     digest = entry.digest_by(digests)
-    row = {
-        "number": entry.number,
-        "recorded": recorded,
-        "kind": kind,
-        "previous": previous,
-        "digest": digest,
-    }
-    connection.execute(TRAIL.insert().values(row))
+    connection.execute(
+        TRAIL.insert().values(
+            number=entry.number,
+            recorded=recorded,
+            kind=kind,
+            previous=entry.previous,
+            digest=digest,
+        )
+    )
     return Head(entry.number, digest)
 
 
 def part_in(row: Any) -> Part:
-    """The part of a row (Unchained: naming the entry, where it holds something else)."""
-    facts, names, gone = (
-        read_in(row.entry, text) for text in (row.facts, row.names, row.gone)
-    )
-    whole = (
-        isinstance(names, list)
-        and isinstance(gone, dict)
-        and isinstance(row.salts, bytes)
-    )
-    whole = whole and all(
-        re.fullmatch("[0-9a-f]{64}", str(digest)) for digest in gone.values()
-    )
-    if (
-        not whole
-        or len(row.salts) != SALT * len(names)
-        or not all(isinstance(name, str) for name in names)
-    ):
+    """Return the part of a row; Unchained, naming the entry, if it holds something else."""
+    facts = read_in(row.entry, row.facts)
+    names = read_in(row.entry, row.names)
+    gone = read_in(row.entry, row.gone)
+    if not (_are_names(names, row.salts) and _are_digests(gone)):
         raise Unchained(
             f"the audit trail is broken: names of entry {row.entry} cannot be read"
         )
     return Part(row.what, facts, names, row.salts, gone)
 
 
+def _are_names(names: object, salts: object) -> bool:
+    """Return True if a row has names, and a salt for each."""
+    if not isinstance(names, list) or not isinstance(salts, bytes):
+        return False
+    are_texts = all(isinstance(name, str) for name in names)
+    return are_texts and len(salts) == SALT * len(names)
+
+
+def _are_digests(gone: object) -> bool:
+    """Return True if a row has digests of erased names, or none."""
+    if not isinstance(gone, dict):
+        return False
+    return all(re.fullmatch("[0-9a-f]{64}", str(digest)) for digest in gone.values())
+
+
 def read_in(entry: int, text: str) -> Any:
-    """What a text of an entry holds (Unchained where it is no JSON)."""
+    """Return the content of a text of an entry; Unchained if it is no JSON."""
     try:
         value = json.loads(text)
-        plain(value)  # refuses what is no number
+        # Refuses NaN and infinity, which are no JSON.
+        plain(value)
     except (ValueError, RecursionError):
         raise Unchained(
             f"the audit trail is broken: entry {entry} cannot be read"
@@ -175,25 +204,27 @@ def read_in(entry: int, text: str) -> Any:
 def entries(
     connection: sa.Connection, *which: sa.ColumnElement[bool]
 ) -> Iterator[Entry]:
-    """Entries in order, all or those of which something holds, with their parts; some at a time in memory."""
+    """Yield entries in order with their parts, all or those that fit conditions."""
     joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number)
     if which:
-        joined = joined.where(
-            PARTS.c.entry.in_(sa.select(TRAIL.c.number).where(*which))
-        )
-    columns = [column.name for column in TRAIL.columns]
-    for values, of_entry in groupby(
-        paged(connection, joined), lambda row: row[: len(columns)]
-    ):
-        yield Entry(
-            **dict(zip(columns, values, strict=True)), parts=map(part_in, of_entry)
-        )
+        numbers = sa.select(TRAIL.c.number).where(*which)
+        joined = joined.where(PARTS.c.entry.in_(numbers))
+    n_columns = len(TRAIL.columns)
+    rows = paged(connection, joined)
+    for values, of_entry in groupby(rows, key=lambda row: row[:n_columns]):
+        number, recorded, kind, previous, digest = values
+        parts = map(part_in, of_entry)
+        yield Entry(number, recorded, kind, previous, digest, parts)
 
 
 def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
-    """Rows of a choice of parts, in order, some at a time; what was read may be changed meanwhile."""
+    """Yield rows of the table of parts in order, `PAGE` of them in memory.
+
+    Rows that were yielded may be changed meanwhile.
+    """
     place = sa.tuple_(PARTS.c.entry, PARTS.c.part)
-    after, ordered = (0, -1), chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(PAGE)
+    ordered = chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(PAGE)
+    after = (0, -1)
     while rows := connection.execute(ordered.where(place > sa.tuple_(*after))).all():
         yield from rows
         after = (rows[-1].entry, rows[-1].part)
@@ -225,20 +256,22 @@ def rows_in(
     column: sa.ColumnElement[Any],
     values: Sequence[object],
 ) -> Iterator[sa.Row[Any]]:
-    """Rows of a choice that have one of many values in a column."""
-    # One statement for all portions: of a million cases, those of each would be memory until it is collected.
+    """Yield the rows of a selection that have one of many values in a column."""
+    # One statement for all portions: with one a portion, those of a million cases would
+    # fill the memory until they are collected.
     among = chosen.where(column.in_(sa.bindparam("among", expanding=True)))
     for portion in portions(values):
         yield from connection.execute(among, {"among": portion})
 
 
 def portions(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
-    """The values, some at a time: more in one statement are too many for some databases."""
-    return (values[first : first + 500] for first in range(0, len(values), 500))
+    """Yield the values in portions that fit into one statement."""
+    for first in range(0, len(values), PORTION):
+        yield values[first : first + PORTION]
 
 
 def plain(value: Any) -> str:
-    """JSON text that is the same for the same content, and that every database can hold."""
+    """Return JSON text that is the same for the same content and fits every database."""
     text = json.dumps(
         value,
         sort_keys=True,
@@ -248,6 +281,7 @@ def plain(value: Any) -> str:
     )
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a character, of a name in no known encoding
+    except UnicodeEncodeError:
+        # Half a character, of a name in no known encoding.
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
     return text
