@@ -6,11 +6,11 @@ flags, and how many of them had the condition.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -311,18 +311,47 @@ def _per_night(nights: Sequence[NightFigures]) -> dict[str, float | None]:
     return {name: fmean(values) if values else None for name, values in figures.items()}
 
 
-class _NightPair(NamedTuple):
-    """A night of both sides, and the number of cases that both flagged."""
+@dataclass
+class _Side:
+    """One side of a comparison: the nights in force that both sides have.
 
-    night: Night
-    other: Night
-    n_both: int
+    Parameters
+    ----------
+    series : str
+        Key of its series.
+    model : str
+        Digest of its model if there is no night.
+    shadow : bool
+    nights : list of Night
+    flagged, alone : set of str
+        Cases that it flagged, and that it alone flagged on some night.
+    """
 
-    @property
-    def is_of_same_table(self) -> bool:
-        """True if both sides scored the same rows."""
-        same_table = self.night.table == self.other.table
-        return same_table and self.night.units == self.other.units
+    series: str
+    model: str
+    shadow: bool = False
+    nights: list[Night] = field(default_factory=list)
+    flagged: set[str] = field(default_factory=set)
+    alone: set[str] = field(default_factory=set)
+
+    def add(self, night: Night, cases: set[str], other_cases: set[str]) -> None:
+        """Add a night with the cases that each side flagged."""
+        self.nights.append(night)
+        self.flagged |= cases
+        self.alone |= cases - other_cases
+
+    def sum_up(self, n_both: int, verdicts: Mapping[str, str]) -> documents.Flagging:
+        """Return its flags; `n_both`: those that both sides raised, a night each."""
+        models = dict.fromkeys(night.model[:12] for night in self.nights)
+        return documents.Flagging(
+            series=shown_series(self.series),
+            model=", ".join(models) or self.model[:12],
+            shadow=self.shadow,
+            **_per_night(self.nights),
+            ppv=_share_judged(self.flagged, verdicts),
+            only=sum(night.cases for night in self.nights) - n_both,
+            only_ppv=_share_judged(self.alone, verdicts),
+        )
 
 
 def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
@@ -334,106 +363,51 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
         key = find_series(connection, series)
         other_key, shadow = _compared_with(connection, key, beside)
         models = champions(connection)
-        pairs, sides = _paired_nights(connection, key, other_key, shadow)
+        side = _Side(key, models.get(key, ""))
+        other_model = shadow or models.get(other_key, "")
+        other_side = _Side(other_key, other_model, shadow is not None)
+        n_both = _add_nights(connection, side, other_side)
         words = last_verdicts(REVIEWS.c.series.in_((key, other_key)))
         chosen = sa.select(words.c.case_id, words.c.verdict)
         verdicts = dict(connection.execute(chosen).all())
-    n_both = sum(pair.n_both for pair in pairs)
-    same_table = [pair for pair in pairs if pair.is_of_same_table]
-    first, second = sides
+    nights = [night.night for night in side.nights]
     return NightsBeside(
-        nights=len(pairs),
-        first=pairs[0].night.night if pairs else None,
-        last=pairs[-1].night.night if pairs else None,
-        other_tables=len(pairs) - len(same_table),
-        both=n_both,
-        **_agreement(same_table),
-        one=_flagging(
-            key,
-            [pair.night for pair in pairs],
-            first,
-            n_both,
-            verdicts,
-            model=models.get(key, ""),
-        ),
-        other=_flagging(
-            other_key,
-            [pair.other for pair in pairs],
-            second,
-            n_both,
-            verdicts,
-            model=shadow or models.get(other_key, ""),
-            shadow=shadow is not None,
-        ),
+        nights=len(nights),
+        first=nights[0] if nights else None,
+        last=nights[-1] if nights else None,
+        both=sum(n_both),
+        **_agreement(side, other_side, n_both),
+        one=side.sum_up(sum(n_both), verdicts),
+        other=other_side.sum_up(sum(n_both), verdicts),
     )
 
 
-class _Side(NamedTuple):
-    """Cases that one side flagged, and those that it alone flagged on some night."""
-
-    flagged: set[str]
-    alone: set[str]
-
-
-def _paired_nights(
-    connection: sa.Connection, series: str, other: str, shadow: str | None
-) -> tuple[list[_NightPair], tuple[_Side, _Side]]:
-    """Return the nights in force of both sides, and the cases of each side."""
-    ours = current_runs(series).subquery()
-    theirs = current_runs(other, shadow).subquery()
+def _add_nights(connection: sa.Connection, side: _Side, other: _Side) -> list[int]:
+    """Add the nights that both sides have; return by night the cases both flagged."""
+    shadow = other.model if other.shadow else None
+    ours = current_runs(side.series).subquery()
+    theirs = current_runs(other.series, shadow).subquery()
     common = (
         sa.select(ours.c.entry, theirs.c.entry)
         .join(theirs, theirs.c.night == ours.c.night)
         .order_by(ours.c.night)
     )
-    rows = connection.execute(common).all()
-    nights = entries.nights_at(connection, [entry for row in rows for entry in row])
-    first = _Side(set(), set())
-    second = _Side(set(), set())
-    pairs = []
-    for entry, other_entry in rows:
+    pairs = connection.execute(common).all()
+    nights = entries.nights_at(connection, [entry for pair in pairs for entry in pair])
+    n_both = []
+    for entry, other_entry in pairs:
         cases = _flagged_cases(connection, entry)
         other_cases = _flagged_cases(connection, other_entry)
-        first.flagged.update(cases)
-        first.alone.update(cases - other_cases)
-        second.flagged.update(other_cases)
-        second.alone.update(other_cases - cases)
-        n_both = len(cases & other_cases)
-        pairs.append(_NightPair(nights[entry], nights[other_entry], n_both))
-    return pairs, (first, second)
+        side.add(nights[entry], cases, other_cases)
+        other.add(nights[other_entry], other_cases, cases)
+        n_both.append(len(cases & other_cases))
+    return n_both
 
 
 def _flagged_cases(connection: sa.Connection, entry: int) -> set[str]:
     """Return the flagged cases of a run."""
     chosen = sa.select(CASES.c.case_id).where(CASES.c.entry == entry, IS_FLAGGED)
     return set(connection.scalars(chosen))
-
-
-def _flagging(
-    series: str,
-    nights: Sequence[Night],
-    cases: _Side,
-    n_both: int,
-    verdicts: Mapping[str, str],
-    *,
-    model: str,
-    shadow: bool = False,
-) -> documents.Flagging:
-    """Return the flags of one side.
-
-    `n_both`: cases that both flagged, a night each; `model`: its model if there is no
-    night.
-    """
-    models = dict.fromkeys(night.model[:12] for night in nights)
-    return documents.Flagging(
-        series=shown_series(series),
-        model=", ".join(models) or model[:12],
-        shadow=shadow,
-        **_per_night(nights),
-        ppv=_share_judged(cases.flagged, verdicts),
-        only=sum(night.cases for night in nights) - n_both,
-        only_ppv=_share_judged(cases.alone, verdicts),
-    )
 
 
 def _share_judged(
@@ -476,17 +450,35 @@ def _shadow_of(connection: sa.Connection, series: str, text: str) -> str | None:
     return models[0]
 
 
-def _agreement(pairs: Sequence[_NightPair]) -> dict[str, Any]:
-    """Return agreement, Cohen's kappa and how many units neither side flagged."""
-    n_units = sum(pair.night.units for pair in pairs)
-    n_first = sum(pair.night.cases for pair in pairs)
-    n_second = sum(pair.other.cases for pair in pairs)
-    n_both = sum(pair.n_both for pair in pairs)
+def _agreement(side: _Side, other: _Side, n_both: Sequence[int]) -> dict[str, Any]:
+    """Return agreement, Cohen's kappa and how many units neither side flagged.
+
+    They are over the nights on which both scored the same table; `n_both`: by night the
+    cases that both flagged.
+    """
+    totals: Counter[str] = Counter()
+    for night, other_night, n in zip(side.nights, other.nights, n_both, strict=True):
+        is_same_table = night.table == other_night.table
+        if is_same_table and night.units == other_night.units:
+            totals.update(nights=1, units=night.units, both=n)
+            totals.update(first=night.cases, second=other_night.cases)
+    other_tables = len(n_both) - totals["nights"]
+    n_units = totals["units"]
     if n_units == 0:
-        return {"agreement": None, "kappa": None, "neither": 0}
-    agreement = 1 - (n_first + n_second - 2 * n_both) / n_units
-    n_chance = n_first * n_second + (n_units - n_first) * (n_units - n_second)
-    chance = n_chance / n_units**2
+        return {
+            "agreement": None,
+            "kappa": None,
+            "neither": 0,
+            "other_tables": other_tables,
+        }
+    first = totals["first"]
+    second = totals["second"]
+    agreement = 1 - (first + second - 2 * totals["both"]) / n_units
+    chance = (first * second + (n_units - first) * (n_units - second)) / n_units**2
     kappa = None if chance == 1 else (agreement - chance) / (1 - chance)
-    n_neither = n_units - n_first - n_second + n_both
-    return {"agreement": agreement, "kappa": kappa, "neither": n_neither}
+    return {
+        "agreement": agreement,
+        "kappa": kappa,
+        "neither": n_units - first - second + totals["both"],
+        "other_tables": other_tables,
+    }

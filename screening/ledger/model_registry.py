@@ -1,4 +1,7 @@
-"""Which model's nights are in force in a series; only an entry of the trail puts another in its place."""
+"""Read and change the champion of a series: the model whose nights are in force.
+
+Only an entry of the trail replaces a champion.
+"""
 
 from __future__ import annotations
 
@@ -64,45 +67,56 @@ def refuse_other(
 def record_revision(
     ledger: Ledger, action: str, change: Mapping[str, Any], series: str | None = None
 ) -> Head:
-    """Enter that a model was written anew; it is champion from now on wherever the one before was.
+    """Enter that a model was rewritten; it replaces the one before as champion.
 
-    `action`: "threshold" or "approve"; `change`: facts of `ModelChange` and a reason; `series`: only there.
+    Parameters
+    ----------
+    ledger : Ledger
+    action : str
+        "threshold" or "approve".
+    change : mapping
+        Facts of `ModelChange`, and a reason.
+    series : str, optional
+        Replace the champion of this series only.
     """
     facts = {"series": series, "champion_of": (), **change}
     reason = facts.pop("reason", None)
     revision = entries.KINDS[action].from_dict(facts, "the change")
-    before, after = facts["model_before"], facts["model_after"]
+    before = facts["model_before"]
+    after = facts["model_after"]
     with ledger.writing() as connection:
-        # The same twice in a row is one entry, and a model that stayed as it was none.
+        # The same change twice in a row is one entry, and no change is none.
         for last in deque(stated(connection, type(revision)), 1):
-            if (last.facts.replace(champion_of=()), last.reason) == (revision, reason):
+            is_same = last.facts.replace(champion_of=()) == revision
+            if is_same and last.reason == reason:
                 return trail.head(connection, last.entry)
         if before == after:
             return trail.head(connection)
-        of_series = champions(connection).items()
-        replaced = [
-            name
-            for name, model in of_series
-            if model == before and series in (None, name)
-        ]
+        replaced = []
+        for name, model in champions(connection).items():
+            if model == before and series in (None, name):
+                replaced.append(name)
         words = [] if reason is None else [text_part("reason", reason)]
-        return append(
-            connection, ledger.clock(), revision.replace(champion_of=replaced), *words
-        )
+        revision = revision.replace(champion_of=replaced)
+        return append(connection, ledger.clock(), revision, *words)
 
 
 def record_sealed(ledger: Ledger, before: str, after: str) -> None:
-    """Enter that a model was sealed anew without a patient; it is champion where the one before was."""
+    """Enter that a model was rewritten without a patient.
+
+    It replaces the model before as champion.
+    """
     with ledger.writing() as connection:
-        # What never came to stand in the place of the one before, since an attempt was killed.
-        earlier = [seal.facts for seal in stated(connection, entries.SealedAnew)]
-        replaced = {
-            before,
-            *(seal.model_after for seal in earlier if seal.model_before == before),
-        } - {after}
-        series = [
-            name for name, model in champions(connection).items() if model in replaced
-        ]
+        replaced = {before}
+        for seal in stated(connection, entries.SealedAnew):
+            # Of a killed attempt: that model was never published.
+            if seal.facts.model_before == before:
+                replaced.add(seal.facts.model_after)
+        replaced.discard(after)
+        series = []
+        for name, model in champions(connection).items():
+            if model in replaced:
+                series.append(name)
         if series:
             facts = entries.SealedAnew(
                 model_before=before, model_after=after, champion_of=series
@@ -113,7 +127,11 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
 def promote(
     ledger: Ledger, series: str, model: str, reason: str, evidence: NightsBeside
 ) -> Head:
-    """Make a model that was scored in shadow the champion from now on, by what its nights had shown."""
+    """Make a model that was scored in shadow the champion from now on.
+
+    `evidence`: its nights in shadow compared with the champion's. UsageError if it has
+    no night in shadow.
+    """
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         before = champions(connection).get(series)
@@ -132,34 +150,44 @@ def promote(
 
 
 def in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
-    """The digest under which a model has nights in shadow: its own, or that of its draft."""
-    approvals = [approval.facts for approval in stated(connection, entries.Approved)]
-    drafts = [one.model_before for one in approvals if one.model_after == model]
+    """Return the digest under which a model was scored in shadow, or None.
+
+    That is its own digest, or that of the draft before its approval.
+    """
+    candidates = []
+    for approval in stated(connection, entries.Approved):
+        if approval.facts.model_after == model:
+            candidates.append(approval.facts.model_before)
     shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
     models = set(connection.scalars(shadows.distinct()))
-    return next((name for name in [*drafts, model] if name in models), None)
+    for candidate in [*candidates, model]:
+        if candidate in models:
+            return candidate
+    return None
 
 
 def every_series(connection: sa.Connection) -> list[str]:
-    """The series that have a run, in order."""
-    return list(
-        connection.scalars(sa.select(RUNS.c.series).distinct().order_by(RUNS.c.series))
-    )
+    """Return the keys of the series that have a run, in order."""
+    keys = sa.select(RUNS.c.series).distinct().order_by(RUNS.c.series)
+    return list(connection.scalars(keys))
 
 
 def find_series(connection: sa.Connection, text: str) -> str:
-    """The series of a name, or of the digits that one without a name is shown by (UsageError)."""
-    every = every_series(connection)
-    named = [name for name in every if text in (name, shown_series(name))]
-    if len(named) != 1:
-        names = [shown_series(name) for name in every]
+    """Return the key of a series by its name, or by the digits shown for it.
+
+    UsageError if there is not exactly one.
+    """
+    keys = every_series(connection)
+    matches = [key for key in keys if text in (key, shown_series(key))]
+    if len(matches) != 1:
+        names = [shown_series(key) for key in keys]
         hint = did_you_mean(text, names) or f"; there are {', '.join(names) or 'none'}"
         raise UsageError(f"the ledger has no series {text!r}{hint}")
-    return named[0]
+    return matches[0]
 
 
 def retire(ledger: Ledger, series: str, reason: str) -> Head:
-    """Enter that no further night of a series is to be waited for; a later night takes it back."""
+    """Close a series, so that nobody waits for its nights; a later night reopens it."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         name = find_series(connection, series)
@@ -174,55 +202,76 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
 
 
 def retired(connection: sa.Connection) -> dict[str, Stated[Retired]]:
-    """The series that are closed, and the entry by which each was."""
-    last, closed = (
-        _last_nights(connection),
-        {one.facts.series: one for one in stated(connection, Retired)},
-    )
-    # A night after the one that was the last takes it back; a back-fill is none.
-    return {
-        name: one
-        for name, one in closed.items()
-        if last.get(name, "") <= one.facts.last
-    }
+    """Return the entry by which each closed series was closed."""
+    last = _last_nights(connection)
+    closed: dict[str, Stated[Retired]] = {}
+    for entry in stated(connection, Retired):
+        series = entry.facts.series
+        closed.pop(series, None)
+        # A later night reopens it; one that is entered late does not.
+        if last.get(series, "") <= entry.facts.last:
+            closed[series] = entry
+    return closed
 
 
 def _last_nights(connection: sa.Connection) -> dict[str, str]:
+    """Return the last night of each series."""
     nights = sa.select(RUNS.c.series, sa.func.max(RUNS.c.night)).where(~RUNS.c.shadow)
     return dict(connection.execute(nights.group_by(RUNS.c.series)).all())
 
 
 class LastWord(NamedTuple):
-    """The last verdict on a case, and the table it was given on."""
+    """The last verdict on a case, and the table it was given on.
 
-    case_id: str  # Id of the row, or of the group where rows come in groups.
+    Parameters
+    ----------
+    case_id : str
+        Id of the row, or of the group if rows come in groups.
+    night : str
+    verdict : str
+        "confirmed", "ruled out", "unsure", "known" or "disputed".
+    table : str
+        Digests of that night's files; empty for nights from before these were kept.
+    """
+
+    case_id: str
     night: str
-    verdict: str  # One of "confirmed", "ruled out", "unsure", "known", "disputed".
-    table: str  # Digests of that night's files as the ledger keeps them; empty for nights from before it did.
+    verdict: str
+    table: str
 
 
 class Judged(NamedTuple):
-    """What the ledger has of a series for a model that is to be trained on it."""
+    """The judged cases of a series, to train a model on.
 
-    series: str  # Its key in the ledger.
-    words: tuple[LastWord, ...]  # In order of their nights, one a case.
+    Parameters
+    ----------
+    series : str
+        Its key in the ledger.
+    words : tuple of LastWord
+        One a case, in order of nights.
+    """
+
+    series: str
+    words: tuple[LastWord, ...]
 
 
 def judged(ledger: Ledger, series: str, model: str) -> Judged:
-    """The last word on every case that was judged in a series, flagged or drawn; `model`: its champion."""
+    """Return the last verdict on every case of a series, flagged or drawn.
+
+    UsageError unless `model` is the digest of its champion.
+    """
     with ledger.reading() as connection:
-        name = find_series(connection, series)
-        refuse_other(connection, name, model, GIVE_CHAMPION)
-        last = last_verdicts(REVIEWS.c.series == name)
-        rows = connection.execute(
-            sa.select(last).order_by(last.c.night, last.c.case_id)
-        ).all()
+        key = find_series(connection, series)
+        refuse_other(connection, key, model, GIVE_CHAMPION)
+        last = last_verdicts(REVIEWS.c.series == key)
+        in_order = sa.select(last).order_by(last.c.night, last.c.case_id)
+        rows = connection.execute(in_order).all()
         nights = entries.nights_at(connection, sorted({row.run for row in rows}))
-    words = [
-        LastWord(row.case_id, row.night, row.verdict, nights[row.run].table or "")
-        for row in rows
-    ]
-    return Judged(name, tuple(words))
+    words = []
+    for row in rows:
+        table = nights[row.run].table or ""
+        words.append(LastWord(row.case_id, row.night, row.verdict, table))
+    return Judged(key, tuple(words))
 
 
 def record_retraining(

@@ -318,17 +318,11 @@ class Tonight:
 
     def _case_parts(self, sampled: Sequence[str]) -> Iterator[Part]:
         """Yield the cases in parts, some thousand each."""
-        cases = chain(self._sampled(sampled), self._flagged_cases())
+        unflagged = ((name, (None, 0, False, None, None)) for name in sampled)
+        cases = chain(unflagged, self._flagged_cases())
         while part := list(islice(cases, CASES_A_PART)):
             names, facts = zip(*part, strict=True)
             yield Part("cases", facts, names)
-
-    def _sampled(
-        self, names: Sequence[str]
-    ) -> Iterator[tuple[str, tuple[object, ...]]]:
-        """Yield cases that were not flagged, with facts as `CASE_COLUMNS` has them."""
-        for name in names:
-            yield name, (None, 0, False, None, None)
 
     def _flagged_cases(self) -> Iterator[tuple[str, tuple[object, ...]]]:
         """Yield the flagged cases, with facts; the random audit is drawn from them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -338,33 +338,63 @@ def _judge_night(last: str, due: Due, night: str) -> tuple[bool, str]:
     return False, f"the night of {night} is not published"
 
 
-LEDGER_METRICS = {
-    "screening_ledger_readable": "1 where the ledger was read and holds a series.",
+READABLE = "screening_ledger_readable"
+# By name, a description, and how to get the value of a series.
+SERIES_METRICS: dict[str, tuple[str, Callable[[SeriesStatus], float | None]]] = {
+    "screening_fine": (
+        "1 where the night that is due came.",
+        lambda status: status.fine,
+    ),
+    "screening_attention_reasons": (
+        "Reasons why that night wants a look.",
+        lambda status: len(status.attention),
+    ),
+    "screening_night_timestamp_seconds": (
+        "Midnight (UTC) of the last night in force.",
+        lambda status: _seconds(status.night),
+    ),
+    "screening_came_timestamp_seconds": (
+        "When that night came.",
+        lambda status: _seconds(status.came),
+    ),
+    "screening_review_timestamp_seconds": (
+        "Midnight (UTC) of the day of its model's review.",
+        lambda status: _seconds(status.review_by),
+    ),
+    "screening_rows_scored": (
+        "Rows scored in that night.",
+        lambda status: _count(status, "scored"),
+    ),
+    "screening_rows_flagged": (
+        "Rows flagged in that night.",
+        lambda status: _count(status, "flagged"),
+    ),
+    "screening_cases": (
+        "Flagged cases of that night.",
+        lambda status: _count(status, "cases"),
+    ),
+    "screening_cases_new": (
+        "Cases that were not flagged on the night before.",
+        lambda status: _count(status, "new"),
+    ),
 }
-SERIES_METRICS = {
-    "screening_fine": "1 where the night that is due came.",
-    "screening_attention_reasons": "Reasons why that night wants a look.",
-    "screening_night_timestamp_seconds": "Midnight (UTC) of the last night in force.",
-    "screening_came_timestamp_seconds": "When that night came.",
-    "screening_review_timestamp_seconds": "Midnight (UTC) of the day of its model's review.",
-    "screening_rows_scored": "Rows scored in that night.",
-    "screening_rows_flagged": "Rows flagged in that night.",
-    "screening_cases": "Flagged cases of that night.",
-    "screening_cases_new": "Cases that were not flagged on the night before.",
-}
+
+
+def _count(status: SeriesStatus, name: str) -> float | None:
+    """Return a count of the last night, or None."""
+    return (status.counts or {}).get(name)
 
 
 def exposition(statuses: Sequence[SeriesStatus]) -> str:
     """Return metrics of the series in the text format of Prometheus."""
     series = [status for status in statuses if status.series is not None]
     is_readable = bool(series) or any(status.fine for status in statuses)
-    lines = []
-    for name, description in LEDGER_METRICS.items():
-        lines += _metric(name, description, [("", is_readable)])
-    for name, description in SERIES_METRICS.items():
+    description = "1 where the ledger was read and holds a series."
+    lines = _metric(READABLE, description, [("", is_readable)])
+    for name, (description, value_of) in SERIES_METRICS.items():
         samples = []
         for status in series:
-            value = _metrics_of(status)[name]
+            value = value_of(status)
             if value is not None:
                 samples.append((_label(str(status.series)), value))
         lines += _metric(name, description, samples)
@@ -379,22 +409,6 @@ def _metric(
         return []
     values = [f"{name}{label} {value:.17g}" for label, value in samples]
     return [f"# HELP {name} {description}", f"# TYPE {name} gauge", *values]
-
-
-def _metrics_of(status: SeriesStatus) -> dict[str, float | None]:
-    """Return the values of a series by the names of `SERIES_METRICS`."""
-    counts = status.counts or {}
-    return {
-        "screening_fine": status.fine,
-        "screening_attention_reasons": len(status.attention),
-        "screening_night_timestamp_seconds": _seconds(status.night),
-        "screening_came_timestamp_seconds": _seconds(status.came),
-        "screening_review_timestamp_seconds": _seconds(status.review_by),
-        "screening_rows_scored": counts.get("scored"),
-        "screening_rows_flagged": counts.get("flagged"),
-        "screening_cases": counts.get("cases"),
-        "screening_cases_new": counts.get("new"),
-    }
 
 
 def _label(series: str) -> str:

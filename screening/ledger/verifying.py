@@ -1,7 +1,7 @@
-"""Whether the ledger is whole: the trail from its first entry, the tables by it, and heads kept elsewhere.
+"""Verify a ledger: its trail, its tables, and its heads that run directories hold.
 
-Tables are held to what the trail says by projecting it again. Every run directory says how far the ledger had
-come when it was written: one that is older than its run directories is not gone on with unasked.
+Tables are compared with a new projection of the trail. Every run directory names the head
+of the trail at its time: a ledger that lacks it is not continued until somebody accepts.
 """
 
 from __future__ import annotations
@@ -48,50 +48,65 @@ from screening.schemas.run import LedgerFacts, RunDocument
 from screening.spelling import shown_series
 from screening.store.serialization import read_document
 
-SHORTEST_HEAD = 12
-NEWEST = 3
-"""Run directories whose heads are looked at each night: those written last."""
+# Digits by which a head is recognised.
+MIN_HEAD_DIGITS = 12
+# Run directories that are compared each night: those written last.
+N_NEWEST = 3
 
 
 def verify(connection: sa.Connection, printed: str | None) -> Head:
-    """Follow the chain, and hold parts and tables to it (Unchained: naming the first entry that is wrong).
+    """Verify the chain, its parts, and the tables; return the head of the trail.
 
-    `printed`: head as printed at the foot of a report (its beginning will do), which must be in the chain.
+    Parameters
+    ----------
+    connection : Connection
+    printed : str, optional
+        First digits of a head printed on a report, which must be in the chain.
+
+    Raises
+    ------
+    Unchained
+        Naming the first entry that is wrong.
     """
-    if printed is not None and len(printed) < SHORTEST_HEAD:
+    if printed is not None and len(printed) < MIN_HEAD_DIGITS:
         raise UsageError(
-            f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report"
+            f"--head: give at least {MIN_HEAD_DIGITS} of the digits printed on the report"
         )
     _refuse_strangers(connection)
     _refuse_other_definitions(connection)
     head = follow(connection, printed)
+    _refuse_other_rows(connection)
+    _refuse_lost_places(connection)
+    return head
+
+
+def _refuse_other_rows(connection: sa.Connection) -> None:
+    """Raise Unchained if a table differs from the projection of the trail."""
     projected = {}
     for name, table in PROJECTED.tables.items():
         columns = [sa.Column(column.name, column.type) for column in table.columns]
-        # Where something fails it goes with the transaction.
+        # If something fails it is dropped with the transaction.
         projected[name] = sa.Table(
             f"again_{name}", sa.MetaData(), *columns, prefixes=["TEMPORARY"]
         )
         projected[name].create(connection)
     project(connection, trail.entries(connection), projected)
     for name, table in PROJECTED.tables.items():
-        for one, other in ((projected[name], table), (table, projected[name])):
-            rows = sa.except_(
-                sa.select(*one.columns), sa.select(*other.columns)
+        for rows, other in ((projected[name], table), (table, projected[name])):
+            differing = sa.except_(
+                sa.select(*rows.columns), sa.select(*other.columns)
             ).subquery()
-            entry = connection.scalar(sa.select(sa.func.min(rows.c.entry)))
+            entry = connection.scalar(sa.select(sa.func.min(differing.c.entry)))
             if entry is not None:
                 raise Unchained(
                     f"the table {name} is not what entry {entry} of the audit trail says; "
                     "`screen ledger rebuild` makes it anew"
                 )
         projected[name].drop(connection)
-    _refuse_lost_places(connection)
-    return head
 
 
 def rebuild(ledger: Ledger) -> Head:
-    """Make the tables anew from the trail, whatever stands in them (Unchained where the trail is broken)."""
+    """Derive all tables again from the trail; Unchained if the trail is broken."""
     with ledger.writing() as connection:
         head = follow(connection)
         PROJECTED.drop_all(connection)
@@ -101,7 +116,7 @@ def rebuild(ledger: Ledger) -> Head:
 
 
 def follow(connection: sa.Connection, printed: str | None = None) -> Head:
-    """Compare every entry with the one before, and its parts with it; see `verify`."""
+    """Verify the chain and its parts from the first entry, as `verify` does."""
     erased = _erased_places(connection)
     stand_ins = _StandIns()
     head = Head(0, GENESIS)
@@ -111,20 +126,7 @@ def follow(connection: sa.Connection, printed: str | None = None) -> Head:
         number = head.number + 1
         if entry.number != number:
             raise Unchained(f"the audit trail is broken: entry {number} is missing")
-        digests = []
-        parts = []
-        for place, part in enumerate(entry.parts):
-            digests.append(part.digest())
-            erasures = erased.get((number, place), [])
-            if not _is_erased_as_stated(part, erasures):
-                raise Unchained(
-                    f"the audit trail is broken: entry {number} ({entry.kind}) names "
-                    "others than were written, or was erased without an entry that "
-                    "says so"
-                )
-            if place == 0 or erasures:
-                parts.append((part, erasures))
-        stand_ins.check(entry, parts)
+        digests = _follow_parts(entry, erased, stand_ins)
         if entry.previous != head.digest or entry.digest_by(digests) != entry.digest:
             raise Unchained(
                 f"the audit trail is broken at entry {number} ({entry.kind})"
@@ -139,6 +141,32 @@ def follow(connection: sa.Connection, printed: str | None = None) -> Head:
             "anew"
         )
     return head
+
+
+def _follow_parts(
+    entry: Entry,
+    erased: Mapping[tuple[int, int], list[_Erasure]],
+    stand_ins: _StandIns,
+) -> list[str]:
+    """Return the digests of an entry's parts.
+
+    Unchained if names were erased otherwise than entries say, or than a command can.
+    """
+    digests = []
+    parts = []
+    for place, part in enumerate(entry.parts):
+        digests.append(part.digest())
+        erasures = erased.get((entry.number, place), [])
+        if not _is_erased_as_stated(part, erasures):
+            raise Unchained(
+                f"the audit trail is broken: entry {entry.number} ({entry.kind}) names "
+                "others than were written, or was erased without an entry that "
+                "says so"
+            )
+        if place == 0 or erasures:
+            parts.append((part, erasures))
+    stand_ins.check(entry, parts)
+    return digests
 
 
 def _refuse_ends(connection: sa.Connection, head: Head, n_parts: int) -> None:
@@ -274,6 +302,7 @@ def _are_mentions(part: Part, places: Sequence[int]) -> bool:
     return True
 
 
+# Queries for the kinds and names of what a database holds.
 OBJECTS = {
     "sqlite": """
         SELECT type, name FROM sqlite_master WHERE type <> 'index' AND substr(name, 1, 7) <> 'sqlite_'""",
@@ -287,30 +316,28 @@ OBJECTS = {
 
 
 def _refuse_strangers(connection: sa.Connection) -> None:
-    """Views, triggers, tables and columns that are not ours can say something else than the trail."""
-    ours, inspector = {**TABLES.tables, **PROJECTED.tables}, sa.inspect(connection)
-    settings = connection.scalars(
-        sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version")
-    )
-    strangers = [f"setting {name}" for name in settings]
-    for kind, name in connection.execute(
-        sa.text(OBJECTS[connection.dialect.name])
-    ).all():
-        if kind != "table" or name not in ours:
+    """Raise Unchained if the database holds what this program did not make.
+
+    A view, a trigger, a table or a column can say something else than the trail.
+    """
+    named = sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version")
+    strangers = [f"setting {name}" for name in connection.scalars(named)]
+    tables = {**TABLES.tables, **PROJECTED.tables}
+    inspector = sa.inspect(connection)
+    objects = sa.text(OBJECTS[connection.dialect.name])
+    for kind, name in connection.execute(objects).all():
+        if kind != "table" or name not in tables:
             strangers.append(f"{kind} {name}")
-        else:
-            columns = [column["name"] for column in inspector.get_columns(name)]
-            strangers += [
-                f"column {name}.{column}"
-                for column in columns
-                if column not in ours[name].columns
-            ]
+            continue
+        for column in inspector.get_columns(name):
+            if column["name"] not in tables[name].columns:
+                strangers.append(f"column {name}.{column['name']}")
     if strangers:
-        raise Unchained(
-            f"the ledger holds what this program did not make: {', '.join(sorted(strangers))}"
-        )
+        names = ", ".join(sorted(strangers))
+        raise Unchained(f"the ledger holds what this program did not make: {names}")
 
 
+# Queries for the tables of a database, and for a text of all that defines each.
 DEFINITIONS = {
     "sqlite": "SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL",
     "postgresql": """
@@ -330,7 +357,6 @@ DEFINITIONS = {
         FROM pg_index JOIN pg_class ON pg_class.oid = indrelid
         WHERE relnamespace = current_schema()::regnamespace""",
 }
-"""Queries for the tables of a database, and a text for all that defines each."""
 
 
 def _refuse_other_definitions(connection: sa.Connection) -> None:
@@ -364,6 +390,7 @@ def _refuse_other_definitions(connection: sa.Connection) -> None:
 
 
 def _create_tables(connection: sa.Connection) -> None:
+    """Create all tables of a ledger."""
     for tables in (TABLES, PROJECTED):
         tables.create_all(connection, checkfirst=False)
 
@@ -400,7 +427,7 @@ def refuse_older(
     with ledger.reading() as connection:
         chain = trail.head(connection, 1).digest
         last = trail.head(connection).number
-        for place, facts in _not_in_trail(connection, runs, where, NEWEST):
+        for place, facts in _not_in_trail(connection, runs, where, N_NEWEST):
             if facts.chain != chain and series not in (None, facts.series):
                 continue
             if chain in (facts.chain, GENESIS):
@@ -421,7 +448,7 @@ def refuse_older(
 
 
 def accept(ledger: Ledger, runs: Path, reason: str) -> int:
-    """Go on with a ledger that lacks what run directories say it had.
+    """Accept a ledger that lacks heads which run directories name.
 
     Returns the number of those run directories.
     """
@@ -436,30 +463,39 @@ def accept(ledger: Ledger, runs: Path, reason: str) -> int:
 
 
 def _not_in_trail(
-    connection: sa.Connection, runs: Path, where: str = "**", most: int | None = None
+    connection: sa.Connection,
+    runs: Path,
+    where: str = "**",
+    n_newest: int | None = None,
 ) -> Iterator[tuple[Path, LedgerFacts]]:
     """Yield run directories that the trail lacks and nobody accepted.
 
-    All of them, or the `most` that were written last.
+    `n_newest`: look only at those that were written last.
     """
     accepted = set()
     for entry in stated(connection, Accepted):
         accepted |= {tuple(head) for head in entry.facts.heads}
     chain = trail.head(connection, 1).digest
-    for place in _run_directories(runs, where)[:most]:
+    for place in _run_directories(runs, where)[:n_newest]:
         try:
             run = RunDocument.from_dict(read_document(place, "run"))
         except ModelError:
-            continue  # what is damaged is said where it is read for its own sake
+            # What is damaged is reported where it is read for its own sake.
+            continue
         facts = run.ledger
         if facts is None or (facts.entry, facts.head) in accepted:
             continue
-        # What a killed command left before its night was entered is scored again.
-        names = map(shown_series, reserved(connection, run.date))
-        is_reserved = facts.chain == chain and facts.series in names
-        head = trail.head(connection, facts.entry)
-        if head != (facts.entry, facts.head) and not is_reserved:
+        is_known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
+        if not is_known and not _is_reserved(connection, run, chain):
             yield place, facts
+
+
+def _is_reserved(connection: sa.Connection, run: RunDocument, chain: str) -> bool:
+    """Return True if a killed command left a run, which is scored again."""
+    facts = run.ledger
+    if facts is None or facts.chain != chain:
+        return False
+    return facts.series in map(shown_series, reserved(connection, run.date))
 
 
 def _run_directories(runs: Path, where: str) -> list[Path]:
