@@ -191,36 +191,53 @@ def erase(
         Numbers of `nights` in which names were erased, of their `cases`, of `verdicts`
         with their notes, and of `mentions`: texts about others that named the patient.
     """
-    counts: Counter[str] = Counter()
-    nights: set[int] = set()
-    erased: list[tuple[int, int, list[int], str]] = []
-    with ledger.reading() if dry_run else ledger.writing() as connection:
+    tally = _Tally()
+    begin = ledger.reading if dry_run else ledger.writing
+    with begin() as connection:
         if connection.dialect.name == "sqlite":
             # Else SQLite keeps deleted text in the file until it needs the space.
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
         for change in _changes(connection, scope):
-            counts[change.part.what] += len(change.places)
-            counts["mentions"] += change.hides_mention
-            if change.part.what in ("cases", "lots"):
-                nights.add(change.entry)
-            erased.append((change.entry, change.number, change.places, change.digest))
+            tally.add(change)
             if not dry_run:
                 change.store(connection)
-        is_news = erased or not unreached(connection).keys() >= set(left)
+        is_news = tally.erased or not unreached(connection).keys() >= set(left)
         if is_news and not dry_run:
             kind = Purged if scope.patient is None else Forgotten
-            facts = kind(erased=erased, left=sorted(left))
+            facts = kind(erased=tally.erased, left=sorted(left))
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
-            _project_again(connection, {change[0] for change in erased})
+            _project_again(connection, {entry for entry, *_ in tally.erased})
     if not dry_run:
         # Free pages may hold what earlier writers, or one that was killed here, left.
         ledger.compact()
-    return {
-        "nights": len(nights),
-        "cases": counts["cases"],
-        "verdicts": counts["case"],
-        "mentions": counts["mentions"],
-    }
+    return tally.counts()
+
+
+class _Tally:
+    """What was erased, as the entry states it, and how much of what."""
+
+    def __init__(self) -> None:
+        self.erased: list[tuple[int, int, list[int], str]] = []
+        self._nights: set[int] = set()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, change: _Change) -> None:
+        """Count a change."""
+        what = change.part.what
+        self.erased.append((change.entry, change.number, change.places, change.digest))
+        self._counts[what] += len(change.places)
+        self._counts["mentions"] += change.hides_mention
+        if what in ("cases", "lots"):
+            self._nights.add(change.entry)
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers that `erase` returns."""
+        return {
+            "nights": len(self._nights),
+            "cases": self._counts["cases"],
+            "verdicts": self._counts["case"],
+            "mentions": self._counts["mentions"],
+        }
 
 
 def _project_again(connection: sa.Connection, entries: Collection[int]) -> None:
@@ -260,27 +277,39 @@ def _changes(connection: sa.Connection, scope: Scope) -> Iterator[_Change]:
     pending = {row.entry for row in current if row.what == "case"}
     in_use = {row.place for row in current}
     rows = trail.paged(connection, chosen)
-    for (entry, text), rows_of_entry in groupby(
-        rows, key=lambda row: (row.entry, row.stated)
-    ):
+    by_entry = groupby(rows, key=lambda row: (row.entry, row.stated))
+    for (entry, text), rows_of_entry in by_entry:
         facts = trail.read_in(entry, text)
         is_in_scope = scope.has_night(facts.get("night"), facts.get("series"))
         if entry in pending or not is_in_scope:
             continue
-        is_patients = False
+        is_about = False
         for row in rows_of_entry:
             part = trail.part_in(row)
             # Without its place a file that still lies there could never be found.
             if part.what == PLACE and "".join(part.names) in in_use:
                 continue
-            if part.what in IDS:
-                names = _without_ids(part, facts, scope.patient, stand_ins)
-            else:
-                names = _without_texts(part, scope, is_patients)
+            names = _names_after(part, facts, scope, stand_ins, is_about)
             change = _change(entry, row.part, part, names)
             if change is not None:
-                is_patients |= part.what in ABOUT
+                is_about |= part.what in ABOUT
                 yield change
+
+
+def _names_after(
+    part: Part,
+    facts: Mapping[str, Any],
+    scope: Scope,
+    stand_ins: Mapping[tuple[str, str], str],
+    is_about: bool,
+) -> list[str]:
+    """Return the names of a part without those in scope.
+
+    `is_about`: an earlier part of the entry named the patient.
+    """
+    if part.what in IDS:
+        return _without_ids(part, facts, scope.patient, stand_ins)
+    return _without_texts(part, scope, is_about)
 
 
 def _change(
