@@ -1,11 +1,13 @@
-"""Is tonight's table of the kind the model was trained on, and like the nights of its own series?
+"""Comparing tonight's table with the training rows, and with its series' own nights.
 
-Training stores a small profile; the pass over a night's table counts on its bins, so memory does not grow
-with the table. Every alarm is a test against chance at the night's own size, all together at `ALARMS`.
+Training stores a small profile; the pass over a night's table counts on its bins, so
+that memory does not grow with the table. Every alarm is a test against chance at the
+night's own size; all together have the chance `ALARMS` of a false one.
 
-A ward is not the mean of the wards that a model learned from, and says so every night: nobody can act on it.
-From twenty nights on another table than this ward's own is the alarm. What is kept of a night are counts on
-bins of training's quantiles: no value, no category that training never had, nobody's id.
+A ward differs from the mean of the wards that a model learned from, every night, and
+nobody can act on that. From `LEAST` nights on an alarm is a difference from the ward's
+own nights. What is kept of a night are counts on bins of training's quantiles: no
+value, no category that training never had, nobody's id.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -39,44 +41,50 @@ from screening.schemas.reasons import (
 )
 from screening.schemas.run import FeatureDrift
 
-STEPS, TENTHS = 50, 10
+STEPS = 50
+TENTHS = 10
 MOST_CATEGORIES = 1000
 MOST_UNSEEN = 1000
 MOST_SAMPLED = 512
+# Bins of a column, as nights are compared and as the ledger keeps them.
 BINS = 20
-"""Of a column, as a night is compared and the ledger keeps it."""
+# Counts of a column beside its bins: rows, those with a value, those of an unseen
+# category, and those outside the range of training.
 N_SHARES = 4
-"""Of a column's counts: rows, those with a value, of an unseen category and outside training's range."""
 
 
 def profile(
     features: Columns, contract: Contract, groups: np.ndarray | None = None
 ) -> Profile:
-    """What a night is compared with: counts of the training rows on bins of their own quantiles.
+    """Count the training rows on bins of their own quantiles, to compare nights with.
 
-    `features`: typed columns, before any normalisation within groups; `groups`, shape (n_rows,): rows of one
-    are alike, so groups, not rows, tell how sure a difference is.
+    Parameters
+    ----------
+    features : dict of str to ndarray
+        Typed columns, before any normalisation within groups.
+    contract : Contract
+    groups : ndarray of shape (n_rows,), optional
+        Rows of a group are alike, so that the number of groups tells how certain a
+        difference is.
     """
     n_rows = count_rows(features)
-    units = (
-        n_rows
-        if groups is None
-        else effective_units(np.unique(groups, return_counts=True)[1])
-    )
+    n_units: float = n_rows
+    if groups is not None:
+        n_units = effective_units(np.unique(groups, return_counts=True)[1])
     described: dict[str, NumberProfile | TextProfile] = {}
     for name, feature in contract.features.items():
         values = features[name]
         if feature.type == "number":
             described[name] = _numbers(values)
         else:
-            ordered = sorted(
-                texts(values).items(), key=lambda item: (-item[1], item[0])
-            )
+            counted = texts(values)
+            ordered = sorted(counted, key=lambda text: (-counted[text], text))
+            most_frequent = ordered[:MOST_CATEGORIES]
             described[name] = TextProfile(
-                counts=dict(ordered[:MOST_CATEGORIES]),
-                more=sum(n for _, n in ordered[MOST_CATEGORIES:]),
+                counts={text: counted[text] for text in most_frequent},
+                more=sum(counted[text] for text in ordered[MOST_CATEGORIES:]),
             )
-    return Profile(n_rows=n_rows, n_units=units, features=described)
+    return Profile(n_rows=n_rows, n_units=n_units, features=described)
 
 
 def _numbers(values: np.ndarray) -> NumberProfile:
@@ -96,14 +104,14 @@ def _numbers(values: np.ndarray) -> NumberProfile:
 
 
 def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How many values each right-closed bin holds, shape (n_edges + 1,)."""
+    """Return how many values each right-closed bin holds, shape (n_edges + 1,)."""
     # Sorting the values takes less time than searching the edges for each.
     ends = np.searchsorted(np.sort(values), edges, side="right")
     return np.diff(ends, prepend=0, append=len(values))
 
 
 def texts(values: np.ndarray) -> dict[str, int]:
-    """How often each text, or code written as text, occurs; missing ones apart."""
+    """Return how often each text, or code written as text, occurs."""
     counted = Counter(values[~absent(values)].tolist())
     return {
         f"{value:g}" if isinstance(value, float) else value: n
@@ -112,13 +120,19 @@ def texts(values: np.ndarray) -> dict[str, int]:
 
 
 def steps(counts: ArrayLike, n_steps: int) -> np.ndarray:
-    """Which of `n_steps` equal shares of the training rows each bin lies in, shape (n_bins,)."""
+    """Return which of `n_steps` equal shares of the training rows each bin is in.
+
+    Parameters
+    ----------
+    counts : array-like of shape (n_bins,)
+        Training rows in each bin.
+    n_steps : int
+    """
     counted = np.asarray(counts, float)
     share = counted / max(counted.sum(), 1.0)
     middle = np.cumsum(share) - share / 2
-    return np.unique(
-        np.minimum((middle * n_steps).astype(int), n_steps - 1), return_inverse=True
-    )[1].ravel()
+    step = np.minimum((middle * n_steps).astype(int), n_steps - 1)
+    return np.unique(step, return_inverse=True)[1].ravel()
 
 
 @dataclass(frozen=True)
@@ -212,23 +226,32 @@ def _first_texts(counts: Counter[str]) -> Counter[str]:
 
 
 class Column:
-    """What training knew of a feature, and what the night holds so far.
+    """Holds what training knew of a feature, and what the night has of it so far.
 
-    `counted`: counts of tonight; `known`: texts that are nothing new, with their bins,
-    a missing one too.
+    Attributes
+    ----------
+    counted : ColumnCounts
+        Of tonight.
+    known : dict of str or None to int
+        Bin of each text of training; -1 for a missing one.
+    training : ndarray of int
+        What `tonight` returns, of training.
     """
 
     def __init__(self, past: NumberProfile | TextProfile, n_rows_past: int):
-        self.past, self.numeric = past, isinstance(past, NumberProfile)
+        self.past = past
+        self.numeric = isinstance(past, NumberProfile)
         self.known: dict[str | None, int] = {None: -1}
         self.more = 0
         if isinstance(past, NumberProfile):
             bins = [*past.counts]
         else:
-            bins, self.more = [*past.counts.values()], past.more
+            bins = [*past.counts.values()]
+            self.more = past.more
             self.known |= {text: i for i, text in enumerate(past.counts)}
         self.expected = np.array(bins, dtype=float)
-        # At most `BINS` bins: shares of the training rows, or the most frequent categories.
+        # At most `BINS` bins: shares of the training rows, or the most frequent
+        # categories.
         most_frequent = np.minimum(np.arange(len(bins)), BINS - 1)
         self.place = steps(self.expected, BINS) if self.numeric else most_frequent
         past_bins = np.bincount(self.place, self.expected).astype(int)
@@ -237,7 +260,7 @@ class Column:
         self.counted = self.count(np.zeros(0), no_rows)
 
     def tonight(self) -> np.ndarray:
-        """The counts of `N_SHARES`, and then the bins; `training` has the same of training."""
+        """Return `N_SHARES` counts of tonight, and then its bins."""
         counted = self.counted
         bins = np.bincount(self.place, counted.bins).astype(int)
         n_unseen = counted.unseen.total()
@@ -250,8 +273,14 @@ class Column:
     ) -> ColumnCounts:
         """Count the typed values of some rows.
 
-        `rows`: numbers of the rows, from 0. `n_unlisted`: rows with a text that an
-        ordinal does not list, which has no code and is not among the values.
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows,)
+        rows : ndarray of int, shape (n_rows,)
+            Numbers of the rows, from 0.
+        n_unlisted : int
+            Rows with a text that an ordinal does not list: it has no code and is not
+            among the values.
         """
         if isinstance(self.past, NumberProfile):
             return self._count_numbers(self.past, values, rows)
@@ -283,11 +312,14 @@ class Column:
         return ColumnCounts(len(values), finite.size, outside, bins, Counter(), sample)
 
     def distance(self, past: np.ndarray, now: np.ndarray) -> float | None:
-        """Largest difference of shares: of cumulative ones for numbers, of any set of known categories."""
+        """Return the largest difference of shares.
+
+        Cumulative shares of numbers; of texts, shares of any set of known categories.
+        """
         return ks(past, now) if self.numeric else total_variation(past, now)
 
     def index(self) -> float | None:
-        """PSI of tenths of the training rows, or of the categories."""
+        """Return the PSI of tenths of the training rows, or of the categories."""
         if self.numeric:
             place = steps(self.expected, TENTHS)
             return psi(
@@ -300,7 +332,8 @@ class Column:
         )
 
 
-# Of nights from the population of training at most the sum of these raise any alarm: one in a hundred.
+# Chance of a false alarm by gate, on nights from the population of training: together
+# one in a hundred.
 ALARMS = {
     "values": 0.004,
     "missing": 0.003,
@@ -312,24 +345,34 @@ ALARMS = {
 DIFFERS = 0.001
 # Beside the test, what is worth a word.
 WORTH_SAYING = 0.1
+# By gate: the kind of reason, its words, and the smallest difference worth a word.
 SHARES = {
     "missing": (MISSING_MORE, "without a value", 0.05),
     "unseen": (UNSEEN_CATEGORY, "with a category never seen in training", 0.0),
     "outside": (OUTSIDE_RANGE, "outside the training range", 0.02),
 }
-"""By gate: the kind of reason, its words, and the difference of shares that is worth a word."""
-LEAST, WINDOW = 20, 56
-"""Nights from which on a series has its own reference, and of how many of the last it is made."""
+# Nights from which on a series is its own reference.
+LEAST = 20
+# Last nights of which that reference is made.
+WINDOW = 56
+# Share of patients assumed to be there on the next night, where no column names them.
 STAY_UNKNOWN = 0.9
-"""Share of patients taken to be there on the next night too, where no column names them."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a night's columns are held against: training, or the last nights of the series.
+    """What a night's columns are compared with: training, or the series' last nights.
 
-    `where`: in words. `columns`: counts as `Column.tonight` has them. `worth`: what one of its rows is worth
-    in independent ones.
+    Parameters
+    ----------
+    where : str
+        In words.
+    columns : mapping from str to ndarray
+        Counts as `Column.tonight` returns them.
+    worth : float
+        Independent rows that one of its rows is worth.
+    remedy : str
+        What to do about a difference.
     """
 
     where: str
@@ -338,24 +381,52 @@ class Reference:
     remedy: str
 
 
+@dataclass(frozen=True)
+class Difference:
+    """What a column has otherwise than a reference.
+
+    Parameters
+    ----------
+    gate : str
+        Key of `ALARMS`.
+    kind : ReasonKind
+    words : str
+    p : float
+        Probability of so large a difference by chance.
+    """
+
+    gate: str
+    kind: ReasonKind
+    words: str
+    p: float
+
+
 def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
-    """The last nights of a series, summed, as `Gates.counts` gave each."""
-    names = counts[0]["columns"]
+    """Return the sum of a series' last nights, each as `Gates.counts` returned it.
+
+    `worth`: independent rows that one of their rows is worth.
+    """
+    columns = {}
+    for name in counts[0]["columns"]:
+        nights = [night["columns"][name] for night in counts]
+        columns[name] = np.sum(nights, axis=0)
     return Reference(
         f"on this series' last {len(counts)} nights",
-        {
-            name: np.sum([night["columns"][name] for night in counts], axis=0)
-            for name in names
-        },
+        columns,
         worth,
         "Ask the source of the column what has changed since the nights before.",
     )
 
 
 def independent(stay: float | None) -> float:
-    """What a patient's row is worth where so many stay: nights are alike like those of a Markov chain.
+    """Return how many independent rows a patient's row is worth where so many stay.
 
-    `stay`: share that is there on the next night too; None where nobody is recognised.
+    Nights are alike like those of a Markov chain.
+
+    Parameters
+    ----------
+    stay : float or None
+        Share that is there on the next night; None where nobody is recognised.
     """
     share = STAY_UNKNOWN if stay is None else stay
     return (1 - share) / (1 + share)
@@ -384,10 +455,14 @@ class GateCounts:
 
 
 class Gates:
-    """Counts a night's rows against a training profile; features that it does not know are let through."""
+    """Counts a night's rows on the bins of a training profile.
+
+    Features that the profile does not have are not tested.
+    """
 
     def __init__(self, past: Profile, contract: Contract):
-        self.contract, self.past = contract, past
+        self.contract = contract
+        self.past = past
         self.groups: tuple[pa.Table, ...] = ()
         names = [name for name in contract.features if name in past.features]
         self.columns = {
@@ -397,8 +472,8 @@ class Gates:
             "in training",
             {name: column.training for name, column in self.columns.items()},
             min(1.0, past.n_units / max(past.n_rows, 1)),
-            "Check the source of the column; where the difference is meant, train again on rows like "
-            "tonight's.",
+            "Check the source of the column; where the difference is meant, train "
+            "again on rows like tonight's.",
         )
         # Scale and centre of the others are taken out before scoring.
         self.measured = {
@@ -413,7 +488,7 @@ class Gates:
         concerned["unseen"] = sum(
             not column.numeric for column in self.columns.values()
         )
-        # The chance one column may have of a false alarm, so that all together keep to `ALARMS`.
+        # Chance of a false alarm of one column, so that all together keep to `ALARMS`.
         self.allowed = {
             gate: chance / max(concerned.get(gate, len(self.numbers)), 1)
             for gate, chance in ALARMS.items()
@@ -426,10 +501,16 @@ class Gates:
         groups: np.ndarray | None = None,
         unlisted: Mapping[str, np.ndarray] | None = None,
     ) -> GateCounts:
-        """Count the rows of one block, before normalisation.
+        """Count the rows of a block, before normalisation.
 
-        `rows`: numbers of the rows, from 0; `unlisted`: by feature the rows with a text
-        that the contract does not list.
+        Parameters
+        ----------
+        features : dict of str to ndarray
+        rows : ndarray of int, shape (n_rows,)
+            Numbers of the rows, from 0.
+        groups : ndarray of shape (n_rows,), optional
+        unlisted : mapping of str to ndarray of bool, optional
+            By feature the rows with a text that the contract does not list.
         """
         columns = {}
         for name, column in self.columns.items():
@@ -452,195 +533,211 @@ class Gates:
             column.counted += counts.columns[name]
 
     def unseen_rows(self, features: Columns) -> dict[str, np.ndarray]:
-        """Per category feature the rows whose text no training row had, as masks."""
-        return {
-            name: np.array(
-                [text not in column.known for text in features[name].tolist()],
-                dtype=bool,
-            )
-            for name, column in self.columns.items()
-            if self.contract.features[name].type == "category" and not column.more
-        }
+        """Return masks of the rows with a text that no training row had, by category."""
+        unseen = {}
+        for name, column in self.columns.items():
+            if self.contract.features[name].type == "category" and not column.more:
+                texts_of_rows = features[name].tolist()
+                is_unseen = [text not in column.known for text in texts_of_rows]
+                unseen[name] = np.array(is_unseen, dtype=bool)
+        return unseen
 
     def stops(self) -> list[Reason]:
-        """Reasons not to score at all: columns in other units than the model's, by contract."""
-        return [
-            _unit_changed(name, shift)
-            for name, shift in self.shifts.items()
-            if shift.sure and self.contract.policy("on_unit_change", name) == "stop"
-        ]
+        """Return reasons to score nothing: columns in other units than the model's."""
+        reasons = []
+        for name, shift in self.shifts.items():
+            policy = self.contract.policy("on_unit_change", name)
+            if shift.sure and policy == "stop":
+                reasons.append(_unit_changed(name, shift))
+        return reasons
 
     def notes(self) -> list[str]:
-        """What is worth counting aloud and is no alarm: rows of unseen categories that are scored."""
-        return [
-            f"{name}: {unseen} row{'s' * (unseen != 1)} with a category never seen in training, scored as "
-            "unknown"
-            for name, column in self.columns.items()
-            if (unseen := column.counted.unseen.total())
-            and self.contract.policy("on_unseen", name) == "unknown"
-        ]
+        """Return notes on rows of unseen categories that are scored."""
+        notes = []
+        for name, column in self.columns.items():
+            n_unseen = column.counted.unseen.total()
+            if n_unseen and self.contract.policy("on_unseen", name) == "unknown":
+                rows = "row" if n_unseen == 1 else "rows"
+                notes.append(
+                    f"{name}: {n_unseen} {rows} with a category never seen in "
+                    "training, scored as unknown"
+                )
+        return notes
 
     def attention(self, own: Reference | None = None) -> list[Reason]:
-        """Reasons to distrust tonight's scores; empty on 99 of 100 nights like those of the reference.
+        """Return reasons to distrust tonight's scores.
 
-        `own`: the series' own nights in place of training. A column that is in other units, surely or in some
-        rows, is an alarm whatever the nights before were: the model reads wrong numbers.
+        There are none on 99 of 100 nights like those of the reference. A column that
+        is in other units, surely or in some rows, is an alarm whatever the nights
+        before were: the model reads wrong numbers.
+
+        Parameters
+        ----------
+        own : Reference, optional
+            The series' own nights, in place of training.
         """
-        reasons = list[Reason]()
+        reasons: list[Reason] = []
         for name in self.columns:
             shift = self.shifts.get(name)
-            if (
-                shift is not None
-                and own is not None
-                and not shift.sure
-                and shift.share == 1
-            ):
+            if own is not None and shift is not None and _may_be_the_wards(shift):
                 shift = None
-            reasons += [] if shift is None else [_unit_changed(name, shift)]
-            reasons += self._differences(
-                own or self.training, name, name in self.measured and shift is None
-            )
+            if shift is not None:
+                reasons.append(_unit_changed(name, shift))
+            values = name in self.measured and shift is None
+            reasons += self._differences(own or self.training, name, values)
         return reasons
 
     def counts(self) -> dict[str, Any]:
-        """What a night's features count, and a digest of the training whose bins they are counted on."""
-        return {
-            "bins": hashlib.sha256(
-                json.dumps(self.past.to_dict()).encode()
-            ).hexdigest()[:16],
-            "columns": {
-                name: column.tonight().tolist() for name, column in self.columns.items()
-            },
+        """Return a night's counts by column, and a digest of the bins they refer to."""
+        bins = json.dumps(self.past.to_dict()).encode()
+        columns = {
+            name: column.tonight().tolist() for name, column in self.columns.items()
         }
+        return {"bins": hashlib.sha256(bins).hexdigest()[:16], "columns": columns}
 
     def facts(self) -> dict[str, FeatureDrift]:
-        """Every feature beside training."""
-        differences = {
-            name: self._differences(self.training, name, True) for name in self.measured
-        }
+        """Return what every feature has tonight beside training."""
         return {
-            name: FeatureDrift(
-                psi=column.index(),
-                ks=column.distance(column.expected, column.counted.bins),
-                outside=column.counted.outside / max(column.counted.present, 1),
-                unseen=column.counted.unseen.total(),
-                normalised=name not in self.measured,
-                alarm=any(
-                    reason.code == "values_differ"
-                    for reason in differences.get(name, ())
-                ),
-            )
-            for name, column in self.columns.items()
+            name: self._facts_of(name, column) for name, column in self.columns.items()
         }
+
+    def _facts_of(self, name: str, column: Column) -> FeatureDrift:
+        is_measured = name in self.measured
+        differences = []
+        if is_measured:
+            differences = self._differences(self.training, name, True)
+        codes = {reason.code for reason in differences}
+        return FeatureDrift(
+            psi=column.index(),
+            ks=column.distance(column.expected, column.counted.bins),
+            outside=column.counted.outside / max(column.counted.present, 1),
+            unseen=column.counted.unseen.total(),
+            normalised=not is_measured,
+            alarm=VALUES_DIFFER.code in codes,
+        )
 
     @property
     def worth(self) -> float:
-        """What a row of tonight is worth in independent ones."""
+        """Return how many independent rows a row of tonight is worth."""
         if not self.groups:
             return 1.0
-        sizes = (
-            pa.concat_tables(self.groups).group_by("group").aggregate([("rows", "sum")])
-        )
-        rows = sizes["rows_sum"].to_numpy()
-        return tests.effective_units(rows) / int(rows.sum())
+        groups = pa.concat_tables(self.groups).group_by("group")
+        sizes = groups.aggregate([("rows", "sum")])["rows_sum"].to_numpy()
+        return tests.effective_units(sizes) / int(sizes.sum())
 
     @cached_property
     def shifts(self) -> dict[str, UnitShift]:
-        """Of numbers the conversion that explains their values better than an honest difference would."""
+        """By number: the conversion that explains its values better than other
+        patients.
+
+        Numbers without one are left out.
+        """
         shifts = {}
         for name in self.numbers:
-            column = self.columns[name]
-            rows, rows_past = (
-                column.counted.present * self.worth,
-                column.expected.sum() * self.training.worth,
-            )
-            distance = column.distance(column.expected, column.counted.bins)
-            if distance is not None and isinstance(column.past, NumberProfile):
-                shifts[name] = unit_shift(
-                    column.counted.sample.values,
-                    column.past,
-                    conversions_of(name, self.contract.features[name].unit),
-                    night_units=rows,
-                    chance=self.allowed["units"],
-                    differs=tests.other_distribution(distance, rows, rows_past)
-                    < DIFFERS,
-                )
-        return {name: shift for name, shift in shifts.items() if shift is not None}
+            shift = self._shift_of(name)
+            if shift is not None:
+                shifts[name] = shift
+        return shifts
+
+    def _shift_of(self, name: str) -> UnitShift | None:
+        column = self.columns[name]
+        distance = column.distance(column.expected, column.counted.bins)
+        if distance is None or not isinstance(column.past, NumberProfile):
+            return None
+        units = column.counted.present * self.worth
+        units_before = column.expected.sum() * self.training.worth
+        p = tests.other_distribution(distance, units, units_before)
+        return unit_shift(
+            column.counted.sample.values,
+            column.past,
+            conversions_of(name, self.contract.features[name].unit),
+            night_units=units,
+            chance=self.allowed["units"],
+            differs=p < DIFFERS,
+        )
 
     def _differences(self, past: Reference, name: str, values: bool) -> list[Reason]:
-        """In what a column differs from a reference by more than chance; `values`: in its values too."""
-        column, now, before = (
-            self.columns[name],
-            self.columns[name].tonight(),
-            past.columns[name],
-        )
-        # By gate, of how many rows how many it counts.
-        shares, shares_before = (
-            {
-                "missing": (rows - present, rows),
-                "unseen": (unseen, present),
-                "outside": (outside, present),
-            }
-            for rows, present, unseen, outside in (
-                now[:N_SHARES].tolist(),
-                before[:N_SHARES].tolist(),
-            )
-        )
-        differences = list[
-            tuple[str, ReasonKind, str, float]
-        ]()  # Gate, kind of reason, words, and how likely by chance.
-        for gate, (kind, words, least) in SHARES.items():
-            (events, rows), (earlier, rows_before) = shares[gate], shares_before[gate]
-            # Categories and range are training's own.
-            usual, own = (
-                earlier / max(rows_before, 1),
-                past is self.training and gate != "missing",
-            )
-            if (
-                not events
-                or events / rows - usual < least
-                or (gate == "outside" and not values)
-            ):
-                continue
-            counts = (
-                events * self.worth,
-                rows * self.worth,
-                earlier * past.worth,
-                rows_before * past.worth,
-            )
-            if own and gate == "unseen":
-                unseen = [n * self.worth for n in column.counted.unseen.values()]
-                p = tests.never_seen(unseen, column.expected * past.worth, counts[1])
-            else:
-                p = (
-                    tests.outside(counts[0], counts[1], counts[3])
-                    if own
-                    else tests.more_often(*counts)
+        """Return reasons for what a column has otherwise than by chance.
+
+        `values`: its values are compared too, and not only shares of rows.
+        """
+        differences = [*self._differences_of_shares(past, name, values)]
+        if values:
+            differences += self._difference_of_values(past, name)
+        reasons = []
+        for difference in differences:
+            allowed = self.allowed[difference.gate]
+            if difference.p < allowed:
+                reason = difference.kind(
+                    column=name,
+                    figure=difference.p,
+                    threshold=allowed,
+                    description=difference.words,
+                    remedy=past.remedy,
                 )
-            beside = "" if own else f", {past.where} {usual:.0%}"
-            differences.append(
-                (gate, kind, f"{events} of {rows} rows {words}{beside}", p)
-            )
-        bins, bins_before = now[N_SHARES:] * self.worth, before[N_SHARES:] * past.worth
-        distance = column.distance(bins_before, bins) or 0.0
-        if values and distance >= WORTH_SAYING:
-            if column.numeric:
-                p = tests.other_distribution(distance, bins.sum(), bins_before.sum())
+                reasons.append(reason)
+        return reasons
+
+    def _differences_of_shares(
+        self, past: Reference, name: str, values: bool
+    ) -> Iterator[Difference]:
+        """Yield the gates of a column that more rows meet than in a reference."""
+        column = self.columns[name]
+        tonight = _met_by_gate(column.tonight())
+        earlier = _met_by_gate(past.columns[name])
+        for gate, (kind, words, least) in SHARES.items():
+            n_met, n_rows = tonight[gate]
+            n_met_before, n_rows_before = earlier[gate]
+            usual = n_met_before / max(n_rows_before, 1)
+            if not n_met or n_met / n_rows - usual < least:
+                continue
+            if gate == "outside" and not values:
+                continue
+            met = n_met * self.worth
+            units = n_rows * self.worth
+            units_before = n_rows_before * past.worth
+            # No row of training can be of an unseen category, or outside the range.
+            is_of_training = past is self.training and gate != "missing"
+            if not is_of_training:
+                met_before = n_met_before * past.worth
+                p = tests.more_often(met, units, met_before, units_before)
+                words = f"{words}, {past.where} {usual:.0%}"
+            elif gate == "unseen":
+                unseen = [n * self.worth for n in column.counted.unseen.values()]
+                p = tests.never_seen(unseen, column.expected * past.worth, units)
             else:
-                p = tests.other_shares(bins, bins_before)
-            words = f"distributed otherwise than {past.where} (distance {distance:.2f})"
-            differences.append(("values", VALUES_DIFFER, words, p))
-        return [
-            kind(
-                column=name,
-                figure=p,
-                threshold=self.allowed[gate],
-                description=words,
-                remedy=past.remedy,
-            )
-            for gate, kind, words, p in differences
-            if p < self.allowed[gate]
-        ]
+                p = tests.outside(met, units, units_before)
+            yield Difference(gate, kind, f"{n_met} of {n_rows} rows {words}", p)
+
+    def _difference_of_values(self, past: Reference, name: str) -> list[Difference]:
+        """Return the difference of a column's values, if it is worth a word."""
+        column = self.columns[name]
+        bins = column.tonight()[N_SHARES:] * self.worth
+        bins_before = past.columns[name][N_SHARES:] * past.worth
+        distance = column.distance(bins_before, bins) or 0.0
+        if distance < WORTH_SAYING:
+            return []
+        if column.numeric:
+            p = tests.other_distribution(distance, bins.sum(), bins_before.sum())
+        else:
+            p = tests.other_shares(bins, bins_before)
+        words = f"distributed otherwise than {past.where} (distance {distance:.2f})"
+        return [Difference("values", VALUES_DIFFER, words, p)]
+
+
+def _met_by_gate(counts: np.ndarray) -> dict[str, tuple[int, int]]:
+    """Return by gate how many rows meet it, and of how many; `Column.tonight`."""
+    n_rows, present, unseen, outside = counts[:N_SHARES].tolist()
+    return {
+        "missing": (n_rows - present, n_rows),
+        "unseen": (unseen, present),
+        "outside": (outside, present),
+    }
+
+
+def _may_be_the_wards(shift: UnitShift) -> bool:
+    """Return True if the ward may always have had such values: of all rows, unsure."""
+    return shift.share == 1 and not shift.sure
 
 
 def _unit_changed(name: str, shift: UnitShift) -> Reason:

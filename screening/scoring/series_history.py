@@ -1,4 +1,4 @@
-"""A night beside those of its series: its delivery, its drift, and what the ledger knows of its cases."""
+"""A night compared with those of its series: delivery, drift, and known cases."""
 
 from __future__ import annotations
 
@@ -38,26 +38,28 @@ from screening.spelling import shown_series
 from screening.store.model import Model
 
 Listed = TypeVar("Listed", Case, GroupFacts)
+# States of a case that somebody has judged: no work of tonight.
 JUDGED = ("ruled out", "known")
-"""States of a case that somebody has judged: no work of tonight."""
+# The past of a table that is scored without a ledger.
 NO_NIGHTS = PastNights({}, {}, {}, None, ())
-"""What is known of the past of a table that is scored without a ledger."""
 
 
 def series_of(model: Model, name: str | None = None) -> str:
-    """The series that the model's nights belong to: by name, by its contract, or by what it asks."""
+    """Return the key of a series: by `name`, the contract's name, or the question."""
     return series_by(name or model.contract.series, _question(model))
 
 
 def _question(model: Model) -> Question:
-    label, positive = model.facts.task.label, sorted(model.facts.task.positive)
     return Question(
-        label=label, positive=positive, id=model.contract.id, group=model.contract.group
+        label=model.facts.task.label,
+        positive=sorted(model.facts.task.positive),
+        id=model.contract.id,
+        group=model.contract.group,
     )
 
 
 def digests_of(run: RunDocument) -> str:
-    """The night's table, as the ledger knows it."""
+    """Return the digests by which the ledger knows the night's table."""
     return ",".join(file.sha256[:16] for file in run.input.files)
 
 
@@ -68,12 +70,25 @@ def with_delivery(
     ids: IdShape | None,
     accepted: str | None,
 ) -> RunDocument:
-    """The run with its delivery held against the nights before, and what is unlike one as reasons.
+    """Return the run with its delivery compared with the nights before.
 
-    `ids`: how tonight's are written; None if the contract names no column of ids.
-    Raises CohortError: the table is surely not tonight's, or not of this ward.
+    Parameters
+    ----------
+    model : Model
+    run : RunDocument
+    past : PastNights
+    ids : IdShape or None
+        How tonight's ids are written; None if the contract names no column of ids.
+    accepted : str or None
+        Why the delivery is right although it is unlike the others.
+
+    Raises
+    ------
+    CohortError
+        If the table is surely not tonight's, or not of this ward.
     """
-    contract, trained, delivery = model.contract, model.facts.training.ids, run.delivery
+    contract = model.contract
+    delivery = run.delivery
     assert delivery is not None, "the summary counts it"
     delivery = delivery.replace(accepted=accepted or past.accepted)
     if past.patients is not None and run.drift is not None:
@@ -81,10 +96,11 @@ def with_delivery(
         delivery = delivery.replace(
             earlier=max(past.scores), before=before, still=still
         )
-    # A table that is scored alone is of no night that its rows could be too old for.
-    dated = (
-        delivery.replace(oldest=None, newest=None) if past is NO_NIGHTS else delivery
-    )
+    dated = delivery
+    if past is NO_NIGHTS:
+        # A table that is scored alone is of no night that its rows could be too old
+        # for.
+        dated = delivery.replace(oldest=None, newest=None)
     examined, findings = examine(
         run.date,
         dated,
@@ -92,22 +108,17 @@ def with_delivery(
         n_files=len(run.input.files),
         files_expected=contract.files_per_night,
         rows_expected=contract.rows_per_night,
-        other_ids=_other_ids(trained, ids, past),
+        other_ids=_other_ids(model.facts.training.ids, ids, past),
         same_table=past.same_table,
     )
     delivery = examined.replace(oldest=delivery.oldest, newest=delivery.newest)
     if delivery.accepted is not None:
-        findings = []
-    stops = [
-        f"{finding.reason.words} {finding.reason.remedy}"
-        for finding in findings
-        if finding.sure
-    ]
+        return run.replace(delivery=delivery, attention=[])
+    reasons = [finding.reason for finding in findings]
+    stops = [finding.reason for finding in findings if finding.sure]
     if stops:
-        raise CohortError(stops)
-    return run.replace(
-        delivery=delivery, attention=[finding.reason for finding in findings]
-    )
+        raise CohortError([f"{reason.words} {reason.remedy}" for reason in stops])
+    return run.replace(delivery=delivery, attention=reasons)
 
 
 def _other_ids(
@@ -128,56 +139,75 @@ def _other_ids(
 def with_drift(
     model: Model, run: RunDocument, gates: Gates | None, past: PastNights
 ) -> RunDocument:
-    """The run with what its values and scores are unlike, as reasons.
+    """Return the run with reasons for what its values and scores are unlike.
 
-    From twenty nights on they are held against the series' own nights, and what differs from training alone
-    is kept apart.
+    From `LEAST` nights on they are compared with the series' own nights, and what
+    differs from training alone is kept apart.
     """
-    worth = independent(share_that_stays(past.deliveries.values()))
-    alarms, training = gates.attention() if gates else [], list[Reason]()
-    bins = gates.counts()["bins"] if gates else None
+    share = independent(share_that_stays(past.deliveries.values()))
+    alarms, training = _drift_of_values(gates, past, share)
+    # What a model says of its ids holds for every table it reads.
+    for reason in model.facts.attention:
+        if reason.code == IDS_ARE_ROW_NUMBERS.code:
+            alarms.append(reason)
+    scores, scores_in_training = _drift_of_scores(run, past, share)
+    return run.replace(
+        attention=[*run.attention, *alarms, *scores],
+        unlike_training=[*training, *scores_in_training],
+    )
+
+
+def _drift_of_values(
+    gates: Gates | None, past: PastNights, share: float
+) -> tuple[list[Reason], list[Reason]]:
+    """Return reasons of columns for attention, and those of training alone.
+
+    `share`: of a night's rows that are independent of the night before.
+    """
+    if gates is None:
+        return [], []
+    beside_training = gates.attention()
+    bins = gates.counts()["bins"]
     nights = {
         day: counts for day, counts in past.columns.items() if counts["bins"] == bins
     }
-    if gates is not None and len(nights) >= LEAST:
-        sizes = [
-            (past.deliveries[day].rows, past.deliveries[day].units) for day in nights
-        ]
-        rows, units = np.sum(sizes, axis=0)
-        own = gates.attention(own_nights([*nights.values()], worth * units / rows))
-        alarms, training = own, [reason for reason in alarms if reason not in own]
-    # What a model says of its ids holds for every table it reads.
-    alarms += [
-        reason
-        for reason in model.facts.attention
-        if reason.code == IDS_ARE_ROW_NUMBERS.code
+    if len(nights) < LEAST:
+        return beside_training, []
+    n_rows = sum(past.deliveries[day].rows for day in nights)
+    n_units = sum(past.deliveries[day].units for day in nights)
+    reference = own_nights([*nights.values()], share * n_units / n_rows)
+    beside_own = gates.attention(reference)
+    return beside_own, [
+        reason for reason in beside_training if reason not in beside_own
     ]
-    scores = drift_reason(run.drift)
-    if run.drift is not None and len(past.scores) >= LEAST:
-        training += [scores] if scores else []
-        before = np.sum([night.counted for night in past.scores.values()], axis=0)
-        scores = drift_reason(
-            compared(run.drift, np.rint(before * worth).astype(int)), len(past.scores)
-        )
-    alarms += [scores] if scores else []
-    return run.replace(attention=[*run.attention, *alarms], unlike_training=training)
+
+
+def _drift_of_scores(
+    run: RunDocument, past: PastNights, share: float
+) -> tuple[list[Reason], list[Reason]]:
+    """Return reasons of scores for attention, and those of training alone."""
+    beside_training = drift_reason(run.drift)
+    training = [] if beside_training is None else [beside_training]
+    if run.drift is None or len(past.scores) < LEAST:
+        return training, []
+    counted = np.sum([night.counted for night in past.scores.values()], axis=0)
+    earlier = np.rint(counted * share).astype(int)
+    beside_own = drift_reason(compared(run.drift, earlier), len(past.scores))
+    return [] if beside_own is None else [beside_own], training
 
 
 def night_of(
     model: Model, run: RunDocument, key: str, series: str, shadow: bool
 ) -> Night:
-    """What the run brings to the ledger."""
-    contract, counts, due = (
-        model.contract,
-        run.counts,
-        review_due(run.model, model.trained),
-    )
-    missing, promised, points = (
-        [feature.missing for feature in run.data],
-        None,
-        run.model.operating_points,
-    )
-    # What the model's page says of a night holds where its rows are the patients that the ledger counts.
+    """Return what the run brings to the ledger."""
+    contract = model.contract
+    counts = run.counts
+    due = review_due(run.model, model.trained)
+    missing = [feature.missing for feature in run.data]
+    points = run.model.operating_points
+    promised = None
+    # What the model's page says of a night holds where its rows are the patients that
+    # the ledger counts.
     if len(points) == 1 and run.model.stated.group is None:
         promised = SensitivityAndPpv(
             sensitivity=points[0].sensitivity, ppv=points[0].ppv
@@ -215,25 +245,24 @@ def night_of(
 
 
 def attention_of(model: Model, run: RunDocument, tonight: Tonight) -> list[Reason]:
-    """Why a night wants attention, once the ledger has counted its cases by state."""
-    counted, recognisable = (
-        run.replace(counts=_counts(run, tonight)),
-        tonight.night.question.recognisable,
-    )
+    """Return why a night wants attention, once the ledger has counted its cases."""
     return attention_of_night(
-        counted, quiet=tonight.quiet, recognisable=recognisable, trained=model.trained
+        run.replace(counts=_counts(run, tonight)),
+        quiet=tonight.quiet,
+        recognisable=tonight.night.question.recognisable,
+        trained=model.trained,
     )
 
 
 def _counts(run: RunDocument, tonight: Tonight) -> Counts:
-    return run.counts.replace(
-        **{name: getattr(tonight.night, name) for name in CASE_COUNTS}
-    )
+    by_state = {name: getattr(tonight.night, name) for name in CASE_COUNTS}
+    return run.counts.replace(**by_state)
 
 
 def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
-    """The run with what the ledger knows of its cases, which `rows` are given too."""
-    night, head, since = tonight.night, tonight.head, tonight.since
+    """Return the run with what the ledger knows of its cases; write it into `rows`."""
+    night = tonight.night
+    head = tonight.head
     groups = [group.group for group in run.groups or ()]
     names = [str(case.id if run.groups is None else case.group) for case in run.cases]
     known = tonight.known([*{*names, *groups}])
@@ -242,22 +271,26 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
         case = known.get(name)
         if case is None:
             return listed
-        last = (
-            None
-            if case.judged is None
-            else Verdict(night=case.judged, verdict=case.verdict)
-        )
+        verdict = None
+        if case.judged is not None:
+            verdict = Verdict(night=case.judged, verdict=case.verdict)
         return listed.replace(
-            state=case.state, nights=case.nights, last_verdict=last, drawn=case.drawn
+            state=case.state,
+            nights=case.nights,
+            last_verdict=verdict,
+            drawn=case.drawn,
         )
 
+    since = tonight.since
+    if since is not None:
+        since = since.replace(left=rows.lacking(since.gone))
     rows.add_history(tonight.known)
     return run.replace(
         counts=_counts(run, tonight).replace(drawn=len(tonight.drawn)),
         cases=[*map(with_state, run.cases, names)],
         groups=run.groups and [*map(with_state, run.groups, groups)],
         attention=night.attention,
-        since=since and since.replace(left=rows.lacking(since.gone)),
+        since=since,
         ledger=LedgerFacts(
             key=night.key,
             revision=night.revision,
@@ -271,7 +304,10 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
 
 
 def waiting(run: RunDocument) -> list[float]:
-    """Scores of those who wait for a review, the highest first: flagged, and not judged on a night before."""
+    """Return the scores of those to be reviewed, the highest first.
+
+    They are flagged, and were not judged on a night before.
+    """
     if run.groups is None:
         return [case.score for case in run.cases if case.state not in JUDGED]
     return [
