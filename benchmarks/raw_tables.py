@@ -81,7 +81,7 @@ def main() -> None:
             if not contract.label:
                 outcome = (
                     "named"
-                    if known["label"] in said.partition("it may be")[2]
+                    if known["label"] in said.partition("the rarest value: ")[2]
                     else "none"
                 )
             right[outcome] += 1

@@ -341,11 +341,15 @@ def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
         "relapsing (y/n)": ["y", "n"] * 30,
         "z": [0, 0, 0, 1] * 15,
     }
-    notes = starter_contract(cohort_of(tmp_path, **columns, result=range(N)))[1]
+    result = np.arange(N) * 1.5
+    notes = starter_contract(cohort_of(tmp_path, **columns, result=result))[1]
     (note,) = (
         note for note in notes if note.startswith("no outcome recognised: set `label`")
     )
-    assert note.endswith("give --label; it may be relapsing (y/n), z, sex, result")
+    assert note.endswith(
+        "give --label; likely, with the share of the rarest value: "
+        "relapsing (y/n) (50%), z (25%), sex (50%), result"
+    )
 
 
 def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):

@@ -15,7 +15,18 @@ from screening.data.feature_rules import (
     drop_rule,
     infer_feature,
 )
-from screening.data.role_rules import OUTCOME_SIGNS, RoleColumns, outcome_candidates
+from screening.data.outcome_rules import (
+    NAME_SIGNS,
+    OTHER_SIGNS,
+    OutcomeColumn,
+    as_likely,
+    follow_up_strengths,
+    infer_positive,
+    is_sure_case,
+    likeliest,
+    ranked,
+)
+from screening.data.role_rules import RoleColumns, role_doubts
 from screening.data.sentinels import sentinel_counts
 from screening.data.summary import ColumnSummary
 
@@ -212,31 +223,136 @@ def test_sentinel_counts(values, found):
     assert sentinel_counts(np.array(values)) == found
 
 
-# By sign, the name and the cells of a column that it takes for the outcome.
-OUTCOMES = {
-    "label of two values": ("infected", ["yes", "no"] * 10),
-    "outcome of two values": ("hospital_death", ["yes", "no"] * 10),
-    "label of several values": ("class", ["a", "b", "c"] * 10),
-    "name that asks yes or no": ("stroke?", ["a", "b"] * 10),
-    "rare value of two": ("state", ["a", *["b"] * 9]),
-    "two values": ("sex", ["f", "m"] * 10),
-    "label of many values": ("status", [str(i) for i in range(40)]),
+# By sign of a name, a name and cells of a column that it is a sign of.
+NAMES = {
+    "sure name": "infected",
+    "word of an outcome": "hospital_death",
+    "usual name": "status",
+    "name that asks yes or no": "icu?",
 }
+# By other sign, a column that it applies to.
+OTHERS = {
+    "two values": ("sex", ["f", "m"] * 10, {}),
+    "a few values": ("stage", ["i", "ii", "iii"] * 10, {}),
+    "rare value": ("state", ["a", *["b"] * 9], {}),
+    "at an end of the table": ("state", ["a", "b"] * 10, {"is_at_end": True}),
+    "follow-up times": ("state", ["a", "b"] * 10, {"has_follow_up": True}),
+}
+
+
+def outcome(name, values, **signs) -> OutcomeColumn:
+    return OutcomeColumn(name, column(name, values).summary, **signs)
 
 
 def test_outcome_signs_have_examples():
     """A sign that is new needs a column in this test."""
-    assert [*OUTCOMES] == [sign.name for sign in OUTCOME_SIGNS]
+    assert [*NAMES] == [sign.name for sign in NAME_SIGNS]
+    assert [*OTHERS] == [sign.name for sign in OTHER_SIGNS]
 
 
-def test_outcome_candidates_order():
-    """Columns come by their surest sign; by name only those whose name says so."""
+@pytest.mark.parametrize("sign", NAME_SIGNS, ids=lambda sign: sign.name)
+def test_name_sign(sign):
+    """The first sign of a name gives its points, and to no other name."""
+    named = outcome(NAMES[sign.name], ["a", "b"] * 10)
+    other = outcome("sex", ["a", "b"] * 10)
+
+    assert named.points_of_name == sign.points
+    assert not sign.applies(other)
+
+
+@pytest.mark.parametrize("sign", OTHER_SIGNS, ids=lambda sign: sign.name)
+def test_other_sign(sign):
+    """Each sign applies to its column, and not to a column of many values."""
+    name, values, signs = OTHERS[sign.name]
+    plain = outcome("crp", [str(value) for value in range(40)])
+
+    assert sign.applies(outcome(name, values, **signs))
+    assert not sign.applies(plain)
+
+
+def test_ranked_order():
+    """The columns come by the sum of their points."""
+    columns = [
+        outcome("crp", [str(value) for value in range(40)]),
+        outcome("sex", ["f", "m"] * 10),
+        outcome("status", ["1", "2"] * 10),
+        outcome("hospital_death", ["yes", "no"] * 10),
+        outcome("infected", ["yes", "no"] * 10),
+    ]
+
+    names = [candidate.name for candidate in ranked(columns)]
+
+    assert names == ["infected", "hospital_death", "status", "sex"]
+
+
+def test_as_likely_close_points():
+    """Two sure names are as likely; a usual one is not as likely as a sure one."""
+    died = outcome("died", ["yes", "no"] * 10)
+    relapse = outcome("relapse", ["yes", "no"] * 10)
+    infection = outcome("infection", ["yes", "no"] * 10)
+
+    rivals = as_likely("died", ranked([died, relapse, infection]))
+
+    assert rivals == [relapse]
+
+
+def test_likeliest_needs_name_or_lead():
+    """Without a name of an outcome nothing may be as likely."""
+    alone = outcome("tumor", ["a", *["b"] * 9], is_at_end=True, has_follow_up=True)
+    rival = outcome("treated", ["a", *["b"] * 9], is_at_end=True)
+
+    assert likeliest(ranked([alone])) is alone
+    assert likeliest(ranked([alone, rival])) is None
+
+
+def test_follow_up_strengths_finds_outcome():
+    """Follow-up times differ between those with an event and the others."""
+    rng = np.random.default_rng(0)
+    died = rng.random(200) < 0.3
+    table = {
+        "days": rng.exponential(100, 200) * np.where(died, 0.2, 1),
+        "died": np.where(died, "yes", "no").astype(object),
+        "sex": rng.choice(["f", "m"], 200).astype(object),
+    }
+    summaries = {name: column(name, values).summary for name, values in table.items()}
+
+    strengths = follow_up_strengths(summaries, table.__getitem__)
+
+    assert [*strengths] == ["died"]
+
+
+CASES = {
+    "yes and no": ({"yes": 9, "no": 90}, "yes", True),
+    "one and zero": ({"1": 9, "0": 90}, "1", True),
+    "mostly one": ({"1": 90, "0": 9}, "1", False),
+    "one and minus one": ({"1": 85, "-1": 15}, "1", False),
+    "one and two": ({"1": 15, "2": 85}, "1", False),
+    "benign and malignant": ({"benign": 60, "malignant": 40}, "malignant", True),
+    "words without a no": ({"icu": 15, "ward": 85}, "icu", False),
+}
+
+
+@pytest.mark.parametrize(("counts", "case", "is_sure"), CASES.values(), ids=CASES)
+def test_is_sure_case(counts, case, is_sure):
+    """A case is sure where words or 1 beside 0 say so, and the rows are the fewer."""
+    assert infer_positive("state", counts) == case
+    assert is_sure_case(case, counts) == is_sure
+
+
+def test_role_doubts_of_label():
+    """An outcome that another is as likely as, and a case of 1 beside -1, are asked."""
     columns = {
-        name: column(name, values).summary
-        for name, values in reversed(OUTCOMES.values())
+        "died": column("died", ["1", "1", "1", "-1"] * 10).summary,
+        "relapse": column("relapse", ["yes", "no"] * 20).summary,
     }
     table = RoleColumns(columns, {})
-    names = [name for name, _ in OUTCOMES.values()]
+    guessed = Contract(label="died", positive=["1"])
 
-    assert outcome_candidates(table, Contract()) == names
-    assert outcome_candidates(table, Contract(), by_name=True) == names[:3]
+    outcome_doubt, case_doubt = role_doubts(table, Contract(), guessed)
+    named = role_doubts(table, guessed, guessed)
+
+    assert "as likely are" in outcome_doubt.words
+    assert "relapse (50%)" in outcome_doubt.words
+    assert "75% of all" in case_doubt.words
+    assert "--positive -1" in case_doubt.remedy
+    assert [*named] == []

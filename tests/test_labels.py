@@ -1,4 +1,5 @@
-"""A slip of the pen in the label is no class; ids that are row numbers are said at the head."""
+"""A slip of the pen in the label is no class; ids that are row numbers are said at the
+head."""
 
 import json
 
@@ -170,3 +171,59 @@ def test_train_tells_what_it_dropped_inferred_and_guessed_on_stderr_in_json_and_
     ):
         assert any(said in note for note in notes)
         assert said in answer.stderr and said in page
+
+
+def ticked(folder):
+    """Write a table whose label is ticked or blank; return its path and the ticks."""
+    table = patients()
+    is_ill = table["ill"] == "yes"
+    return written(
+        table.assign(ill=np.where(is_ill, "x", "")), folder / "past.csv"
+    ), is_ill
+
+
+def test_unlabelled_no_counts_blank(tmp_path):
+    """Where blank is no, a ticked label has two classes, of which the tick is the case."""
+    past, is_ill = ticked(tmp_path)
+
+    cohort = read_cohort(past, label="ill", unlabelled="no", need_label=True)
+
+    assert cohort.classes == ["no", "x"]
+    assert cohort.y().tolist() == is_ill.astype(int).tolist()
+
+
+def test_unlabelled_leave_out_counts_rows(tmp_path):
+    """Rows without a label are left out and counted where the contract says so."""
+    table = patients()
+    table.loc[table.index[:7], "ill"] = ""
+    past = written(table, tmp_path / "past.csv")
+
+    cohort = read_cohort(past, label="ill", unlabelled="leave_out", need_label=True)
+
+    assert cohort.n_rows == len(table) - 7
+    assert cohort.refused == {"ill: no label": 7}
+    assert any("rows left out: column 'ill'" in note for note in cohort.notes)
+
+
+def test_unlabelled_refuse_names_key(tmp_path):
+    """By default a blank label is refused, and the key that allows it is named."""
+    past, _ = ticked(tmp_path)
+
+    with pytest.raises(CohortError, match='unlabelled = "no"'):
+        read_cohort(past, label="ill", need_label=True)
+
+
+def test_train_says_doubts_at_head(tmp_path):
+    """A guess that changes the result is a reason for attention on the model's page."""
+    table = patients()
+    table["ill"] = np.where(table["ill"] == "yes", "-1", "1")
+    past = written(table, tmp_path / "past.csv")
+
+    answer = screen("train", past, *LOGISTIC, "--out", tmp_path / "model")
+
+    document = json.loads((tmp_path / "model" / "model.json").read_bytes())
+    guesses = [
+        reason for reason in document["attention"] if reason["code"] == "guessed"
+    ]
+    assert "the cases are the rows with 1 in column 'ill'" in guesses[0]["words"]
+    assert guesses[0]["remedy"] in answer.stdout

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from screening.cli import logs
+from screening.contract.contract import Unlabelled
 from screening.errors import UsageError
 from screening.files import is_utf8
 from screening.schemas.figures import RULE_TYPES, Rule, rule_named
@@ -213,6 +214,10 @@ class ColumnOptions:
         in_data(
             help="Label value of cases; may be repeated for further classes; A+B is one class."
         ),
+    ] = None
+    unlabelled: Annotated[
+        Unlabelled | None,
+        in_data(help="Rows with a blank label: refuse, count as no, or leave out."),
     ] = None
     id: Annotated[str | None, in_data(help="Column that names a row.")] = None
     group: Annotated[

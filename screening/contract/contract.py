@@ -91,6 +91,7 @@ Name = Annotated[str | None, BeforeValidator(_none_if_empty)]
 Range = Annotated[tuple[float, float], AfterValidator(_check_range)]
 OnUnseen = Literal["unknown", "refuse_row", "stop"]
 OnUnitChange = Literal["stop", "attention"]
+Unlabelled = Literal["refuse", "no", "leave_out"]
 # Keys that only features of some types may have.
 TYPES_OF_KEY = {
     "reference": ("number",),
@@ -250,6 +251,9 @@ class Contract(BaseModel):
     """Label texts to find, each a class of its own; "A+B" joins A and B into one."""
     negative: Texts = []
     """Label texts that are not positive, although they are rare or resemble another."""
+    unlabelled: Unlabelled = "refuse"
+    """Treatment of a row with a blank label in training: a violation; "no" for a box
+    that is ticked or left blank; or the row is left out and counted."""
     time: Name = None
     """Column of the row's date."""
     date_order: Literal["dmy", "mdy"] | None = None

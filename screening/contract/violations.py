@@ -76,7 +76,10 @@ FAULTS = {
         "remove the repeats, or name the column as group",
     ),
     "no_group": ("no group", "fill the group column, or leave these rows out"),
-    "no_label": ("no label", "fill the label column, or leave these rows out"),
+    "no_label": (
+        "no label",
+        'fill the label column, or set unlabelled = "no" (blank is no) or "leave_out"',
+    ),
     "not_time": (
         "not a date such as 2024-01-31",
         "write YYYY-MM-DD, or set date_order in the contract",
@@ -161,6 +164,8 @@ class Violations:
 
     def _is_left_out(self, place: Place) -> bool:
         """Return True if such rows are left out, whatever `on_violation` says."""
+        if place.kind == "no_label":
+            return self.contract.unlabelled == "leave_out"
         if place.kind != UNSEEN:
             return False
         return self.contract.policy("on_unseen", place.column) == "refuse_row"

@@ -20,6 +20,7 @@ from screening.io.columns import Columns, frame_of
 from screening.io.readers import Source
 from screening.schemas.base import Reason
 
+NO_LABEL = "this cohort was read without a label; name its column with `label`"
 # The fields with one value a row.
 ROW_FIELDS = (
     "values",
@@ -152,10 +153,7 @@ class Cohort:
 def labels_of(cohort: Cohort) -> np.ndarray:
     """Return the label texts, shape (n_rows,); raise UsageError without a label."""
     if cohort.label is None:
-        raise UsageError(
-            "this cohort was read without a label; name its column with `label`",
-            parameters=["label"],
-        )
+        raise UsageError(NO_LABEL, parameters=["label"])
     return cohort.label
 
 

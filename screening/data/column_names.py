@@ -34,14 +34,16 @@ ROLES = {
     r"|aufnahmedatum|fecha|data)",
     # A word of an outcome, among others: in-hospital death, readmitted_30d. Not an
     # earlier outcome.
-    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score"
-    r"|admission)\b)(.* )?(outcome|event|death|died|dead|deceased|mortality|survived"
-    r"|survival|alive|infected|infection|sepsis|septic|diagnosis|readmitted"
-    r"|readmission|recurrence|recurred|relapse|relapsed|complication|label|target"
-    r"|diseased)( .*)?",
+    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score|time"
+    r"|admission)\b)(.* )?(outcome|event|death|died|dead|deceased|mortality"
+    r"|survived?|survival|alive|infected|infection|sepsis|septic"
+    r"|readmitted|readmission|recurrence|recurred|relapse|relapsed|complication"
+    r"|label|target|diseased|progression"
+    r"|verstorben|gestorben|rezidiv|überlebt|décès|décédé|récidive|fallecid[oa]"
+    r"|muerte|recaída|decedut[oa]|recidiva|óbito)( .*)?",
     # An outcome whose "yes" is no case.
-    "well": r"(.* )?(survived|survival|survivor|alive|healthy|cured|recovered|benign"
-    r"|gesund|lebt)( .*)?",
+    "well": r"(.* )?(survived?|survival|survivor|alive|healthy|cured|recovered|benign"
+    r"|improved|gesund|lebt|überlebt)( .*)?",
     "other time": r"(.* )?(birth|death|discharge|review|follow)( .*)?",
 }
 # Names of columns that number the rows.
@@ -56,37 +58,18 @@ INDEX_NAME = re.compile(
 YES_NO = re.compile(
     r"cens.*|.*(\?|[ _]flag|[ _(]y(es)?[/_]?n(o)?\)?|[ _(](0/1|1/0)\)?)", re.IGNORECASE
 )
-# Names of an outcome, the surest first.
-LABELS = (
-    "label",
-    "outcome",
-    "target",
-    "class",
-    "infected",
-    "infection",
-    "event",
-    "case",
-    "diseased",
-    "disease",
-    "ill",
-    "diagnosis",
-    "sepsis",
-    "septic",
-    "died",
-    "death",
-    "dead",
-    "mortality",
-    "positive",
-    "result",
-    "readmitted",
-    "status",
-    "y",
-    "klasse",
-    "diagnose",
-    "ergebnis",
-    "verstorben",
-    "gestorben",
-    "resultado",
+# Whole names that an outcome has, and hardly anything else.
+SURE_OUTCOMES = frozenset(
+    "label outcome target infected diseased died death dead deceased mortality survived "
+    "survive alive relapse relapsed recurrence recurred readmitted sepsis septic "
+    "verstorben gestorben tod rezidiv ergebnis décès récidive resultado fallecido "
+    "muerte deceduto recidiva óbito".split()
+)
+# Whole names of many an outcome, and of other columns too.
+USUAL_OUTCOMES = frozenset(
+    "class event case disease ill diagnosis infection positive result status y klasse "
+    "diagnose stroke malignant fail failed failure improved response resp complication "
+    "delta censored censor cens default premature".split()
 )
 
 # Parts of names of values known only after the outcome: English, German, French,

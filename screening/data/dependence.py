@@ -136,7 +136,7 @@ def dependence(
     names = [name for name in head_columns(source) if name not in roles]
     if head is None:
         head = _read_head(source, names)
-    frame = pd.DataFrame({name: _values(name, head)[:MOST_ROWS] for name in names})
+    frame = pd.DataFrame({name: head_values(name, head)[:MOST_ROWS] for name in names})
     if contract.group:
         group = contract.group
         has_own = group in frame and frame[group].nunique() == len(frame)
@@ -177,7 +177,7 @@ def head_columns(source: Source) -> list[str]:
     return [name for name in names if all(name in header for header in others)]
 
 
-def _values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
+def head_values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
     """Return a column as numbers if nearly all its cells are, else as text.
 
     Digits behind a zero are names.

@@ -152,8 +152,8 @@ def _is_constant(column: Candidate) -> bool:
     return summary.constant and summary.present == summary.rows
 
 
-def _counts_rows(column: Candidate) -> bool:
-    summary = column.summary
+def counts_rows(name: str, summary: ColumnSummary) -> bool:
+    """Return True for whole numbers that number the rows of a table."""
     if not summary.whole or summary.present <= 1:
         return False
     if summary.n_texts <= min(COUNTING_SHARE * summary.present, COUNTING_VALUES):
@@ -162,7 +162,7 @@ def _counts_rows(column: Candidate) -> bool:
         summary.high - summary.low == summary.rows - 1
         and summary.present == summary.rows > MAX_ROWS_GAPLESS_BY_CHANCE
     )
-    return is_gapless or bool(INDEX_NAME.fullmatch(column.name))
+    return is_gapless or bool(INDEX_NAME.fullmatch(name))
 
 
 def _numbers_days(column: Candidate) -> bool:
@@ -213,7 +213,11 @@ DROP_ANY = (
     DropRule("constant", "one value only", _is_constant),
 )
 DROP_NUMBERS = (
-    DropRule("row_index", "a row index", _counts_rows),
+    DropRule(
+        "row_index",
+        "a row index",
+        lambda column: counts_rows(column.name, column.summary),
+    ),
     DropRule(
         "day_numbers",
         "dates as numbers of days (format the cells as dates and save the table again)",

@@ -18,7 +18,13 @@ import pyarrow.compute as pc
 from screening.contract.contract import Contract
 from screening.contract.violations import NO_ROWS, refuse_absent
 from screening.data.column_names import is_called
-from screening.data.dependence import MOST_ROWS, Sign, dependence, head_columns
+from screening.data.dependence import (
+    MOST_ROWS,
+    Sign,
+    dependence,
+    head_columns,
+    head_values,
+)
 from screening.data.feature_rules import (
     INDICATOR_SHARE,
     REVIEW_RULES,
@@ -27,13 +33,19 @@ from screening.data.feature_rules import (
     drop_rule,
     infer_feature,
 )
+from screening.data.outcome_rules import (
+    MAX_SHOWN,
+    follow_up_strengths,
+    infer_positive,
+)
 from screening.data.role_rules import (
     MAX_NAMES,
     RoleColumns,
     infer_coordinates,
-    infer_positive,
     infer_roles,
+    likely_outcomes,
     outcome_candidates,
+    role_doubts,
     role_notes,
     taken_columns,
     with_stems,
@@ -69,11 +81,14 @@ class Inference:
         Everything that was guessed, a sentence each.
     doubts : list of Reason
         The guesses that change what a model finds, and that nobody has confirmed.
+    likely : str
+        End of a sentence that names the likely outcomes, where none was recognised.
     """
 
     contract: Contract
     notes: list[str] = field(default_factory=list)
     doubts: list[Reason] = field(default_factory=list)
+    likely: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,13 +97,13 @@ class TableSummary(RoleColumns):
 
     Parameters
     ----------
-    columns, keys
+    columns, keys, follow_up
         See `RoleColumns`.
     head : sequence of (Part, Block)
         The first blocks, which show whether rows belong to the same patients.
     """
 
-    head: Sequence[tuple[Part, Block]]
+    head: Sequence[tuple[Part, Block]] = ()
 
 
 def summarise(source: Source, contract: Contract) -> TableSummary:
@@ -126,7 +141,8 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
     if columns and not n_rows:
         raise CohortError(NO_ROWS)
     whole_keys = {name: pa.concat_arrays(texts) for name, texts in keys.items()}
-    return TableSummary(columns, whole_keys, head)
+    follow_up = follow_up_strengths(columns, lambda name: head_values(name, head))
+    return TableSummary(columns, whole_keys, follow_up, head)
 
 
 def _may_be_key(name: str, contract: Contract) -> bool:
@@ -195,10 +211,16 @@ def proposed(
         guessed = _asked(table, placed, guessed, ask)
     guessed = _with_date_order(table, guessed)
     notes += role_notes(table, contract, guessed)
+    doubts = [] if ask else [*role_doubts(table, contract, guessed)]
     inferred = with_features(table, guessed)
     for sign in signs:
         notes.append(sign.seen if sign.column else f"{sign.seen} {sign.remedy}")
-    return replace(inferred, notes=[*notes, *inferred.notes])
+    return replace(
+        inferred,
+        notes=[*notes, *inferred.notes],
+        doubts=[*doubts, *inferred.doubts],
+        likely=likely_outcomes(outcome_candidates(table, guessed)),
+    )
 
 
 def _with_group(contract: Contract, signs: Sequence[Sign]) -> Contract:
@@ -236,8 +258,8 @@ def _asked(
     roles: dict[str, Any] = {}
     label = contract.label
     if not label:
-        candidates = outcome_candidates(table, contract)
-        label = ask("label", guessed.label, candidates, columns)
+        candidates = outcome_candidates(table, contract)[:MAX_SHOWN]
+        label = ask("label", guessed.label, [*map(str, candidates)], columns)
     if label and not contract.positive:
         counts = table.columns[label].counts
         values = [value for value, _ in counts.most_common()]

@@ -148,11 +148,7 @@ def positive_of_two(counts: Mapping[str, int]) -> str:
     affirmative = affirmative_class(classes)
     if affirmative:
         return affirmative
-    negative = [
-        text
-        for text in classes
-        if _denies(text) or any(_negates(text, other) for other in classes)
-    ]
+    negative = _negative_classes(classes)
     if len(negative) == 2:
         raise UsageError(
             "both labels read like a no; name the case with `positive`",
@@ -161,6 +157,23 @@ def positive_of_two(counts: Mapping[str, int]) -> str:
     if negative:
         return next(text for text in classes if text not in negative)
     return min(classes, key=counts.__getitem__)
+
+
+def is_case_by_words(classes: Sequence[str]) -> bool:
+    """Return True if words, or 1 beside 0, say which of two classes is a case."""
+    numbers = {_number(text) for text in classes}
+    if None not in numbers:
+        return numbers == {0, 1}
+    return bool(affirmative_class(classes)) or len(_negative_classes(classes)) == 1
+
+
+def _negative_classes(classes: Sequence[str]) -> list[str]:
+    """Return the classes that read like "no" or "well"."""
+    return [
+        text
+        for text in classes
+        if _denies(text) or any(_negates(text, other) for other in classes)
+    ]
 
 
 def affirmative_class(classes: Sequence[str]) -> str | None:

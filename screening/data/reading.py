@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from screening.contract.contract import Contract
-from screening.data.cohort import Cohort, concatenate
+from screening.contract.contract import Contract, Unlabelled
+from screening.data.cohort import NO_LABEL, Cohort, concatenate
 from screening.data.inference import Ask, completed, proposed
 from screening.data.plausible import ranges_of_numbers, with_plausible
 from screening.data.stream import (
@@ -29,6 +29,7 @@ class Reading(TypedDict, total=False):
     contract: Contract | str | Path | None
     label: str | None
     positive: str | Sequence[str] | None
+    unlabelled: Unlabelled | None
     id: str | None
     group: str | None
     drop: str | Sequence[str]
@@ -41,6 +42,7 @@ def read_cohort(
     *,
     label: str | None = None,
     positive: str | Sequence[str] | None = None,
+    unlabelled: Unlabelled | None = None,
     id: str | None = None,
     group: str | None = None,
     drop: str | Sequence[str] = (),
@@ -65,6 +67,8 @@ def read_cohort(
         Column that says who was a case; like all roles it goes before the contract's.
     positive : str or sequence of str, optional
         Label values to find, each a class of its own; "A+B" joins A and B into one.
+    unlabelled : {"refuse", "no", "leave_out"}, optional
+        Treatment of rows with a blank label, where every row needs one.
     id : str, optional
         Column that names a row.
     group : str, optional
@@ -110,6 +114,7 @@ def read_cohort(
         contract,
         label=label,
         positive=positive,
+        unlabelled=unlabelled,
         id=id,
         group=group,
         drop=drop,
@@ -122,6 +127,8 @@ def read_cohort(
     else:
         inferred = completed(files, stated)
     complete = inferred.contract
+    if propose and need_label and not complete.label:
+        raise UsageError(NO_LABEL + inferred.likely, parameters=["label"])
     stream = CohortStream(
         files, complete, batch_rows, complete.label, need_label, inferred.notes
     )

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
-from screening.data.column_names import LABELS, YES_NO, is_called
+from screening.data.column_names import is_called
 from screening.data.dependence import FEW_VALUES
+from screening.data.feature_rules import counts_rows
 from screening.data.ids import sizes_of_stems
-from screening.data.labels import MIN_ROWS_OF_LABEL, affirmative_class, positive_of_two
+from screening.data.outcome_rules import (
+    POINTS_OF_WORD,
+    OutcomeColumn,
+    as_likely,
+    infer_positive,
+    is_sure_case,
+    likeliest,
+    listed,
+    ranked,
+)
 from screening.data.summary import ColumnSummary
-from screening.errors import UsageError
+from screening.schemas.base import Reason
+from screening.schemas.reasons import GUESSED
 from screening.spelling import first_of
 
-# An outcome has at most so many values.
-MAX_CLASSES = 20
-# A column of two values may be an outcome where the rarer has at most this share.
-MAX_RARE_SHARE = 0.3
 # Names of columns in one note.
 MAX_NAMES = 20
 # Roles whose guess is stated in a note, in this order.
+AS_LIKELY = "as likely the outcome, with the share of its rarest value:"
 STATED_ROLES = ("label", "positive", "id", "group", "fill_down", "time", "coordinates")
 
 
@@ -38,117 +46,34 @@ class RoleColumns:
         The columns that are not dropped, in the order of the table.
     keys : mapping from str to pa.Array
         Texts of the columns that are called as rows or patients are, "" where blank.
+    follow_up : mapping from str to float
+        Dependence of follow-up times on columns, as `follow_up_strengths` returns it.
     """
 
     columns: Mapping[str, ColumnSummary]
     keys: Mapping[str, pa.Array]
+    follow_up: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class OutcomeSign:
-    """A sign that a column is the outcome."""
-
-    name: str
-    applies: Callable[[str, ColumnSummary], bool]
-    by_name: bool  # a word of the column's name says so
-
-
-def _has_two_values(summary: ColumnSummary) -> bool:
-    return summary.n_texts == 2 or summary.ticked
-
-
-def _is_label(name: str) -> bool:
-    return name.lower() in LABELS
-
-
-def _has_rare_value(summary: ColumnSummary) -> bool:
-    rarest = min(summary.counts.values(), default=0)
-    return 0 < rarest <= MAX_RARE_SHARE * summary.present
-
-
-# The surest first.
-OUTCOME_SIGNS = (
-    OutcomeSign(
-        "label of two values",
-        lambda name, summary: _is_label(name) and _has_two_values(summary),
-        by_name=True,
-    ),
-    OutcomeSign(
-        "outcome of two values",
-        lambda name, summary: _has_two_values(summary) and is_called(name, "outcome"),
-        by_name=True,
-    ),
-    # After those of two values: a cabin has a class, beside who survived.
-    OutcomeSign(
-        "label of several values",
-        lambda name, summary: _is_label(name) and 2 < summary.n_texts <= MAX_CLASSES,
-        by_name=True,
-    ),
-    OutcomeSign(
-        "name that asks yes or no",
-        lambda name, summary: _has_two_values(summary) and bool(YES_NO.fullmatch(name)),
-        by_name=False,
-    ),
-    OutcomeSign(
-        "rare value of two",
-        lambda name, summary: summary.n_texts == 2 and _has_rare_value(summary),
-        by_name=False,
-    ),
-    OutcomeSign(
-        "two values", lambda name, summary: summary.n_texts == 2, by_name=False
-    ),
-    # A number: somebody has to make classes of it.
-    OutcomeSign(
-        "label of many values", lambda name, summary: _is_label(name), by_name=False
-    ),
-)
-
-
-def outcome_candidates(
-    table: RoleColumns, contract: Contract, by_name: bool = False
-) -> list[str]:
-    """Return the columns that may be the outcome, the likeliest first.
-
-    `by_name`: only those of which a word of the name says so.
-    """
-    ranks: dict[str, tuple[int, int]] = {}
+def outcome_candidates(table: RoleColumns, contract: Contract) -> list[OutcomeColumn]:
+    """Return the columns that may be the outcome, the likeliest first."""
     taken = taken_columns(contract) - {contract.label}
-    for position, (name, summary) in enumerate(table.columns.items()):
-        if name in taken or summary.unreadable:
-            continue
-        for rank, sign in enumerate(OUTCOME_SIGNS):
-            if sign.applies(name, summary):
-                if sign.by_name or not by_name:
-                    ranks[name] = rank, _rank_within(sign, name, position)
-                break
-    return sorted(ranks, key=ranks.__getitem__)
-
-
-def _rank_within(sign: OutcomeSign, name: str, position: int) -> int:
-    """Return the place of a column among those of one sign."""
-    if sign.name in ("label of two values", "label of several values"):
-        return LABELS.index(name.lower())
-    if sign.name == "two values":
-        # Outcomes stand at the end of a table more often than at its beginning.
-        return -position
-    return position
-
-
-def infer_positive(label: str, counts: Mapping[str, int]) -> str | None:
-    """Return the value of an outcome that is a case, by the rows of each value.
-
-    None where there are not two values, none or both say so, or a rare one may be a
-    slip of the pen.
-    """
-    if len(counts) != 2 or min(counts.values()) < MIN_ROWS_OF_LABEL:
-        return None
-    try:
-        case = positive_of_two(counts)
-    except UsageError:
-        return None
-    if is_called(label, "well") and case == affirmative_class(list(counts)):
-        return next(value for value in counts if value != case)
-    return case
+    free = {name: table.columns[name] for name in table.columns if name not in taken}
+    numbered = {name for name, summary in free.items() if counts_rows(name, summary)}
+    others = [name for name in free if name not in numbered]
+    at_end = {*others[:1], *others[-1:]}
+    strengths = {name: table.follow_up.get(name, 0.0) for name in others}
+    strongest = max(strengths.values(), default=0.0)
+    columns = [
+        OutcomeColumn(
+            name,
+            free[name],
+            is_at_end=name in at_end,
+            has_follow_up=0 < strengths[name] == strongest,
+        )
+        for name in others
+    ]
+    return ranked(columns)
 
 
 def infer_roles(
@@ -158,8 +83,10 @@ def infer_roles(
 
     `independent`: every row is a patient of its own, so that no column is the patient.
     """
-    candidates = outcome_candidates(table, contract, by_name=True)
-    label = contract.label or next(iter(candidates), None)
+    label = contract.label
+    if not label:
+        guess = likeliest(outcome_candidates(table, contract))
+        label = guess.name if guess else None
     roles: dict[str, Any] = {"label": label}
     if label and not contract.positive:
         case = infer_positive(label, table.columns[label].counts)
@@ -257,7 +184,7 @@ def role_notes(
         value = getattr(guessed, role)
         if value and not getattr(contract, role):
             yield _guess_note(table, guessed, role, value)
-    yield from _outcome_notes(table, guessed)
+    yield from _outcome_notes(table, contract, guessed)
     if not guessed.id:
         yield (
             "no column names the rows: their numbers are their ids; set `id` if there "
@@ -265,10 +192,11 @@ def role_notes(
         )
     yield from _date_notes(table, guessed)
     label = table.columns.get(guessed.label or "")
-    if label and not contract.label and label.present < label.rows:
+    is_partly_blank = label is not None and label.present < label.rows
+    if is_partly_blank and guessed.unlabelled == "refuse":
         yield (
-            f"column '{guessed.label}': some rows have no label; fill them or leave "
-            "them out"
+            f"column '{guessed.label}': some rows have no label; fill them, or set "
+            'unlabelled = "no" (blank is no) or "leave_out"'
         )
 
 
@@ -288,17 +216,68 @@ def _guess_note(
     return note
 
 
-def _outcome_notes(table: RoleColumns, guessed: Contract) -> Iterator[str]:
-    candidates = outcome_candidates(table, guessed, by_name=bool(guessed.label))
-    others = [name for name in candidates if name != guessed.label]
-    names = first_of(others, MAX_NAMES)
+def likely_outcomes(candidates: Sequence[OutcomeColumn]) -> str:
+    """Return the end of a sentence that names ranked candidates, "" for none."""
+    if not candidates:
+        return ""
+    return f"; likely, with the share of the rarest value: {listed(candidates)}"
+
+
+def _outcome_notes(
+    table: RoleColumns, contract: Contract, guessed: Contract
+) -> Iterator[str]:
+    candidates = outcome_candidates(table, guessed)
     if not guessed.label:
         note = "no outcome recognised: set `label` to its column, or give --label"
-        yield f"{note}; it may be {names}" if others else note
-    elif others:
+        yield note + likely_outcomes(candidates)
+        return
+    if not contract.label:
+        rivals = as_likely(guessed.label, candidates)
+        if rivals:
+            yield f"{AS_LIKELY} {listed(rivals)}"
+    names = [
+        column.name
+        for column in candidates
+        if column.name != guessed.label and column.points_of_name >= POINTS_OF_WORD
+    ]
+    if names:
         yield (
-            f"read as features, though they may be outcomes too: {names}; drop what is "
-            "known later"
+            "read as features, though they may be outcomes too: "
+            f"{first_of(names, MAX_NAMES)}; drop what is known later"
+        )
+
+
+def role_doubts(
+    table: RoleColumns, contract: Contract, guessed: Contract
+) -> Iterator[Reason]:
+    """Yield the guesses of the outcome and its case that may well be wrong.
+
+    `contract` has the roles that were named, `guessed` all.
+    """
+    label = guessed.label
+    if not label:
+        return
+    if not contract.label:
+        rivals = as_likely(label, outcome_candidates(table, guessed))
+        if rivals:
+            yield GUESSED(
+                column=label,
+                guess=f"the outcome is column '{label}', and as likely are, with the "
+                f"share of their rarest value, {listed(rivals)}",
+                remedy="Name the outcome with --label.",
+            )
+    counts = table.columns[label].counts
+    if contract.positive or len(guessed.positive) != 1 or len(counts) != 2:
+        return
+    (case,) = guessed.positive
+    if case in counts and not is_sure_case(case, counts):
+        (other,) = {*counts} - {case}
+        share = counts[case] / sum(counts.values())
+        yield GUESSED(
+            column=label,
+            guess=f"the cases are the rows with {case} in column '{label}', "
+            f"{share:.0%} of all",
+            remedy=f"Say which are the cases: --positive {case} or --positive {other}.",
         )
 
 

@@ -11,7 +11,6 @@ from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from screening.contract.contract import Contract
@@ -312,7 +311,7 @@ class BlockReader:
         # In the order in which a row's faults are told: it is left out for the first.
         ids = parser.ids(contract.id)
         group = parser.texts(contract.group, "no_group", strip=False)
-        label = parser.texts(self.label, "no_label" if self.need_label else None)
+        label = self._type_labels(parser)
         coordinates = parser.coordinates(contract.coordinates)
         time = parser.times(contract.time, contract.date_order)
         subgroups = parser.text_columns(contract.subgroup)
@@ -322,8 +321,6 @@ class BlockReader:
             ids = numbers.astype(str).astype(object)
         if group is not None and contract.group_stem:
             group = stems_of(group)
-        if label is not None:
-            label = np.where(pd.isna(label), "", label)
         return Cohort(
             id=ids,
             group=group,
@@ -340,6 +337,15 @@ class BlockReader:
             notes=self.notes,
             refused=self.refused,
         )
+
+    def _type_labels(self, parser: _BlockParser) -> np.ndarray | None:
+        """Return the label texts, "" where one is missing and does not mean "no"."""
+        blank_is_no = self.contract.unlabelled == "no"
+        needs_text = self.need_label and not blank_is_no
+        label = parser.texts(self.label, "no_label" if needs_text else None)
+        if label is None:
+            return None
+        return np.where(absent(label), "no" if blank_is_no else "", label)
 
     def _unseen_faults(
         self, rows: Cohort, unlisted: dict[str, np.ndarray]
