@@ -254,7 +254,7 @@ def test_a_number_that_stands_for_missing_is_missing_and_no_value(tmp_path):
     assert x.missing == "indicator" and contract.features["usable"].missing == "impute"
     assert x.seen[1] < 20 and x.seen[0] > 7
     assert np.isnan(read_cohort(path, contract=contract).features["x"]).sum() == 12
-    note = "column 'x': -99 in 12 of 60 rows, repeated and far from all others"
+    note = "column 'x': -99 in 12 of 60 rows (repeated and far from all others)"
     assert any(line.startswith(note) for line in notes)
 
 

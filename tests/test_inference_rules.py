@@ -157,9 +157,9 @@ def test_review_rule(rule):
     candidate = column("value", REVIEWED[rule.name])
     plain = column("value", np.linspace(0, 1, 60))
 
-    assert rule.applies(candidate.summary, infer_feature(candidate))
-    assert rule.remark(candidate.summary)
-    assert not rule.applies(plain.summary, infer_feature(plain))
+    assert rule.applies(candidate, infer_feature(candidate))
+    assert rule.remark(candidate)
+    assert not rule.applies(plain, infer_feature(plain))
 
 
 # Cells of a column, and the categories and texts for "missing" that are found in it.
@@ -195,7 +195,7 @@ def test_remark_names_texts():
     candidate = column("crp", values)
     (rule,) = (rule for rule in REVIEW_RULES if rule.name == "missing_texts")
 
-    remark = rule.remark(candidate.summary)
+    remark = rule.remark(candidate)
 
     assert '("NA", "not done")' in remark
     assert "Smith" not in remark
@@ -221,6 +221,16 @@ SENTINELS = {
 def test_sentinel_counts(values, found):
     """Repeated numbers apart from all others are found, with their counts."""
     assert sentinel_counts(np.array(values)) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("body_temperature", {0.0: 2}), ("glucose_days", {})]
+)
+def test_sentinels_of_zero(name, found):
+    """A 0 stands for missing only where the measurement is known never to be 0."""
+    candidate = column(name, [0.0, 0.0, *np.linspace(36, 39, 40)])
+
+    assert candidate.sentinels == found
 
 
 # By sign of a name, a name and cells of a column that it is a sign of.

@@ -14,6 +14,7 @@ from typing import Any
 
 from screening.data.column_names import INDEX_NAME, is_called
 from screening.data.encoding import CODE, MANY_VALUES
+from screening.data.sentinels import sentinels_of
 from screening.data.summary import MAX_TEXTS, ColumnSummary
 from screening.io.number_formats import is_yes_no, plain_number
 from screening.spelling import first_of
@@ -112,10 +113,15 @@ class Candidate:
         others = summary.n_texts - len(summary.missing_codes)
         return bool(summary.missing_codes) and others == 1 and summary.numbers > 0
 
+    @cached_property
+    def sentinels(self) -> dict[float, int]:
+        """Numbers that stand for "not known", with their number of cells."""
+        return sentinels_of(self.name, self.summary)
+
     @property
     def often_missing(self) -> bool:
         """True if a value is missing in over `INDICATOR_SHARE` of the rows."""
-        share = self.summary.missing_share(coded=self.holds_numbers)
+        share = self.summary.missing_share(self.holds_numbers, [*self.sentinels])
         return share > INDICATOR_SHARE
 
 
@@ -296,9 +302,9 @@ def _boolean_or_unanswered(column: Candidate) -> dict[str, Any]:
 
 def _number(column: Candidate) -> dict[str, Any]:
     summary = column.summary
-    sentinels = {plain_number(value) for value in summary.sentinels}
+    sentinels = {plain_number(value) for value in column.sentinels}
     feature: dict[str, Any] = {"type": "number", "missing": _missing(column)}
-    seen = summary.usual_range()
+    seen = summary.usual_range([*column.sentinels])
     if seen:
         feature["seen"] = seen
     missing_values = {*summary.missing_codes, *summary.odd_texts, *sentinels}
@@ -359,18 +365,19 @@ class ReviewRule:
     """
 
     name: str
-    remark: Callable[[ColumnSummary], str]
-    applies: Callable[[ColumnSummary, Mapping[str, Any]], bool]
+    remark: Callable[[Candidate], str]
+    applies: Callable[[Candidate, Mapping[str, Any]], bool]
     changes_values: bool = False
 
 
-def _lists_texts(summary: ColumnSummary, feature: Mapping[str, Any]) -> bool:
+def _lists_texts(column: Candidate, feature: Mapping[str, Any]) -> bool:
+    summary = column.summary
     listed = {*feature.get("missing_values", ())}
     return not listed.isdisjoint({*summary.odd_texts, *summary.missing_codes})
 
 
-def _remark_on_texts(summary: ColumnSummary) -> str:
-    texts = _shown_texts(summary)
+def _remark_on_texts(column: Candidate) -> str:
+    texts = _shown_texts(column.summary)
     shown = f" ({texts})" if texts else ""
     return f"texts that mean missing{shown} were listed in missing_values; review"
 
@@ -385,15 +392,13 @@ def _shown_texts(summary: ColumnSummary) -> str:
     return first_of(quoted, MAX_SHOWN_TEXTS)
 
 
-def _remark_on_sentinels(summary: ColumnSummary) -> str:
-    numbers = [
-        f"{plain_number(value)} in {count:,} of {summary.rows:,} rows"
-        for value, count in summary.sentinels.items()
-    ]
-    return (
-        f"{'; '.join(numbers)}, repeated and far from all others, was listed in "
-        "missing_values; review"
-    )
+def _remark_on_sentinels(column: Candidate) -> str:
+    numbers = []
+    for value, count in column.sentinels.items():
+        reason = "repeated and far from all others" if value else "no such measurement"
+        rows = f"{count:,} of {column.summary.rows:,} rows"
+        numbers.append(f"{plain_number(value)} in {rows} ({reason})")
+    return f"{'; '.join(numbers)} was listed in missing_values; review"
 
 
 REVIEW_RULES = (
@@ -401,19 +406,17 @@ REVIEW_RULES = (
     ReviewRule(
         "missing_numbers",
         _remark_on_sentinels,
-        lambda summary, feature: (
-            feature["type"] == "number" and bool(summary.sentinels)
-        ),
+        lambda column, feature: feature["type"] == "number" and bool(column.sentinels),
         changes_values=True,
     ),
     ReviewRule(
         "ticked",
-        lambda summary: "ticked or blank; a blank is read as no",
-        lambda summary, feature: feature["missing"] == "no",
+        lambda column: "ticked or blank; a blank is read as no",
+        lambda column, feature: feature["missing"] == "no",
     ),
     ReviewRule(
         "censored",
-        lambda summary: "censored values are read as their limit; review",
-        lambda summary, feature: "censored" in feature,
+        lambda column: "censored values are read as their limit; review",
+        lambda column, feature: "censored" in feature,
     ),
 )

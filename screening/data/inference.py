@@ -364,8 +364,8 @@ class _Review:
 def _reviews(candidate: Candidate, feature: Mapping[str, Any]) -> Iterator[_Review]:
     """Yield what is to be reviewed in the feature of a column."""
     for rule in REVIEW_RULES:
-        if rule.applies(candidate.summary, feature):
-            yield _Review(candidate.name, rule, rule.remark(candidate.summary))
+        if rule.applies(candidate, feature):
+            yield _Review(candidate.name, rule, rule.remark(candidate))
 
 
 def _review_notes(reviews: Sequence[_Review]) -> Iterator[str]:

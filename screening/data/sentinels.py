@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.data.measurements import excludes_zero
+from screening.data.summary import ColumnSummary
+
 # A number that is no usual code must stand in so many rows, and a usual code in two.
 MIN_ROWS = 3
 MIN_ROWS_OF_CODE = 2
@@ -26,12 +29,36 @@ def _codes_for_unknown() -> frozenset[float]:
 CODES = _codes_for_unknown()
 
 
+def sentinels_of(name: str, summary: ColumnSummary) -> dict[float, int]:
+    """Return the numbers of a column that stand for "not known".
+
+    Among them is 0 where name and unit are of a measurement that is never 0.
+
+    Returns
+    -------
+    dict of float to int
+        The number of cells of each; an estimate where only a sample is held.
+    """
+    sample = summary.sample
+    counts = sentinel_counts(sample) if sample.size else {}
+    usual = sample[~np.isin(sample, [0.0, *counts])]
+    n_zeros = int(np.count_nonzero(sample == 0))
+    if n_zeros and usual.size:
+        low, high = np.percentile(usual, [1, 99])
+        if excludes_zero(name, None, float(low), float(high)):
+            counts[0.0] = n_zeros
+    return {
+        value: round(count * summary.numbers / sample.size)
+        for value, count in counts.items()
+    }
+
+
 def sentinel_counts(values: np.ndarray) -> dict[float, int]:
     """Return the numbers of a column that stand for "not known", with their counts.
 
     Such a number is repeated and the lowest or highest one. It is apart from all
-    others by more than their range, or it alone is negative. Zero is never one: counts
-    and amplitudes are 0 as well.
+    others by more than their range, or it alone is negative. Zero is none of them:
+    counts and amplitudes are 0 as well.
 
     Parameters
     ----------

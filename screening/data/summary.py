@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.data.sentinels import sentinel_counts
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
 from screening.io.number_formats import (
     DATE,
@@ -89,21 +88,26 @@ class ColumnSummary:
         """Return the number of cells that are neither numbers nor codes."""
         return self.faults["not_number"] + self.faults["infinite"]
 
-    def missing_share(self, coded: bool) -> float:
+    @property
+    def sample(self) -> np.ndarray:
+        """Return numbers of the column, all of them where they are not too many."""
+        return self._sample.values
+
+    def missing_share(self, coded: bool, sentinels: Sequence[float] = ()) -> float:
         """Return the share of rows without a value.
 
         Parameters
         ----------
         coded : bool
-            Count texts and codes for "not known" as missing too.
+            Count texts and numbers for "not known" as missing too.
+        sentinels : sequence of float
+            The numbers for "not known".
         """
         unknown = float(self.rows - self.present)
-        if coded and self._sample.values.size:
-            share_of_codes = float(
-                np.isin(self._sample.values, [*self.sentinels]).mean()
-            )
+        if coded and self.sample.size:
+            share_of_sentinels = float(np.isin(self.sample, sentinels).mean())
             n_odd = self.faults["missing_code"] + self.odd
-            unknown += n_odd + share_of_codes * self.numbers
+            unknown += n_odd + share_of_sentinels * self.numbers
         return unknown / self.rows if self.rows else 0.0
 
     @property
@@ -131,13 +135,12 @@ class ColumnSummary:
             return False
         return {text.lower() for text in self.texts} <= MARKS
 
-    def usual_range(self) -> tuple[float, float] | None:
-        """Return the 1st and 99th percentile, without codes for "not known".
+    def usual_range(self, sentinels: Sequence[float]) -> tuple[float, float] | None:
+        """Return the 1st and 99th percentile, without numbers for "not known".
 
         They are rounded to a hundredth of their distance.
         """
-        is_code = np.isin(self._sample.values, [*self.sentinels])
-        numbers = self._sample.values[~is_code]
+        numbers = self.sample[~np.isin(self.sample, sentinels)]
         if not numbers.size:
             return None
         low, high = np.percentile(numbers, [1, 99])
@@ -146,25 +149,12 @@ class ColumnSummary:
             digits = 2 - math.floor(math.log10(high - low))
         return round(float(low), digits), round(float(high), digits)
 
-    @cached_property
-    def sentinels(self) -> dict[float, int]:
-        """Return numbers that stand for "not known", with their number of cells.
-
-        The numbers of cells are estimates where only a sample of the cells is held.
-        """
-        values = self._sample.values
-        if not values.size:
-            return {}
-        cells_a_value = self.numbers / values.size
-        found = sentinel_counts(values)
-        return {value: round(count * cells_a_value) for value, count in found.items()}
-
     @property
     def on_grid(self) -> bool:
         """Return True for numbers that are whole or repeated, as coordinates are."""
         if self.numbers != self.rows:
             return False
-        values = self._sample.values
+        values = self.sample
         return self.whole or 2 * np.unique(values).size <= values.size
 
     def add(self, cells: pa.Array, decimal: str) -> None:
