@@ -266,10 +266,51 @@ def test_columns_of_one_finding_stand_in_one_note(tmp_path):
 
 
 @pytest.mark.parametrize("unit", ["%", " mg", "mmol/l", " µg/ml"])
-def test_numbers_with_their_unit_in_the_cell_are_said_and_no_category(tmp_path, unit):
-    cohort = read_cohort(cohort_of(tmp_path, x=[f"{i % 20},5{unit}" for i in range(N)]))
+def test_one_unit_behind_numbers_is_read(tmp_path, unit):
+    """A unit behind every number is the column's, and no other is read there."""
+    path = cohort_of(tmp_path, x=[f"{i % 20},5{unit}" for i in range(N)])
+    contract, _ = starter_contract(path)
+    numbers = read_cohort(path, contract).features["x"].tolist()
+    other = cohort_of(tmp_path, x=[f"{i % 20},5 kg" for i in range(N)])
+
+    assert contract.features["x"].unit == unit.strip()
+    assert contract.features["x"].missing_values == []
+    assert numbers[:2] == [0.5, 1.5]
+    with pytest.raises(CohortError, match=r"column 'x'.* not a number"):
+        read_cohort(other, contract)
+
+
+def test_several_units_behind_numbers_are_no_feature(tmp_path):
+    """Numbers of several units compare with nothing."""
+    values = [f"{i % 20},5 {'mg' if i % 2 else 'g'}" for i in range(N)]
+    cohort = read_cohort(cohort_of(tmp_path, x=values))
+
     assert cohort.names == ["usable"]
-    assert any("bare numbers" in note and note.endswith("x") for note in cohort.notes)
+    assert any("several units" in note and note.endswith("x") for note in cohort.notes)
+
+
+READINGS = {
+    "13.5 H": 13.5,
+    "57.1*": 57.1,
+    "4.2 (L)": 4.2,
+    "5.0 mg/L": 5.0,
+    "5.0 mg/l H": 5.0,
+    "LESS THAN 5": 5.0,
+    "<5.0 mg/L": 5.0,
+    ">90 H": 90.0,
+}
+
+
+@pytest.mark.parametrize(("text", "number"), READINGS.items())
+def test_reading_with_flag_or_unit(tmp_path, text, number):
+    """Number, flag, unit and limit are told apart, in a later table as well."""
+    numbers = [f"{i}.5" for i in range(N - 3)]
+    past = cohort_of(tmp_path, x=[*numbers, "1.5 mg/L", "1.5 H", "<1.5"])
+    contract, _ = starter_contract(past)
+    later = cohort_of(tmp_path, x=[text, *["1.5"] * (N - 1)])
+
+    assert contract.features["x"].missing_values == []
+    assert read_cohort(later, contract).features["x"][0] == number
 
 
 def stays(n_rows=600, seed=0):

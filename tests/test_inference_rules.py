@@ -37,6 +37,7 @@ def column(name, values) -> Candidate:
     summary = ColumnSummary()
     cells = values if isinstance(values, pa.Array) else pa.array(values)
     summary.add(cells, ".")
+    summary.settle_unit()
     return Candidate(name, summary)
 
 
@@ -54,7 +55,7 @@ DROPPED = {
         [*map(str, np.arange(200) / 8), *(f"text of {i}" for i in range(60))],
     ),
     "id_text": ("patient_id", [f"P{i}-x" for i in range(30)]),
-    "measured": ("weight", [f"{i} kg" for i in range(30)]),
+    "measured": ("weight", [f"{i} {'kg' if i % 2 else 'lb'}" for i in range(30)]),
     "free_text": ("remark", [f"seen by {i}" for i in range(30)]),
 }
 
@@ -142,6 +143,8 @@ REVIEWED = {
     "missing_texts": ["1.5", "2.5", "3.5", "NA"] * 10,
     "missing_numbers": [999.9, 999.9, 999.9, *range(20, 60)],
     "ticked": ["x", None, "x"],
+    "flagged": ["1.5", "2.5 H", "3.5*"] * 10,
+    "units": ["1.5", "2.5 mg/L", "3.5 mg/l"] * 10,
     "censored": ["1.5", "2.5", "3.5", "<0.5"] * 10,
 }
 

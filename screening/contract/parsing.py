@@ -197,7 +197,8 @@ def _numbers_of_texts(cells: pa.Array, feature: Feature, decimal: str) -> TypedC
     if values is not None:
         return TypedColumn(values)
     return _map_numbers(
-        texts, lambda text: parse_number(text, decimal, feature.censored)
+        texts,
+        lambda text: parse_number(text, decimal, feature.censored, feature.unit),
     )
 
 

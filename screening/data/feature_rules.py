@@ -56,7 +56,7 @@ POSITIVE_MARK = re.compile(r"[0-9]?\++|\(\+\)")
 MIN_ROWS_OF_SHOWN_TEXT = 3
 MAX_SHOWN_TEXTS = 5
 # 45 %, 12.5mg/l, <0,5 g: a number, and what it is counted in.
-MEASURED = re.compile(
+MEASURED_TEXT = re.compile(
     r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)"
 )
 MAX_UNITS = 3
@@ -134,7 +134,7 @@ def _has_lettered_codes(texts: Iterable[str]) -> bool:
 
 def are_measured(texts: Iterable[str]) -> bool:
     """Return True if nearly all texts are numbers with one of a few units."""
-    matches = [MEASURED.fullmatch(text) for text in texts]
+    matches = [MEASURED_TEXT.fullmatch(text) for text in texts]
     units = Counter(match["unit"] for match in matches if match)
     n_measured = sum(count for _, count in units.most_common(MAX_UNITS))
     return n_measured >= MIN_MEASURED_SHARE * len(matches)
@@ -240,7 +240,7 @@ DROP_TEXTS = (
     DropRule("id_text", LOOKS_LIKE_ID, _is_name_of_row),
     DropRule(
         "measured",
-        "numbers with a unit or % in every cell (export bare numbers)",
+        "numbers with several units (export bare numbers of one unit)",
         _is_measured,
     ),
     DropRule("free_text", "id or free text (nearly every row differs)", _is_free_text),
@@ -307,6 +307,8 @@ def _number(column: Candidate) -> dict[str, Any]:
     seen = summary.usual_range([*column.sentinels])
     if seen:
         feature["seen"] = seen
+    if summary.unit:
+        feature["unit"] = summary.unit
     missing_values = {*summary.missing_codes, *summary.odd_texts, *sentinels}
     if missing_values:
         feature["missing_values"] = sorted(missing_values)
@@ -413,6 +415,20 @@ REVIEW_RULES = (
         "ticked",
         lambda column: "ticked or blank; a blank is read as no",
         lambda column, feature: feature["missing"] == "no",
+    ),
+    ReviewRule(
+        "flagged",
+        lambda column: "flags behind numbers, such as H or *, are left out",
+        lambda column, feature: (
+            feature["type"] == "number" and column.summary.flagged > 0
+        ),
+    ),
+    ReviewRule(
+        "units",
+        lambda column: (
+            f"numbers with {column.summary.unit} behind them; another unit is no number"
+        ),
+        lambda column, feature: "unit" in feature,
     ),
     ReviewRule(
         "censored",

@@ -140,6 +140,8 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
             texts.append(_key_texts(block.columns[name]))
     if columns and not n_rows:
         raise CohortError(NO_ROWS)
+    for summary in columns.values():
+        summary.settle_unit()
     whole_keys = {name: pa.concat_arrays(texts) for name, texts in keys.items()}
     follow_up = follow_up_strengths(columns, lambda name: head_values(name, head))
     return TableSummary(columns, whole_keys, follow_up, head)

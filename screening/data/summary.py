@@ -13,12 +13,15 @@ import pyarrow.compute as pc
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
 from screening.io.number_formats import (
     DATE,
+    FLAGGED,
     LED_BY_ZERO,
     MARKS,
+    match_reading,
     parse_number,
     parse_plain_numbers,
     parse_time,
     trim,
+    unit_of,
 )
 from screening.monitoring.drift import SampledValues
 
@@ -26,6 +29,47 @@ MAX_TEXTS = 1000
 MAX_COUNTED_TEXTS = 20
 MAX_SAMPLED = 1 << 15
 DAY_OR_MONTH_FIRST = r"^\d{1,2}[-/.]"
+
+
+class NumberCounts:
+    """Counts of numbers and a sample of them.
+
+    Attributes
+    ----------
+    n : int
+    whole : bool
+        All numbers are whole.
+    low, high : float
+        The lowest and the highest number.
+    sample : SampledValues
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.whole = True
+        self.low = np.inf
+        self.high = -np.inf
+        self.sample = SampledValues(MAX_SAMPLED)
+
+    def add(self, values: np.ndarray) -> None:
+        """Count in finite numbers."""
+        if not values.size:
+            return
+        places = self.n + np.arange(values.size)
+        self.sample += SampledValues.of(MAX_SAMPLED, places, values)
+        self.n += values.size
+        self.whole = self.whole and bool(np.all(values == np.rint(values)))
+        self.low = min(self.low, float(values.min()))
+        self.high = max(self.high, float(values.max()))
+
+    def add_all(self, other: NumberCounts) -> None:
+        """Count in the numbers of another, by its sample where they are many."""
+        n = self.n + other.n
+        self.add(other.sample.values)
+        self.n = n
+        self.whole = self.whole and other.whole
+        self.low = min(self.low, other.low)
+        self.high = max(self.high, other.high)
 
 
 class ColumnSummary:
@@ -54,10 +98,10 @@ class ColumnSummary:
     missing_codes, odd_texts : Counter of str
         Texts that often mean "missing", and other texts among numbers, with the number
         of their cells.
-    whole : bool
-        All numbers are whole.
-    low, high : float
-        The lowest and the highest number.
+    flagged : int
+        Number of cells with a flag behind the number, such as "13.5 H".
+    unit : str or None
+        The unit behind numbers, where `settle_unit` found a single one.
     counts : Counter of str
         Number of rows of each text, complete only where there are few texts.
     """
@@ -65,7 +109,6 @@ class ColumnSummary:
     def __init__(self) -> None:
         self.rows = 0
         self.present = 0
-        self.numbers = 0
         self.dates = 0
         self.native = False
         self.native_boolean = False
@@ -76,12 +119,34 @@ class ColumnSummary:
         self.faults: Counter[str] = Counter()
         self.missing_codes: Counter[str] = Counter()
         self.odd_texts: Counter[str] = Counter()
-        self.whole = True
-        self.low = np.inf
-        self.high = -np.inf
+        self.flagged = 0
+        self.unit: str | None = None
         self.counts: Counter[str] = Counter()
         self._texts = pa.array([], pa.string())
-        self._sample = SampledValues(MAX_SAMPLED)
+        self._numbers = NumberCounts()
+        # Numbers with a unit, and how often each unit is written so.
+        self._measured = NumberCounts()
+        self._units: Counter[str] = Counter()
+
+    @property
+    def numbers(self) -> int:
+        """Return the number of cells that are numbers."""
+        return self._numbers.n
+
+    @property
+    def whole(self) -> bool:
+        """Return True if all numbers are whole."""
+        return self._numbers.whole
+
+    @property
+    def low(self) -> float:
+        """Return the lowest number."""
+        return self._numbers.low
+
+    @property
+    def high(self) -> float:
+        """Return the highest number."""
+        return self._numbers.high
 
     @property
     def odd(self) -> int:
@@ -91,7 +156,7 @@ class ColumnSummary:
     @property
     def sample(self) -> np.ndarray:
         """Return numbers of the column, all of them where they are not too many."""
-        return self._sample.values
+        return self._numbers.sample.values
 
     def missing_share(self, coded: bool, sentinels: Sequence[float] = ()) -> float:
         """Return the share of rows without a value.
@@ -223,10 +288,12 @@ class ColumnSummary:
     def _add_mixed(self, texts: pa.Array, decimal: str) -> None:
         """Count in texts of which only some are numbers."""
         numbers: list[float] = []
+        measured: list[float] = []
         for text, count in _value_counts(texts).items():
             number = parse_number(text, decimal)
             if isinstance(number, float):
                 numbers += [number] * count
+                self.flagged += count * bool(match_reading(FLAGGED, text))
                 continue
             self.faults[number] += count
             if number == "missing_code":
@@ -234,19 +301,36 @@ class ColumnSummary:
             # An infinite number is a fault of the export, and does not mean "missing".
             elif number == "not_number":
                 _add_bounded(self.odd_texts, text, count)
+                measured += self._with_unit(text, decimal, count)
         self._add_numbers(np.array(numbers, dtype=np.float64))
+        self._measured.add(np.array(measured, dtype=np.float64))
+
+    def _with_unit(self, text: str, decimal: str, count: int) -> list[float]:
+        """Count the unit behind a number, and return the number `count` times."""
+        unit = unit_of(text)
+        number = parse_number(text, decimal, "limit", unit)
+        if unit is None or not isinstance(number, float):
+            return []
+        _add_bounded(self._units, unit, count)
+        return [number] * count
+
+    def settle_unit(self) -> None:
+        """Count numbers with a unit as numbers, if all have one and the same.
+
+        Called once all cells were added.
+        """
+        if len({unit.casefold() for unit in self._units}) != 1:
+            return
+        ((self.unit, _),) = self._units.most_common(1)
+        self._numbers.add_all(self._measured)
+        self.faults["not_number"] -= self._measured.n
+        for text in [*self.odd_texts]:
+            if unit_of(text):
+                del self.odd_texts[text]
 
     def _add_numbers(self, values: np.ndarray) -> None:
         """Count in numbers; those that are not finite are ignored."""
-        values = values[np.isfinite(values)]
-        if not values.size:
-            return
-        numbers = self.numbers + np.arange(values.size)
-        self._sample += SampledValues.of(MAX_SAMPLED, numbers, values)
-        self.numbers += values.size
-        self.whole = self.whole and bool(np.all(values == np.rint(values)))
-        self.low = min(self.low, float(values.min()))
-        self.high = max(self.high, float(values.max()))
+        self._numbers.add(values[np.isfinite(values)])
 
     def _add_texts(self, texts: pa.Array) -> pa.Array:
         """Count in texts; return the distinct ones."""

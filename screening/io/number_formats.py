@@ -19,7 +19,25 @@ GROUPED = {
     for mark, other in OTHER_MARK.items()
 }
 NUMBER_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d{1,3}(,\d{3})+(\.\d*)?", re.ASCII)
-CENSORED = re.compile(r"(<=?|>=?|≤|≥)\s*(.*)", re.DOTALL)
+# In English, German, French, Spanish and Italian.
+CENSORED = re.compile(
+    r"((?P<below><=?|≤|(?:less than|below|under|kleiner(?: als)?|unter|inférieur à"
+    r"|menor que|inferiore a)\s)|>=?|≥|(?:greater than|more than|above|over"
+    r"|größer(?: als)?|über|supérieur à|mayor que|superiore a)\s)\s*(?P<limit>.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+# Characters of a reading with a flag or a unit at most.
+MAX_READING = 40
+# A laboratory's mark behind a number: 13.5 H, 57.1*, 4.2 (L).
+FLAGGED = re.compile(
+    r"(?P<number>.*\d.*?)(\s*(\*{1,2}|[↑↓!])|\s+(HH?|LL?)|\s*\((HH?|LL?)\))"
+)
+# A unit behind a number: 5.0 mg/L, 45 %, 98 mmHg. Letters need a space before them:
+# 12b is a place.
+MEASURED = re.compile(
+    r"(?P<number>.*\d)\s*(?P<unit>%|°[CF]|(?<=\s)[^\W\d_][\w^*]{0,9}"
+    r"|[^\W\d_][\w^*]{0,9}(/[\w^*]{1,9}){1,2})"
+)
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 # A number with one reading: "1,5" and "1.234,5" have a decimal comma, "1,234" may not.
 ONE_READING = (
@@ -108,7 +126,8 @@ def decimal_marks(
     whole_rows = [cells for cells in rows if len(cells) == len(header)]
     mark_of: dict[str, str] = {}
     for position, name in enumerate(header):
-        cells = {row[position].translate(SPACERS) for row in whole_rows}
+        texts = {row[position] for row in whole_rows}
+        cells = {_number_part(text).translate(SPACERS) for text in texts}
         mark = _decimal_mark(cells, delimiter)
         if mark is not None:
             mark_of[name] = mark
@@ -122,6 +141,21 @@ def decimal_marks(
         if mark not in (file_mark, UNDECIDED_MARK)
     }
     return file_mark, other_marks
+
+
+def _number_part(text: str) -> str:
+    """Return a text without a flag and a unit at its end."""
+    flagged = match_reading(FLAGGED, text)
+    if flagged:
+        text = flagged["number"].rstrip()
+    measured = match_reading(MEASURED, text)
+    return measured["number"].rstrip() if measured else text
+
+
+def match_reading(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Match a reading with something behind its number; a long text is none."""
+    # On long texts these patterns would take quadratic time.
+    return pattern.fullmatch(text) if len(text) <= MAX_READING else None
 
 
 def _decimal_mark(cells: set[str], delimiter: str) -> str | None:
@@ -159,9 +193,11 @@ def parse_plain_numbers(cells: pa.Array, decimal: str) -> np.ndarray | None:
 
 
 def parse_number(
-    text: str, decimal: str = ".", censored: str = "refuse"
+    text: str, decimal: str = ".", censored: str = "refuse", unit: str | None = None
 ) -> float | str:
     """Return the number that a text stands for, or the kind of its fault.
+
+    A laboratory's flag behind a number, as in "13.5 H", is left out.
 
     Parameters
     ----------
@@ -170,6 +206,8 @@ def parse_number(
     decimal : {".", ","}
     censored : {"refuse", "limit", "half"}
         What "<0.5" stands for: a fault, 0.5, or 0.25 (">0.5" is then 0.5).
+    unit : str, optional
+        The unit that may stand behind the number; any other is a fault.
 
     Returns
     -------
@@ -185,9 +223,34 @@ def parse_number(
         return value if np.isfinite(value) else "infinite"
     bound = CENSORED.fullmatch(text)
     if bound:
-        limit = parse_number(bound[2], decimal)
-        return _censored_number(limit, bound[1], censored)
+        limit = parse_number(bound["limit"], decimal, unit=unit)
+        return _censored_number(limit, bound["below"] is not None, censored)
+    bare = _without_flag_or_unit(text, unit)
+    if bare is not None:
+        return parse_number(bare, decimal, censored, unit)
     return _fault_of_number(text, decimal)
+
+
+def _without_flag_or_unit(text: str, unit: str | None) -> str | None:
+    """Return a text without a flag or this unit at its end, None if it has neither."""
+    flagged = match_reading(FLAGGED, text)
+    if flagged:
+        return flagged["number"].rstrip()
+    measured = match_reading(MEASURED, text)
+    if measured and unit and same_unit(measured["unit"], unit):
+        return measured["number"].rstrip()
+    return None
+
+
+def same_unit(unit: str, other: str) -> bool:
+    """Return True for one unit in two spellings, such as mg/L and mg/l."""
+    return unit.strip().casefold() == other.strip().casefold()
+
+
+def unit_of(text: str) -> str | None:
+    """Return the unit behind a number, None where there is none."""
+    measured = match_reading(MEASURED, text)
+    return measured["unit"] if measured else None
 
 
 def plain_number(value: float) -> str:
@@ -205,12 +268,12 @@ def _plain_number(text: str, decimal: str) -> float | None:
     return None
 
 
-def _censored_number(limit: float | str, sign: str, censored: str) -> float | str:
+def _censored_number(limit: float | str, is_below: bool, censored: str) -> float | str:
     if isinstance(limit, str):
         return "not_number"
     if censored == "refuse":
         return "censored"
-    if censored == "half" and sign in ("<", "<=", "≤"):
+    if censored == "half" and is_below:
         return limit / 2
     return limit
 
