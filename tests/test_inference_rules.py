@@ -41,9 +41,14 @@ def column(name, values) -> Candidate:
     return Candidate(name, summary)
 
 
+NAMED = [
+    f"{first}{last}" for first in ("Mac", "O'") for last in "Neil Dana Lee".split()
+]
+NAMED += [f"Anna-{last}" for last in "Karlsson Meyer Silva Rossi Dubois Kim".split()]
 # By rule, the name and the cells of a column that it drops.
 DROPPED = {
     "unreadable": ("scan", pa.array([b"", b""], pa.binary())),
+    "person": ("last_name", ["Meyer", "Smith"] * 20),
     "empty": ("crp", pa.array([None, ""], pa.string())),
     "dates": ("seen", ["2024-01-31", "2024-02-01", "soon"]),
     "constant": ("ward", ["icu", "icu"]),
@@ -56,6 +61,7 @@ DROPPED = {
     ),
     "id_text": ("patient_id", [f"P{i}-x" for i in range(30)]),
     "measured": ("weight", [f"{i} {'kg' if i % 2 else 'lb'}" for i in range(30)]),
+    "names": ("referred", [*NAMED, *NAMED]),
     "free_text": ("remark", [f"seen by {i}" for i in range(30)]),
 }
 
@@ -81,6 +87,10 @@ KEPT = {
     "ages of a ward": ("age", np.arange(20, 50)),
     "codes by name": ("admission_type_id", [1, 2, 3] * 30),
     "codes by letters": ("icd", ["V57", "E909", "V58", "250"] * 30),
+    "departments": ("dept", [310, 101, 450] * 100),
+    "diagnoses": ("icd9", [401.9, 250.0, 428.1] * 20),
+    "repeated words": ("drug", ["aspirin", "heparin", "insulin"] * 10),
+    "visits of doctors": ("doctor_visits", np.linspace(0, 9, 60).round()),
     "categories": ("ward", ["icu", "medicine"] * 10),
 }
 
@@ -89,6 +99,55 @@ KEPT = {
 def test_drop_rule_keeps(name, values):
     """A column of values is a feature, and no rule drops it."""
     assert drop_rule(column(name, values)) is None
+
+
+PERSONS = (
+    "first_name,LastName,maiden name,name,Surname,home_address,street,Postcode,zip"
+    ",phone,E-Mail,initials,clinician,Vorname,PLZ,prénom,apellido,cognome"
+).split(",")
+
+
+@pytest.mark.parametrize("name", PERSONS)
+def test_person_is_dropped(name):
+    """Columns called as names and addresses of people are never features."""
+    rule = drop_rule(column(name, ["a", "b"] * 20))
+
+    assert rule.name == "person"
+
+
+@pytest.mark.parametrize("name", ["clinic_name", "drug", "nomad", "viability", "rued"])
+def test_thing_is_no_person(name):
+    """Names of things, and words that begin like those of people, are kept."""
+    assert drop_rule(column(name, ["a", "b"] * 20)) is None
+
+
+COUNTERS = {
+    "rownames": np.random.default_rng(0).permutation(400)[:60],
+    "Sl. No": np.random.default_rng(0).permutation(400)[:60],
+    "Obs": np.random.default_rng(0).permutation(400)[:60],
+    "value": np.sort(np.random.default_rng(0).permutation(400)[:60]),
+}
+
+
+@pytest.mark.parametrize(("name", "values"), COUNTERS.items(), ids=COUNTERS)
+def test_counter_of_subset_is_dropped(name, values):
+    """Row counters with gaps are dropped, by name or because they rise."""
+    assert drop_rule(column(name, values)).name == "row_index"
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("dept", [310, 101, 450] * 100),
+        ("race", [1, 5, 2] * 100),
+        ("payer", [1, 5, 2] * 100),
+        ("marital_status", [1, 4, 2] * 100),
+        ("icd9", [401.9, 250.0, 428.1] * 20),
+    ],
+)
+def test_names_of_things_are_categories(name, values):
+    """Whole numbers that name things, and codes of diagnoses, are no quantities."""
+    assert infer_feature(column(name, values))["type"] == "category"
 
 
 # By rule, the cells of a column, and the table of the feature in the contract.

@@ -29,6 +29,29 @@ ROLES = {
     # The digits of a code are no quantity.
     "code": r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|diag|diagnosis|dx"
     r"|specialty|fachabteilung|kode|codice|código)( \d+)*",
+    # Codes of diagnoses, also with a point, as 401.9.
+    "diagnosis code": r"(.* )?(icd|diag|diagnosis|dx|diagnose)( .*)?",
+    # Things that are numbered: 3 is another department, and not more than 2.
+    "thing": r"(.* )?(dept|department|race|ethnic|ethnicity|ethnic group|payer|payor"
+    r"|insurance|insurer|marital|marital status|civil status|country|nation"
+    r"|nationality|religion|language|region|province|county|hospital|clinic|centre"
+    r"|center|site|institution|service|occupation|profession"
+    r"|abteilung|familienstand|kostenträger|herkunft|land|konfession|beruf"
+    r"|pays|ethnie|situation familiale|raza|etnia|estado civil|país|aseguradora"
+    r"|reparto|stato civile|paese)( (code|id|no|nr|number|group|cat|category))?",
+    # Names and addresses of people, and those who treat them.
+    "person": r"(.* )?(first|last|middle|maiden|given|family|full|patient|mother"
+    r"|father|sur|nick) ?names?"
+    r"|names?|(.* )?(surname|firstname|lastname|forename|initials?|address|street"
+    r"|(post|zip|postal) ?code|zip|(tele|mobile ?|cell ?)?phone( no| number)?|mobile"
+    r"|e ?mail|e mail address|email address"
+    r"|vorname|nachname|familienname|geburtsname|initialen|adresse|anschrift|straße"
+    r"|strasse|plz|postleitzahl|telefon|handy"
+    r"|nom|prénom|rue|code postal|téléphone|courriel"
+    r"|nombres?|apellidos?|dirección|calle|código postal|teléfono|correo"
+    r"|nome|cognome|indirizzo|via|cap|telefono)"
+    r"|((attending|treating|referring|admitting) )?(clinician|physician|doctor"
+    r"|surgeon|consultant|arzt|ärztin|médecin|médico|medico)( (name|id|no|nr|code))?",
     # The row's own date, unless it is an "other time".
     "time": r"(.* )?(date|time|admission|admitted|timestamp|datum|aufnahme"
     r"|aufnahmedatum|fecha|data)",
@@ -48,7 +71,8 @@ ROLES = {
 }
 # Names of columns that number the rows.
 INDEX_NAME = re.compile(
-    r"#|index|unnamed: ?\d+|__index_level_\d+__|id|record"
+    r"#|index|unnamed: ?\d+|__index_level_\d+__|id|record|row[_. ]?names?"
+    r"|obs|observation|sl[_. ]*no\.?|s[_. ]?no\.?"
     r"|((row|line|record|sample|lfd|lauf|seq|serial|sr?)[_. ]*)?"
     r"(nr|no|num|number|nummer|numéro|número)\.?"
     r"|row|(row|line|record|sample)[ _]?id",

@@ -40,6 +40,14 @@ MAX_ODD_TEXTS = 50
 # A column called like an id is one of codes, such as admission_type_id, where each
 # value stands in so many rows.
 MIN_ROWS_A_CODE = 20
+# Codes of diagnoses in ICD-9 are 001 to 999 with two decimals at most.
+END_OF_DIAGNOSES = 1000
+# A counter of a subset's rows rises from row to row, and has at most so many numbers
+# left out for each that is there.
+MAX_GAPS_A_ROW = 10
+# Texts with this share of different ones are names of somebody where they are words.
+MIN_SHARE_OF_NAMES = 0.4
+WORDS_OF_NAME = re.compile(r"[^\W\d_]+([ ,.'’-]{1,2}[^\W\d_]+)*\.?")
 # So many texts of letters and digits (V57, E909) beside numbers make codes of these.
 MIN_LETTERED_CODES = 3
 # A share of numbers among the cells; the lower one where the values are many.
@@ -84,7 +92,19 @@ class Candidate:
             repeats = summary.n_texts <= summary.present / 2
             names_rows = is_called(self.name, "row") and not has_few
             return repeats and not names_rows and not are_measured(summary.odd_texts)
-        return has_few and summary.whole and is_called(self.name, "row", "code")
+        if summary.whole and has_few:
+            return is_called(self.name, "row", "code", "thing", "diagnosis code")
+        return self._holds_diagnoses
+
+    @property
+    def _holds_diagnoses(self) -> bool:
+        """True for numbers such as 401.9 in a column of diagnoses."""
+        summary = self.summary
+        repeats = 2 < summary.n_texts <= min(summary.present / 2, MAX_TEXTS)
+        is_in_range = summary.low >= 0 and summary.high < END_OF_DIAGNOSES
+        is_number = summary.numbers == summary.present
+        is_named = is_called(self.name, "diagnosis code")
+        return repeats and is_in_range and is_number and is_named
 
     @cached_property
     def holds_numbers(self) -> bool:
@@ -164,11 +184,16 @@ def counts_rows(name: str, summary: ColumnSummary) -> bool:
         return False
     if summary.n_texts <= min(COUNTING_SHARE * summary.present, COUNTING_VALUES):
         return False
-    is_gapless = (
-        summary.high - summary.low == summary.rows - 1
-        and summary.present == summary.rows > MAX_ROWS_GAPLESS_BY_CHANCE
+    is_whole_table = summary.present == summary.rows > MAX_ROWS_GAPLESS_BY_CHANCE
+    span = summary.high - summary.low + 1
+    is_gapless = span == summary.rows
+    counts_subset = (
+        summary.rising
+        and summary.low >= 0
+        and summary.high <= MAX_GAPS_A_ROW * summary.rows
     )
-    return is_gapless or bool(INDEX_NAME.fullmatch(name))
+    is_counter = is_whole_table and (is_gapless or counts_subset)
+    return is_counter or bool(INDEX_NAME.fullmatch(name))
 
 
 def _numbers_days(column: Candidate) -> bool:
@@ -196,6 +221,20 @@ def _is_measured(column: Candidate) -> bool:
     return summary.n_texts >= MIN_TEXTS_OF_FREE_TEXT and are_measured(summary.texts)
 
 
+def _is_person(column: Candidate) -> bool:
+    return is_called(column.name, "person")
+
+
+def _holds_names(column: Candidate) -> bool:
+    summary = column.summary
+    if summary.n_texts < MIN_TEXTS_OF_FREE_TEXT:
+        return False
+    if summary.n_texts <= MIN_SHARE_OF_NAMES * summary.present:
+        return False
+    n_words = sum(map(bool, map(WORDS_OF_NAME.fullmatch, summary.texts)))
+    return n_words >= MIN_MEASURED_SHARE * summary.n_texts
+
+
 def _is_free_text(column: Candidate) -> bool:
     n_texts = column.summary.n_texts
     differs = n_texts > 0.5 * column.summary.present
@@ -209,6 +248,9 @@ DROP_ANY = (
         "nested, binary, or times of day or durations (write them as numbers, such as "
         "hours)",
         lambda column: column.summary.unreadable,
+    ),
+    DropRule(
+        "person", "names or addresses of people, which no model may hold", _is_person
     ),
     DropRule("empty", "no values", lambda column: not column.summary.present),
     DropRule(
@@ -242,6 +284,9 @@ DROP_TEXTS = (
         "measured",
         "numbers with several units (export bare numbers of one unit)",
         _is_measured,
+    ),
+    DropRule(
+        "names", "words that hardly repeat, such as names of people", _holds_names
     ),
     DropRule("free_text", "id or free text (nearly every row differs)", _is_free_text),
 )

@@ -41,6 +41,8 @@ class NumberCounts:
         All numbers are whole.
     low, high : float
         The lowest and the highest number.
+    rising : bool
+        Every number is higher than the one before.
     sample : SampledValues
     """
 
@@ -49,6 +51,7 @@ class NumberCounts:
         self.whole = True
         self.low = np.inf
         self.high = -np.inf
+        self.rising = True
         self.sample = SampledValues(MAX_SAMPLED)
 
     def add(self, values: np.ndarray) -> None:
@@ -59,6 +62,9 @@ class NumberCounts:
         self.sample += SampledValues.of(MAX_SAMPLED, places, values)
         self.n += values.size
         self.whole = self.whole and bool(np.all(values == np.rint(values)))
+        self.rising = self.rising and bool(
+            values[0] > self.high and np.all(np.diff(values) > 0)
+        )
         self.low = min(self.low, float(values.min()))
         self.high = max(self.high, float(values.max()))
 
@@ -68,6 +74,7 @@ class NumberCounts:
         self.add(other.sample.values)
         self.n = n
         self.whole = self.whole and other.whole
+        self.rising = False
         self.low = min(self.low, other.low)
         self.high = max(self.high, other.high)
 
@@ -137,6 +144,11 @@ class ColumnSummary:
     def whole(self) -> bool:
         """Return True if all numbers are whole."""
         return self._numbers.whole
+
+    @property
+    def rising(self) -> bool:
+        """Return True if every number is higher than the one of the row above."""
+        return self._numbers.rising
 
     @property
     def low(self) -> float:
