@@ -37,7 +37,7 @@ def column(name, values) -> Candidate:
     summary = ColumnSummary()
     cells = values if isinstance(values, pa.Array) else pa.array(values)
     summary.add(cells, ".")
-    summary.settle_unit()
+    summary.settle()
     return Candidate(name, summary)
 
 

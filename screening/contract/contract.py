@@ -26,6 +26,7 @@ from pydantic_core import ErrorDetails
 
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded, read_toml
+from screening.io.date_formats import DateNumbers
 from screening.spelling import did_you_mean, series_name
 
 FORMAT = 1
@@ -259,6 +260,9 @@ class Contract(BaseModel):
     date_order: Literal["dmy", "mdy"] | None = None
     """Order of day and month in dates such as 01/02/2024; dates that begin with the
     year need none."""
+    date_numbers: DateNumbers | None = None
+    """How dates that are numbers count: days since 1900, 1904 or 1960, or seconds or
+    milliseconds since 1970. Dates such as 20240131 need it not."""
     subgroup: Texts = []
     """Columns by whose values the results are also reported."""
     coordinates: Texts = []

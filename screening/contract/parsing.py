@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from screening.contract.contract import Feature
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
 from screening.io.columns import absent
+from screening.io.date_formats import DateNumbers, parse_time, times_of_numbers
 from screening.io.number_formats import (
     FALSE,
     TRUE,
     parse_number,
     parse_plain_numbers,
-    parse_time,
     trim,
 )
 
@@ -123,17 +123,29 @@ def fill_down(cells: pa.Array, above: str | None) -> pa.Array:
     return pc.fill_null_forward(whole).slice(1)
 
 
-def parse_times(cells: pa.Array, order: str | None) -> TypedColumn:
+def parse_times(
+    cells: pa.Array, order: str | None, counted: DateNumbers | None = None
+) -> TypedColumn:
     """Type a time column as datetime64[us] in UTC; NaT is a fault.
 
-    `order`: {"dmy", "mdy"} or None, that of dates with the year at the end.
+    Parameters
+    ----------
+    cells : pa.Array
+    order : {"dmy", "mdy"} or None
+        Order of dates with the year at the end.
+    counted : str, optional
+        How dates that are numbers count days or seconds.
     """
     texts = to_texts(cells)
-    if texts is None or is_numeric(cells):
+    if texts is None:
         return _unreadable(cells, "not_time", np.datetime64("NaT", "us"))
-    times = _map_texts(
-        _nonmissing(texts), lambda text: parse_time(text, order), "datetime64[us]"
-    )
+    if counted:
+        numbers = _parse_numbers(cells, Feature(type="number"), ".").values
+        times = times_of_numbers(numbers, counted)
+    else:
+        times = _map_texts(
+            _nonmissing(texts), lambda text: parse_time(text, order), "datetime64[us]"
+        )
     column = TypedColumn(times)
     column.add_fault("not_time", np.isnat(times))
     return column

@@ -82,7 +82,7 @@ FAULTS = {
     ),
     "not_time": (
         "not a date such as 2024-01-31",
-        "write YYYY-MM-DD, or set date_order in the contract",
+        "write YYYY-MM-DD, or set date_order or date_numbers in the contract",
     ),
     "no_coordinate": ("not a coordinate", "fill the coordinate columns with numbers"),
     "ragged": (

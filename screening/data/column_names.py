@@ -26,6 +26,9 @@ ROLES = {
     r"|sala|habitación|letto|stanza|reparto)( .*)?",
     # Also in compound words: Aufnahmedatum, birthdate.
     "date": r"(.* )?(\S*(date|datum)|fecha|data|admission|admitted|aufnahme)",
+    # A point in time that may be counted in seconds; not the name of a duration.
+    "time stamp": r"(.* )?(timestamp|time stamp|datetime|date time|dttm|dtm|epoch"
+    r"|zeitpunkt|zeitstempel|horodatage|marca de tiempo)|.* at|ts",
     # The digits of a code are no quantity.
     "code": r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|diag|diagnosis|dx"
     r"|specialty|fachabteilung|kode|codice|código)( \d+)*",
@@ -53,8 +56,8 @@ ROLES = {
     r"|((attending|treating|referring|admitting) )?(clinician|physician|doctor"
     r"|surgeon|consultant|arzt|ärztin|médecin|médico|medico)( (name|id|no|nr|code))?",
     # The row's own date, unless it is an "other time".
-    "time": r"(.* )?(date|time|admission|admitted|timestamp|datum|aufnahme"
-    r"|aufnahmedatum|fecha|data)",
+    "time": r"(.* )?(date|time|admission|admitted|timestamp|datetime|datum|aufnahme"
+    r"|aufnahmedatum|fecha|data)|(admitted|sampled|recorded|created) at|ts",
     # A word of an outcome, among others: in-hospital death, readmitted_30d. Not an
     # earlier outcome.
     "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score|time"

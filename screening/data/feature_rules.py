@@ -16,6 +16,7 @@ from screening.data.column_names import INDEX_NAME, is_called
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.sentinels import sentinels_of
 from screening.data.summary import MAX_TEXTS, ColumnSummary
+from screening.io.date_formats import date_numbers_of
 from screening.io.number_formats import is_yes_no, plain_number
 from screening.spelling import first_of
 
@@ -29,9 +30,6 @@ COUNTING_VALUES = 900
 # From here on neighbouring whole numbers are one float: nobody measures so finely, but
 # systems number so.
 FIRST_INEXACT_NUMBER = 2.0**53
-# Numbers of days as spreadsheets count them from 1900; the latest in 1954 to 2064.
-FIRST_LATEST_DAY = 20_000
-LAST_LATEST_DAY = 60_000
 # Fewer texts may be categories, whatever the column is called.
 MIN_TEXTS_OF_ID = 21
 MIN_TEXTS_OF_FREE_TEXT = 11
@@ -196,11 +194,11 @@ def counts_rows(name: str, summary: ColumnSummary) -> bool:
     return is_counter or bool(INDEX_NAME.fullmatch(name))
 
 
-def _numbers_days(column: Candidate) -> bool:
-    latest = column.summary.high
-    return is_called(column.name, "date") and (
-        FIRST_LATEST_DAY <= latest <= LAST_LATEST_DAY
-    )
+def counts_time(name: str, summary: ColumnSummary) -> bool:
+    """Return True for dates as numbers of days or seconds, by name and latest."""
+    is_number = summary.numbers == summary.present > 0
+    is_date = is_called(name, "date", "time stamp")
+    return is_number and is_date and date_numbers_of(summary.high) is not None
 
 
 def _is_number_of_row(column: Candidate) -> bool:
@@ -268,8 +266,9 @@ DROP_NUMBERS = (
     ),
     DropRule(
         "day_numbers",
-        "dates as numbers of days (format the cells as dates and save the table again)",
-        _numbers_days,
+        "dates as numbers of days or seconds (name one as time, with date_numbers; or "
+        "format the cells as dates and save the table again)",
+        lambda column: counts_time(column.name, column.summary),
     ),
     DropRule("id_number", LOOKS_LIKE_ID, _is_number_of_row),
     DropRule(

@@ -53,6 +53,7 @@ from screening.data.role_rules import (
 from screening.data.summary import ColumnSummary
 from screening.errors import CohortError
 from screening.io.arrow_types import to_texts
+from screening.io.date_formats import date_numbers_of
 from screening.io.readers import Block, Part, Source
 from screening.schemas.base import Reason
 from screening.schemas.reasons import GUESSED
@@ -141,7 +142,7 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
     if columns and not n_rows:
         raise CohortError(NO_ROWS)
     for summary in columns.values():
-        summary.settle_unit()
+        summary.settle()
     whole_keys = {name: pa.concat_arrays(texts) for name, texts in keys.items()}
     follow_up = follow_up_strengths(columns, lambda name: head_values(name, head))
     return TableSummary(columns, whole_keys, follow_up, head)
@@ -240,10 +241,12 @@ def _with_group(contract: Contract, signs: Sequence[Sign]) -> Contract:
 
 
 def _with_date_order(table: TableSummary, contract: Contract) -> Contract:
-    """Return the contract with the order of day and month that its dates allow."""
+    """Return the contract with the notation of its dates, as far as they allow."""
     summary = table.columns.get(contract.time or "")
-    if summary is None or contract.date_order:
+    if summary is None or contract.date_order or contract.date_numbers:
         return contract
+    if not summary.dates:
+        return contract.with_roles(date_numbers=date_numbers_of(summary.high))
     if not summary.day_or_month_first or not summary.date_orders:
         return contract
     return contract.with_roles(date_order=min(summary.date_orders))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from screening.contract.contract import Contract
 from screening.data.column_names import is_called
 from screening.data.dependence import FEW_VALUES
-from screening.data.feature_rules import counts_rows
+from screening.data.feature_rules import counts_rows, counts_time
 from screening.data.ids import sizes_of_stems
 from screening.data.outcome_rules import (
     POINTS_OF_WORD,
@@ -123,8 +123,10 @@ def _infer_time(table: RoleColumns, taken: set[str | None]) -> str | None:
     """Return the only column of dates whose name says that it is the row's own."""
     dated = []
     for name, summary in table.columns.items():
-        is_dated = summary.date_orders and 0 < summary.rows == summary.dates
-        if name in taken or not is_dated:
+        is_complete = 0 < summary.rows == summary.present
+        is_dated = bool(summary.date_orders) and summary.dates == summary.rows
+        is_counted = is_complete and counts_time(name, summary)
+        if name in taken or not (is_dated or is_counted):
             continue
         if is_called(name, "time") and not is_called(name, "other time"):
             dated.append(name)
@@ -282,6 +284,11 @@ def role_doubts(
 
 
 def _date_notes(table: RoleColumns, guessed: Contract) -> Iterator[str]:
+    if guessed.date_numbers:
+        yield (
+            f"column '{guessed.time}': dates are read as {guessed.date_numbers}; "
+            "review date_numbers"
+        )
     summary = table.columns.get(guessed.time or "")
     if summary and summary.day_or_month_first:
         leads = "day" if guessed.date_order == "dmy" else "month"

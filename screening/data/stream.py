@@ -166,11 +166,13 @@ class _BlockParser:
             axes.append(self._noted(name, axis))
         return np.column_stack(axes)
 
-    def times(self, column: str | None, order: str | None) -> np.ndarray | None:
+    def times(self, contract: Contract) -> np.ndarray | None:
         """Return times as datetime64[us], shape (n_rows,), None for no column."""
-        if column is None:
+        if contract.time is None:
             return None
-        return self._noted(column, parse_times(self.block.columns[column], order))
+        cells = self.block.columns[contract.time]
+        typed = parse_times(cells, contract.date_order, contract.date_numbers)
+        return self._noted(contract.time, typed)
 
     def features(self, contract: Contract) -> Columns:
         """Return the values of every feature by name."""
@@ -313,7 +315,7 @@ class BlockReader:
         group = parser.texts(contract.group, "no_group", strip=False)
         label = self._type_labels(parser)
         coordinates = parser.coordinates(contract.coordinates)
-        time = parser.times(contract.time, contract.date_order)
+        time = parser.times(contract)
         subgroups = parser.text_columns(contract.subgroup)
         display = parser.text_columns(self.display)
         values = parser.features(contract)

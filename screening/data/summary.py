@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.io.arrow_types import is_numeric, is_text, to_floats, to_texts
+from screening.io.date_formats import DATE, are_compact_dates, parse_time
 from screening.io.number_formats import (
-    DATE,
     FLAGGED,
     LED_BY_ZERO,
     MARKS,
     match_reading,
     parse_number,
     parse_plain_numbers,
-    parse_time,
     trim,
     unit_of,
 )
@@ -28,6 +27,7 @@ from screening.monitoring.drift import SampledValues
 MAX_TEXTS = 1000
 MAX_COUNTED_TEXTS = 20
 MAX_SAMPLED = 1 << 15
+FIRST_COMPACT_DATE = 19_000_101
 DAY_OR_MONTH_FIRST = r"^\d{1,2}[-/.]"
 
 
@@ -108,7 +108,7 @@ class ColumnSummary:
     flagged : int
         Number of cells with a flag behind the number, such as "13.5 H".
     unit : str or None
-        The unit behind numbers, where `settle_unit` found a single one.
+        The unit behind numbers, where `settle` found a single one.
     counts : Counter of str
         Number of rows of each text, complete only where there are few texts.
     """
@@ -326,11 +326,16 @@ class ColumnSummary:
         _add_bounded(self._units, unit, count)
         return [number] * count
 
-    def settle_unit(self) -> None:
-        """Count numbers with a unit as numbers, if all have one and the same.
+    def settle(self) -> None:
+        """Find what only all cells together show; called once all were added."""
+        self._settle_unit()
+        are_digits = self.numbers == self.present and self.whole
+        may_be_dates = are_digits and self.low >= FIRST_COMPACT_DATE
+        if may_be_dates and are_compact_dates(self.texts):
+            self.dates = self.present
 
-        Called once all cells were added.
-        """
+    def _settle_unit(self) -> None:
+        """Count numbers with a unit as numbers, if all have one and the same."""
         if len({unit.casefold() for unit in self._units}) != 1:
             return
         ((self.unit, _),) = self._units.most_common(1)

@@ -1,8 +1,7 @@
-"""How tables write numbers, yes and no, and dates, in the usual languages."""
+"""How tables write numbers, and yes and no, in the usual languages."""
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterable
 
@@ -74,26 +73,6 @@ LETTER_PAIRS = (
     {"1", "0"},
     {"1.0", "0.0"},
 )
-TIME = r"(?:[T ](?P<time>.*))?"
-ISO_DATE = re.compile(
-    r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})" + TIME, re.ASCII
-)
-OTHER_DATE = re.compile(
-    r"(?P<day>\d{1,2})[-/.](?P<month>\d{1,2})[-/.](?P<year>\d{4}|\d{2})" + TIME,
-    re.ASCII,
-)
-YEAR_OR_MONTH = re.compile(r"\d{4}(-\d{2})?", re.ASCII)
-LONE_DIGIT = re.compile(r"(?<![\d.,])\d(?!\d)", re.ASCII)
-DATE = (
-    r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([T ]\d|$)"
-)
-
-
-# pandas, which the times go to, holds 64 bits of nanoseconds: no other years.
-FIRST_YEAR = 1678
-LAST_YEAR = 2261
-# Of a year with two digits, 70 is 1970 and 69 is 2069.
-FIRST_SHORT_YEAR = 70
 # Whether a column has a decimal comma is open: all its marks may be of thousands.
 UNDECIDED_MARK = ""
 
@@ -288,53 +267,3 @@ def _fault_of_number(text: str, decimal: str) -> str:
     if decimal == "," and NUMBER.fullmatch(text.replace(",", "")):
         return "decimal_mark"
     return "not_number"
-
-
-def parse_time(text: str, order: str | None) -> datetime.datetime | None:
-    """Return the point in time that a text says, in UTC without a zone.
-
-    A year or a month alone stands for its first day.
-
-    Parameters
-    ----------
-    text : str
-    order : {"dmy", "mdy"} or None
-        Order of a date that does not begin with the year; None refuses such dates.
-
-    Returns
-    -------
-    datetime or None
-        None for a text that says no time, and for years that pandas cannot hold.
-    """
-    try:
-        time = datetime.datetime.fromisoformat(_iso_text(text, order))
-    except ValueError:
-        return None
-    if not FIRST_YEAR <= time.year <= LAST_YEAR:
-        return None
-    if time.tzinfo:
-        return time.astimezone(datetime.UTC).replace(tzinfo=None)
-    return time
-
-
-def _iso_text(text: str, order: str | None) -> str:
-    """Return a date in ISO's notation, and any other text as it is."""
-    if YEAR_OR_MONTH.fullmatch(text):
-        return f"{text}-01-01"[:10]
-    match = ISO_DATE.fullmatch(text)
-    if match is None and order:
-        match = OTHER_DATE.fullmatch(text)
-    if match is None:
-        return text
-    year = match["year"]
-    month = match["month"]
-    day = match["day"]
-    if order == "mdy" and match.re is OTHER_DATE:
-        month, day = day, month
-    if len(year) == 2:
-        century = "19" if int(year) >= FIRST_SHORT_YEAR else "20"
-        year = century + year
-    iso = f"{year}-{int(month):02}-{int(day):02}"
-    if match["time"]:
-        iso += "T" + LONE_DIGIT.sub(r"0\g<0>", match["time"])
-    return iso
