@@ -84,7 +84,7 @@ def test_any_batch_size_gives_the_rows_of_a_whole_read_bit_for_bit(
 
 def test_violations_come_together_at_the_end_and_no_rows_after_the_first(tmp_path):
     frame = table(50).assign(age="50", id=[str(i) for i in range(50)])
-    frame.loc[[14, 49], "age"], frame.loc[30, "id"] = "old", "3"
+    frame.loc[[14, 49], "age"], frame.loc[30, "id"] = "inf", "3"
     frame.to_csv(tmp_path / "a.csv", index=False)
     batches = iter(
         open_cohort(

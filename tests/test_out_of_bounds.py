@@ -12,7 +12,7 @@ from flow_cohorts import patients, voxels, written
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from screening import open_ledger, save_model, score
+from screening import open_ledger, read_cohort, save_model, score
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.monitoring.out_of_bounds import (
@@ -167,11 +167,55 @@ def test_check_lists_odd_rows(model, tmp_path):
     assert "9999" not in answer
 
 
+@pytest.mark.parametrize("text", ["not done", "NA", "<5", "9 kg"])
+def test_one_odd_text_is_missing(model, tmp_path, text):
+    """One cell that is no number is missing and listed; the night is scored."""
+    night = patients(60, seed=7).drop(columns="ill").astype({"fever": object})
+    empty = night.copy()
+    night.loc[4, "fever"] = text
+    empty.loc[4, "fever"] = None
+
+    run = score(model, written(night, tmp_path / "night.csv"), tmp_path / "run")
+    scored = model.score_frame(written(night, tmp_path / "night.csv"))
+    missing = model.score_frame(written(empty, tmp_path / "empty.csv"))
+
+    (value,) = run.document["check_values"]["values"]
+    page = (run.directory / "report.html").read_text()
+    assert (value["column"], value["value"]) == ("fever", None)
+    assert value["id"] == night["patient"][4]
+    assert "a text that is no number" in page
+    assert scored["score"].tolist() == missing["score"].tolist()
+    assert np.isnan(scored["chance"][4])
+
+
+def test_many_odd_texts_stop(model, tmp_path):
+    """A night with more such cells in a column than 1 % of them is refused."""
+    night = patients(60, seed=7).drop(columns="ill").astype({"fever": object})
+    night.loc[[4, 5], "fever"] = "not done"
+
+    with pytest.raises(
+        CohortError, match="column 'fever', rows 5, 6: a text that is no number"
+    ) as refusal:
+        score(model, written(night, tmp_path / "night.csv"), tmp_path / "run")
+
+    assert "not done" not in str(refusal.value)
+
+
+def test_one_odd_text_in_training_is_refused(tmp_path):
+    """A table to train on is not scored: its odd texts are named and refused."""
+    past = patients(60, seed=7).astype({"fever": object})
+    past.loc[4, "fever"] = "not done"
+    contract = Contract.from_dict({"features": {"fever": {"type": "number"}}})
+
+    with pytest.raises(CohortError, match="row 5: not a number"):
+        read_cohort(written(past, tmp_path / "past.csv"), contract)
+
+
 def test_refused_file(model, tmp_path):
     """Every refused and odd cell has a line, also where the table is refused."""
     save_model(model, tmp_path / "model")
     night = night_with_odd_cells().astype({"fever": object})
-    night.loc[9, "fever"] = "hot"
+    night.loc[[9, 10], "fever"] = "hot"
     table = written(night, tmp_path / "night.csv")
     path = tmp_path / "refused.csv"
     words = ("--out", tmp_path / "run", "--date", NIGHT, "--refused", path)
@@ -184,9 +228,10 @@ def test_refused_file(model, tmp_path):
         *((name, "fever") for name in night["patient"][:3]),
         (night["patient"][3], "crp"),
         (night["patient"][9], "fever"),
+        (night["patient"][10], "fever"),
     ]
     assert lines[0]["reason"].startswith("out of bounds: under ")
-    assert lines[-1]["reason"] == "not a number"
+    assert lines[-1]["reason"] == "a text that is no number"
     assert "hot" not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not (tmp_path / "run").exists()

@@ -17,7 +17,14 @@ from screening.spelling import did_you_mean, first_of
 MAX_SHOWN_ROWS = 5
 UNSEEN = "unseen_category"
 OUT_OF_BOUNDS = "out_of_bounds"
+UNREADABLE = "unreadable_cell"
+# Kinds of cells that are missing in a table to score, as long as few are.
+CELLS_OF_NO_NUMBER = frozenset(("not_number", "missing_code", "censored"))
+# A column may have more such cells than one, and up to this share of its cells.
+MAX_UNREADABLE_SHARE = 0.01
 NO_ROWS = "the cohort has no data rows, only column names; was the export empty?"
+# The row is scored as if the cell were missing.
+SCORED_WITHOUT = (OUT_OF_BOUNDS, UNREADABLE)
 Fault: TypeAlias = tuple[str, str, np.ndarray]
 """Column, kind and mask of the rows."""
 
@@ -48,6 +55,11 @@ FAULTS = {
         "out of bounds: beyond `plausible` of the contract or, without it, far beyond "
         "the training range",
         "check the values at their source",
+    ),
+    UNREADABLE: (
+        "a text that is no number",
+        "correct the cells, or list the text in `missing_values` (the table is refused "
+        "where over 1 % of a column's cells are such)",
     ),
     "not_boolean": (
         "not yes/no, true/false, 1/0 or the like",
@@ -152,13 +164,13 @@ class Violations:
         if self.contract.on_violation != "stop":
             return False
         return not all(
-            self._is_left_out(place) or place.kind == OUT_OF_BOUNDS
+            self._is_left_out(place) or place.kind in SCORED_WITHOUT
             for place in self._rows
         )
 
     def _order(self, place: Place) -> tuple[bool, bool, str]:
         """Return the sort key of a place: first what may stop, last what is scored."""
-        if place.kind == OUT_OF_BOUNDS:
+        if place.kind in SCORED_WITHOUT:
             return True, True, place.column
         return self._is_left_out(place), False, ""
 
@@ -209,18 +221,20 @@ class Violations:
         """
         if not self.table_faults:
             self._add_fault_of_table()
+        refused_columns = self._mostly_unreadable()
         faults = list(self.table_faults)
         notes = []
         for place in sorted(self._rows, key=self._order):
             line = self._line(place)
             if several_files:
                 line = f"{place.file}, {line}"
-            if place.kind == OUT_OF_BOUNDS:
+            is_refused = place.kind == UNREADABLE and place.column in refused_columns
+            if place.kind in SCORED_WITHOUT and not is_refused:
                 notes.append(f"scored without the value: {line}")
                 continue
             faults.append(line)
             notes.append(f"rows left out: {line}")
-        if self.stopped:
+        if self.stopped or refused_columns:
             raise CohortError(faults)
         return notes
 
@@ -232,6 +246,15 @@ class Violations:
             self.table_faults.append(
                 "every row breaks the contract; was it written for another table?"
             )
+
+    def _mostly_unreadable(self) -> set[str]:
+        """Return the columns with too many texts that are no numbers."""
+        n_cells: Counter[str] = Counter()
+        for place, count in self._counts.items():
+            if place.kind == UNREADABLE:
+                n_cells[place.column] += count
+        most = max(1, MAX_UNREADABLE_SHARE * self.n_rows)
+        return {column for column, count in n_cells.items() if count > most}
 
     def _line(self, place: Place) -> str:
         """Describe the rows of one place, with a remedy."""

@@ -23,7 +23,9 @@ from screening.contract.parsing import (
     parse_times,
 )
 from screening.contract.violations import (
+    CELLS_OF_NO_NUMBER,
     OUT_OF_BOUNDS,
+    UNREADABLE,
     UNSEEN,
     Fault,
     Violations,
@@ -263,15 +265,7 @@ class BlockReader:
         numbers = piece.n_above + block.first_row + np.arange(block.n_rows)
         parser = _BlockParser(piece.part, block)
         rows = self._type_rows(parser, numbers)
-        # When rows are scored, `on_unseen` decides on a category that is not listed, and
-        # an implausible value is out of bounds.
-        unlisted = {}
-        faults = []
-        for column, kind, mask in parser.faults:
-            if self.to_score and kind == "unknown_category":
-                unlisted[column] = mask
-            elif not self.to_score or kind != "implausible":
-                faults.append((column, kind, mask))
+        faults, unlisted, unreadable = self._sort_faults(parser.faults)
         faults += self._unseen_faults(rows, unlisted)
         id_hashes = None
         if self.contract.id:
@@ -285,13 +279,15 @@ class BlockReader:
         violations = Violations(self.contract)
         is_sound = violations.add_block(piece.part.name, block, faults)
         odd_cells = beyond_bounds(rows.values, self.bounds)
-        for column, mask in odd_cells.items():
+        unused = [(column, OUT_OF_BOUNDS, mask) for column, mask in odd_cells.items()]
+        unused += [(column, UNREADABLE, mask) for column, mask in unreadable.items()]
+        for column, kind, mask in unused:
             odd_rows = block.first_row + np.flatnonzero(mask & is_sound)
-            violations.add(piece.part.name, column, OUT_OF_BOUNDS, odd_rows)
-            faults.append((column, OUT_OF_BOUNDS, mask))
+            violations.add(piece.part.name, column, kind, odd_rows)
+        faults += unused
         sound = None
         if is_sound.any():
-            within = _without_cells(rows, odd_cells) if self.to_score else rows
+            within = _without_cells(rows, unused) if self.to_score else rows
             sound = self._normalised(within.take(is_sound))
         refused = None
         if self.lists_refused:
@@ -299,6 +295,42 @@ class BlockReader:
             refused = refused_cells(file, block, rows.id, faults, self.bounds)
         counts = ReadCounts(violations, gates)
         return TypedBlock(sound, id_hashes, is_sound, counts, refused)
+
+    def _sort_faults(
+        self, found: Sequence[Fault]
+    ) -> tuple[list[Fault], dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return faults of rows, and masks of cells for which rows are scored.
+
+        When rows are scored, `on_unseen` decides on a category that is not listed, an
+        implausible value is out of bounds, and a text that is no number is missing.
+
+        Returns
+        -------
+        faults : list of Fault
+        unlisted, unreadable : dict of str to ndarray
+            Masks of categories that are not listed, and of texts that are no numbers.
+        """
+        if not self.to_score:
+            return [*found], {}, {}
+        faults: list[Fault] = []
+        unlisted: dict[str, np.ndarray] = {}
+        unreadable: dict[str, np.ndarray] = {}
+        for column, kind, mask in found:
+            if kind == "unknown_category":
+                unlisted[column] = mask
+            elif self._is_missing_cell(column, kind):
+                unreadable[column] = unreadable.get(column, False) | mask
+            elif kind != "implausible":
+                faults.append((column, kind, mask))
+        return faults, unlisted, unreadable
+
+    def _is_missing_cell(self, column: str, kind: str) -> bool:
+        """Return True if cells of this fault are missing, and their rows are scored."""
+        feature = self.contract.features.get(column)
+        if feature is None or feature.type != "number" or feature.missing == "refuse":
+            return False
+        stops = self.contract.on_violation == "stop"
+        return stops and kind in CELLS_OF_NO_NUMBER
 
     def _normalised(self, rows: Cohort) -> Cohort:
         values = rows.values
@@ -363,8 +395,11 @@ class BlockReader:
         return faults
 
 
-def _without_cells(rows: Cohort, masks: Mapping[str, np.ndarray]) -> Cohort:
-    """Return rows in which the cells of the masks, by column, are missing."""
+def _without_cells(rows: Cohort, unused: Sequence[Fault]) -> Cohort:
+    """Return rows in which cells that cannot be used are missing."""
+    masks: dict[str, np.ndarray] = {}
+    for name, _, mask in unused:
+        masks[name] = masks.get(name, False) | mask
     cells = odd_cells_by_row(rows.values, masks, rows.n_rows)
     missing = {
         name: np.where(mask, np.nan, rows.values[name]) for name, mask in masks.items()

@@ -33,10 +33,10 @@ class Bounds(NamedTuple):
 
 
 class OddCell(NamedTuple):
-    """A cell out of bounds: its column, and the value that is not used."""
+    """A cell that is not used: its column, and the value, None for a text."""
 
     column: str
-    value: float
+    value: float | None
 
 
 def bounds_of_range(low: float, high: float) -> Bounds | None:
@@ -99,13 +99,14 @@ def beyond_bounds(
 def odd_cells_by_row(
     values: Columns, masks: Mapping[str, np.ndarray], n_rows: int
 ) -> np.ndarray:
-    """Return the cells out of bounds by row, ndarray of object, shape (n_rows,).
+    """Return the cells that are not used by row, ndarray of object, shape (n_rows,).
 
     A tuple of `OddCell` for a row with such cells, None for any other.
     """
     cells = np.full(n_rows, None, dtype=object)
     for name, mask in masks.items():
         for row in np.flatnonzero(mask):
-            cell = OddCell(name, float(values[name][row]))
+            value = float(values[name][row])
+            cell = OddCell(name, None if np.isnan(value) else value)
             cells[row] = (*(cells[row] or ()), cell)
     return cells

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from screening.report import format as fmt
 from screening.schemas.run import ChannelFault, CheckValues, RunDocument
 
+NO_NUMBER = "a text that is no number"
 FAULT_WORDS: Mapping[ChannelFault, str] = {
     "missing": "no voxel has a value",
     "out of bounds": "every voxel is out of bounds",
@@ -57,7 +58,12 @@ def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
     units = {feature.name: feature.unit for feature in run.model.training.features}
     for value in odd.values:
         texts = (value.display or {}).values()
-        finding = f"{fmt.number(value.value)} {fmt.unit(units.get(value.column))}"
+        finding = NO_NUMBER
+        remark = "it counts as missing"
+        if value.value is not None:
+            unit = fmt.unit(units.get(value.column))
+            finding = f"{fmt.number(value.value)} {unit}"
+            remark = f"bounds {fmt.value_range((value.low, value.high))}"
         name = fmt.name(value.id)
         if value.group is not None:
             name = f"{fmt.name(value.group)}, {name}"
@@ -66,7 +72,7 @@ def _lines_of_values(run: RunDocument, odd: CheckValues) -> Iterator[OddLine]:
             id=name,
             column=fmt.name(run.model.title_of(value.column)),
             finding=finding.strip(),
-            remark=f"bounds {fmt.value_range((value.low, value.high))}",
+            remark=remark,
             flagged=value.flagged,
         )
 

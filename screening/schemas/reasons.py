@@ -372,12 +372,13 @@ ROWS_REFUSED = ReasonKind(
 )
 VALUES_OUT_OF_BOUNDS = ReasonKind(
     code="values_out_of_bounds",
-    words="Check these values: {rows} with one that no patient can have ({columns}); "
-    "scored without it, and without a chance.",
+    words="Check these values: {rows} with one that cannot be used ({columns}); scored "
+    "without it, and without a chance.",
     remedy="Look at these patients whatever their score, and have the values checked "
     "at their source: they are listed under Check these values.",
     when="a cell lies outside `plausible` of the contract or, without it, beyond the "
-    "training range by more than the width of that range "
+    "training range by more than the width of that range; or a few cells of numbers "
+    "hold a text "
     "([check these values](page.md#check-these-values))",
     place=NIGHT,
 )

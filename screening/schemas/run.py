@@ -118,17 +118,18 @@ class ExplainedCase(Case):
 class OddValue(Document):
     """A cell that no patient can have: the row is scored as if it were missing.
 
-    `low` and `high` are the bounds of the column. `row` counts from 1; `display` has
-    the columns that the contract displays.
+    `value` is None for a text that is no number. `low` and `high` are the bounds of the
+    column, None where it has none. `row` counts from 1; `display` has the columns that
+    the contract displays.
     """
 
     id: str
     group: str | None
     row: int
     column: str
-    value: float
-    low: float
-    high: float
+    value: float | None
+    low: float | None
+    high: float | None
     flagged: bool
     display: Mapping[str, str | None] | None = None
 

@@ -100,20 +100,22 @@ def _values_of_row(
     """Return the values out of bounds of one row."""
     assert batch.out_of_bounds is not None, "the rows have been tested"
     display = {name: texts[row] for name, texts in (batch.display or {}).items()}
-    return [
-        OddValue(
+    values = []
+    for cell in batch.out_of_bounds[row]:
+        limits = bounds.get(cell.column)
+        value = OddValue(
             id=batch.id[row],
             group=None if batch.group is None else batch.group[row],
             row=int(batch.rows[row]),
             column=cell.column,
             value=cell.value,
-            low=bounds[cell.column].low,
-            high=bounds[cell.column].high,
+            low=limits.low if limits else None,
+            high=limits.high if limits else None,
             flagged=flagged,
             display=display or None,
         )
-        for cell in batch.out_of_bounds[row]
-    ]
+        values.append(value)
+    return values
 
 
 def count_channels(batch: Cohort, bounds: Mapping[str, Bounds]) -> tuple[pa.Table, ...]:
