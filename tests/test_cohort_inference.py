@@ -211,6 +211,21 @@ def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(
     assert "no outcome recognised: set `label` to its column, or give --label" in notes
 
 
+def test_guess_with_gaps_does_not_end_init(tmp_path):
+    """A column that was guessed as a role and has gaps is dropped, and that is said."""
+    patients = [f"P{i // 3}" for i in range(N)]
+    patients[5] = None
+    path = cohort_of(tmp_path, patient_id=patients)
+
+    contract, notes = starter_contract(path)
+
+    assert contract.group is None
+    assert "patient_id" in contract.drop
+    assert any(note.startswith("dropped, likely group") for note in notes)
+    with pytest.raises(CohortError, match="no group"):
+        starter_contract(path, group="patient_id")
+
+
 def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
     days = pd.date_range("2024-01-13", periods=N).strftime("%d.%m.%Y")
     columns = {"visit date": days, "birth date": days, "Discharge-Date": days}

@@ -63,6 +63,8 @@ BATCH_ROWS = 65536
 REVIEW_CONTRACT = (
     "Write a contract with screen init, review it and train with --contract."
 )
+# Roles of which every row must have a value, or its own.
+KEY_ROLES = ("id", "group", "time")
 Ask = Callable[[str, str | None, Sequence[str], Sequence[str] | None], str | None]
 """Asks a person for a role, and returns the answer.
 
@@ -224,6 +226,40 @@ def proposed(
         doubts=[*doubts, *inferred.doubts],
         likely=likely_outcomes(outcome_candidates(table, guessed)),
     )
+
+
+def without_guessed_keys(inferred: Inference, stated: Contract) -> Inference:
+    """Drop the columns that were guessed to name rows, patients or times.
+
+    Parameters
+    ----------
+    inferred : Inference
+        Of a contract that its table breaks.
+    stated : Contract
+        Roles that were named; they stand.
+
+    Returns
+    -------
+    Inference
+        `inferred` itself, where no such column was guessed.
+    """
+    content = inferred.contract.to_dict()
+    cohort = content["cohort"]
+    guessed = [role for role in KEY_ROLES if cohort[role] != getattr(stated, role)]
+    columns = list(dict.fromkeys(cohort[role] for role in guessed))
+    if not columns:
+        return inferred
+    cohort |= dict.fromkeys(guessed)
+    cohort["drop"] = [*cohort["drop"], *columns]
+    if "group" in guessed:
+        cohort |= {"group_stem": False, "fill_down": []}
+    names = first_of([f"'{name}'" for name in columns], MAX_NAMES)
+    note = (
+        f"dropped, likely {' or '.join(guessed)}, but not filled in or not distinct in "
+        f"every row (fill it in and name it): {names}"
+    )
+    contract = Contract.from_dict(content | {"cohort": cohort})
+    return replace(inferred, contract=contract, notes=[*inferred.notes, note])
 
 
 def _with_group(contract: Contract, signs: Sequence[Sign]) -> Contract:

@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 
 from screening.contract.contract import Contract, Unlabelled
 from screening.data.cohort import NO_LABEL, Cohort, concatenate
-from screening.data.inference import Ask, completed, proposed
+from screening.data.inference import Ask, completed, proposed, without_guessed_keys
 from screening.data.plausible import ranges_of_numbers, with_plausible
 from screening.data.stream import (
     BATCH_ROWS,
@@ -238,6 +238,11 @@ def starter_contract(
     files, stated = open_source(source, stated)
     inferred = proposed(files, stated, ask)
     # A table that cannot be read is refused now, not by the next command.
-    ranges = ranges_of_numbers(CohortStream(files, inferred.contract))
+    try:
+        ranges = ranges_of_numbers(CohortStream(files, inferred.contract))
+    except CohortError:
+        # A guess of a column refuses no table.
+        inferred = without_guessed_keys(inferred, stated)
+        ranges = ranges_of_numbers(CohortStream(files, inferred.contract))
     contract, plausible_notes = with_plausible(inferred.contract, ranges)
     return contract, [*files.notes, *inferred.notes, *plausible_notes]
