@@ -105,7 +105,8 @@ def laid(folder: Path, ledger: str) -> None:
         screen(
             folder, "train", "past.csv", *TRAIN, "--max-flag-rate", rate, "--out", model
         )
-        screen(folder, "approve", model, "--by", "A", "--reason", "tried")
+        known = ["--known-before", "fever,crp,ward"]
+        screen(folder, "approve", model, "--by", "A", "--reason", "tried", *known)
     site = [f'[site]\nledger = "{ledger}"\npublish = "pages"\njobs = 2\n']
     for ward in WARDS:
         model = (

@@ -15,6 +15,8 @@ from screening.schemas.schemas import ANSWERS
 from screening.store.serialization import read_document
 
 WHO = ("--label", "ill", "--id", "patient")
+# The columns of `flow_cohorts.patients`, which are all known at the hour of the night.
+KNOWN_BEFORE = ("--known-before", "fever,crp,ward")
 LOGISTIC = (
     "--recipe",
     "logistic",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from commands import LOGISTIC, WHO, as_json, screen
+from commands import KNOWN_BEFORE, LOGISTIC, WHO, as_json, screen
 from flow_cohorts import patients, written
 
 from screening import (
@@ -58,7 +58,7 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     assert "draft, not approved for use" in (
         folder / "draft" / "report.html"
     ).read_text(encoding="utf-8")
-    told = as_json("approve", folder / "good", "--by", "Dr. <A> Weber")
+    told = as_json("approve", folder / "good", "--by", "Dr. <A> Weber", *KNOWN_BEFORE)
     page = render_model(load_model(folder / "good").sealed)
     assert (
         told["approval"]["by"] == "Dr. <A> Weber" and told["approval"]["date"] in page
@@ -68,7 +68,7 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
 
 def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):
     """An approval is of one operating point; none is taken for granted, and a refusal makes no ledger."""
-    screen("approve", folder / "good", "--by", "A. Weber")
+    screen("approve", folder / "good", "--by", "A. Weber", *KNOWN_BEFORE)
     refused = screen("threshold", folder / "good", "--reason", "x", code=2)
     screen("threshold", folder / "good", "--g-mean", "--reason", "balance")
     screen(
@@ -88,9 +88,19 @@ def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_unt
     assert {"not_fit_for_use", "flags_like_chance"} <= codes(
         load_model(folder / "poor").document
     )
-    refused = screen("approve", folder / "poor", "--by", "A. Weber", code=2)
+    refused = screen(
+        "approve", folder / "poor", "--by", "A. Weber", *KNOWN_BEFORE, code=2
+    )
     assert "--reason" in refused.stderr and "not fit for use" in refused.stderr
-    screen("approve", folder / "poor", "--by", "A. Weber", "--reason", "for a study")
+    screen(
+        "approve",
+        folder / "poor",
+        "--by",
+        "A. Weber",
+        *KNOWN_BEFORE,
+        "--reason",
+        "for a study",
+    )
     assert not codes(night_of(folder, "poor", "after", code=5)) & {
         "not_fit_for_use",
         "flags_like_chance",
@@ -103,7 +113,7 @@ def test_an_approval_is_an_entry_of_the_trail_and_the_approved_model_goes_on_as_
     """A series' nights go on with the approved model, and the trail says who approved it."""
     where = ("--ledger", folder / "l.db", "--series", "ward-1")
     night_of(folder, "good", "first", *where)
-    screen("approve", folder / "good", "--by", "A. Weber", *where)
+    screen("approve", folder / "good", "--by", "A. Weber", *KNOWN_BEFORE, *where)
     night_of(
         folder,
         "good",
@@ -194,7 +204,9 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
             attention=[*model.facts.attention, reason]
         ).to_dict(),
     )
-    approved = approve(warned, "X", datetime.date(2026, 3, 1), "trial")
+    approved = approve(
+        warned, "X", datetime.date(2026, 3, 1), "trial", list(model.contract.features)
+    )
 
     for changed in ({"subgroups": of_other.subgroups}, {"forward": of_other.forward}):
         with pytest.raises(ValueError, match="of another"):
@@ -223,7 +235,10 @@ def test_train_over_champion(folder, tmp_path):
 @pytest.mark.parametrize(
     ("decide", "words"),
     [
-        (["approve", "--by", "Dr. Weber"], "holds a model that was approved on "),
+        (
+            ["approve", "--by", "Dr. Weber", *KNOWN_BEFORE],
+            "holds a model that was approved on ",
+        ),
         (
             ["threshold", "--max-flag-rate", "0.2", "--reason", "capacity"],
             "holds a model that had its threshold changed",

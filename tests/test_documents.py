@@ -96,7 +96,7 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
     ask("compare past.csv --recipes logistic --search 1 --folds 2 --out c", *ROLES)
     ask("validate m v.csv --out v")
     ask("threshold m --max-flag-rate 0.25 --reason more")
-    ask("approve m --by Weber --reason try")
+    ask("approve m --by Weber --reason try --known-before fever,crp,ward")
     ask("score m 2026-03-01.csv --date 2026-03-01 --out 1 --series w", *book)
     run = stored(tmp_path / "1" / "run.json")
     one = run["cases"][0]["id"]
@@ -107,7 +107,7 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
     verdict_file(tmp_path / "1", words)
     ask("review 1 verdicts.json", *book)
     ask("retrain w m past.csv --nights {date}.csv --out next", *book)
-    ask("approve next --by Weber --reason try")
+    ask("approve next --by Weber --reason try --known-before fever,crp,ward")
     ask(
         "score next 2026-03-02.csv --date 2026-03-02 --out 2 --series w --shadow", *book
     )

@@ -3,17 +3,23 @@
 Independent rows are left in peace; what is known only after the outcome is never used.
 """
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients
 
-from screening import read_cohort, train
+from screening import MaxFlagRate, read_cohort, score, train
 from screening.data.dependence import dependence, signs
+from screening.data.later_names import may_be_later
 from screening.data.reading import check_cohort, starter_contract
 from screening.errors import UsageError
 from screening.io.opening import source_at
+from screening.model_selection.blocks import blocks_of
+from screening.model_selection.revising import approval_of, approve, set_threshold
 from screening.report import render_model
+from screening.schemas.model import Block, Reliance
 from screening.schemas.reasons import ROWS_OF_ONE_PATIENT
 
 PATIENTS, ROWS = 40, 5
@@ -268,62 +274,70 @@ def rng():
     return np.random.default_rng(1)
 
 
-def codes(model):
-    return {
-        (each["code"], each["column"]) for each in model.document["training"]["leaks"]
-    }
+def questions(model):
+    return {(leak.code, leak.column) for leak in model.facts.training.leaks}
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_column_that_ranks_alone_is_named_on_the_page_too(rng, tmp_path, sign):
+def test_question_named_after_on_page(rng, tmp_path, sign):
+    """A name that tells of a discharge is a question, on the page and in the verdict."""
     table = patients()
     table["discharge_code"] = sign * (
         (table["ill"] == "yes") + rng.normal(0, 0.05, len(table))
     )
+
     model = trained(table, tmp_path, id="patient")
-    assert codes(model) == {
-        ("ranks_alone", "discharge_code"),
-        ("named_after", "discharge_code"),
-        ("too_good", "discharge_code"),
-    }
-    assert "Look at discharge_code: alone it ranks with AUROC" in render_model(
-        model.sealed
-    )
+
+    assert questions(model) == {("named_after", "discharge_code")}
+    assert "answer_first" in [reason.code for reason in model.facts.attention]
+    page = render_model(model.sealed)
+    assert "is it known at the hour of the night?" in page
+    assert "Not shown: answer first" in page
 
 
-def test_a_category_that_is_the_answer_is_named_and_one_of_many_levels_is_not(
-    rng, tmp_path
-):
+def test_no_question_of_strength(rng, tmp_path):
+    """A strong marker under a name that says nothing is no question, but is asked for."""
     table = patients()
+    table["marker"] = (table["ill"] == "yes") + rng.normal(0, 0.05, len(table))
     table["code"] = np.where(
         table["ill"] == "yes", rng.choice(["A41.9", "R65.2"], len(table)), "Z00"
     )
-    table["room"] = [f"room {i}" for i in rng.integers(0, len(table) // 4, len(table))]
-    assert codes(trained(table, tmp_path, id="patient")) == {
-        ("ranks_alone", "code"),
-        ("too_good", "code"),
-    }
+
+    model = trained(table, tmp_path, id="patient")
+
+    assert questions(model) == set()
+    asked = {name for columns in model.facts.unanswered for name in columns}
+    assert {"marker", "code"} <= asked
 
 
-def test_a_category_that_is_nearly_a_name_is_named(tmp_path):
+def test_question_filled_in_one_class(rng, tmp_path):
     table = patients()
-    table["ward"] = [
-        f"note {chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(len(table))
-    ]
-    contract = tmp_path / "cohort.toml"
-    contract.write_text(CONTRACT + '[features.ward]\ntype = "category"\n')
-    assert ("nearly_unique", "ward") in codes(
-        trained(table, tmp_path, contract, id="patient")
+    is_treated = (table["ill"] == "yes") & (rng.random(len(table)) < 0.7)
+    table["dose"] = np.where(is_treated, rng.normal(50, 5, len(table)), np.nan)
+    table["lactate"] = np.where(
+        rng.random(len(table)) < 0.3, rng.normal(1, 0.2, len(table)), np.nan
     )
 
+    model = trained(table, tmp_path, id="patient")
 
-def test_missing_values_that_tell_are_named(rng, tmp_path):
+    assert questions(model) == {("filled_in_one_class", "dose")}
+
+
+@pytest.mark.parametrize(
+    ("share", "is_question"), [(0.7, True), (0.1, False), (1.0, False)]
+)
+def test_question_equal_times(rng, tmp_path, share, is_question):
+    """Two times equal in most rows are one question each; a copy tells nothing."""
     table = patients()
-    table["lactate"] = rng.normal(1, 0.3, len(table))
-    table.loc[(table["ill"] == "no") & (np.arange(len(table)) % 2 == 0), "lactate"] = (
-        np.nan
-    )
-    assert ("missing_tells", "lactate") in codes(trained(table, tmp_path, id="patient"))
+    first = rng.integers(1, 2000, len(table)).astype(float)
+    other = rng.integers(1, 2000, len(table)).astype(float)
+    table["a"] = first
+    table["b"] = np.where(rng.random(len(table)) < share, first, other)
+
+    model = trained(table, tmp_path, id="patient")
+
+    columns = {column for code, column in questions(model) if code == "equal_values"}
+    assert bool(columns) == is_question
 
 
 def test_a_column_known_only_after_the_outcome_is_left_out_and_that_is_said(tmp_path):
@@ -337,63 +351,173 @@ def test_a_column_known_only_after_the_outcome_is_left_out_and_that_is_said(tmp_
     assert said in model.document["training"]["notes"]
 
 
-def test_a_column_that_carries_the_whole_ranking_is_named_with_what_is_left_without_it(
-    rng,
-    tmp_path,
-):
+def test_reliance_without_blocks(rng, tmp_path):
+    """The page says what is left without the most telling block."""
     table = patients()
-    table["marker"] = (table["ill"] == "yes") + rng.normal(0, 0.36, len(table))
+    table["marker_min"] = (table["ill"] == "yes") + rng.normal(0, 0.36, len(table))
+    table["marker_max"] = table["marker_min"] + rng.normal(0, 0.5, len(table))
 
     model = trained(table, tmp_path, id="patient")
 
-    (leak,) = [
-        each
-        for each in model.document["training"]["leaks"]
-        if each["code"] == "too_good"
+    reliance = model.facts.training.reliance
+    assert set(reliance.blocks[0].columns) == {"marker_min", "marker_max"}
+    assert reliance.auroc > 0.95 > reliance.without[0]
+    assert reliance.without[-1] == 0.5
+    page = render_model(model.sealed)
+    assert f"{reliance.without[0]:.2f} without marker_min, marker_max" in page
+
+
+def test_carrying_half_of_what_is_above_chance():
+    blocks = [Block(columns=[name], alone=0.8) for name in "abcde"]
+    areas = [0.85, 0.69, 0.6, 0.6, 0.6]
+    facts = {"recipe": "logistic", "label": "yes", "blocks": blocks, "without": areas}
+
+    assert len(Reliance(auroc=0.9, **facts).carrying) == 2
+    assert len(Reliance(auroc=0.68, **facts).carrying) == 5
+
+
+def blocks(**columns):
+    frame = pd.DataFrame(columns)
+    frame["ill"] = np.where(np.arange(len(frame)) % 3, "no", "yes")
+    return blocks_of(read_cohort(frame, label="ill"))
+
+
+def test_blocks_by_missing_values_correlation_and_stem(rng):
+    base = rng.normal(size=200)
+    is_missing = rng.random(200) < 0.3
+    columns = blocks(
+        ph=np.where(is_missing, np.nan, rng.normal(size=200)),
+        base_excess=np.where(is_missing, np.nan, rng.normal(size=200)),
+        weight=base,
+        mass=3 * base + 0.01 * rng.normal(size=200),
+        crp_min=rng.normal(size=200),
+        crp_max=rng.normal(size=200),
+        age=rng.normal(size=200),
+    )
+
+    assert columns == [
+        ["ph", "base_excess"],
+        ["weight", "mass"],
+        ["crp_min", "crp_max"],
+        ["age"],
     ]
-    assert leak["column"] == "marker"
-    whole = model.document["validation"]["summary"]["yes"]["auroc"]["value"]
-    assert leak["figure"] < whole - 0.03
-    assert (
-        f"without it logistic regression on the same folds has {leak['figure']:.3f}"
-        in leak["said"]
-    )
-    assert any(
-        "the whole model has" in reason["words"]
-        for reason in model.document["attention"]
-    )
 
 
-def test_a_model_that_is_nearly_perfect_names_the_columns_that_would_explain_it(
-    rng,
-    tmp_path,
-):
+LATER = [
+    "followUpDays",
+    "LOS",
+    "Entlassungsdatum_num",
+    "durée de séjour",
+    "décès",
+    "time",
+    "rtime",
+    "days_to_death",
+    "hospital_expire_flag",
+    "vital_status",
+    "recur",
+    "censrec",
+]
+IN_TIME = [
+    "prior_discharges",
+    "family_death_history",
+    "days_in_hospital",
+    "prothrombin_time",
+    "functional_status",
+    "nasal_discharge",
+    "survey_region",
+    "temperature",
+]
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_names_later(name):
+    assert may_be_later(name)
+
+
+@pytest.mark.parametrize("name", IN_TIME)
+def test_names_in_time(name):
+    assert not may_be_later(name)
+
+
+@pytest.fixture
+def asked_model(rng, tmp_path):
     table = patients()
-    for name in ("a", "b", "c"):
-        table[name] = (table["ill"] == "yes") + rng.normal(0, 0.35, len(table))
-    model = trained(table, tmp_path, id="patient")
-    (leak,) = [
-        each
-        for each in model.document["training"]["leaks"]
-        if each["code"] == "too_good"
+    table["status"] = rng.normal(size=len(table))
+    return trained(table, tmp_path, id="patient")
+
+
+TODAY = datetime.date(2026, 3, 1)
+
+
+def test_approve_asks(asked_model):
+    """Without an answer there is no approval, and the blocks are listed."""
+    with pytest.raises(UsageError, match=r"known at the hour of the night.*status"):
+        approve(asked_model, "A. Weber", TODAY, "trial")
+    with pytest.raises(UsageError, match=r"no feature 'statsu'.*did you mean 'status'"):
+        approve(asked_model, "A. Weber", TODAY, "trial", ["statsu"])
+
+
+def test_approve_keeps_answers(asked_model):
+    """Who answered is kept, questions go, and another threshold keeps the answers."""
+    columns = list(asked_model.contract.features)
+
+    approved = approve(asked_model, "A. Weber", TODAY, "trial", columns)
+    again = set_threshold(approved, MaxFlagRate(0.2), "capacity")
+
+    assert "answer_first" not in [reason.code for reason in approved.facts.attention]
+    (answer,) = approved.facts.known_before
+    assert (answer.columns, answer.by, answer.date) == (
+        columns,
+        "A. Weber",
+        "2026-03-01",
+    )
+    assert approval_of(asked_model, approved)["known_before"] == columns
+    assert approve(again, "B. Meier", TODAY, "trial").facts.approval.by == "B. Meier"
+    assert "says A. Weber on 2026-03-01" in render_model(approved.sealed)
+
+
+def test_contract_answers(rng, tmp_path):
+    """A declaration in the contract is an answer; the question is not raised."""
+    table = patients()
+    table["status"] = rng.normal(size=len(table))
+    contract = tmp_path / "cohort.toml"
+    features = [
+        f'[features.{name}]\ntype = "number"\navailable = "before"\n'
+        for name in ("fever", "crp", "status")
     ]
-    assert (
-        leak["said"].startswith(("a, ", "b, ", "c, "))
-        and "without them" in leak["said"]
-    )
+    head = CONTRACT.split("[features")[0]
+    contract.write_text(head + "".join(features))
+
+    model = trained(table, tmp_path, contract, id="patient")
+
+    assert model.facts.unanswered == []
+    assert approve(model, "A. Weber", TODAY, "trial").facts.approval is not None
 
 
-AFTERWARDS = ["followUpDays", "LOS", "Entlassungsdatum_num", "durée de séjour", "décès"]
-BEFORE = ["prior_discharges", "family_death_history", "days_in_hospital", "time"]
+def test_nights_carry_question(asked_model, tmp_path):
+    """Every night of such a model says so until somebody answers."""
+    night = patients(40, seed=3).assign(status=0.5)
+
+    run = score(asked_model, night, tmp_path / "run")
+
+    assert "answer_first" in [reason.code for reason in run.attention]
 
 
-def test_names_that_speak_of_a_time_after_the_outcome_are_said_and_of_before_are_not(
-    rng,
-    tmp_path,
-):
-    """And nothing else of a clean table."""
-    table = patients()
-    table[AFTERWARDS + BEFORE] = rng.normal(size=(len(table), 9))
-    assert codes(trained(table, tmp_path, id="patient")) == {
-        ("named_after", name) for name in AFTERWARDS
-    }
+def test_init_asks_on_terminal():
+    """The answer of a person stands in the contract."""
+    rng = np.random.default_rng(0)
+    table = patients().assign(status=rng.normal(size=240), rtime=rng.random(240))
+    asked = []
+
+    def ask(role, guess, likely, allowed):
+        if role == "available":
+            asked.extend(likely)
+            return {"status": "before", "rtime": "after"}[likely[0]]
+        return guess
+
+    contract, _ = starter_contract(table, ask, label="ill", id="patient")
+
+    assert asked == ["status", "rtime"]
+    assert contract.features["status"].available == "before"
+    assert contract.features["rtime"].available == "after"
+    assert contract.features["crp"].available is None

@@ -17,7 +17,7 @@ from unittest.mock import MagicMock
 
 import pandas as pd
 import pytest
-from commands import LOGISTIC, WHO, screen
+from commands import KNOWN_BEFORE, LOGISTIC, WHO, screen
 from docs_pages import read_blocks
 from flow_cohorts import patients, written
 
@@ -303,7 +303,7 @@ def test_the_runbook_can_be_followed_from_top_to_bottom(tmp_path):
     backup.mkdir()
     past = written(patients(), tmp_path / "past.csv")
     screen("train", past, *WHO, *LOGISTIC, "--max-flag-rate", 0.3, "--out", model)
-    screen("approve", model, "--by", "A. Weber", "--reason", "a trial")
+    screen("approve", model, "--by", "A. Weber", "--reason", "a trial", *KNOWN_BEFORE)
     night = written(patients(60, seed=7), place / "in/2026-03-01.csv")
     where = ["--ledger", place / "screening.db", "--series", "ward-7"]
     run = place / "runs/2026-03-01"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from commands import WHO, sampled, screen, verdict_file
+from commands import KNOWN_BEFORE, WHO, sampled, screen, verdict_file
 from flow_cohorts import patients, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -150,7 +150,16 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     table = written(patients(60, seed=3).drop(columns="ill"), folder / "third.csv")
     screen("score", folder / "next", table, *night, code=2)
     screen("score", folder / "next", table, *night, "--shadow")
-    screen("approve", folder / "next", "--by", "A. Weber", "--reason", "newer", *where)
+    screen(
+        "approve",
+        folder / "next",
+        "--by",
+        "A. Weber",
+        "--reason",
+        "newer",
+        *KNOWN_BEFORE,
+        *where,
+    )
     screen("promote", folder / "next", *where, "--reason", "newer")
     screen(
         "score", folder / "next", table, "--force", *night, "--out", folder / "in force"

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sqlalchemy as sa
-from commands import LOGISTIC, as_json, sampled, screen, verdict_file
+from commands import KNOWN_BEFORE, LOGISTIC, as_json, sampled, screen, verdict_file
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
@@ -281,7 +281,14 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
     assert "in shadow" in screen("report", "s1", code=2).stderr
     screen("promote", challenger, "--reason", "a draft", *where, code=2)
     approved = as_json(
-        "approve", challenger, "--by", "A. Weber", "--reason", "fewer", *where
+        "approve",
+        challenger,
+        "--by",
+        "A. Weber",
+        *KNOWN_BEFORE,
+        "--reason",
+        "fewer",
+        *where,
     )
     done = as_json("promote", challenger, "--reason", "enough reviews", *where)
     assert done["champion"] == approved["id"] and done["beside"] == beside

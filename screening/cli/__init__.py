@@ -52,7 +52,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     history: "screen history --ledger screening.db --out history.html",
     validate: "screen validate trained/infection other_hospital.csv --out validated",
     threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
-    approve: 'screen approve trained/infection --by "Dr. A. Weber" --reason "for infection control"',
+    approve: 'screen approve trained/infection --by "Dr. A. Weber" --known-before crp,temperature',
     retrain: "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv' --out trained/next",
     promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
     retire: 'screen retire ward-7 --reason "the ward has closed" --ledger screening.db',

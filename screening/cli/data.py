@@ -27,6 +27,7 @@ QUESTIONS = {
     "id": "Row id: the column that names a row",
     "time": "Date of the row",
     "capacity": "Reviews that a night has room for",
+    "available": "Known before the outcome, or only after it",
 }
 NOTHING = "none"
 

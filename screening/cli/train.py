@@ -405,18 +405,34 @@ def approve(
         str | None,
         typer.Option(help="Why; required if validation says it is not fit for use."),
     ] = None,
+    known_before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Columns that are known at the hour of the night, before the outcome.",
+        ),
+    ] = None,
     revision: options.RevisionOptions,
     as_json: AsJson = False,
 ) -> None:
     """Approve MODEL, which is a draft until then.
 
-    Its pages show by whom, when and why. Another threshold or training makes it a draft
+    Its pages show by whom, when and why. It needs an answer, here or as
+    available = "before" in the contract, for the columns that carry the ranking: are
+    they known at the hour of the night? Another threshold or training makes it a draft
     again. If a series already uses MODEL, give --ledger and --series, or its next night
     is refused because of the changed model.
     """
     from screening.model_selection import revising
 
-    revise = partial(revising.approve, by=by, date=datetime.date.today(), reason=reason)
+    columns = [name.strip() for name in (known_before or "").split(",")]
+    revise = partial(
+        revising.approve,
+        by=by,
+        date=datetime.date.today(),
+        reason=reason,
+        known_before=[name for name in columns if name],
+    )
     after = _revised(model, revise, "approve", revising.approval_of, revision)
     answer = {
         "model": str(model),

@@ -155,9 +155,9 @@ class Feature(BaseModel):
     """Subtract the mean of the row's group and divide by its standard deviation; or
     subtract the median and divide by 1.4826 times the median absolute deviation, which
     a lesion or an artefact hardly moves."""
-    available: Literal["before", "after"] = "before"
-    """Time at which the value is known, relative to the outcome; a column known only
-    afterwards is left out of every model."""
+    available: Literal["before", "after"] | None = None
+    """Whether the value is known at the hour of the night, before the outcome: an answer
+    that approval asks for. A column known only afterwards is left out of every model."""
     on_unseen: OnUnseen | None = None
     """As in `Contract`, for this feature alone."""
     on_unit_change: OnUnitChange | None = None

@@ -132,14 +132,14 @@ BEFORE = re.compile(
 )
 
 
-def _in_words(column: str) -> str:
+def in_words(column: str) -> str:
     """Return a column's name in lower-case words: "case id" for CaseID."""
     return " ".join(WORDS.findall(column)).lower()
 
 
 def is_called(column: str, *roles: str) -> bool:
     """Return True for a name typical of one of these roles, as "CaseID" is of a row."""
-    name = _in_words(column)
+    name = in_words(column)
     return any(re.fullmatch(ROLES[role], name) for role in roles)
 
 
@@ -152,6 +152,6 @@ def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
     or_any_time : bool
         Accept the names of any time or duration too.
     """
-    name = _in_words(column)
+    name = in_words(column)
     is_time = or_any_time and ANY_TIME.fullmatch(name)
     return bool(is_time or AFTER.search(name)) and not BEFORE.search(name)

@@ -10,6 +10,7 @@ from typing import TypedDict, Unpack
 from screening.contract.contract import Contract, Unlabelled
 from screening.data.cohort import NO_LABEL, Cohort, concatenate
 from screening.data.inference import Ask, completed, proposed, without_guessed_keys
+from screening.data.later_names import may_be_later
 from screening.data.plausible import ranges_of_numbers, with_plausible
 from screening.data.stream import (
     BATCH_ROWS,
@@ -245,4 +246,16 @@ def starter_contract(
         inferred = without_guessed_keys(inferred, stated)
         ranges = ranges_of_numbers(CohortStream(files, inferred.contract))
     contract, plausible_notes = with_plausible(inferred.contract, ranges)
+    if ask is not None:
+        contract = _with_availability(contract, ask)
     return contract, [*files.notes, *inferred.notes, *plausible_notes]
+
+
+def _with_availability(contract: Contract, ask: Ask) -> Contract:
+    """Return the contract with what a person says of columns that may come later."""
+    features = dict(contract.features)
+    for name, feature in contract.features.items():
+        if may_be_later(name):
+            answer = ask("available", None, [name], ["before", "after"])
+            features[name] = feature.model_copy(update={"available": answer})
+    return contract.model_copy(update={"features": features})

@@ -243,6 +243,8 @@ class Approved(ModelChange, kind="approve"):
 
     by: str
     date: str
+    # Columns that were said to be known before the outcome.
+    known_before: Sequence[str] = ()
 
 
 class SealedAnew(ModelChange, kind="seal"):

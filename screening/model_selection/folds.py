@@ -21,7 +21,7 @@ from screening.estimators.ensembles import occurrence
 from screening.metrics.tally import units_of
 from screening.model_selection.task import Task, watchable
 from screening.schemas.figures import DEFAULT_RULE, Rule
-from screening.schemas.model import Leak
+from screening.schemas.model import Leak, Reliance
 
 # Slabs of voxels per fold, if there are fewer patients than folds.
 _SLABS_PER_FOLD = 4
@@ -60,7 +60,9 @@ class Study:
     seed : int
         Of folds and settings.
     leaks : sequence of Leak
-        Columns that may be the outcome itself.
+        Columns that may be known only after the outcome.
+    reliance : Reliance, optional
+        What the ranking rests on, once it was held out.
     signs : sequence of Sign
         Signs that several rows are of one patient.
     notes : sequence of str
@@ -77,6 +79,7 @@ class Study:
     search: int | None = None
     seed: int = 0
     leaks: Sequence[Leak] = ()
+    reliance: Reliance | None = None
     signs: Sequence[Sign] = ()
     notes: Sequence[str] = ()
 

@@ -140,6 +140,7 @@ def _training_facts(
         features=_feature_facts(sample, held_out.encoder),
         profile=profile(cohort.measured, cohort.contract, cohort.group),
         leaks=study.leaks,
+        reliance=study.reliance,
         approximation=approximation,
         ids=id_shape(cohort.id) if cohort.contract.id else None,
     )

@@ -90,19 +90,19 @@ def prepare_study(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
     )
     study = plan_study(sample, task, folds, repeats, seed, search=search)
-    found_leaks = leaks(sample, study.task)
+    questions = leaks(sample, study.task)
     notes += [*task_notes, *study.notes]
     for name in late_columns:
         notes.append(
             f"{name} is left out: it is known only after the outcome (contract)"
         )
-    notes += [leak.said for leak in found_leaks]
+    notes += [question.said for question in questions]
     return replace(
         study,
         cohort=cohort,
         rule=rule,
         params=params,
-        leaks=found_leaks,
+        leaks=questions,
         signs=signs,
         notes=notes,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,10 +20,16 @@ from screening.report.model_attention import attention_of_model
 from screening.report.verdict import usefulness_of
 from screening.schemas.figures import Rule
 from screening.schemas.history import ChangedClass
-from screening.schemas.model import Approval, ModelDocument, Profile, TextProfile
+from screening.schemas.model import (
+    Approval,
+    KnownBefore,
+    ModelDocument,
+    Profile,
+    TextProfile,
+)
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS, ROWS_OF_ONE_PATIENT
 from screening.schemas.validation import OperatingPointFacts
-from screening.spelling import first_of
+from screening.spelling import did_you_mean, first_of
 from screening.store.model import Model
 
 # Names of features in a note.
@@ -148,7 +155,11 @@ def change_of(before: Model, after: Model) -> dict[str, object]:
 
 
 def approve(
-    model: Model, by: str, date: datetime.date, reason: str | None = None
+    model: Model,
+    by: str,
+    date: datetime.date,
+    reason: str | None = None,
+    known_before: Sequence[str] = (),
 ) -> Model:
     """Return the model with an approval.
 
@@ -162,16 +173,30 @@ def approve(
     date : date
     reason : str, optional
         Required if the verdict of its validation is "no".
+    known_before : sequence of str
+        Columns that are known at the hour of the night. One of each block that carries
+        the ranking is required, unless the contract declares it.
 
     Raises
     ------
     UsageError
-        If nobody is named, or a reason is required.
+        If nobody is named, a reason is required, or it is not known of a column that
+        carries the ranking whether it is known before the outcome.
     """
     if not by.strip():
         raise UsageError("`by`: name who approves the model", parameters=["by"])
     stripped_reason = (reason or "").strip() or None
     draft = model.facts.replace(approval=None)
+    if known_before:
+        _refuse_unknown(model, known_before)
+        answer = KnownBefore(
+            columns=list(dict.fromkeys(known_before)),
+            by=by.strip(),
+            date=date.isoformat(),
+        )
+        draft = draft.replace(known_before=[*draft.known_before, answer])
+        draft = _with_attention(draft)
+    _refuse_unanswered(draft)
     if stripped_reason is None and usefulness_of(draft).verdict == "no":
         raise UsageError(
             "`reason`: validation says this model is not fit for use; say why it is "
@@ -183,17 +208,45 @@ def approve(
     return replace(model, document=document.to_dict(), directory=None)
 
 
+def _refuse_unknown(model: Model, columns: Sequence[str]) -> None:
+    """Raise UsageError for a column that is no feature of the model."""
+    features = model.contract.features
+    for name in columns:
+        if name not in features:
+            hint = did_you_mean(name, features)
+            raise UsageError(
+                f"`known_before`: the model has no feature '{name}'{hint}",
+                parameters=["known_before"],
+            )
+
+
+def _refuse_unanswered(document: ModelDocument) -> None:
+    """Raise UsageError if a block that carries the ranking may come afterwards."""
+    blocks = [first_of(columns, _MAX_NAMES) for columns in document.unanswered]
+    if blocks:
+        raise UsageError(
+            "`known_before`: is each of these known at the hour of the night? "
+            f"{'; '.join(blocks)}. Name one of each that is; what is known only "
+            'afterwards gets available = "after" in the contract, and the model is '
+            "trained again",
+            parameters=["known_before"],
+        )
+
+
 def approval_of(before: Model, after: Model) -> dict[str, object]:
     """Return what the ledger records of an approval.
 
-    Digests before and after, who approved, when and why.
+    Digests before and after, who approved, when and why, and which columns were said
+    to be known before the outcome.
     """
     approval = after.facts.approval
     assert approval is not None
+    new_answers = after.facts.known_before[len(before.facts.known_before) :]
     return {
         "model_before": before.digest,
         "model_after": after.digest,
         **approval.to_dict(),
+        "known_before": [name for answer in new_answers for name in answer.columns],
     }
 
 

@@ -38,7 +38,7 @@ from screening.model_selection.held_out import (
     progress_of_parts,
 )
 from screening.model_selection.judge import Judgement, judge, refuse_too_few
-from screening.model_selection.leakage import too_good
+from screening.model_selection.leakage import reliance_of
 from screening.model_selection.model_card import model_document
 from screening.model_selection.planning import prepare_study
 from screening.model_selection.plans import run_plan
@@ -211,7 +211,7 @@ class Held:
     Parameters
     ----------
     study : Study
-        With the leaks that the scores show.
+        With what the ranking rests on.
     method : HeldOut
     scores : HeldOutScores
         With those of the stored machines.
@@ -265,11 +265,9 @@ class ByRow:
             refuse_too_few(name, int(cases[:, m].sum()), study.rule)
 
     def held(self, study: Study, method: HeldOut) -> Held:
-        """Return held-out scores, and what makes them too good to be true."""
+        """Return held-out scores, and what their ranking rests on."""
         scores = HeldOutScores.of(method, study)
-        leaks = too_good(study, scores)
-        notes = [*study.notes, *(leak.said for leak in leaks)]
-        study = replace(study, leaks=[*study.leaks, *leaks], notes=notes)
+        study = replace(study, reliance=reliance_of(study))
         decisions = []
         x = method.encoded.x
         for start in range(0, len(x), AT_ONCE):

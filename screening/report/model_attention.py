@@ -26,11 +26,15 @@ DAYS_A_YEAR = 365.25
 def attention_of_model(model: ModelDocument) -> list[Reason]:
     """Return reasons to distrust a model, for the person who trained it."""
     found = reasons_of_figures(model)
-    found += reasons_against_use(model, found)
-    for leak in model.training.leaks:
-        sign = leak.said if leak.said.endswith("?") else f"{leak.said}."
-        found.append(reasons.LEAK(column=leak.column, figure=leak.figure, sign=sign))
-    return found
+    return [*found, *reasons_against_use(model, found), *questions_of(model)]
+
+
+def questions_of(model: ModelDocument) -> list[Reason]:
+    """Return the questions about columns that nobody has answered."""
+    return [
+        reasons.ANSWER_FIRST(column=leak.column, figure=leak.figure, sign=leak.said)
+        for leak in model.open_questions
+    ]
 
 
 def reasons_against_use(

@@ -13,6 +13,7 @@ from screening.report.model_attention import (
     MAX_AGE_YEARS,
     day_of_last_row,
     parse_day,
+    questions_of,
     reasons_against_use,
     reasons_of_figures,
     review_due,
@@ -46,8 +47,6 @@ def attention_of_night(
 ) -> list[Reason]:
     """Return the reasons why a night needs attention.
 
-    Signs of leakage are not among them: they are for the person who trained.
-
     Parameters
     ----------
     run : RunDocument
@@ -64,6 +63,7 @@ def attention_of_night(
     found = [
         *figures,
         *reasons_against_use(run.model, figures),
+        *questions_of(run.model),
         *_reasons_of_age(run, trained),
         *_reasons_of_training_rows(run),
         *_reasons_of_values(run),

@@ -17,6 +17,7 @@ from screening.report.columns import grid_style, people_of
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
 from screening.report.model_attention import review_due
+from screening.report.reliance import reliance_words
 from screening.report.score_drift import describe_drift
 from screening.schemas.base import Document
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
@@ -61,7 +62,11 @@ def render_head(document: Mapping[str, object]) -> str:
     model = ModelDocument.from_dict(document)
     return draw(
         "head.html.j2",
-        {"useful": model_charts.usefulness(model), **_head(model, None)},
+        {
+            "useful": model_charts.usefulness(model),
+            "reliance": reliance_words(model),
+            **_head(model, None),
+        },
         styles=MODEL_STYLES,
         footer=f"model {fmt.text(model.sha256 or 'not recorded', 80)}",
     )
@@ -118,6 +123,7 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
         "beside": model_charts.comparison_table(model),
         "pruning": model_charts.pruning_chart(model),
         "review_due": review_due(model),
+        "reliance": reliance_words(model),
     }
 
 

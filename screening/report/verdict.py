@@ -29,6 +29,12 @@ UNCERTAIN = frozenset(
 )
 """Codes of reasons for which nobody knows whether a model is useful."""
 
+QUESTION = reasons.ANSWER_FIRST.code
+ANSWER_FIRST = (
+    "Not shown: answer first whether the columns named below are known at the hour of "
+    "the night."
+)
+
 SENTENCES: dict[Verdict, str] = {
     "yes": "Supported by local validation: its flags are better than chance and than "
     "the best other method.",
@@ -63,20 +69,22 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     """Return the verdict on a model, from its held-out figures alone.
 
     "no" where nobody should act on it, or another method is shown to be better on the
-    same folds. "not shown" where figures are too uncertain, flags are not shown to have
-    a higher PPV than chance, or no other method was compared. Else "yes".
+    same folds. "not shown" where a question about a column is open, figures are too
+    uncertain, flags are not shown to have a higher PPV than chance, or no other method
+    was compared. Else "yes".
     """
     comparison = model.validation.comparison
     other = best_other(comparison)
     against = [reason for reason in model.attention if reason.code in UNUSABLE]
     against += beaten_by_other(comparison)
     uncertain = [reason for reason in model.attention if reason.code in UNCERTAIN]
+    questions = [reason for reason in model.attention if reason.code == QUESTION]
     uncertain += flags_like_chance(model)
     if other is None:
         uncertain.append(reasons.NOT_COMPARED())
     if against:
         verdict: Verdict = "no"
-    elif uncertain:
+    elif uncertain or questions:
         verdict = "not shown"
     else:
         verdict = "yes"
@@ -86,7 +94,9 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
             "Supported by local validation, but it is not shown to be better than "
             f"{other.recipe}."
         )
-    return Usefulness(verdict, words, (*against, *uncertain))
+    if verdict == "not shown" and questions:
+        words = ANSWER_FIRST
+    return Usefulness(verdict, words, (*against, *questions, *uncertain))
 
 
 def best_other(comparison: BesideFacts | None) -> Beside | None:

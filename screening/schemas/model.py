@@ -131,12 +131,54 @@ class FeatureFacts(Document):
 
 
 class Leak(Document):
-    """A column that may tell what is known only after the outcome."""
+    """A question about a column that may be known only after the outcome.
+
+    `figure` is its AUROC alone.
+    """
 
     code: str
     column: str
     figure: float
     said: str
+
+
+class Block(Document):
+    """Columns that tell the same; `alone` is the best AUROC of one of them."""
+
+    columns: Sequence[str]
+    alone: float
+
+
+class Reliance(Document):
+    """What the ranking of the class `label` rests on.
+
+    `auroc` is that of `recipe`, a quick method, on the same folds. `blocks` are those
+    that rank best alone, at most five, and `without` has the AUROC without the first,
+    the first two, and so on.
+    """
+
+    recipe: str
+    label: str
+    auroc: float
+    blocks: Sequence[Block]
+    without: Sequence[float]
+
+    @property
+    def carrying(self) -> Sequence[Block]:
+        """Return the blocks that carry half of what lies above .5, or else all."""
+        half = 0.5 + (self.auroc - 0.5) / 2
+        for number, area in enumerate(self.without, 1):
+            if area <= half:
+                return self.blocks[:number]
+        return self.blocks
+
+
+class KnownBefore(Document):
+    """Columns that somebody says are known at the hour of the night."""
+
+    columns: Sequence[str]
+    by: str
+    date: str
 
 
 class Approximation(Document):
@@ -239,6 +281,7 @@ class TrainingFacts(Document):
     features: Sequence[FeatureFacts]
     profile: Profile | None
     leaks: Sequence[Leak]
+    reliance: Reliance | None = None
     approximation: Approximation | None = None
     verdicts: TrainedOn | None = None
     ids: IdShape | None = None
@@ -331,7 +374,8 @@ class Approval(Document):
 class ModelDocument(Document):
     """The document of a model directory, `model.json`.
 
-    Without an `approval` the model is a draft. `contract` is the cohort's contract,
+    Without an `approval` the model is a draft. `known_before` has the answers of those
+    who said that columns are known at the hour of the night. `contract` is the cohort's contract,
     documented by its own type (`screening.contract.contract.Contract`). After the day
     `retrain_by` the model scores no more: it holds rows of an erased patient.
     """
@@ -354,6 +398,7 @@ class ModelDocument(Document):
     format_version: int = FORMAT_VERSION
     retrain_by: str | None = None
     approval: Approval | None = None
+    known_before: Sequence[KnownBefore] = ()
     sha256: str = ""
 
     @model_validator(mode="after")
@@ -412,6 +457,40 @@ class ModelDocument(Document):
     def declared(self, feature: str) -> Declared:
         """Return what the contract declares of a feature; nothing if unknown."""
         return Declared.from_dict(self.contract.get("features", {}).get(feature, {}))
+
+    @property
+    def columns_known_before(self) -> set[str]:
+        """Return the columns that somebody declared to be known before the outcome."""
+        known = {name for answer in self.known_before for name in answer.columns}
+        declared = self.contract.get("features", {})
+        known.update(
+            name
+            for name, feature in declared.items()
+            if feature.get("available") == "before"
+        )
+        return known
+
+    @property
+    def open_questions(self) -> list[Leak]:
+        """Return the questions about columns that nobody has answered."""
+        known = self.columns_known_before
+        return [leak for leak in self.training.leaks if leak.column not in known]
+
+    @property
+    def unanswered(self) -> list[Sequence[str]]:
+        """Return the blocks that approval asks for, of which no column is known.
+
+        Those that carry the ranking, and the columns of open questions.
+        """
+        known = self.columns_known_before
+        reliance = self.training.reliance
+        carrying = reliance.carrying if reliance else ()
+        blocks = [block.columns for block in carrying]
+        listed = {name for columns in blocks for name in columns}
+        blocks += [
+            [leak.column] for leak in self.open_questions if leak.column not in listed
+        ]
+        return [columns for columns in blocks if known.isdisjoint(columns)]
 
     def title_of(self, feature: str) -> str:
         """Return a feature's title, by default the column's name as words."""

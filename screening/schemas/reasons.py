@@ -171,14 +171,15 @@ NOT_COMPARED = ReasonKind(
     "reason for attention by itself",
     place=MODEL,
 )
-LEAK = ReasonKind(
-    code="leak",
-    words="Look at {sign}",
-    remedy='If it is known only after the outcome, write available = "after" in the '
-    "contract.",
-    when="a column or label looks like the outcome: it alone ranks nearly as well, its "
-    "name suggests a later time, or the model is nearly perfect",
-    place=MODEL,
+ANSWER_FIRST = ReasonKind(
+    code="answer_first",
+    words="{sign}: is it known at the hour of the night?",
+    remedy='Write available = "before" or "after" in the contract and train again, or '
+    "answer with screen approve MODEL --known-before COLUMN --by NAME.",
+    when="a column may be known only after the outcome: by its name, as one of two "
+    "times that are equal in most rows, or filled almost in one class alone; until "
+    "[somebody answers](page.md#what-the-ranking-rests-on)",
+    place=MODEL_AND_NIGHTS,
 )
 GUESSED = ReasonKind(
     code="guessed",

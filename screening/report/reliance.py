@@ -1,0 +1,42 @@
+"""Sentences on what a model's ranking rests on, and who says that it is known in time."""
+
+from __future__ import annotations
+
+from screening.report import format as fmt
+from screening.schemas.model import Block, ModelDocument
+from screening.spelling import first_of
+
+# Numbers of blocks that are left out, as the page tells them.
+TOLD = (1, 3, 5)
+MAX_COLUMNS = 3
+
+
+def _block_words(block: Block) -> str:
+    """Return the columns of a block, the first few by name."""
+    return first_of([fmt.name(name) for name in block.columns], MAX_COLUMNS)
+
+
+def reliance_words(model: ModelDocument) -> list[str]:
+    """Return what the ranking rests on, and the answers; empty where it is not known."""
+    sentences = []
+    reliance = model.training.reliance
+    if reliance is not None:
+        of_class = fmt.of_class(model, reliance.label)
+        parts = [f"AUROC {reliance.auroc:.2f}"]
+        for n_blocks in TOLD:
+            if n_blocks > len(reliance.without):
+                continue
+            blocks = map(_block_words, reliance.blocks[:n_blocks])
+            area = reliance.without[n_blocks - 1]
+            parts.append(f"{area:.2f} without {' + '.join(blocks)}")
+        sentences.append(
+            f"What the ranking{of_class} rests on: {reliance.recipe} on the same folds "
+            f"has {'; '.join(parts)}."
+        )
+    for answer in model.known_before:
+        columns = ", ".join(map(fmt.name, answer.columns))
+        sentences.append(
+            f"Known at the hour of the night, says {fmt.name(answer.by)} on "
+            f"{fmt.name(answer.date)}: {columns}."
+        )
+    return sentences
