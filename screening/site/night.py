@@ -1,4 +1,4 @@
-"""A night of a whole site: what is still to be scored, every series side by side, one overview."""
+"""Score a night of a whole site: every series in its own process, and one overview."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
@@ -36,54 +37,71 @@ from screening.schemas.reasons import OVER_MEMORY
 from screening.schemas.run import RunDocument
 from screening.site.processes import Budget, Outcome, Processes
 from screening.site.site import Network
+from screening.store.pages import PageFolder
 from screening.store.publishing import hold, sweep
 from screening.store.serialization import read_document
 
-ATTENTION, LOCKED = 5, 75
+ATTENTION = 5
+LOCKED = 75
+# Exit codes, the worst first: a bug, a refused model, a refused table, a wrong setting,
+# a lock, attention.
+WORST_FIRST = (1, 4, 3, 2, LOCKED, ATTENTION, 0)
+# Between two attempts while somebody else is writing.
+PAUSE_SECONDS = 2
+DAY = datetime.timedelta(days=1)
+NOT_ASKED_FOR = "not scored yet: this run was for other series"
+
 Relay = Callable[[Mapping[str, object]], None]
 Status = Literal["published", "unchanged", "failed", "left out", "given up"]
 Result = TypeVar("Result")
 
-DAY = datetime.timedelta(days=1)
-# Between two attempts at what somebody else is writing.
-PAUSE_SECONDS = 2
-# The worst of several exit codes, the worst first: a bug, a refused model or table, a wrong setting, a lock.
-WORST_FIRST = (1, 4, 3, 2, LOCKED, ATTENTION, 0)
-
 
 def worst(codes: Iterable[int]) -> int:
-    """The one exit code that stands for several; a process that a signal ended counts as a bug."""
-    return min(
-        (code if code in WORST_FIRST else 1 for code in codes),
-        key=WORST_FIRST.index,
-        default=0,
-    )
+    """Return the exit code for several; that of a process ended by a signal is 1."""
+    known = [code if code in WORST_FIRST else 1 for code in codes]
+    return min(known, key=WORST_FIRST.index, default=0)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One night of one series with one model."""
+    """One night of one series with one model.
+
+    Parameters
+    ----------
+    network : Network
+    series, night : str
+    model : Path
+    shadow : bool
+    late : bool
+        A missed night.
+    excuses : Excuses
+        Nights given up and reasons acknowledged in the series.
+    run : RunDocument, optional
+        The run of this very table, if it is published already.
+    accepted : str, optional
+        Why the delivery is accepted as it is.
+    """
 
     network: Network
     series: str
     night: str
     model: Path
     shadow: bool
-    late: bool  # A missed night.
+    late: bool
     excuses: Excuses
-    run: RunDocument | None  # The run of this very table, where it stands already.
-    accepted: str | None  # Why the delivery is taken as it is.
+    run: RunDocument | None
+    accepted: str | None
 
     @property
     def out(self) -> Path:
-        return self.network.out(
-            self.series, self.night, self.model if self.shadow else None
-        )
+        """The run directory."""
+        model = self.model if self.shadow else None
+        return self.network.out(self.series, self.night, model)
 
     def command(self) -> list[str]:
-        """The command that scores it."""
-        plan, site = self.network.series[self.series], self.network.site
-        pages = self.network.pages_of(self.series)
+        """Return the words of the command that scores the night."""
+        plan = self.network.series[self.series]
+        site = self.network.site
         options: dict[str, object] = {
             "--out": self.out,
             "--date": self.night,
@@ -96,62 +114,54 @@ class Task:
             "--accept-delivery": self.accepted,
             "--jobs": plan.jobs,
         }
+        pages = self.network.pages_of(self.series)
         if pages is not None and not self.shadow:
-            options |= {
-                "--publish": pages.directory,
-                "--mode": site.mode,
-                "--group": site.group,
-            }
+            options["--publish"] = pages.directory
+            options["--mode"] = site.mode
+            options["--group"] = site.group
         if not self.shadow:
             options["--refused"] = self.network.refused(self.series, self.night)
-        given = [
-            word
-            for key, value in options.items()
-            if value is not None
-            for word in (key, str(value))
-        ]
-        return [
-            "score",
-            str(self.model),
-            *given,
-            *(["--shadow"] if self.shadow else []),
-        ]
+        words = ["score", str(self.model)]
+        for name, value in options.items():
+            if value is not None:
+                words += [name, str(value)]
+        if self.shadow:
+            words.append("--shadow")
+        return words
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
-        """What the overview says of it."""
-        own: dict[str, Any] = {
-            "series": self.series,
-            "night": self.night,
-            "shadow": self.shadow,
-        }
-        return SeriesNight(status=status, **({"model": self.model.name} | own | facts))
-
-    def of_run(
-        self, run: RunDocument, status: Status, peak: int | None = None
-    ) -> SeriesNight:
-        """What the overview says of its run, which took so many MiB."""
-        reasons = [
-            one
-            for one in run.attention
-            if self.excuses.acknowledged(one, self.night) is None
-        ]
-        claim = self.network.series[self.series].memory_mb
-        if peak is not None and peak > claim:
-            reasons.append(
-                OVER_MEMORY(
-                    figure=peak,
-                    threshold=claim,
-                    peak=peak,
-                    claim=claim,
-                    proposal=peak + peak // 4,
-                    series=self.series,
-                )
-            )
-        pages = self.network.pages_of(self.series)
-        page = self.out / "report.html" if pages is None else pages.path_of(self.night)
-        link = quote(
-            Path(os.path.relpath(page, self.network.pages.directory)).as_posix()
+        """Return the night's line of the overview."""
+        facts.setdefault("model", self.model.name)
+        return SeriesNight(
+            status=status,
+            series=self.series,
+            night=self.night,
+            shadow=self.shadow,
+            **facts,
         )
+
+    def line_of_run(
+        self, run: RunDocument, status: Status, peak_mb: int | None = None
+    ) -> SeriesNight:
+        """Return the line of the overview of a run that took `peak_mb` MiB."""
+        reasons = []
+        acknowledged = []
+        for reason in run.attention:
+            if self.excuses.acknowledged(reason, self.night) is None:
+                reasons.append(reason)
+            else:
+                acknowledged.append(reason)
+        claim = self.network.series[self.series].memory_mb
+        if peak_mb is not None and peak_mb > claim:
+            over_memory = OVER_MEMORY(
+                figure=peak_mb,
+                threshold=claim,
+                peak=peak_mb,
+                claim=claim,
+                proposal=peak_mb + peak_mb // 4,
+                series=self.series,
+            )
+            reasons.append(over_memory)
         return self.line(
             status,
             model=run.model.id,
@@ -163,15 +173,22 @@ class Task:
             capacity=run.model.stated.capacity,
             drift_p=run.drift.p if run.drift else None,
             attention=reasons,
-            acknowledged=[reason for reason in run.attention if reason not in reasons],
-            page=None if self.shadow else link,
-            peak_mb=peak,
+            acknowledged=acknowledged,
+            page=None if self.shadow else self._link(),
+            peak_mb=peak_mb,
         )
 
-    def as_it_stands(self) -> SeriesNight | None:
-        """What the overview says of a night that is there or was given up; None where it is to be tried."""
+    def _link(self) -> str:
+        """Return the link from the overview to the night's page."""
+        pages = self.network.pages_of(self.series)
+        page = self.out / "report.html" if pages is None else pages.path_of(self.night)
+        relative = os.path.relpath(page, self.network.pages.directory)
+        return quote(Path(relative).as_posix())
+
+    def settled_line(self) -> SeriesNight | None:
+        """Return the line of a night that is published or given up, else None."""
         if self.run is not None:
-            return self.of_run(self.run, "unchanged")
+            return self.line_of_run(self.run, "unchanged")
         given_up = None if self.accepted else self.excuses.given_up.get(self.night)
         return None if given_up is None else self.line("given up", said=given_up)
 
@@ -186,75 +203,100 @@ def run_night(
     relay: Relay = lambda _: None,
     cluster: str | None = None,
 ) -> tuple[OverviewDocument, Path]:
-    """Score what is still to be scored of every series, and write the overview; return it and its page.
+    """Score what is still to be scored of every series, and write the overview.
 
-    `only`: series to work on; the others stand on the overview as they are. All where there are none.
-    `accept_delivery`: why tonight's tables of `only` are right although they do not look like it.
-    `strict`: exit code 5 where a series is complete and wants attention.
-    `relay`: is given the lines of every child's log.
-    `cluster`: where nights are scored: ``"local:N"``, or the address of a dask scheduler, whose workers see
-    the same files and reach the same ledger. The site's budget holds for all of them together.
-    Raises UsageError: the ledger, or the place of the pages, cannot be used: then nothing was begun.
-    Raises Locked: another run is at work on the same runs, or in the ledger for longer than a night may take.
+    Parameters
+    ----------
+    network : Network
+    night : str
+        YYYY-MM-DD.
+    only : sequence of str
+        Series to score; the others stay as they are. By default all.
+    accept_delivery : str, optional
+        Why tonight's tables of `only` are right although they do not look like it.
+    strict : bool
+        Exit code 5 if a complete series needs attention.
+    relay : callable
+        Called with each line of the log of every child process.
+    cluster : str, optional
+        Where nights are scored: ``"local:N"``, or the address of a dask scheduler whose
+        workers see the same files and reach the same ledger. The site's budget holds
+        for all of them together.
+
+    Returns
+    -------
+    document : OverviewDocument
+    page : Path
+        The overview.
+
+    Raises
+    ------
+    UsageError
+        If the ledger or the folder of pages cannot be used; nothing was begun.
+    ModelError
+        If the ledger does not fit the run directories, or is a copy; nothing was begun.
+    Locked
+        If another run scores the same runs, or writes in the ledger for longer than a
+        night may take.
     """
     names = set(only or network.series)
     with open_cluster(cluster) as workers, hold(network.site.runs / "night"):
         if workers is not None:
-            workers.check(
-                [network.folder, network.site.runs], secret=network.has_password()
-            )
+            folders = [network.folder, network.site.runs]
+            workers.check(folders, secret=network.has_password())
         network.pages.prepare()
-
-        def every_task(_: float) -> list[list[Task]]:
-            with open_ledger(network.ledger, make=True) as ledger:
-                refuse_older(ledger, network.site.runs)
-                with ledger.reading() as connection:
-                    refuse_copy(connection)
-                    excuses = excuses_of(connection)
-                accepted = dict.fromkeys(only, accept_delivery)
-                return [
-                    _tasks(
-                        network, ledger, name, night, excuses[name], accepted.get(name)
-                    )
-                    for name in network.series
-                ]
-
-        tasks = _patiently(
-            every_task, max(network.series[name].minutes for name in names)
-        )
+        accepted = dict.fromkeys(only, accept_delivery)
+        minutes = max(network.series[name].minutes for name in names)
+        tasks = _patiently(lambda _: _list_tasks(network, night, accepted), minutes)
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
         scored = runner.run_all([some for some in tasks if some[0].series in names])
-        left_out = "not scored yet: this run was for other series"
-        lines = [
-            (
-                task,
-                scored.get(task)
-                or task.as_it_stands()
-                or task.line("left out", said=left_out),
-            )
-            for task in itertools.chain(*tasks)
-            if task in scored or not task.late
-        ]
-        codes = [line.exit_code for line in scored.values()]
-        codes += [
-            ATTENTION
-            for line in scored.values()
-            if strict and line.attention and not line.shadow
-        ]
-        document = OverviewDocument(
-            title=network.site.title,
-            night=night,
-            exit_code=worst(codes),
-            series=[line for task, line in lines if not task.late and not task.shadow],
-            shadows=[line for task, line in lines if task.shadow],
-            caught_up=[line for task, line in lines if task.late and not task.shadow],
-        )
+        document = _overview(network, night, itertools.chain(*tasks), scored, strict)
         page = network.pages.show(render_overview(document).encode(), night)
     return document, page
 
 
+def _overview(
+    network: Network,
+    night: str,
+    tasks: Iterable[Task],
+    scored: Mapping[Task, SeriesNight],
+    strict: bool,
+) -> OverviewDocument:
+    """Return the overview of a night; `scored`: the lines of what this run scored."""
+    series = []
+    shadows = []
+    caught_up = []
+    for task in tasks:
+        line = scored.get(task)
+        if line is None:
+            if task.late:
+                continue
+            line = task.settled_line() or task.line("left out", said=NOT_ASKED_FOR)
+        if task.shadow:
+            shadows.append(line)
+        elif task.late:
+            caught_up.append(line)
+        else:
+            series.append(line)
+    codes = [line.exit_code for line in scored.values()]
+    for line in scored.values():
+        if strict and line.attention and not line.shadow:
+            codes.append(ATTENTION)
+    return OverviewDocument(
+        title=network.site.title,
+        night=night,
+        exit_code=worst(codes),
+        series=series,
+        shadows=shadows,
+        caught_up=caught_up,
+    )
+
+
 def _patiently(attempt: Callable[[float], Result], minutes: float) -> Result:
-    """Try again for as long as somebody else is writing, and so many minutes at most."""
+    """Call until nobody else is writing, for so many minutes at most.
+
+    `attempt` takes the seconds that remain. Locked if they end.
+    """
     end = time.monotonic() + 60 * minutes
     while True:
         try:
@@ -265,84 +307,129 @@ def _patiently(attempt: Callable[[float], Result], minutes: float) -> Result:
         time.sleep(PAUSE_SECONDS)
 
 
-def _tasks(
-    network: Network,
-    ledger: Ledger,
-    name: str,
-    night: str,
-    excuses: Excuses,
-    accepted: str | None,
-) -> list[Task]:
-    """What there is to do for a series, the oldest night first, each champion before its shadows.
+def _list_tasks(
+    network: Network, night: str, accepted: Mapping[str, str | None]
+) -> list[list[Task]]:
+    """Return the tasks of every series.
 
-    A night whose run was lost is missed too.
-    `accepted`: why tonight is scored whatever its delivery looks like, even where it was scored.
+    `accepted`: by series why tonight is scored whatever its delivery looks like, even
+    if it was scored before.
     """
-    plan = network.series[name]
-    in_force, shadows = published(ledger, name)
-    missed = [
-        day
-        for day in _caught_up(network, name, night)
-        if (day in in_force or day not in excuses.given_up)
-        and _run_in_force(network.out(name, day), {in_force.get(day)}) is None
-        and _has_come(network.cohort(name, day))
-    ]
-    tasks = []
-    for day in [*missed, night]:
-        accept = accepted if day == night else None
-        for model in (None, *plan.shadow):
-            shadow = model is not None
-            run = _run_in_force(
-                network.out(name, day, model),
-                shadows if shadow else {in_force.get(day)},
-            )
-            if run is not None:
-                same = [file.sha256 for file in run.input.files] == digests(
-                    network.cohort(name, day)
-                )
-                run = run if same and not accept else None
-            task = Task(
-                network,
-                name,
-                day,
-                model or plan.model,
-                shadow,
-                day != night,
-                excuses,
-                run,
-                accept,
-            )
-            tasks.append(task)
+    with open_ledger(network.ledger, make=True) as ledger:
+        refuse_older(ledger, network.site.runs)
+        with ledger.reading() as connection:
+            refuse_copy(connection)
+            excuses = excuses_of(connection)
+        tasks = []
+        for name in network.series:
+            in_force, shadows = published(ledger, name)
+            series = _Series(network, name, excuses[name], in_force, shadows)
+            tasks.append(series.tasks(night, accepted.get(name)))
     return tasks
 
 
-def _caught_up(network: Network, name: str, night: str) -> list[str]:
-    """The nights before this one that a series catches up where they are missed."""
-    plan, tonight = network.series[name], datetime.date.fromisoformat(night)
-    back = network.site.catch_up if plan.catch_up is None else plan.catch_up
-    return (
-        [str(tonight - DAY * n) for n in range(back, 0, -1)]
-        if "{date}" in plan.cohort
-        else []
-    )
+@dataclass(frozen=True)
+class _Series:
+    """A series as the ledger knows it.
+
+    Parameters
+    ----------
+    network : Network
+    name : str
+    excuses : Excuses
+    in_force : mapping
+        Key of the run in force, by night.
+    shadows : set of str
+        Keys of its runs in shadow.
+    """
+
+    network: Network
+    name: str
+    excuses: Excuses
+    in_force: Mapping[str, str]
+    shadows: Collection[str]
+
+    def tasks(self, night: str, accepted: str | None) -> list[Task]:
+        """Return its tasks, the oldest night first, each champion before its shadows.
+
+        `accepted`: why tonight's table is accepted.
+        """
+        plan = self.network.series[self.name]
+        tasks = []
+        for day in [*self._missed(night), night]:
+            accept = accepted if day == night else None
+            for shadow in (None, *plan.shadow):
+                run = self._published_run(day, shadow)
+                if accept or (run is not None and not self._is_of_table(run, day)):
+                    run = None
+                task = Task(
+                    self.network,
+                    self.name,
+                    day,
+                    model=shadow or plan.model,
+                    shadow=shadow is not None,
+                    late=day != night,
+                    excuses=self.excuses,
+                    run=run,
+                    accepted=accept,
+                )
+                tasks.append(task)
+        return tasks
+
+    def _missed(self, night: str) -> list[str]:
+        """Return the nights to catch up: not given up, and their table exists.
+
+        A night whose run was lost is missed too.
+        """
+        missed = []
+        for day in _catch_up_nights(self.network, self.name, night):
+            is_given_up = day not in self.in_force and day in self.excuses.given_up
+            if is_given_up or self._published_run(day, None) is not None:
+                continue
+            if _exists(self.network.cohort(self.name, day)):
+                missed.append(day)
+        return missed
+
+    def _published_run(self, night: str, shadow: Path | None) -> RunDocument | None:
+        """Return the run of a night in force, or that of a shadow, if it is whole."""
+        out = self.network.out(self.name, night, shadow)
+        if shadow is not None:
+            return _read_run(out, self.shadows)
+        return _read_run(out, {self.in_force.get(night)})
+
+    def _is_of_table(self, run: RunDocument, night: str) -> bool:
+        """Return True if a run is of the night's table as it is now."""
+        scored = [file.sha256 for file in run.input.files]
+        return scored == digests(self.network.cohort(self.name, night))
 
 
-def _has_come(cohort: str) -> bool:
-    """Whether a night's table is there; of a database nobody knows before asking it."""
-    return "://" not in cohort and (
-        Path(cohort).exists() or bool(glob.glob(cohort, recursive=True))
-    )
+def _catch_up_nights(network: Network, name: str, night: str) -> list[str]:
+    """Return the nights before this one that a series catches up if they are missed."""
+    plan = network.series[name]
+    if "{date}" not in plan.cohort:
+        return []
+    tonight = datetime.date.fromisoformat(night)
+    n_nights = network.site.catch_up if plan.catch_up is None else plan.catch_up
+    return [str(tonight - DAY * back) for back in range(n_nights, 0, -1)]
 
 
-def _run_in_force(out: Path, keys: Collection[str | None]) -> RunDocument | None:
-    """The run in a directory, if it is whole and one of these of the ledger."""
+def _exists(cohort: str) -> bool:
+    """Return True if a night's table exists; a database is not asked."""
+    if "://" in cohort:
+        return False
+    return Path(cohort).exists() or bool(glob.glob(cohort, recursive=True))
+
+
+def _read_run(out: Path, keys: Collection[str | None]) -> RunDocument | None:
+    """Return the run in a directory if it is whole and has one of these keys."""
     try:
         run = RunDocument.from_dict(read_document(out, "run"))
     except ModelError:
         return None
     if run.ledger is None or run.ledger.key not in keys:
         return None
-    return run if run.ledger.shadow or (out / "report.html").is_file() else None
+    has_page = run.ledger.shadow or (out / "report.html").is_file()
+    return run if has_page else None
 
 
 class _Runner:
@@ -351,75 +438,77 @@ class _Runner:
     def __init__(
         self, network: Network, night: str, processes: Processes, relay: Relay
     ):
-        self.network, self.night, self.processes, self.relay = (
-            network,
-            night,
-            processes,
-            relay,
-        )
+        self.network = network
+        self.night = night
+        self.processes = processes
+        self.relay = relay
         self.budget = Budget(network.site.jobs, network.site.memory_mb)
 
     def run_all(self, tasks: Sequence[Sequence[Task]]) -> dict[Task, SeriesNight]:
-        """The series side by side, the nights of each in their order."""
+        """Score all series in parallel, the nights of each in order; return their lines."""
         # Each thread with the caller's settings, such as the form of log lines.
         calls = [
             delayed(copy_context().run)(self._run_series, of_series)
             for of_series in tasks
         ]
         try:
-            lines = Parallel(n_jobs=max(len(calls), 1), backend="threading")(calls)
+            results = Parallel(n_jobs=max(len(calls), 1), backend="threading")(calls)
         except BaseException:
             self.processes.stop()
             raise
-        return {task: line for of_series in lines for task, line in of_series.items()}
+        lines: dict[Task, SeriesNight] = {}
+        for of_series in results:
+            lines |= of_series
+        return lines
 
     def _run_series(self, tasks: Sequence[Task]) -> dict[Task, SeriesNight]:
+        """Score the nights of one series; return their lines."""
         tonight = next(task for task in tasks if not task.late)
         try:
             _restore_pages(self.network, tonight.series, self.night)
         except ScreenError as error:
             return {tonight: tonight.line("failed", exit_code=2, said=str(error))}
-        return {task: task.as_it_stands() or self._run(task) for task in tasks}
+        return {task: task.settled_line() or self._run(task) for task in tasks}
 
     def _run(self, task: Task) -> SeriesNight:
-        plan, cohort = (
-            self.network.series[task.series],
-            self.network.cohort(task.series, task.night),
-        )
-        secrets = {"SCREEN_LEDGER": self.network.ledger, "SCREEN_COHORT": cohort}
-
-        def attempt(seconds: float) -> Outcome:
-            outcome = self.processes.run(task.command(), secrets, plan.jobs, seconds)
-            if outcome.code == LOCKED:
-                raise Locked(outcome.message)
-            return outcome
-
+        """Score one night; return its line."""
+        plan = self.network.series[task.series]
         try:
             _refuse_other_rule(plan.rule, task.model)
             with self.budget.share(plan.jobs, plan.memory_mb):
-                outcome = _patiently(attempt, plan.minutes)
+                outcome = _patiently(partial(self._attempt, task), plan.minutes)
             for line in outcome.lines:
                 self.relay({"series": task.series, "night": task.night} | dict(line))
             if outcome.late:
                 late = f"stopped after {plan.minutes:g} minutes (minutes of the series)"
                 return task.line("failed", exit_code=1, said=late)
             if outcome.code != 0:
-                return task.line(
-                    "failed", exit_code=worst([outcome.code]), said=outcome.message
-                )
+                code = worst([outcome.code])
+                return task.line("failed", exit_code=code, said=outcome.message)
             run = RunDocument.from_dict(read_document(task.out, "run"))
-        except (ModelError, Locked) as error:
-            code = LOCKED if isinstance(error, Locked) else 4
-            return task.line("failed", exit_code=code, said=str(error))
-        return task.of_run(run, "published", outcome.peak_mb)
+        except ModelError as error:
+            return task.line("failed", exit_code=4, said=str(error))
+        except Locked as error:
+            return task.line("failed", exit_code=LOCKED, said=str(error))
+        return task.line_of_run(run, "published", outcome.peak_mb)
+
+    def _attempt(self, task: Task, seconds: float) -> Outcome:
+        """Run the command of a task; Locked if somebody else is writing."""
+        cohort = self.network.cohort(task.series, task.night)
+        secrets = {"SCREEN_LEDGER": self.network.ledger, "SCREEN_COHORT": cohort}
+        jobs = self.network.series[task.series].jobs
+        outcome = self.processes.run(task.command(), secrets, jobs, seconds)
+        if outcome.code == LOCKED:
+            raise Locked(outcome.message)
+        return outcome
 
 
 def _restore_pages(network: Network, name: str, night: str) -> None:
-    """Make the readers' pages again that are lost or altered, and sweep up after runs that were killed.
+    """Draw lost or altered pages for readers again, and remove what killed runs left.
 
-    Of nights before those that would be caught up a lost page is noticed, an altered one is not.
+    Of nights before those that are caught up, lost pages are found, altered ones not.
     """
-    since = min([night, *_caught_up(network, name, night)])
+    since = min([night, *_catch_up_nights(network, name, night)])
     for folder in {network.out(name, day).parent for day in (since, night)}:
         sweep(folder)
     pages = network.pages_of(name)
@@ -429,30 +518,35 @@ def _restore_pages(network: Network, name: str, night: str) -> None:
         in_force, _ = published(ledger, name)
         if in_force:
             pages.prepare()
+            since = min(since, max(in_force))
         for day, key in sorted(in_force.items()):
             out = network.out(name, day)
-            looked_at = (
-                day >= min(since, max(in_force)) or not pages.path_of(day).is_file()
-            )
-            if looked_at and _run_in_force(out, {key}) is not None:
-                page = (out / "report.html").read_bytes()
-                digest = hashlib.sha256(page).hexdigest()
-                lost = [
-                    Artefact(what="page", place=at.resolve(), sha256=digest, key=key)
-                    for at in pages.lacking(page, day)
-                ]
-                if lost:
-                    hand_out(ledger, *lost)
-                pages.show(page, day)
+            is_checked = day >= since or not pages.path_of(day).is_file()
+            if is_checked and _read_run(out, {key}) is not None:
+                _restore_page(ledger, pages, out / "report.html", day, key)
+
+
+def _restore_page(
+    ledger: Ledger, pages: PageFolder, source: Path, night: str, key: str
+) -> None:
+    """Copy a run's page for its readers where it is lacking, and register the copies."""
+    page = source.read_bytes()
+    digest = hashlib.sha256(page).hexdigest()
+    copies = []
+    for path in pages.lacking(page, night):
+        copy = Artefact(what="page", place=path.resolve(), sha256=digest, key=key)
+        copies.append(copy)
+    if copies:
+        hand_out(ledger, *copies)
+    pages.show(page, night)
 
 
 def _refuse_other_rule(agreed: Rule | None, model: Path) -> None:
-    """ModelError where a model's threshold follows another rule than the agreed one, naming both."""
+    """Raise ModelError if a model's threshold follows another rule than was agreed."""
     if agreed is None:
         return
-    for point in ModelDocument.from_dict(
-        read_document(model, "model")
-    ).operating_points:
+    document = ModelDocument.from_dict(read_document(model, "model"))
+    for point in document.operating_points:
         if (point.rule.name, point.rule.value) != (agreed.name, agreed.value):
             raise ModelError(
                 f"the model's threshold follows another rule ({shown.rule(point.rule)}) than was agreed for "
