@@ -1,6 +1,7 @@
-"""Nights side by side, each in a process of its own: what ends one, be it the system, ends no other.
+"""Run nights in parallel, each in its own process, so that one that ends stops no other.
 
-And the commands that are told of a night, its overview on their stdin: whatever they do, the night stands.
+Also run hooks: commands that receive the overview of a night on stdin. Whatever they do,
+the night is published.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from screening.files import is_private
 from screening.parallel import THREAD_VARIABLES, in_parallel, server_environment
 from screening.schemas.history import HookFacts
 
-# What one process may still do to leave nothing half-done.
+# Time for a process to clean up before it is killed.
 GRACE_SECONDS = 20
-# The kernel kills what takes the last memory, and a library that cannot have what it asks for aborts.
-BY_MEMORY = (-9, -6)
+# Without memory the kernel kills a process, or a library aborts.
+CODES_WITHOUT_MEMORY = (-9, -6)
 MEMORY = "give it more memory, or let fewer series work side by side (memory_mb)"
-# Of the environment, what a hook is given: where things are, who it is, its language and time zone.
+# Variables of the environment that a hook receives: paths, user, language, time zone.
 INHERITED = (
     "PATH",
     "HOME",
@@ -57,13 +58,23 @@ UNTRUSTED = (
     "was not started, since others may write to the site's file or replace it: "
     "chmod go-w it, and its folder"
 )
-# What the server that nights are forked from has imported. No thread may run there.
+# Modules that the server imports which nights are forked from. They start no thread.
 PRELOADED = ["screening.__main__", "screening.site.night_server"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended, and the lines of its JSON log."""
+    """How a command ended.
+
+    Parameters
+    ----------
+    code : int
+        Its exit code, or minus the number of the signal that ended it.
+    lines : sequence of mapping
+        Its JSON log.
+    late : bool
+        It was stopped because it took too long.
+    """
 
     code: int
     lines: Sequence[Mapping[str, Any]] = ()
@@ -71,38 +82,38 @@ class Outcome:
 
     @classmethod
     def refused(cls, event: str) -> Outcome:
-        """Of what could not begin, or was ended by the system."""
+        """Return the outcome of a command that could not begin, or that the system ended."""
         return cls(2, [{"event": event, "exit_code": 2}])
 
     @property
     def message(self) -> str | None:
-        """Why it failed, in its own words."""
+        """Its last error, or None if it ended well."""
+        if self.code == 0:
+            return None
         events = [str(line["event"]) for line in self.lines if "exit_code" in line]
-        return (
-            None
-            if self.code == 0
-            else events[-1]
-            if events
-            else f"ended without a word ({self.code})"
-        )
+        return events[-1] if events else f"ended without a word ({self.code})"
 
     @property
     def peak_mb(self) -> int | None:
-        """The most memory it took."""
-        return next(
-            (line["peak_mb"] for line in reversed(self.lines) if "peak_mb" in line),
-            None,
-        )
+        """The most memory it took, in MiB."""
+        peaks = [line["peak_mb"] for line in self.lines if "peak_mb" in line]
+        return peaks[-1] if peaks else None
 
 
 class Budget:
-    """Threads and memory that nights take while they work, and give back.
+    """Threads and memory that nights take while they run, and give back.
 
-    `jobs`, `memory_mb`: what there is in all; nobody asks for more than that.
+    Parameters
+    ----------
+    jobs : int
+        Threads in all; nobody asks for more than that.
+    memory_mb : int
+        MiB in all.
     """
 
     def __init__(self, jobs: int, memory_mb: int):
-        self._left = [jobs, memory_mb]
+        self._jobs = jobs
+        self._memory_mb = memory_mb
         self._changed = threading.Condition()
 
     @contextmanager
@@ -110,21 +121,28 @@ class Budget:
         """Wait until so much is left, and hold it."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._left[0] >= jobs and self._left[1] >= memory_mb
+                lambda: self._jobs >= jobs and self._memory_mb >= memory_mb
             )
-            self._left = [self._left[0] - jobs, self._left[1] - memory_mb]
+            self._jobs -= jobs
+            self._memory_mb -= memory_mb
         try:
             yield
         finally:
             with self._changed:
-                self._left = [self._left[0] + jobs, self._left[1] + memory_mb]
+                self._jobs += jobs
+                self._memory_mb += memory_mb
                 self._changed.notify_all()
 
 
 class Processes:
-    """The processes that work now, so that all can be stopped; each ends when this one does.
+    """The processes that run now, so that all can be stopped; each ends with this one.
 
-    `runs`: a folder for the server's socket where the host has none. `cluster`: they are on its workers.
+    Parameters
+    ----------
+    runs : Path, optional
+        Folder for the server's socket if the host has no temporary folder.
+    cluster : Cluster, optional
+        Commands run on its workers.
     """
 
     def __init__(
@@ -133,14 +151,15 @@ class Processes:
         self._cluster = cluster
         try:
             tempfile.gettempdir()
-        except FileNotFoundError:  # a read-only root
+        except FileNotFoundError:
+            # The root is read-only.
             tempfile.tempdir = None if runs is None else str(runs)
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(PRELOADED)
-        self._working: set[BaseProcess] = set()
+        self._running: set[BaseProcess] = set()
         # Also around exit codes: a process that starts collects those of the others.
         self._guard = threading.Lock()
-        self._over = False
+        self._is_stopped = False
 
     def run(
         self,
@@ -149,77 +168,90 @@ class Processes:
         jobs: int,
         seconds: float,
     ) -> Outcome:
-        """Run `screen WORDS` with JSON logs, by so many threads and for so long at most.
+        """Run `screen` with some words and JSON logs.
 
-        `secrets`: of its environment alone: URLs may hold passwords, and words stand in lists of processes.
+        Parameters
+        ----------
+        words : sequence of str
+        secrets : mapping
+            Variables of its environment alone: URLs may hold passwords, and words stand
+            in lists of processes.
+        jobs : int
+            Threads.
+        seconds : float
+            After that it is stopped.
         """
         if self._cluster is not None:
-            command = (words, secrets, jobs, seconds)
-            try:
-                return next(
-                    in_parallel(_run_on_worker, [command], cluster=self._cluster)
-                )
-            except (
-                ClusterError
-            ) as error:  # what goes wrong there concerns this night alone
-                return Outcome.refused(str(error))
+            return self._run_on_cluster(words, secrets, jobs, seconds)
         listener, speaker = self._context.Pipe(duplex=False)
         process = self._context.Process(
             target=_work, args=(words, secrets, jobs, speaker)
         )
         with self._guard:
-            if self._over:
+            if self._is_stopped:
                 return Outcome(143)
             try:
                 with server_environment():
                     process.start()
-            except (
-                EOFError,
-                OSError,
-            ):  # neither a process nor the server of processes can be had
+            except (EOFError, OSError):
+                # The system has no process for the night, or for the server.
                 return Outcome.refused(f"no process could be started: {MEMORY}")
-            self._working.add(process)
+            self._running.add(process)
         speaker.close()
-        # Not for its word alone: somebody else may hold the other end of the pipe when it was killed.
+        return self._wait_for(process, listener, seconds)
+
+    def _run_on_cluster(self, *command: Any) -> Outcome:
+        """Run a command on a worker; an error there concerns this night alone."""
+        try:
+            return next(in_parallel(_run_on_worker, [command], cluster=self._cluster))
+        except ClusterError as error:
+            return Outcome.refused(str(error))
+
+    def _wait_for(
+        self, process: BaseProcess, listener: Connection, seconds: float
+    ) -> Outcome:
+        """Wait until a process ends, or stop it; return its outcome."""
+        # Not for its message alone: if it was killed, another process may hold the other
+        # end of the pipe.
         ends: list[Connection | int] = [listener, process.sentinel]
-        late = not wait(ends, seconds)
-        if late:
+        is_late = not wait(ends, seconds)
+        if is_late:
             process.terminate()
             wait(ends, GRACE_SECONDS)
         log = ""
-        with suppress(EOFError, OSError):  # it was ended before it could say why
+        # It may have been ended before it could send its log.
+        with suppress(EOFError, OSError):
             log = listener.recv() if listener.poll() else ""
         if not wait([process.sentinel], GRACE_SECONDS):
             process.kill()
             wait([process.sentinel], GRACE_SECONDS)
         with self._guard:
-            self._working.discard(process)
-            code, lines = (
-                -9 if process.exitcode is None else process.exitcode,
-                _lines(log),
-            )
-        if code in BY_MEMORY and not late and not lines:
+            self._running.discard(process)
+            code = -9 if process.exitcode is None else process.exitcode
+        lines = _read_log(log)
+        if code in CODES_WITHOUT_MEMORY and not is_late and not lines:
             return Outcome.refused(
                 f"ended without a word ({code}), as happens where memory ends: {MEMORY}"
             )
-        return Outcome(code, lines, late)
+        return Outcome(code, lines, is_late)
 
     def stop(self) -> None:
-        """Start nothing more, and have what works clean up and end."""
+        """Start nothing more, and let what runs clean up and end."""
         if self._cluster is not None:
             self._cluster.call_off()
         with self._guard:
-            self._over = True
-            working = list(self._working)
-            for process in working:
+            self._is_stopped = True
+            running = list(self._running)
+            for process in running:
                 process.terminate()
         end = time.monotonic() + GRACE_SECONDS
-        for process in working:
+        for process in running:
             if not wait([process.sentinel], max(0.0, end - time.monotonic())):
                 process.kill()
 
 
 def _run_on_worker(*command: Any) -> Outcome:
+    """Run a command on a worker of a cluster."""
     # Workers of dask are daemons, which may have no children; this one ends when its parent does.
     multiprocessing.current_process().daemon = False
     return Processes().run(*command)
@@ -228,8 +260,9 @@ def _run_on_worker(*command: Any) -> Outcome:
 def _work(
     words: Sequence[str], secrets: Mapping[str, str], jobs: int, speaker: Connection
 ) -> None:
-    """Be the command, and tell its log once it has ended."""
-    sys.stderr = log = io.StringIO()
+    """Run the command in this process, and send its log once it has ended."""
+    log = io.StringIO()
+    sys.stderr = log
     try:
         _end_with_parent()
         for number in range(3):
@@ -240,11 +273,8 @@ def _work(
         with threadpool_limits(jobs):
             runpy.run_module("screening", run_name="__main__")
     except MemoryError:
-        log.write(
-            json.dumps(
-                {"event": f"not enough memory to begin: {MEMORY}", "exit_code": 2}
-            )
-        )
+        event = f"not enough memory to begin: {MEMORY}"
+        log.write(json.dumps({"event": event, "exit_code": 2}))
         sys.exit(2)
     except Exception:
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
@@ -254,6 +284,7 @@ def _work(
 
 
 def _end_with_parent() -> None:
+    """Let this process end when its parent does."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -263,17 +294,22 @@ def _end_with_parent() -> None:
 
     try:
         threading.Thread(target=watch, daemon=True).start()
-    except RuntimeError as error:  # no thread can be had
+    except RuntimeError as error:
+        # The system has no thread left.
         raise MemoryError from error
 
 
-def _lines(log: str) -> list[Mapping[str, Any]]:
-    """The lines of the log; what else a library wrote there may quote the data and is not passed on."""
+def _read_log(log: str) -> list[Mapping[str, Any]]:
+    """Return the lines of a JSON log.
+
+    Other text that a library wrote there may quote the data and is dropped.
+    """
     lines: list[Mapping[str, Any]] = []
     for text in log.splitlines():
         with suppress(ValueError):
             line = json.loads(text)
-            lines += [line] if isinstance(line, dict) and "event" in line else []
+            if isinstance(line, dict) and "event" in line:
+                lines.append(line)
     return lines
 
 
@@ -303,7 +339,8 @@ def tell_hooks(
 
 
 def _run_hook(words: Sequence[str], overview: bytes, seconds: float) -> str:
-    # Nothing else is inherited: a URL or a setting may hold a password.
+    """Run a hook; return how it ended, in words."""
+    # No other variable is inherited: a URL or a setting may hold a password.
     environment = {key: value for key, value in os.environ.items() if key in INHERITED}
     try:
         process = subprocess.Popen(
@@ -315,7 +352,8 @@ def _run_hook(words: Sequence[str], overview: bytes, seconds: float) -> str:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        return f"could not be started: {getattr(error, 'strerror', None) or type(error).__name__}"
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        return f"could not be started: {reason}"
     try:
         process.communicate(overview, timeout=seconds)
     except subprocess.TimeoutExpired:
