@@ -1,7 +1,7 @@
-"""Erasing in every place that names patients: models, run directories, copies of pages, the ledger.
+"""Erase patients everywhere: in models, run directories, copies of pages, and the ledger.
 
-Each model, run and page is replaced whole, the ledger changes in one transaction, and each step finds by
-itself what is left to do: an attempt that was killed is ended by the next.
+Each model, run and page is replaced whole, and the ledger changes in one transaction.
+Each step finds what is left to do, so the same command finishes one that was killed.
 """
 
 from __future__ import annotations
@@ -53,81 +53,112 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
+# Kinds of places: those that were rewritten; `removed`, because a command makes them
+# again; and `pieces` that a killed command left, with rows without names, so that nobody
+# knows whose they are.
 PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces")
-"""What was written anew; `removed`, because a command makes it again; and `pieces` that a killed command
-would have gone on from: rows without names, so nobody's can be told."""
-# What is made again goes before the runs that say whose files these are, and pages are looked at after them.
+# What is made again goes before the runs that say whose files these are, and pages are
+# looked at after them.
 ORDER = ("case", "export", "copy", "model", "comparison", "run", "page", "table")
 MOVED = ", or say where it is, or that it is gone: screen ledger moved"
 
 
 @dataclass(frozen=True)
 class Erasure:
-    """One erasure, and what it needs to draw pages and seal models."""
+    """One erasure.
+
+    Parameters
+    ----------
+    scope : Scope
+        Whose names are erased.
+    ledger : Ledger
+    runs, models, pages : Path, optional
+        Folders that are searched for run and comparison directories, models, and copies
+        of pages.
+    retrain_by : date, optional
+        Last day of models that hold a copy of the patient's row.
+    dry_run : bool
+        Only report what would be erased.
+    templates : Path, optional
+        A site's own, for pages that are drawn again.
+    signer : Ed25519PrivateKey, optional
+        Signs the models that are rewritten.
+
+    Attributes
+    ----------
+    places : dict
+        What was erased, by `PLACES`.
+    retrain : dict
+        Last day of models to train again, by model.
+    left : list of str
+        Places that were not erased, with the reason.
+    artefacts : list of Artefact
+        What the register lists, and what lies in the folders.
+    clean : set of Path
+        Copies of pages of runs that name nobody in scope.
+    """
 
     scope: Scope
     ledger: Ledger
-    # Searched with all below them: run and comparison directories, models, and pages copied for readers.
     runs: Path | None = None
     models: Path | None = None
     pages: Path | None = None
-    retrain_by: datetime.date | None = None  # For models that hold the patient's row.
-    dry_run: bool = False  # Only say what would go.
-    templates: Path | None = None  # A site's own, for pages that are drawn again.
-    signer: Ed25519PrivateKey | None = None  # Signs the models that are sealed anew.
+    retrain_by: datetime.date | None = None
+    dry_run: bool = False
+    templates: Path | None = None
+    signer: Ed25519PrivateKey | None = None
     places: dict[str, list[str]] = field(
         default_factory=lambda: {name: [] for name in PLACES}, init=False
     )
     retrain: dict[str, str] = field(default_factory=dict, init=False)
     left: list[str] = field(default_factory=list, init=False)
-    # What the register lists or lies below these places.
     artefacts: list[Artefact] = field(default_factory=list, init=False)
-    # Copies of pages of runs that name nobody in scope.
     clean: set[Path] = field(default_factory=set, init=False)
 
     def done(self, reason: str) -> dict[str, Any]:
-        """Erase everywhere.
+        """Erase everywhere, and return a report.
 
-        Returns what was erased, or would be, as `--json` prints it: of the `ledger` how much, by `PLACES` the
-        directories and files, models to `retrain` since they hold a copy of the patient's row, with the day
-        after which each scores no more, and what was `left`, with why.
+        Returns
+        -------
+        dict
+            As `--json` prints it: numbers of what was erased in the `ledger`; by
+            `PLACES` the directories and files; models to `retrain` since they hold a
+            copy of the patient's row, with the day after which each refuses to score;
+            and what was `left`, with the reason.
         """
         with self.ledger.reading() as connection:
-            every = current_artefacts(connection)
-            keys, earlier = (
-                runs_naming(connection, self.scope.patient),
-                unreached(connection),
-            )
+            current = current_artefacts(connection)
+            keys = runs_naming(connection, self.scope.patient)
+            earlier = unreached(connection)
         registered = [
-            one for one in every if self.scope.has_night(one.night, one.series)
+            artefact
+            for artefact in current
+            if self.scope.has_night(artefact.night, artefact.series)
         ]
         self.artefacts.extend(registered)
         self.artefacts.extend(self._renamed(registered))
         known = {artefact.place for artefact in self.artefacts}
         self.artefacts.extend(self._unregistered(known))
         self._sweep()
-        pending = set[str]()
-        for artefact in sorted(self.artefacts, key=lambda one: ORDER.index(one.what)):
-            # Or was there when an earlier erasure could not reach all that its run showed.
-            names = artefact.key in keys or artefact.entry < earlier.get(
-                artefact.key or "", 0
-            )
+        pending: set[str] = set()
+        for artefact in sorted(self.artefacts, key=lambda item: ORDER.index(item.what)):
+            # An earlier erasure may not have reached all that its run showed.
+            was_left = artefact.entry < earlier.get(artefact.key or "", 0)
             with self._noting(artefact.place):
-                if why := self._erase(artefact, names):
+                why = self._erase(artefact, artefact.key in keys or was_left)
+                if why is not None:
                     self.left.append(f"{artefact.place}: {why}")
-                    pending |= {artefact.key} if artefact.key is not None else set()
+                    if artefact.key is not None:
+                        pending.add(artefact.key)
         erased = erase(
             self.ledger, reason, self.scope, dry_run=self.dry_run, left=pending
         )
-        return (
-            {"ledger": erased}
-            | self.places
-            | {"retrain": self.retrain, "left": self.left}
-        )
+        report = {"ledger": erased} | self.places
+        return report | {"retrain": self.retrain, "left": self.left}
 
     @contextmanager
     def _noting(self, place: Path) -> Iterator[None]:
-        """Say what could not be done at a place: the other places are not to wait for it."""
+        """Note an error at a place in `left`, and go on with the other places."""
         try:
             yield
         except (ScreenError, OSError) as error:
@@ -142,10 +173,10 @@ class Erasure:
             ("run", self.runs),
         ]
         for kind, root in roots:
-            for path in _below(root, f"{kind}.json"):
+            for path in find_named(root, f"{kind}.json"):
                 if path.parent not in registered:
                     yield Artefact(what=kind, place=path.parent, sha256=None)
-        for page in _below(self.pages, "*"):
+        for page in find_named(self.pages, "*"):
             if page.is_file() and page not in registered:
                 yield Artefact(what="page", place=page, sha256=digest_of(page))
 
@@ -172,20 +203,29 @@ class Erasure:
                     yield Artefact(what="page", place=path, sha256=digest)
 
     def _sweep(self) -> None:
-        """Remove what killed writers left at, below or beside a place: it holds patients too."""
+        """Remove what killed writers left at, below or beside a folder."""
         for root in filter(None, (self.models, self.runs)):
             top = root.resolve()
-            folders = [top, *(path for path in _below(root, "*") if path.is_dir())]
-            pieces = [piece for folder in folders for piece in waiting_in(folder)]
-            pieces += waiting_in(top.parent, top.name)
-            for place, out in pieces if self.scope.patient is not None else ():
-                with self._noting(place):
-                    if not self.dry_run:
-                        with hold(out):
-                            shutil.rmtree(place)
-                    self.places["pieces"].append(str(place))
-            for folder in [*folders, top.parent] if not self.dry_run else ():
-                sweep(folder)
+            folders = [top]
+            folders += [path for path in find_named(root, "*") if path.is_dir()]
+            if self.scope.patient is not None:
+                self._remove_pieces(top, folders)
+            if not self.dry_run:
+                for folder in [*folders, top.parent]:
+                    sweep(folder)
+
+    def _remove_pieces(self, top: Path, folders: Sequence[Path]) -> None:
+        """Remove the pieces that killed commands left for the next attempt."""
+        pieces = []
+        for folder in folders:
+            pieces += waiting_in(folder)
+        pieces += waiting_in(top.parent, top.name)
+        for place, out in pieces:
+            with self._noting(place):
+                if not self.dry_run:
+                    with hold(out):
+                        shutil.rmtree(place)
+                self.places["pieces"].append(str(place))
 
     def _erase(self, artefact: Artefact, is_named: bool) -> str | None:
         """Erase in one place; return why something was left there, or None.
@@ -210,11 +250,15 @@ class Erasure:
             return None
         if not self._is_within_reach(artefact):
             return self._refuse_outside(artefact, is_named)
-        if artefact.what in ("model", "comparison", "run"):
+        if artefact.what in DIRECTORIES:
             self._rewrite(artefact)
             return None
-        is_done = str(artefact.place) in self.places["pages"]
-        if is_done or artefact.place in self.clean:
+        return self._erase_page(artefact, is_named, state)
+
+    def _erase_page(self, artefact: Artefact, is_named: bool, state: str) -> str | None:
+        """Remove a page or an export; return why it was left, or None."""
+        page = artefact.place
+        if str(page) in self.places["pages"] or page in self.clean:
             return None
         if not self._names_somebody(artefact, is_named, state):
             return None
@@ -314,45 +358,39 @@ class Erasure:
         return mentions(page.read_bytes(), self.scope.patient or "")
 
     def _model(self, folder: Path) -> None:
-        before, last = load_model(folder), self.retrain_by or datetime.date.max
-        after = without_patient(
-            before, str(self.scope.patient), last, datetime.date.today()
-        )
+        """Write a model anew without the patient."""
+        before = load_model(folder)
+        last_day = self.retrain_by or datetime.date.max
+        patient = str(self.scope.patient)
+        after = without_patient(before, patient, last_day, datetime.date.today())
         if after is None:
             return
         if not self.dry_run:
             with publish(folder, "model") as new:
                 if load_model(folder).digest != before.digest:
                     raise Locked("somebody else has just written it")
-                write_model(
-                    after,
-                    new,
-                    partial(render_model, templates=self.templates),
-                    self.signer,
-                )
-                # Entered before it stands there: the next attempt knows of one that never came to.
+                render = partial(render_model, templates=self.templates)
+                write_model(after, new, render, self.signer)
+                # Entered before it is published, so that the next attempt knows of a
+                # model that never was.
                 record_sealed(self.ledger, before.digest, after.digest)
         self.places["models"].append(str(folder))
         if after.facts.retrain_by:
             self.retrain[str(folder)] = after.facts.retrain_by
 
     def _comparison(self, folder: Path) -> None:
+        """Write a comparison anew without the patient."""
         scores = folder / "scores.parquet"
-        if (
-            self.scope.patient
-            not in pq.read_table(scores, columns=["id"])["id"].to_pylist()
-        ):
+        ids = pq.read_table(scores, columns=["id"])["id"]
+        if self.scope.patient not in ids.to_pylist():
             return
         self.places["comparisons"].append(str(folder))
-        if not self.dry_run:
-            with publish(folder, "comparison") as new:
-                shutil.copytree(
-                    folder,
-                    new,
-                    ignore=shutil.ignore_patterns(scores.name),
-                    dirs_exist_ok=True,
-                )
-                rewrite_scores(scores, new / scores.name, self.scope.patient)
+        if self.dry_run:
+            return
+        others = shutil.ignore_patterns(scores.name)
+        with publish(folder, "comparison") as new:
+            shutil.copytree(folder, new, ignore=others, dirs_exist_ok=True)
+            rewrite_scores(scores, new / scores.name, self.scope.patient)
 
     def _run(self, folder: Path) -> None:
         """Write a run anew without those in scope, and the copies of its page."""
@@ -381,22 +419,24 @@ class Erasure:
             # The newest head is found by this time, and this run is not the newest.
             written_at = (folder / "run.json").stat().st_mtime_ns
             os.utime(new / "run.json", ns=(written_at, written_at))
-            drawn_digest = hashlib.sha256(drawn).hexdigest()
-            digests = dict.fromkeys(copies, drawn_digest)
+            digests = dict.fromkeys(copies, hashlib.sha256(drawn).hexdigest())
             digests[folder] = digest_of(new / "run.json")
-            handed_out = []
-            for artefact in self.artefacts:
-                is_this_run = artefact.entry and artefact.key == key
-                if is_this_run and artefact.place in digests:
-                    digest = digests[artefact.place]
-                    handed_out.append(artefact.replace(sha256=digest))
-            hand_out(self.ledger, *handed_out)
+            self._enter_digests(key, digests)
             # Before the run by whose page they are recognised is replaced.
             for copy in copies:
                 status = copy.stat()
                 write_whole(copy, drawn, status.st_mode & 0o777, status.st_gid)
         # Copies that a killed attempt had already written.
         self.clean.update(self._copies_of(page, key))
+
+    def _enter_digests(self, key: str | None, digests: Mapping[Path, str]) -> None:
+        """Enter the new digests of a run's registered files, by place."""
+        rewritten = []
+        for artefact in self.artefacts:
+            digest = digests.get(artefact.place)
+            if digest is not None and artefact.entry and artefact.key == key:
+                rewritten.append(artefact.replace(sha256=digest))
+        hand_out(self.ledger, *rewritten)
 
     def _run_names_somebody(self, folder: Path, document: Mapping[str, Any]) -> bool:
         """Return True if a run's document or its rows name somebody in scope."""
@@ -431,42 +471,48 @@ def _is_of_export(folder: Path) -> bool:
     return any((folder / marker).is_file() for marker in markers)
 
 
-def _below(root: Path | None, name: str) -> list[Path]:
-    """What is called so below a place, past what is hidden: that is somebody's half-done work."""
+def find_named(root: Path | None, name: str) -> list[Path]:
+    """Return the paths below a folder that match a name, past hidden directories.
+
+    What is hidden is another command's unfinished work.
+    """
     if root is None:
         return []
     if not root.is_dir():
         raise UsageError(f"{root} is no directory")
     top = root.resolve()
-    return [
-        path
-        for path in sorted(top.rglob(name))
-        if "/." not in f"/{path.relative_to(top).as_posix()}"
-    ]
+    paths = []
+    for path in sorted(top.rglob(name)):
+        if "/." not in f"/{path.relative_to(top).as_posix()}":
+            paths.append(path)
+    return paths
 
 
-NAMES = ("id", "group")
-LISTED = ("cases", "near_misses", "groups", "sample", "geometries")
-INSIDE = {
+# Keys of a run's document that hold ids, lists that name patients, and keys with such
+# lists inside.
+ID_KEYS = ("id", "group")
+PATIENT_LISTS = ("cases", "near_misses", "groups", "sample", "geometries")
+NESTED_LISTS = {
     "since": ("gone", "left"),
     "voxels": ("patients",),
     "check_values": ("values", "channels"),
 }
-"""Parts of a run's document that list patients, and those in which such lists are."""
 
 
 def rewrite(
-    source: Path, folder: Path, document: Mapping[str, Any], name: str | None
+    source: Path, folder: Path, document: Mapping[str, Any], patient: str | None
 ) -> dict[str, Any]:
-    """Write a run without a patient (row or group), or anybody, to another folder; gives its new document."""
-    rewrite_scores(source / "scores.parquet", folder / "scores.parquet", name)
+    """Write a run without a patient (row or group) to another folder.
+
+    `patient`: None for everybody. Returns the new document.
+    """
+    rewrite_scores(source / "scores.parquet", folder / "scores.parquet", patient)
     if (source / "flagged.csv").exists():
         write_flagged(folder / "flagged.csv", Rows(folder / "scores.parquet"))
-    fewer = document_without(document, name)
+    fewer = document_without(document, patient)
     if fewer.get("outputs") is not None:
-        fewer["outputs"] = {
-            path.name: digest_of(path) for path in sorted(folder.iterdir())
-        }
+        files = sorted(folder.iterdir())
+        fewer["outputs"] = {path.name: digest_of(path) for path in files}
     fewer, text = written(fewer)
     (folder / "run.json").write_bytes(text)
     return fewer
@@ -475,59 +521,77 @@ def rewrite(
 def document_without(
     document: Mapping[str, Any], patient: str | None
 ) -> dict[str, Any]:
-    """The run's document in which a patient, or nobody at all, is named."""
-    fewer, gone = dict(document), set[str]()
-
-    def others(listed: Sequence[Any]) -> list[Any]:
-        kept = []
-        for line in listed:
-            ids = (
-                [line.get(key) for key in NAMES]
-                if isinstance(line, Mapping)
-                else [line]
-            )
-            patients = [
-                str(name)
-                for name in ids
-                if name is not None and patient in (None, str(name))
-            ]
-            gone.update(patients[-1:])
-            kept += [] if patients else [line]
-        return kept
-
-    for part in LISTED:
-        if fewer.get(part):
-            fewer[part] = others(fewer[part])
-    for part, keys in INSIDE.items():
-        if fewer.get(part):
-            fewer[part] = fewer[part] | {key: others(fewer[part][key]) for key in keys}
-    if drift := fewer.get("drift"):
-        own = (
-            None
-            if patient is None
-            else short_hash(patient, document["model"]["digest"])
-        )
-        pairs = zip(drift.get("who", ()), drift.get("cell", ()), strict=True)
-        kept = [pair for pair in pairs if own is not None and pair[0] != own]
-        fewer["drift"] = drift | {
-            name: [pair[n] for pair in kept] for n, name in enumerate(("who", "cell"))
-        }
-    if gone:
-        fewer["cases_shown"] = len(fewer["cases"])
-        fewer["cases_explained"] = sum(
-            case.get("contributions") is not None for case in fewer["cases"]
-        )
-        fewer["erased"] = document.get("erased", 0) + len(gone)
+    """Return a run's document without a patient, or without anybody if None."""
+    fewer = dict(document)
+    erased: set[str] = set()
+    for key in PATIENT_LISTS:
+        if fewer.get(key):
+            fewer[key] = _others(fewer[key], patient, erased)
+    for key, names in NESTED_LISTS.items():
+        if fewer.get(key):
+            inside = dict(fewer[key])
+            for name in names:
+                inside[name] = _others(inside[name], patient, erased)
+            fewer[key] = inside
+    if fewer.get("drift"):
+        own_hash = None
+        if patient is not None:
+            own_hash = short_hash(patient, document["model"]["digest"])
+        fewer["drift"] = _drift_without(fewer["drift"], own_hash)
+    if erased:
+        cases = fewer["cases"]
+        explained = [case for case in cases if case.get("contributions") is not None]
+        fewer["cases_shown"] = len(cases)
+        fewer["cases_explained"] = len(explained)
+        fewer["erased"] = document.get("erased", 0) + len(erased)
     return fewer
 
 
-def rewrite_scores(source: Path, target: Path, name: str | None) -> None:
-    """Copy a table of rows by `id`, and `group` where it has one, without a patient or without anybody."""
-    Rows(source).write_without(target, partial(_of_patient, name=name))
+def _others(
+    elements: Sequence[Any], patient: str | None, erased: set[str]
+) -> list[Any]:
+    """Return the elements of a list that name nobody in scope.
+
+    An element is an id, or has ids under `ID_KEYS`. Who is named is added to `erased`.
+    """
+    others = []
+    for element in elements:
+        ids = [element]
+        if isinstance(element, Mapping):
+            ids = [element.get(key) for key in ID_KEYS]
+        named = [str(name) for name in ids if name is not None]
+        if patient is not None:
+            named = [name for name in named if name == patient]
+        if named:
+            # The group, if there is one, is the patient.
+            erased.add(named[-1])
+        else:
+            others.append(element)
+    return others
 
 
-def _of_patient(batch: pa.RecordBatch, name: str | None) -> np.ndarray:
-    """Which rows are the patient's, or anybody's, shape (n_rows,)."""
-    columns = (batch[column] for column in NAMES if column in batch.schema.names)
-    is_own = [column.to_numpy(zero_copy_only=False) == name for column in columns]
-    return np.logical_or.reduce(is_own) | (name is None)
+def _drift_without(drift: Mapping[str, Any], own_hash: int | None) -> dict[str, Any]:
+    """Return the scores of a night without a patient's hash, or without any if None."""
+    hashes = []
+    cells = []
+    for who, cell in zip(drift.get("who", ()), drift.get("cell", ()), strict=True):
+        if own_hash is not None and who != own_hash:
+            hashes.append(who)
+            cells.append(cell)
+    return {**drift, "who": hashes, "cell": cells}
+
+
+def rewrite_scores(source: Path, target: Path, patient: str | None) -> None:
+    """Copy a table of rows without a patient, or without anybody if None."""
+    Rows(source).write_without(target, partial(_of_patient, patient=patient))
+
+
+def _of_patient(batch: pa.RecordBatch, patient: str | None) -> np.ndarray:
+    """Return the rows that are a patient's, or all if None, shape (n_rows,)."""
+    if patient is None:
+        return np.ones(batch.num_rows, dtype=bool)
+    is_own = np.zeros(batch.num_rows, dtype=bool)
+    for key in ID_KEYS:
+        if key in batch.schema.names:
+            is_own |= batch[key].to_numpy(zero_copy_only=False) == patient
+    return is_own

@@ -1,8 +1,9 @@
-"""What other systems are given of a night: a module a form, called as it is; those of images in `imaging`.
+"""Export a night for other systems: one module a form; those of images are in `imaging`.
 
-Each has `write(flagged, ...)`. Its keyword arguments are the options of `screen export` that the form takes,
-those without a default the ones it needs: `out` is a path where nothing lies yet, `force` lets it replace.
-What it returns, if anything, is told as the place.
+Each module has `write(flagged, ...)`. Its keyword arguments are the options of `screen
+export` for the form; those without a default are required. `out` is a path where nothing
+exists yet, and `force` allows replacing. What it returns, if anything, is printed as the
+place.
 """
 
 from pkgutil import iter_modules
@@ -10,5 +11,5 @@ from pkgutil import iter_modules
 from screening.registry import EXPORTS
 
 _OWN = {module.name: f"{__name__}.{module.name}" for module in iter_modules(__path__)}
+# The module of each form, by the name of the form.
 FORMS = dict(sorted((_OWN | EXPORTS).items()))
-"""The module of each form, by the name of the form."""

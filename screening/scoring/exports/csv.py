@@ -1,4 +1,7 @@
-"""The flagged rows as CSV that no spreadsheet runs: UTF-8 with a header, marked as in `flagged.csv`."""
+"""Export the flagged rows as CSV, UTF-8 with a header, as in `flagged.csv`.
+
+No spreadsheet takes a cell for a formula.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from screening.store.publishing import write_whole
 
 
 def write(flagged: FlaggedRows, *, out: Path) -> None:
-    """One file, whole or not at all."""
+    """Write one file, whole or not at all."""
     content = io.BytesIO()
     write_table(content, [flagged.table()])
     write_whole(out, content.getvalue())

@@ -1,6 +1,8 @@
-"""The flagged rows into a table of a database, whole or not at all."""
+"""Export the flagged rows into a table of a database, whole or not at all."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -18,7 +20,7 @@ from screening.io.database import (
 )
 from screening.scoring.rows import FlaggedRows
 
-ROWS_AT_A_TIME = 5_000
+BATCH_ROWS = 5_000
 SQL_TYPES = {
     pa.string(): sa.Text,
     pa.int64(): sa.BigInteger,
@@ -28,11 +30,15 @@ SQL_TYPES = {
 
 
 def write(flagged: FlaggedRows, *, url: str, table: str, force: bool = False) -> str:
-    """Make a table of the flagged rows in one transaction; return the place without its secrets."""
+    """Create a table of the flagged rows in one transaction.
+
+    Returns the place without its password. UsageError if the database refuses, or if
+    the table exists and `force` is False.
+    """
     place = read_url(url)
-    into = _into_duckdb if place.drivername == "duckdb" else _into_sql
+    write_into = _into_duckdb if place.drivername == "duckdb" else _into_sql
     try:
-        into(flagged.table(), place, table, force)
+        write_into(flagged.table(), place, table, force)
     except database_errors() as error:
         raise UsageError(
             f"{described(place)}: {redacted_message(error, place)}; nothing was written"
@@ -41,31 +47,40 @@ def write(flagged: FlaggedRows, *, url: str, table: str, force: bool = False) ->
 
 
 def _into_sql(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
+    """Create the table by SQLAlchemy."""
     schema, _, bare = name.rpartition(".")
     columns: list[sa.Column[object]] = [
         sa.Column(field.name, SQL_TYPES[field.type]) for field in rows.schema
     ]
     table = sa.Table(bare, sa.MetaData(), *columns, schema=schema or None)
-    sqlite = url.get_backend_name() == "sqlite"
-    # The driver begins late by itself, and a table dropped before would stay dropped.
-    engine = engine_of(url, {"isolation_level": None} if sqlite else {})
-    if sqlite:
-        sa.event.listen(
-            engine, "begin", lambda opened: opened.exec_driver_sql("BEGIN IMMEDIATE")
-        )
+    arguments: dict[str, Any] = {}
+    is_sqlite = url.get_backend_name() == "sqlite"
+    if is_sqlite:
+        # By default the driver begins a transaction late: after an error, a table that
+        # was dropped would stay dropped.
+        arguments["isolation_level"] = None
+    engine = engine_of(url, arguments)
+    if is_sqlite:
+        sa.event.listen(engine, "begin", _begin_immediate)
     try:
         with engine.begin() as connection:
             if sa.inspect(connection).has_table(bare, schema=schema or None):
                 _refuse(name, force)
                 table.drop(connection)
             table.create(connection)
-            for piece in rows.to_batches(ROWS_AT_A_TIME):
-                connection.execute(table.insert(), piece.to_pylist())
+            for batch in rows.to_batches(BATCH_ROWS):
+                connection.execute(table.insert(), batch.to_pylist())
     finally:
         engine.dispose()
 
 
+def _begin_immediate(connection: sa.Connection) -> None:
+    """Begin a transaction that writes."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
 def _into_duckdb(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
+    """Create the table by DuckDB."""
     schema, _, bare = name.rpartition(".")
     table = ".".join(duckdb_quoted(part) for part in (schema, bare) if part)
     with duckdb_opened(url, read_only=False) as connection:
@@ -79,6 +94,7 @@ def _into_duckdb(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
 
 
 def _refuse(name: str, force: bool) -> None:
+    """Raise UsageError for a table that exists, unless it may be replaced."""
     if not force:
         raise UsageError(
             f"there is a table {name} already; give another --table, or --force to replace it"
