@@ -1,4 +1,4 @@
-"""What the ledger is told and tells: `screen history`, `status`, `review`, `promote`, `retire`, `ledger`."""
+"""Commands of the ledger: `screen history`, `status`, `review`, `promote`, `retire`, `ledger`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from screening.spelling import EACH
 if TYPE_CHECKING:
     from screening.ledger.database import Ledger
     from screening.ledger.status import Due
-    from screening.schemas.history import SeriesStatus
+    from screening.schemas.history import NightRun, SeriesStatus
 
 
 def history(
@@ -55,62 +55,135 @@ def history(
 ) -> None:
     """Report workload, PPV, missed cases and drift over the nights.
 
-    With several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
+    With several series --out FILE is an overview, and FILE without its ending a folder
+    with a page a series.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
     from screening.ledger.history import history as history_of
-    from screening.report.history import render_histories, render_history
-    from screening.store.publishing import write_whole
 
     if beside is not None and series is None:
         raise UsageError("--beside compares with one series; give --series too")
+    compared = None
     with open_ledger(ledger, read_only=True) as book:
-        document = history_of(
-            book, series, verify=verify or head is not None, printed=head
-        )
-        compared = (
-            None
-            if beside is None or series is None
-            else compare_nights(book, series, beside)
-        )
-    if out is not None and len(cast(list[object], document["series"])) > 1:
-        overview, pages = render_histories(document, out.stem)
-        for name, page in pages.items():
-            write_whole(out.with_suffix("") / name, page.encode())
-        write_whole(out, overview.encode())
-    elif out is not None:
-        write_whole(out, render_history(document).encode())
+        is_verified = verify or head is not None
+        document = history_of(book, series, verify=is_verified, printed=head)
+        if beside is not None and series is not None:
+            compared = compare_nights(book, series, beside)
+    if out is not None:
+        _write_history(document, out)
     answer = document if as_json else _lines(document)
     if compared is not None:
         answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     print_answer(answer, as_json)
 
 
+def _write_history(document: dict[str, object], out: Path) -> None:
+    """Write the page of the history; of several series an overview, and their pages."""
+    from screening.report.history import render_histories, render_history
+    from screening.store.publishing import write_whole
+
+    if len(cast(list[object], document["series"])) <= 1:
+        write_whole(out, render_history(document).encode())
+        return
+    overview, pages = render_histories(document, out.stem)
+    for name, page in pages.items():
+        write_whole(out.with_suffix("") / name, page.encode())
+    write_whole(out, overview.encode())
+
+
 def _lines(document: dict[str, object]) -> dict[str, object]:
+    """Return the history for a terminal."""
     from screening.report.history import sentences
     from screening.schemas.history import HistoryDocument
 
     history = HistoryDocument.from_dict(document)
-    runs = [
-        f"{run.night}  {run.flagged} of {run.scored} flagged: {run.new} new, "
-        f"{run.pending} pending, {run.ruled_out} ruled out, {run.known} known; "
-        f"{run.no_longer_flagged} no longer flagged"
-        + ("" if run.in_force else " (not in force)")
-        + join_reasons(run.attention)
-        for run in history.runs
-    ]
-    audit, summary = (
-        history.audit,
-        [line for series in history.series for line in sentences(series)],
-    )
-    trail = f"{audit.entries} entries, head {audit.head}" + (
-        ", verified" if audit.verified else ""
-    )
+    summary: list[str] = []
+    for series in history.series:
+        summary += sentences(series)
+    audit = history.audit
+    trail = f"{audit.entries} entries, head {audit.head}"
+    if audit.verified:
+        trail += ", verified"
+    runs = [_line_of_run(run) for run in history.runs]
     return {"runs": runs, "summary": summary, "audit": trail}
 
 
+def _line_of_run(run: NightRun) -> str:
+    """Return one line of a run."""
+    line = (
+        f"{run.night}  {run.flagged} of {run.scored} flagged: {run.new} new, "
+        f"{run.pending} pending, {run.ruled_out} ruled out, {run.known} known; "
+        f"{run.no_longer_flagged} no longer flagged"
+    )
+    if not run.in_force:
+        line += " (not in force)"
+    return line + join_reasons(run.attention)
+
+
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True)
+class EntryOptions:
+    """Options that enter a night given up, or a reason acknowledged, in the trail."""
+
+    give_up: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="With --series, --reason: stop waiting for this night.",
+        ),
+    ] = None
+    acknowledge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE",
+            help="With --series, --until, --reason: silence this attention reason.",
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE", help="With --acknowledge: the last night without it."
+        ),
+    ] = None
+    reason: Annotated[
+        str | None, typer.Option(help="Why, in words; kept in the trail.")
+    ] = None
+
+    def check(self, names: list[str]) -> None:
+        """Raise UsageError unless the options belong together and name one series."""
+        options = {name for name, value in vars(self).items() if value is not None}
+        complete: tuple[set[str], ...] = (
+            set(),
+            {"give_up", "reason"},
+            {"acknowledge", "until", "reason"},
+        )
+        if options not in complete:
+            raise UsageError(
+                "--give-up takes --reason; --acknowledge takes --until and --reason"
+            )
+        if options and len(names) != 1:
+            raise UsageError(
+                "--give-up and --acknowledge are of one series; give --series NAME"
+            )
+
+    def write(self, place: str, names: list[str], of_site: list[str]) -> None:
+        """Write the entry, if there is one, into the ledger."""
+        from screening.ledger import status as states
+        from screening.ledger.database import open_ledger
+
+        if self.give_up is None and self.acknowledge is None:
+            return
+        with open_ledger(place) as book:
+            if self.give_up is not None:
+                day = str(day_from("--give-up", self.give_up))
+                states.give_up(book, names[0], day, str(self.reason), of_site)
+            else:
+                last = day_from("--until", self.until) or datetime.date.today()
+                code = str(self.acknowledge)
+                states.acknowledge(book, names[0], code, last, str(self.reason))
 
 
 def status(
@@ -168,35 +241,14 @@ def status(
             help="Also list every published file, and who may read it.",
         ),
     ] = False,
-    give_up: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            help="With --series, --reason: stop waiting for this night.",
-        ),
-    ] = None,
-    acknowledge: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODE",
-            help="With --series, --until, --reason: silence this attention reason.",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE", help="With --acknowledge: the last night without it."
-        ),
-    ] = None,
-    reason: Annotated[
-        str | None, typer.Option(help="Why, in words; kept in the trail.")
-    ] = None,
+    *,
+    entry: EntryOptions,
     as_json: AsJson = False,
 ) -> None:
     """Report whether every series had its night; exit 5 if not.
 
-    One line a series, with the reasons if the night needs attention. An entry by --give-up or --acknowledge
-    takes effect at once.
+    One line a series, with the reasons if the night needs attention. An entry by
+    --give-up or --acknowledge takes effect at once.
     """
     from screening.ledger import status as states
     from screening.site.site import read_network
@@ -207,7 +259,6 @@ def status(
         now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace)
     )
     names = [] if series == EACH else names_from(series)
-    entry = _Entry(give_up, acknowledge, until, reason)
     entry.check(names)
     network = None if site is None else read_network(site, ledger)
     place = str(ledger or "screening.db")
@@ -224,52 +275,10 @@ def status(
         _print_as_json(statuses, published if artefacts else None)
     else:
         _print_lines(statuses, published)
-    is_fine = all(one.fine for one in statuses)
-    if not is_fine or (strict and any(one.attention for one in statuses)):
+    is_fine = all(status.fine for status in statuses)
+    needs_attention = any(status.attention for status in statuses)
+    if not is_fine or (strict and needs_attention):
         raise typer.Exit(ATTENTION)
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """An entry of `screen status` in the trail: a night given up, or a reason acknowledged."""
-
-    give_up: str | None
-    acknowledge: str | None
-    until: str | None
-    reason: str | None
-
-    def check(self, names: list[str]) -> None:
-        """Raise UsageError unless the options belong together and name one series."""
-        options = {name for name, value in vars(self).items() if value is not None}
-        complete: tuple[set[str], ...] = (
-            set(),
-            {"give_up", "reason"},
-            {"acknowledge", "until", "reason"},
-        )
-        if options not in complete:
-            raise UsageError(
-                "--give-up takes --reason; --acknowledge takes --until and --reason"
-            )
-        if options and len(names) != 1:
-            raise UsageError(
-                "--give-up and --acknowledge are of one series; give --series NAME"
-            )
-
-    def write(self, place: str, names: list[str], of_site: list[str]) -> None:
-        """Write the entry, if there is one, into the ledger."""
-        from screening.ledger import status as states
-        from screening.ledger.database import open_ledger
-
-        if self.give_up is None and self.acknowledge is None:
-            return
-        with open_ledger(place) as book:
-            if self.give_up is not None:
-                day = str(day_from("--give-up", self.give_up))
-                states.give_up(book, names[0], day, str(self.reason), of_site)
-            else:
-                last = day_from("--until", self.until) or datetime.date.today()
-                code, reason = str(self.acknowledge), str(self.reason)
-                states.acknowledge(book, names[0], code, last, reason)
 
 
 def _read_statuses(
@@ -279,7 +288,10 @@ def _read_statuses(
     runs: Path | None,
     artefacts: bool,
 ) -> tuple[list[SeriesStatus], list[dict[str, object]]]:
-    """Return the state of each series and the published files; a ledger that cannot be read is a state."""
+    """Return the status of each series, and the published files.
+
+    A ledger that cannot be read is a status.
+    """
     from screening.ledger import register
     from screening.ledger import status as states
     from screening.ledger.database import open_ledger
@@ -300,9 +312,10 @@ def _read_statuses(
 def _print_as_json(
     statuses: list[SeriesStatus], published: list[dict[str, object]] | None
 ) -> None:
+    """Print the statuses, and the published files unless None, as JSON."""
     answer: dict[str, object] = {
-        "fine": all(one.fine for one in statuses),
-        "series": [asdict(one) for one in statuses],
+        "fine": all(status.fine for status in statuses),
+        "series": [asdict(status) for status in statuses],
     }
     if published is not None:
         answer["artefacts"] = published
@@ -313,11 +326,11 @@ def _print_lines(
     statuses: list[SeriesStatus], published: list[dict[str, object]]
 ) -> None:
     """Print one line a series, then one a published file."""
-    for one in statuses:
-        words = one.said + join_reasons(one.attention)
-        is_quiet = one.fine and not one.attention
+    for status in statuses:
+        words = status.said + join_reasons(status.attention)
+        is_quiet = status.fine and not status.attention
         heading = "ok" if is_quiet else "ATTENTION"
-        name = "" if one.series is None else f"{one.series}  "
+        name = "" if status.series is None else f"{status.series}  "
         print_answer({heading: f"{name}{' '.join(words.split())}"}, False)
     for artefact in published:
         line = "  ".join(str(artefact[key]) for key in ("mode", "state", "place"))
@@ -325,6 +338,7 @@ def _print_lines(
 
 
 def _span(option: str, text: str) -> datetime.timedelta:
+    """Return the time that an option gives, such as 90m, 26h or 2d."""
     match = re.fullmatch(r"(\d{1,6})([mhd])", text)
     if match is None:
         raise UsageError(f"{option} {text}: write it as 90m, 26h or 2d")
@@ -332,10 +346,13 @@ def _span(option: str, text: str) -> datetime.timedelta:
 
 
 def _night(text: str | None, now: datetime.datetime) -> datetime.date | None:
-    if text in (None, "today"):
-        return None if text is None else now.date()
+    """Return the night that --night gives, if any."""
+    if text is None:
+        return None
+    if text == "today":
+        return now.date()
     try:
-        return datetime.date.fromisoformat(str(text))
+        return datetime.date.fromisoformat(text)
     except ValueError:
         raise UsageError(
             f"--night {text}: write the night as YYYY-MM-DD, or today"
@@ -433,7 +450,7 @@ def retire(
 
 
 class Action(StrEnum):
-    """What `screen ledger` does."""
+    """Actions of `screen ledger`."""
 
     rebuild = "rebuild"
     accept = "accept"

@@ -14,6 +14,7 @@ from screening.report.drawing import draw
 from screening.schemas.base import Estimate
 from screening.schemas.history import (
     ControlChart,
+    ControlPoint,
     DriftOver,
     FlaggedShare,
     ForwardNights,
@@ -282,29 +283,31 @@ def _series_block(
     number: int,
     links: Mapping[str, str] | None,
 ) -> dict[str, object]:
-    """Return what the template needs of a series."""
+    """Return the values that the template shows of a series."""
     runs_of_series = [run for run in runs if run.series == series.series]
     in_force = [run for run in runs_of_series if run.in_force]
-    is_drawn = len(in_force) > 1 and not links
+    name = fmt.text(series.series, 200)
     label = fmt.name(series.question.label)
     if series.question.positive:
         label += f" = {', '.join(map(fmt.name, series.question.positive))}"
-    name = fmt.text(series.series, 200)
-    control = series.control if is_drawn else []
-    return {
+    block: dict[str, object] = {
         "number": number,
         "title": fmt.text(series.title or label, 200),
         "label": f"{name}: {label}" if series.title else name,
         "sentences": [line[0].upper() + line[1:] + "." for line in _remarks(series)],
         "figures": _figures(series),
         "attention": _attention(in_force),
-        "charts": charts(series, in_force, number) if is_drawn else [],
-        "control": [
-            (chart, _control_chart(chart, in_force, number)) for chart in control
-        ],
+        "charts": [],
+        "control": [],
         "runs": [] if links else runs_of_series[::-1],
         "page": links and links[series.series],
     }
+    if len(in_force) > 1 and not links:
+        control = series.control
+        axes = [_control_chart(chart, in_force, number) for chart in control]
+        block["charts"] = charts(series, in_force, number)
+        block["control"] = list(zip(control, axes, strict=True))
+    return block
 
 
 def _attention(runs: Sequence[NightRun]) -> list[str]:
@@ -427,8 +430,6 @@ def _control_chart(chart: ControlChart, runs: Sequence[NightRun], number: int) -
     """Return a control chart with its limits by phase."""
     title, quantity = CONTROL_TITLES[chart.measure]
     points = list(chain.from_iterable(phase.points for phase in chart.phases))
-    values = [point.share for point in points] + [point.high for point in points]
-    highest = max(value for value in values if value is not None)
     limits = "no limits yet"
     if _has_limits(chart):
         n_outside = sum(point.outside for point in points)
@@ -438,7 +439,7 @@ def _control_chart(chart: ControlChart, runs: Sequence[NightRun], number: int) -
         title,
         f"{quantity}, with control limits; {limits}",
         quantity,
-        (0, highest * 1.08 or 0.01),
+        (0, _highest(points) * 1.08 or 0.01),
         runs,
         as_percent=True,
     )
@@ -446,12 +447,19 @@ def _control_chart(chart: ControlChart, runs: Sequence[NightRun], number: int) -
     for phase in chart.phases:
         _draw_limits(axes, phase, first_night)
         first_night += len(phase.points)
-    axes.line(range(1, len(points) + 1), [point.share for point in points], "nights")
-    for night, point in enumerate(points, start=1):
+    nights = range(1, len(points) + 1)
+    axes.line(nights, [point.share for point in points], "nights")
+    for night, point in zip(nights, points, strict=True):
         if point.share is not None:
             axes.dot(night, point.share, "signal" if point.outside else "night")
     _mark_changes(axes, chart.phases)
     return axes
+
+
+def _highest(points: Sequence[ControlPoint]) -> float:
+    """Return the highest share or limit of a control chart."""
+    values = [point.share for point in points] + [point.high for point in points]
+    return max(value for value in values if value is not None)
 
 
 def _draw_limits(axes: Axes, phase: Phase, first_night: int) -> None:
