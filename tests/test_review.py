@@ -413,16 +413,16 @@ def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again
     score(model, ward, 1)
     real, calls = sa.engine.default.DefaultDialect.do_commit, []
 
-    def killed_at_the_fourth(dialect: object, connection: object) -> None:
-        # A look at the ledger ends with a commit too: before scoring and after it, and the reservation.
+    def killed_at_the_fifth(dialect: object, connection: object) -> None:
+        # A look at the ledger ends with a commit too: two before scoring, one after it, and the reservation.
         calls.append(1)
-        if len(calls) == 4:
+        if len(calls) == 5:
             raise KeyboardInterrupt
         real(dialect, connection)
 
     with monkeypatch.context() as patched, open_ledger(ward / "screening.db") as book:
         patched.setattr(
-            sa.engine.default.DefaultDialect, "do_commit", killed_at_the_fourth
+            sa.engine.default.DefaultDialect, "do_commit", killed_at_the_fifth
         )
         with pytest.raises(KeyboardInterrupt):
             score_night(
