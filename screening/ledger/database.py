@@ -272,6 +272,7 @@ class Ledger(AbstractContextManager["Ledger"]):
     def _transaction(
         self, begin: Mapping[str, Sequence[str]]
     ) -> Iterator[sa.Connection]:
+        """Begin a transaction by statements, and commit it if the block succeeds."""
         try:
             with self.engine.connect() as connection:
                 for statement in begin[connection.dialect.name]:

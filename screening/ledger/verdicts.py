@@ -182,10 +182,6 @@ class _NewVerdict(NamedTuple):
         # A file without times may be an old one: what it repeats is nothing new.
         if any(verdict.given in (None, row.given) for row in repeated):
             return "unchanged"
-        if of_reviewer:
-            reviewer = of_reviewer[0].reviewer
-        else:
-            reviewer = 1 + max((row.reviewer for row in earlier), default=0)
         facts = VerdictGiven(
             key=self.run.key,
             series=self.run.series,
@@ -193,7 +189,7 @@ class _NewVerdict(NamedTuple):
             flagged=self.is_flagged,
             verdict=verdict.verdict,
             given=verdict.given or recorded,
-            reviewer=reviewer,
+            reviewer=_reviewer_number(of_reviewer, earlier),
         )
         append(
             connection,
@@ -223,6 +219,15 @@ class _NewVerdict(NamedTuple):
         return bool(words(row) == words(self.verdict))
 
 
+def _reviewer_number(
+    of_reviewer: Sequence[sa.Row[Any]], earlier: Sequence[sa.Row[Any]]
+) -> int:
+    """Return the number of a reviewer among those of a case, or the next free one."""
+    if of_reviewer:
+        return int(of_reviewer[0].reviewer)
+    return 1 + max((row.reviewer for row in earlier), default=0)
+
+
 def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ...]:
     """Return who gave a verdict, by token, initials, or else the login that entered it."""
     if token:
@@ -246,7 +251,7 @@ def _last(
 
 
 def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
-    """Return the current verdict on each case of a run, among verdicts chosen by conditions.
+    """Return the current verdict on each case of a run, among those that fit conditions.
 
     Its column `run` is the last entry of the run: of two tables of a night the one
     recorded later counts.

@@ -53,4 +53,5 @@ def _spellings(text: str) -> Iterator[str]:
 
 
 def _without_json_escapes(text: str) -> str:
+    """Return a text with the escapes of JSON undone."""
     return _JSON_ESCAPES.sub(lambda run: str(json.loads(f'"{run[0]}"')), text)

@@ -278,18 +278,23 @@ def _overview(
             caught_up.append(line)
         else:
             series.append(line)
-    codes = [line.exit_code for line in scored.values()]
-    for line in scored.values():
-        if strict and line.attention and not line.shadow:
-            codes.append(ATTENTION)
     return OverviewDocument(
         title=network.site.title,
         night=night,
-        exit_code=worst(codes),
+        exit_code=_exit_code(scored.values(), strict),
         series=series,
         shadows=shadows,
         caught_up=caught_up,
     )
+
+
+def _exit_code(lines: Collection[SeriesNight], strict: bool) -> int:
+    """Return the exit code of a night, by the lines of what was scored."""
+    codes = [line.exit_code for line in lines]
+    needs_attention = any(line.attention for line in lines if not line.shadow)
+    if strict and needs_attention:
+        codes.append(ATTENTION)
+    return worst(codes)
 
 
 def _patiently(attempt: Callable[[float], Result], minutes: float) -> Result:

@@ -1,4 +1,4 @@
-"""What every night begins with, done once: the server that nights are forked from imports this module.
+"""Prepare once what every night needs: the server that nights are forked from imports this.
 
 No thread may run in it.
 """
@@ -23,9 +23,9 @@ from screening.schemas.run import InputFacts, RunModel
 
 
 def prepare() -> None:
-    """Have numba load its compiler's tables, Jinja compile the page, and pydantic the documents."""
+    """Load numba's compiler, the templates of the page, and the types of documents."""
     nothing = np.zeros((1, 1))
-    # Which form a log has is known to the nights only: loops are compiled here without a word.
+    # Only a night knows the form of its log: loops are compiled here without a message.
     logging.getLogger("screening").addHandler(logging.NullHandler())
     with limit_threads(1):
         for dtype in (np.float32, np.float64):
