@@ -272,7 +272,7 @@ def status(
     if metrics is not None:
         write_whole(metrics, states.exposition(statuses).encode(), mode=0o644)
     if as_json:
-        _print_as_json(statuses, published if artefacts else None)
+        _print_as_json(statuses, published, artefacts)
     else:
         _print_lines(statuses, published)
     is_fine = all(status.fine for status in statuses)
@@ -310,14 +310,14 @@ def _read_statuses(
 
 
 def _print_as_json(
-    statuses: list[SeriesStatus], published: list[dict[str, object]] | None
+    statuses: list[SeriesStatus], published: list[dict[str, object]], artefacts: bool
 ) -> None:
-    """Print the statuses, and the published files unless None, as JSON."""
+    """Print the statuses, and with `artefacts` the published files, as JSON."""
     answer: dict[str, object] = {
         "fine": all(status.fine for status in statuses),
         "series": [asdict(status) for status in statuses],
     }
-    if published is not None:
+    if artefacts:
         answer["artefacts"] = published
     print_answer(answer, True)
 
@@ -417,15 +417,14 @@ def promote(
     with open_ledger(ledger) as book:
         evidence = compare_nights(book, name, loaded.digest)
         head = model_registry.promote(book, name, loaded.digest, reason, evidence)
+    beside = evidence.to_dict() if as_json else agreement(evidence)
     answer = {
         "series": evidence.one.series,
         "champion": loaded.id,
         "entry": head.number,
+        "beside": beside,
     }
-    print_answer(
-        answer | {"beside": evidence.to_dict() if as_json else agreement(evidence)},
-        as_json,
-    )
+    print_answer(answer, as_json)
 
 
 def retire(
@@ -526,7 +525,8 @@ def _enter_move(
 
     if was is not None:
         number = register.moved(book, was, to and to.resolve(), reason)
-        return {"moved" if to else "gone": number}
+        outcome = "moved" if to else "gone"
+        return {outcome: number}
     if to is not None:
         raise UsageError("--to is where the files of --from are now; give --from too")
     return {"site": register.relocate(book, reason)}

@@ -441,7 +441,8 @@ def _flush_fully(connection: sqlite3.Connection, record: object) -> None:
 
 def _check_tables(ledger: Ledger, make: bool) -> None:
     """Refuse tables of another format; with `make`, make them if there are none."""
-    with ledger._transaction(MAKING if make else READING) as connection:
+    begin = MAKING if make else READING
+    with ledger._transaction(begin) as connection:
         if not sa.inspect(connection).has_table(SETTINGS.name):
             if not make:
                 raise UsageError(

@@ -376,7 +376,10 @@ def append(
         refuse_copy(connection)
     pieces: list[Iterable[Part]] = [[Part("facts", facts.to_dict())]]
     for part in parts:
-        pieces.append([part] if isinstance(part, Part) else part)
+        if isinstance(part, Part):
+            pieces.append([part])
+        else:
+            pieces.append(part)
     if trail.head(connection).number == 0:
         pieces.append([location_part(connection)])
     head = trail.write(connection, recorded, facts.KIND, chain.from_iterable(pieces))

@@ -375,7 +375,8 @@ def before_age(age: str, today: datetime.date) -> str:
             # Most years have no 29 February; all have the day after it.
             day = today + datetime.timedelta(days=is_leap_day)
             return day.replace(year=day.year - number).isoformat()
-        days = number * (7 if unit == "w" else 1)
-        return (today - datetime.timedelta(days=days)).isoformat()
+        if unit == "w":
+            number *= 7
+        return (today - datetime.timedelta(days=number)).isoformat()
     except (OverflowError, ValueError):
         raise UsageError(f"--older-than {age}: no night is so old") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import fmean
 from typing import Any, TypeVar
 
@@ -283,6 +284,7 @@ def _night_run(
     )
     figures = {name: getattr(night, name) for name in NightFigures.model_fields}
     figures["model"] = row.model[:12]
+    flag_rate = night.flagged / night.scored if night.scored else None
     return NightRun(
         **figures,
         night=row.night,
@@ -290,7 +292,7 @@ def _night_run(
         series=shown_series(row.series),
         recorded=row.recorded,
         in_force=in_force,
-        flag_rate=night.flagged / night.scored if night.scored else None,
+        flag_rate=flag_rate,
         minutes=night.review_minutes,
         verdicts=flagged,
         ppv=judged_share(flagged),
@@ -308,7 +310,11 @@ def _per_night(nights: Sequence[NightFigures]) -> dict[str, float | None]:
         "waiting_per_night": [night.waiting for night in nights],
         "minutes_per_night": minutes,
     }
-    return {name: fmean(values) if values else None for name, values in figures.items()}
+    means: dict[str, float | None] = dict.fromkeys(figures)
+    for name, values in figures.items():
+        if values:
+            means[name] = fmean(values)
+    return means
 
 
 @dataclass
@@ -371,10 +377,12 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
         chosen = sa.select(words.c.case_id, words.c.verdict)
         verdicts = dict(connection.execute(chosen).all())
     nights = [night.night for night in side.nights]
+    first = nights[0] if nights else None
+    last = nights[-1] if nights else None
     return NightsBeside(
         nights=len(nights),
-        first=nights[0] if nights else None,
-        last=nights[-1] if nights else None,
+        first=first,
+        last=last,
         both=sum(n_both),
         **_agreement(side, other_side, n_both),
         one=side.sum_up(sum(n_both), verdicts),
@@ -393,7 +401,8 @@ def _add_nights(connection: sa.Connection, side: _Side, other: _Side) -> list[in
         .order_by(ours.c.night)
     )
     pairs = connection.execute(common).all()
-    nights = entries.nights_at(connection, [entry for pair in pairs for entry in pair])
+    both = chain.from_iterable(pairs)
+    nights = entries.nights_at(connection, list(both))
     n_both = []
     for entry, other_entry in pairs:
         cases = _flagged_cases(connection, entry)

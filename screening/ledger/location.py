@@ -28,9 +28,9 @@ def ledger_file(connection: sa.Connection) -> Path | None:
     """Return the file of a ledger; None for a ledger on a server."""
     if connection.dialect.name != "sqlite":
         return None
-    databases = connection.exec_driver_sql("PRAGMA database_list")
-    (file,) = [database.file for database in databases if database.name == "main"]
-    return Path(file).resolve()
+    main = connection.exec_driver_sql("PRAGMA database_list").first()
+    assert main is not None, "a connection has a main database"
+    return Path(main.file).resolve()
 
 
 def location_part(connection: sa.Connection) -> Part:

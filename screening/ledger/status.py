@@ -196,7 +196,8 @@ def series_statuses(
                 statuses.append(SeriesStatus(True, words, name))
     if statuses:
         return statuses
-    return [SeriesStatus(bool(keys), "every series is retired" if keys else NO_RUN)]
+    words = "every series is retired" if keys else NO_RUN
+    return [SeriesStatus(bool(keys), words)]
 
 
 @dataclass(frozen=True)
@@ -232,9 +233,10 @@ class _Series:
     def read(self, connection: sa.Connection) -> SeriesStatus:
         """Return the status of the series."""
         published = self._due_night()
-        given_up = self._given_up("" if published is None else published.night)
         if published is None:
+            given_up = self._given_up("")
             return SeriesStatus(bool(given_up), given_up or NO_RUN, self.name)
+        given_up = self._given_up(published.night)
         # Another revision of a night does not make it younger.
         recorded = sa.select(TRAIL.c.recorded).where(TRAIL.c.number == published.first)
         came = str(connection.scalar(recorded))

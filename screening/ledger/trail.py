@@ -72,8 +72,9 @@ class Part:
         stated = plain([self.what, self.facts, len(self.names)])
         whole = hashlib.sha256(stated.encode())
         for place, name in enumerate(self.names):
-            before = self.gone.get(str(place))
-            whole.update(bytes.fromhex(before) if before else self.leaf(place, name))
+            erased = self.gone.get(str(place))
+            leaf = bytes.fromhex(erased) if erased else self.leaf(place, name)
+            whole.update(leaf)
         return whole.hexdigest()
 
     def leaf(self, place: int, name: str) -> bytes:

@@ -369,7 +369,9 @@ def _read(
             shared[name] = content[name]
     lines: list[Any] = []
     for line in content["verdicts"]:
-        lines.append(shared | line if isinstance(line, dict) else line)
+        if isinstance(line, dict):
+            line = shared | line
+        lines.append(line)
     faults = []
     if content.get("run_id") != run.run_id:
         faults.append(f"it belongs to another run: its run_id is not {run.run_id}")

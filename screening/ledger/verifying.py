@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -221,7 +222,7 @@ def _erased_places(
 
 def _is_erased_as_stated(part: Part, erasures: Sequence[_Erasure]) -> bool:
     """Return True if a part has the stand-ins that entries put there, each once."""
-    places = [place for erasure in erasures for place in erasure.places]
+    places = list(chain.from_iterable(erasure.places for erasure in erasures))
     are_places = all(0 <= place < len(part.names) for place in places)
     if sorted(map(str, places)) != sorted(part.gone) or not are_places:
         return False
@@ -425,12 +426,12 @@ def refuse_older(
         ledger is older, was begun anew, or is another.
     """
     with ledger.reading() as connection:
-        chain = trail.head(connection, 1).digest
+        first = trail.head(connection, 1).digest
         last = trail.head(connection).number
         for place, facts in _not_in_trail(connection, runs, where, N_NEWEST):
-            if facts.chain != chain and series not in (None, facts.series):
+            if facts.chain != first and series not in (None, facts.series):
                 continue
-            if chain in (facts.chain, GENESIS):
+            if first in (facts.chain, GENESIS):
                 reason = (
                     f"the ledger is older than {place}: that run was entry "
                     f"{facts.entry} of its trail, which ends with entry {last} or went "
@@ -475,7 +476,7 @@ def _not_in_trail(
     accepted = set()
     for entry in stated(connection, Accepted):
         accepted |= {tuple(head) for head in entry.facts.heads}
-    chain = trail.head(connection, 1).digest
+    first = trail.head(connection, 1).digest
     for place in _run_directories(runs, where)[:n_newest]:
         try:
             run = RunDocument.from_dict(read_document(place, "run"))
@@ -486,14 +487,17 @@ def _not_in_trail(
         if facts is None or (facts.entry, facts.head) in accepted:
             continue
         is_known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
-        if not is_known and not _is_reserved(connection, run, chain):
+        if not is_known and not _is_reserved(connection, run, first):
             yield place, facts
 
 
-def _is_reserved(connection: sa.Connection, run: RunDocument, chain: str) -> bool:
-    """Return True if a killed command left a run, which is scored again."""
+def _is_reserved(connection: sa.Connection, run: RunDocument, first: str) -> bool:
+    """Return True if a killed command left a run, which is scored again.
+
+    `first`: digest of the first entry of the trail.
+    """
     facts = run.ledger
-    if facts is None or facts.chain != chain:
+    if facts is None or facts.chain != first:
         return False
     return facts.series in map(shown_series, reserved(connection, run.date))
 

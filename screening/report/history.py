@@ -290,19 +290,25 @@ def _series_block(
     label = fmt.name(series.question.label)
     if series.question.positive:
         label += f" = {', '.join(map(fmt.name, series.question.positive))}"
+    title = fmt.text(series.title or label, 200)
+    if series.title:
+        name = f"{name}: {label}"
     block: dict[str, object] = {
         "number": number,
-        "title": fmt.text(series.title or label, 200),
-        "label": f"{name}: {label}" if series.title else name,
+        "title": title,
+        "label": name,
         "sentences": [line[0].upper() + line[1:] + "." for line in _remarks(series)],
         "figures": _figures(series),
         "attention": _attention(in_force),
         "charts": [],
         "control": [],
-        "runs": [] if links else runs_of_series[::-1],
+        "runs": [],
         "page": links and links[series.series],
     }
-    if len(in_force) > 1 and not links:
+    if links:
+        return block
+    block["runs"] = runs_of_series[::-1]
+    if len(in_force) > 1:
         control = series.control
         axes = [_control_chart(chart, in_force, number) for chart in control]
         block["charts"] = charts(series, in_force, number)
@@ -399,8 +405,15 @@ def _ppv_chart(
 
 def _drift_chart(runs: Sequence[NightRun], number: int) -> Axes:
     """Return the distance of each night's scores from training's, with its limit."""
-    distances = [run.drift.distance if run.drift else None for run in runs]
-    limits = [_distance_limit(run.drift) if run.drift else None for run in runs]
+    distances: list[float | None] = []
+    limits: list[float | None] = []
+    for run in runs:
+        if run.drift is None:
+            distances.append(None)
+            limits.append(None)
+        else:
+            distances.append(run.drift.distance)
+            limits.append(_distance_limit(run.drift))
     known = [value for value in (*distances, *limits) if value is not None]
     axes = _axes(
         f"drift-{number}",
@@ -450,8 +463,9 @@ def _control_chart(chart: ControlChart, runs: Sequence[NightRun], number: int) -
     nights = range(1, len(points) + 1)
     axes.line(nights, [point.share for point in points], "nights")
     for night, point in zip(nights, points, strict=True):
+        style = "signal" if point.outside else "night"
         if point.share is not None:
-            axes.dot(night, point.share, "signal" if point.outside else "night")
+            axes.dot(night, point.share, style)
     _mark_changes(axes, chart.phases)
     return axes
 

@@ -162,6 +162,8 @@ class Task:
                 series=self.series,
             )
             reasons.append(over_memory)
+        drift_p = run.drift.p if run.drift else None
+        link = None if self.shadow else self._link()
         return self.line(
             status,
             model=run.model.id,
@@ -171,10 +173,10 @@ class Task:
             flagged=run.counts.flagged,
             to_review=run.awaited,
             capacity=run.model.stated.capacity,
-            drift_p=run.drift.p if run.drift else None,
+            drift_p=drift_p,
             attention=reasons,
             acknowledged=acknowledged,
-            page=None if self.shadow else self._link(),
+            page=link,
             peak_mb=peak_mb,
         )
 
