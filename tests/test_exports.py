@@ -85,12 +85,13 @@ def listed(run) -> pd.DataFrame:
 
 
 @given(st.text("ab=+-@'\"\t\n\r;,| \u2028＝", max_size=12))
-def test_what_is_marked_for_a_spreadsheet_can_be_told_from_what_was_written_so(text):
+def test_csv_marks(text):
     """An apostrophe is marked too: without the marks every text is as it was."""
     assert re.sub(f"{BEGINS}'", r"\1", as_text(text)) == text
 
 
-def test_the_rows_are_those_of_the_scores_with_their_ids_as_written(run):
+def test_rows_of_scores(run):
+    """The rows are those of the scores, with their ids as written."""
     rows, scores = read_flagged(run).rows, flagged_of(run)
     assert rows["id"].to_pylist() == scores["id"].tolist() and set(NASTY) <= set(
         scores["id"]
@@ -100,9 +101,8 @@ def test_the_rows_are_those_of_the_scores_with_their_ids_as_written(run):
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "flagged.csv"])
-def test_a_run_whose_tables_were_touched_or_are_gone_is_exported_by_nobody(
-    name, run, tmp_path
-):
+def test_export_altered_run(name, run, tmp_path):
+    """A run with altered or missing tables is not exported."""
     copy = shutil.copytree(run, tmp_path / "copy")
     with (copy / name).open("ab") as file:
         file.write(b" ")
@@ -116,9 +116,8 @@ def test_a_run_whose_tables_were_touched_or_are_gone_is_exported_by_nobody(
     assert not (tmp_path / "out").exists()
 
 
-def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(
-    run, tmp_path
-):
+def test_csv_no_formula(run, tmp_path):
+    """No cell of a CSV is a formula, and the file names its night."""
     with exported(run, tmp_path / "a.csv", "csv").open(
         encoding="utf-8", newline=""
     ) as file:
@@ -138,7 +137,8 @@ def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(
     assert not [row[3] for row in rows if row[3][:1] in tuple("=+-@\t")]
 
 
-def test_a_workbook_has_typed_cells_and_texts_are_never_formulas(run, tmp_path):
+def test_workbook_cells(run, tmp_path):
+    """A workbook has typed cells, and texts are never formulas."""
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
     flagged = read_flagged(run)
     sheet = openpyxl.load_workbook(exported(run, tmp_path / "a.xlsx", "xlsx")).active
@@ -155,7 +155,8 @@ def test_a_workbook_has_typed_cells_and_texts_are_never_formulas(run, tmp_path):
     assert [cell.value for cell in columns["id"]] == flagged.rows["id"].to_pylist()
 
 
-def test_the_bundle_is_valid_fhir_and_points_from_flag_to_assessment(run, tmp_path):
+def test_fhir_bundle(run, tmp_path):
+    """The bundle is valid FHIR, and each flag points to its assessment."""
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
     file = exported(run, tmp_path / "a.json", "fhir", "--id-system", "urn:oid:1.2.3")
     bundle = r4.Bundle.model_validate_json(file.read_bytes())
@@ -189,7 +190,8 @@ def test_a_calibrated_chance_is_the_probability(tmp_path):
     np.testing.assert_array_equal(told, flagged_of(tmp_path / "run")["chance"])
 
 
-def test_an_id_that_a_form_cannot_hold_is_named_by_rank_alone(model, run, tmp_path):
+def test_id_unknown_to_form(model, run, tmp_path):
+    """An id that a form cannot hold is named by its rank alone."""
     night = patients(40, seed=7).assign(patient=[f"secret\x01{i}" for i in range(40)])
     score(model, night, tmp_path / "run")
     with pytest.raises(UsageError, match="rank 1, 2") as refused:
@@ -202,7 +204,8 @@ def test_an_id_that_a_form_cannot_hold_is_named_by_rank_alone(model, run, tmp_pa
     assert not (tmp_path / "omop").exists()
 
 
-def test_a_quiet_night_is_a_valid_bundle_and_tables_of_headers(run, tmp_path):
+def test_export_quiet_night(run, tmp_path):
+    """A night without flags is a valid bundle, and tables with headers."""
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
     flagged = read_flagged(run)
     flagged = replace(flagged, rows=flagged.rows.slice(0, 0))
@@ -237,7 +240,8 @@ def test_omop_has_a_row_a_person_and_its_definition(model, tmp_path):
     assert set(cohort["cohort_start_date"]) == {"2026-03-01"}
 
 
-def test_omop_counts_a_patient_once_however_many_rows_are_flagged(tmp_path):
+def test_omop_patient_once(tmp_path):
+    """A patient is in the cohort once, however many rows are flagged."""
     tables = voxels(), voxels(3, 50, seed=9)
     past, night = (table.assign(patient=table["patient"].str[1:]) for table in tables)
     cohort = read_cohort(past, label="tissue", group="patient")
@@ -276,7 +280,8 @@ def read_back(url: str, name: str) -> list[tuple]:
     return [tuple(row) for row in rows]
 
 
-def test_a_table_of_a_database_holds_the_rows_and_is_replaced_only_when_told(run, url):
+def test_table_replaced(run, url):
+    """A table holds the rows and is replaced only with --force."""
     words = ["export", run, "--to", "table", "--url", url, "--table", "flagged"]
     first, again, forced = said(*words), said(*words), said(*words, "--force")
     assert (first[0], again[0], forced[0]) == (0, 2, 0), (first, again, forced)
@@ -285,7 +290,8 @@ def test_a_table_of_a_database_holds_the_rows_and_is_replaced_only_when_told(run
     assert read_back(url, "flagged") == list(zip(*columns, strict=True))
 
 
-def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeypatch):
+def test_table_kept(run, url, monkeypatch):
+    """If a table cannot be written, the earlier one stays."""
     words = [
         "export",
         run,
@@ -324,9 +330,8 @@ def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeyp
         ),
     ],
 )
-def test_a_form_without_its_options_or_with_those_of_another_is_refused(
-    words, refusal, run
-):
+def test_export_options(words, refusal, run):
+    """A form without its options, or with those of another, is refused."""
     code, text = said("export", run, *words)
     assert code == 2 and refusal in text
 
@@ -356,9 +361,8 @@ def test_a_shadow_run_is_handed_on_to_nobody(model, tmp_path):
         read_flagged(tmp_path / "run")
 
 
-def test_flagged_csv_has_the_promised_columns_and_with_a_ledger_the_state_of_every_case(
-    model, tmp_path
-):
+def test_flagged_csv_columns(model, tmp_path):
+    """flagged.csv has its columns, and with a ledger the state of every case."""
     promised = {"rank", "id", "group", "class", "score", "p_value", *CHANCES}
     promised.add("out_of_bounds")
     first, later = patients(60, seed=7), patients(20, seed=8)

@@ -178,7 +178,9 @@ def naming(site: Path) -> list[str]:
     return sorted(naming)
 
 
-def test_nothing_of_the_patient_is_left_in_any_byte_and_every_count_is(site):
+def test_forget_every_byte(site):
+    """No byte names the patient, and every count stays."""
+
     def tables() -> list[pd.DataFrame]:
         run = site / "runs/1"
         return [
@@ -263,7 +265,7 @@ def half_done(site: Path) -> list[Path]:
     return [site / name for name in names]
 
 
-def test_pieces_that_killed_commands_left_go_whosever_they_are(site):
+def test_forget_pieces(site):
     """Retention leaves them, for their work may go on."""
     places = half_done(site)
     told(site, "purge", "--older-than", "3000d")
@@ -274,7 +276,8 @@ def test_pieces_that_killed_commands_left_go_whosever_they_are(site):
     assert [path.name for path in site.rglob(".*")] == []
 
 
-def test_pieces_of_a_command_that_still_runs_stay_and_are_named(site):
+def test_forget_pieces_in_use(site):
+    """Pieces of a command that still runs stay and are named."""
     half_done(site)
     with publishing.hold(site / "models" / "b"):
         words = [
@@ -293,7 +296,7 @@ def test_pieces_of_a_command_that_still_runs_stay_and_are_named(site):
     assert [path.name for path in (site / "models").glob(".*")] == [".b.fits"]
 
 
-def test_what_the_register_lists_is_erased_without_being_pointed_at(site):
+def test_forget_registered(site):
     """Pages in a folder a series, a page of one case, an export: none of them is named to `forget`."""
     run, ledger = site / "runs/1", ["--ledger", site / "screening.db"]
     somebody = read_document(run, "run")["cases"][1]["id"]
@@ -553,7 +556,8 @@ def test_forget_id_in_a_path(site, word):
     assert naming(site) == []
 
 
-def test_what_cannot_be_reached_or_was_altered_is_named_until_it_is_done(site):
+def test_forget_unreachable(site):
+    """What cannot be reached, or was altered, is named until it is done."""
     page, away = site / "pages/2026-03-01.html", site.with_name("unmounted")
     page.write_bytes(page.read_bytes() + b"<!-- -->")
     (site / "runs").rename(away)
@@ -572,9 +576,8 @@ def test_what_cannot_be_reached_or_was_altered_is_named_until_it_is_done(site):
 
 
 @pytest.mark.parametrize("to", ["elsewhere", None])
-def test_a_moved_site_is_erased_where_it_lies_and_what_is_gone_is_asked_for_no_more(
-    site, to
-):
+def test_forget_moved_runs(site, to):
+    """Moved files are erased where they are; deleted ones are not asked for."""
     new, ledger = site.with_name("elsewhere"), site / "screening.db"
     (site / "runs").rename(new)
     shutil.rmtree(new / "compared")
@@ -595,7 +598,8 @@ def test_a_moved_site_is_erased_where_it_lies_and_what_is_gone_is_asked_for_no_m
         history(book, verify=True)
 
 
-def test_an_exported_table_is_named_until_it_is_exported_again_or_said_to_be_gone(site):
+def test_forget_exported_table(site):
+    """A table is named until it is exported again or entered as deleted."""
     ledger, url = (
         ["--ledger", site / "screening.db"],
         f"sqlite:///{site / 'exported.sqlite'}",
@@ -656,7 +660,9 @@ def test_nothing_is_left_in_caches_or_temporary_folders(site, tmp_path):
     assert naming(site) == naming(tmp_path) == []
 
 
-def test_a_dry_run_says_the_same_and_touches_nothing_and_twice_is_once(site):
+def test_forget_dry_run(site):
+    """A dry run reports the same and changes nothing; a second run finds nothing."""
+
     def files() -> dict[Path, bytes]:
         """But for the ledger's, which is cleaned each time; what it holds is compared where it is tested."""
         paths = [
@@ -681,7 +687,8 @@ def test_a_dry_run_says_the_same_and_touches_nothing_and_twice_is_once(site):
     ]
 
 
-def test_the_id_may_come_by_standard_input_and_is_told_nowhere(site):
+def test_forget_standard_input(site):
+    """The id can be read from standard input and is printed nowhere."""
     done = CliRunner().invoke(
         app, ["forget", "-", *map(str, places(site))], input=f"{SECRET}\n"
     )
@@ -715,9 +722,8 @@ STEPS = {
 
 @pytest.mark.parametrize("nth", [1, 2] if LONG else [1])
 @pytest.mark.parametrize("step", STEPS)
-def test_an_attempt_killed_at_any_step_is_ended_by_the_next(
-    site, monkeypatch, step, nth
-):
+def test_forget_killed(site, monkeypatch, step, nth):
+    """The next attempt finishes one that was killed at any step."""
     owner, name = STEPS[step]
     real, calls = getattr(owner, name), []
 
@@ -923,7 +929,7 @@ def test_forget_person_of_omop(site):
     assert not any(mentions(text, person) for text in texts_in(site).values())
 
 
-def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):
+def test_forget_retrain(site):
     """One without anybody else is refused."""
     model = load_model(site / "models/a")
 
@@ -940,9 +946,10 @@ def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):
     assert "nobody else" in screen("forget", SECRET, *places(site), code=5).stderr
 
 
-def test_a_damaged_model_and_a_page_that_no_run_accounts_for_are_named_and_the_rest_is_erased(
+def test_forget_damaged_model(
     site,
 ):
+    """A damaged model and a page without its run are named; the rest is erased."""
     shutil.copytree(site / "models/a", site / "models/b")
     (site / "models/b/arrays.npz").write_bytes(b"no arrays")
     shutil.copyfile(site / "pages/latest.html", site / "pages/kept.html")
@@ -958,7 +965,8 @@ def test_a_damaged_model_and_a_page_that_no_run_accounts_for_are_named_and_the_r
     assert naming(site) == ["models/b/validation.parquet", *pages_left]
 
 
-def test_a_patient_of_many_voxels_leaves_with_all_of_them(tmp_path):
+def test_forget_voxels(tmp_path):
+    """A patient is erased with all voxels."""
     past = written(voxels(), tmp_path / "past.parquet")
     who = ["--label", "tissue", "--group", "patient", "--positive", "lesion"]
     method = ["--recipe", "logistic", "--max-flag-rate", 0.3]
@@ -997,7 +1005,8 @@ def test_a_patient_of_many_voxels_leaves_with_all_of_them(tmp_path):
     assert "P00" not in set(load_model(model).validation["group"])
 
 
-def test_a_purge_erases_everybody_of_old_nights_and_keeps_the_counts(site):
+def test_purge_old_nights(site):
+    """A purge erases everybody of old nights and keeps the counts."""
     before, kept = (
         read_document(site / "runs/1", "run"),
         (site / "runs/2/run.json").read_bytes(),
@@ -1016,9 +1025,10 @@ def test_a_purge_erases_everybody_of_old_nights_and_keeps_the_counts(site):
         history(ledger, verify=True)
 
 
-def test_no_page_of_erased_patients_says_that_nobody_was_flagged_or_where_they_are_not(
+def test_page_after_forget(
     site,
 ):
+    """No page of erased patients says that nobody was flagged."""
     forget(site)
     one = pages.render_run(read_document(site / "runs/1", "run"))
     told(site, "purge", "--older-than", "1d")

@@ -96,7 +96,8 @@ def figures(told: dict) -> dict:
     return json.loads(text, parse_float=lambda figure: round(float(figure), 12))
 
 
-def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
+def test_erase_patient(ledger):
+    """A patient is erased from every table, and the history stays the same."""
     three_nights(ledger)
     before = history(ledger)
 
@@ -116,7 +117,8 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
     )
 
 
-def test_forgetting_twice_is_once_and_after_it_the_patient_is_new_like_anybody(ledger):
+def test_erase_twice(ledger):
+    """Erasing twice is once; afterwards the patient is new like anybody."""
     three_nights(ledger)
     erase(ledger, WHY, Scope(SECRET))
     before = everything(ledger)
@@ -158,9 +160,8 @@ def test_no_count_depends_on_who_was_forgotten(
 @pytest.mark.parametrize(
     "given", [b"x" * 10_000, "é\u2028é".encode(), "café".encode("latin-1")]
 )
-def test_an_id_of_any_length_and_encoding_is_forgotten_by_the_bytes_it_had(
-    tmp_path, given
-):
+def test_erase_any_id(tmp_path, given):
+    """An id of any length and encoding is erased by its bytes."""
     with open_ledger(tmp_path / "l.db", make=True) as ledger:
         enter(ledger, night(1, [id_from(given)]))
     words = ["forget", "-", "--ledger", str(tmp_path / "l.db"), "--json"]
@@ -168,7 +169,8 @@ def test_an_id_of_any_length_and_encoding_is_forgotten_by_the_bytes_it_had(
     assert json.loads(told.stdout)["ledger"]["cases"] == 1
 
 
-def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
+def test_purge_scope(ledger):
+    """A purge erases the names of old nights and no others."""
     three_nights(ledger)
     before = history(ledger)["runs"]
     counts = erase(ledger, WHY, Scope(before="2026-01-02"))
@@ -195,7 +197,8 @@ def test_a_purge_of_one_series_leaves_the_others(ledger):
     history(ledger, verify=True)
 
 
-def test_a_model_sealed_anew_is_champion_where_the_one_before_was(ledger):
+def test_sealed_champion(ledger):
+    """A model rewritten without a patient stays champion."""
     enter(ledger, night(1, "a", series="ward-1"))
     # An attempt was killed before its model stood in the old one's place; the next makes another one.
     for before, after in ("mn", "mo", "mo", "xy"):

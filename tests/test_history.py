@@ -104,7 +104,7 @@ def story(tmp_path_factory):
         yield history(ledger, verify=True), truth
 
 
-def test_a_case_flagged_on_many_nights_counts_once_in_the_predictive_value(story):
+def test_ppv_case_of_many_nights(story):
     """Misses are estimated from the random sample within its interval."""
     (told,), truth = story[0]["series"], story[1]
     ppv, misses = told["ppv"], told["misses"]
@@ -132,7 +132,8 @@ def test_steady_nights_show_no_drift_and_shifted_ones_do(story, tmp_path):
     assert "no sign" in sentences(HistoryDocument.from_dict(story[0]).series[0])[-1]
 
 
-def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
+def test_page_of_history(story):
+    """The page shows the figures and is the same each time."""
     told, _ = story
     page = render_history(told)
     words = re.sub(r"<[^>]+>", "", page)
@@ -151,7 +152,8 @@ def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
     assert len(page) < 60_000
 
 
-def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
+def test_ppv_unjudged(tmp_path):
+    """Nights without verdicts have no predictive value, and the page says so."""
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         assert "No run has been recorded" in render_history(history(ledger))
         enter(ledger, night(1, "a", "z"))
@@ -167,7 +169,8 @@ def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
     assert ">None<" not in render_history(told)
 
 
-def test_the_page_of_the_nights_says_what_wanted_attention_and_on_how_many(place):
+def test_page_attention(place):
+    """The page lists reasons for attention, and the number of nights of each."""
     with open_ledger(place, make=True) as ledger:
         simulate(ledger, 4)
         told = history(ledger)
@@ -182,7 +185,8 @@ def test_the_page_of_the_nights_says_what_wanted_attention_and_on_how_many(place
     assert f"Crowded. (1 night, last {runs[1]['night']})" in page
 
 
-def test_of_many_series_the_overview_links_to_a_page_each(ledger, tmp_path):
+def test_page_of_many_series(ledger, tmp_path):
+    """With many series the overview links to a page for each."""
     for ward in ("ward-1", "ward-2"):
         for day in (1, 2):
             enter(ledger, night(day, "ab", key=f"{ward} {day}", series=ward))
@@ -200,7 +204,8 @@ def test_of_many_series_the_overview_links_to_a_page_each(ledger, tmp_path):
     assert overview.count("<svg") == 0 < pages["ward-1.html"].count("<svg")
 
 
-def test_an_interval_for_every_look_holds_at_all_looks_where_one_for_a_single_look_does_not():
+def test_interval_every_look():
+    """An interval for every look covers at all looks; one for a single look does not."""
     rng, looks = (
         np.random.default_rng(0),
         np.unique(np.geomspace(10, 3000, 120).astype(int)),

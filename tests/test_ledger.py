@@ -203,7 +203,8 @@ def test_the_same_night_twice_is_one_row_and_one_answer(ledger):
     assert len(history(ledger)["runs"]) == 2
 
 
-def test_force_makes_a_revision_by_what_is_known_now_and_keeps_the_old(ledger):
+def test_force_revision(ledger):
+    """--force enters a revision by what is known now and keeps the old one."""
     for day, names in ((1, "ab"), (2, "ac")):
         enter(ledger, night(day, names))
     record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "confirmed")])
@@ -216,7 +217,8 @@ def test_force_makes_a_revision_by_what_is_known_now_and_keeps_the_old(ledger):
     assert told == [(1, 1, 0, False), (2, 0, 1, True)]
 
 
-def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
+def test_two_runs_later_counts(ledger):
+    """Of two runs of a night the later one counts for the next night."""
     enter(ledger, night(1, "ab", key="first table"))
     corrected = night(1, "b", key="corrected table")
     with pytest.raises(UsageError, match="another table for the night of 2026-01-01"):
@@ -226,7 +228,8 @@ def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
     assert states(second) == {"a": "new", "b": "pending"}
 
 
-def test_a_night_whose_page_never_appeared_is_not_remembered(ledger):
+def test_night_without_page(ledger):
+    """A night whose page was never published is not entered."""
     with (
         pytest.raises(OSError, match="disk"),
         open_night(ledger, night(1, "a").night, "a") as tonight,
@@ -248,9 +251,8 @@ words = st.lists(word, max_size=8)
 
 @given(flags, words)
 @settings(max_examples=15)
-def test_counts_add_up_on_every_night_whatever_was_flagged_and_judged(
-    tmp_path_factory, flagged, judged
-):
+def test_counts_add_up(tmp_path_factory, flagged, judged):
+    """Counts add up on every night, whatever was flagged and judged."""
     with open_ledger(
         tmp_path_factory.mktemp("counts") / "screening.db", make=True
     ) as ledger:
@@ -292,7 +294,8 @@ def test_counts_add_up_on_every_night_whatever_was_flagged_and_judged(
         )
 
 
-def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledger):
+def test_verdict_twice(ledger):
+    """The same verdict twice is one, and a later verdict replaces an earlier one."""
     enter(ledger, night(1, "a", "z"))
     same = Verdict("a", "ruled out", "ward 3", "xy")
     first, second = (
@@ -313,7 +316,8 @@ def test_a_night_is_one_transaction(ledger):
     assert states(enter(ledger, night(1, "ab"))) == {"a": "new", "b": "new"}
 
 
-def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
+def test_quiet_nights(ledger):
+    """Nights without a case are counted until somebody is flagged."""
     quiet = []
     for day, flagged in enumerate(["", "a", "", "", ""], 1):
         with open_night(ledger, night(day, ()).night, flagged) as tonight:
@@ -322,6 +326,7 @@ def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
     assert quiet == [1, 0, 1, 2, 3]
 
 
-def test_the_audit_is_of_other_cases_in_every_run_and_not_of_the_first_names():
+def test_audit_sample_varies():
+    """The audit has other cases in every run, and not the first by name."""
     audits = {frozenset(audit_sample(40, f"run {number}", 5)) for number in range(8)}
     assert len(audits) == 8 and {len(each) for each in audits} == {5}

@@ -233,7 +233,8 @@ def test_a_trigger_is_named(tmp_path):
             verify(connection, None)
 
 
-def test_tables_are_made_anew_from_the_trail_whatever_stood_there(ledger):
+def test_rebuild_tables(ledger):
+    """Tables are derived again from the trail, whatever they held."""
     before = history(ledger)
     in_tables = [
         statement
@@ -308,9 +309,8 @@ REWRITTEN = {
 
 
 @pytest.mark.parametrize("change", REWRITTEN.values(), ids=REWRITTEN)
-def test_what_is_written_anew_from_there_on_is_found_by_a_head_kept_elsewhere(
-    ledger, change
-):
+def test_rewritten_trail(ledger, change):
+    """A rewritten trail is found by a head kept elsewhere."""
     printed = history(ledger)["audit"]["head"]
     rewritten(ledger, change)
     history(ledger, verify=True)
@@ -350,21 +350,22 @@ def test_what_names_no_patient_names_none(place):
 
 
 @pytest.mark.parametrize("digits", [0, 11])
-def test_a_head_of_a_few_digits_proves_nothing_and_is_refused(untouched, digits):
+def test_head_too_short(untouched, digits):
+    """A head of a few digits is refused."""
     head = history(untouched)["audit"]["head"]
     with pytest.raises(UsageError, match="--head"):
         history(untouched, verify=True, printed=head[:digits])
 
 
 @pytest.mark.parametrize("again", [CHANGE, CHANGE | {"model_after": "a"}])
-def test_the_same_change_of_threshold_twice_is_one_and_one_that_changes_no_model_none(
-    ledger, again
-):
+def test_threshold_twice(ledger, again):
+    """The same change twice is one entry, and no change is none."""
     record_revision(ledger, "threshold", again)
     assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [5]
 
 
-def test_another_change_of_threshold_with_the_same_reason_is_another(ledger):
+def test_threshold_same_reason(ledger):
+    """Another change with the same reason is another entry."""
     record_revision(ledger, "threshold", CHANGE | {"model_after": "c"})
     assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [
         5,
@@ -382,7 +383,8 @@ def write_nights(place: str, first: int, ready, go) -> None:
         enter(ledger, night(21, "a"))
 
 
-def test_two_processes_that_write_at_once_lose_nothing_and_keep_one_chain(place):
+def test_two_writers(place):
+    """Two processes that write at once lose nothing and keep one chain."""
     context = multiprocessing.get_context("spawn")
     ready, go = context.Semaphore(0), context.Event()
     writers = [
@@ -405,7 +407,7 @@ def test_two_processes_that_write_at_once_lose_nothing_and_keep_one_chain(place)
     assert told["audit"]["entries"] == 21
 
 
-def test_the_file_is_its_owners_alone_and_one_file_at_rest(tmp_path):
+def test_file_mode(tmp_path):
     """A path and its URL are the same ledger."""
     path = tmp_path / "made" / "screening.db"
     with open_ledger(path, make=True) as ledger:
@@ -437,9 +439,7 @@ def test_the_file_is_its_owners_alone_and_one_file_at_rest(tmp_path):
         ("notes.txt", "not a ledger"),
     ],
 )
-def test_place_that_cannot_hold_a_ledger_is_refused_and_left_alone(
-    url, told, tmp_path, monkeypatch
-):
+def test_place_refused(url, told, tmp_path, monkeypatch):
     """Without its password."""
     monkeypatch.chdir(tmp_path)
     notes = tmp_path / "notes.txt"

@@ -117,7 +117,8 @@ def test_first_night_of_a_site(site, first):
     assert json.loads((site / "told.json").read_text())["exit_code"] == 2
 
 
-def test_overview_links_to_pages_that_are_there_and_names_no_patient(site, first):
+def test_overview_links(site, first):
+    """The overview links to pages that exist, and names no patient."""
     page, series = (
         (site / "pages" / f"{NIGHT}.html").read_text(),
         json.loads(first.stdout)["series"][0],
@@ -136,7 +137,8 @@ def test_overview_links_to_pages_that_are_there_and_names_no_patient(site, first
     assert memory["words"] in unescape(page)
 
 
-def test_lines_of_all_series_have_declared_keys_and_say_which_series_failed(first):
+def test_log_of_all_series(first):
+    """Lines of the log have declared keys and name the series that failed."""
     lines = [json.loads(line) for line in first.stderr.splitlines()]
     runs = sorted({(line["series"], line["night"]) for line in lines if "run" in line})
     assert all(set(line) <= set(KEYS) for line in lines)
@@ -172,7 +174,8 @@ def again(site, first, tmp_path, monkeypatch):
     return tmp_path / "site"
 
 
-def test_a_table_that_was_scored_is_left_alone_and_a_table_that_came_late_is_not(again):
+def test_run_again_late_table(again):
+    """A night that was scored stays; one whose table came late is scored."""
     run, scored = (
         ["run", "NIGHT.toml", "--date", NIGHT],
         again / "runs" / "ward-a" / NIGHT / "run.json",
@@ -225,7 +228,8 @@ def test_ledger_lost_or_replaced(again, replaced_by):
     screen(*score)
 
 
-def test_lost_and_altered_pages_are_made_again_and_what_was_killed_is_swept(again):
+def test_run_restores_pages(again):
+    """Lost and altered pages are drawn again, and what was killed is removed."""
     pages, runs = again / "pages" / "ward-a", again / "runs" / "ward-a"
     before = {path.name: path.read_bytes() for path in pages.iterdir()}
     for name in ("2026-03-02.html", "latest.html"):
@@ -252,9 +256,8 @@ def test_a_night_that_somebody_else_writes_is_waited_for(again):
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="asks /proc")
-def test_passwords_stand_in_no_list_of_processes_and_no_hook_inherits_them(
-    again, monkeypatch
-):
+def test_passwords_hidden(again, monkeypatch):
+    """Passwords are in no list of processes, and no hook inherits them."""
     monkeypatch.setenv("WARD_URL", "postgresql://reader:s3cr3t@127.0.0.1:1/ward")
     monkeypatch.setenv("SCREEN_LEDGER", str(again / "l.db?s3cr3t"))
     hook = 'hooks = [["/bin/sh", "-c", "cat /proc/self/environ > environ"]]'
@@ -282,7 +285,8 @@ def test_passwords_stand_in_no_list_of_processes_and_no_hook_inherits_them(
     assert b"PATH=" in given and b"s3cr3t" not in given
 
 
-def test_what_is_due_is_the_site_files_and_a_night_given_up_fails_it_no_longer(again):
+def test_status_of_site(again):
+    """Every series of the site's file is due until its night is given up."""
     due = ["status", "--site", "NIGHT.toml", "--night", NIGHT]
     missing = screen(*due, code=5).stdout
     assert (
@@ -298,7 +302,8 @@ def test_what_is_due_is_the_site_files_and_a_night_given_up_fails_it_no_longer(a
     assert "the analyser broke" in (again / "pages" / "latest.html").read_text()
 
 
-def test_of_two_tables_of_one_night_the_second_waits_and_is_refused(again, place):
+def test_two_tables_of_one_night(again, place):
+    """The second table of a night waits for the first and is refused."""
     tables = [table(again, ward, 9, seed) for ward, seed in (("x", 1), ("y", 2))]
     processes, codes = Processes(), []
 
@@ -329,9 +334,10 @@ def test_of_two_tables_of_one_night_the_second_waits_and_is_refused(again, place
     ] == [1, 1, 1]
 
 
-def test_of_the_series_asked_for_a_changed_table_is_refused_and_the_others_stand_as_they_are(
+def test_only_some_series(
     again,
 ):
+    """With --only a changed table is refused, and other series stay as they are."""
     table(again, "a", 3, seed=9)
     page = (again / "pages" / "ward-a" / "latest.html").read_bytes()
     run = ("run", "NIGHT.toml", "--date", NIGHT, "--only")
@@ -343,7 +349,8 @@ def test_of_the_series_asked_for_a_changed_table_is_refused_and_the_others_stand
     assert (again / "pages" / "ward-a" / "latest.html").read_bytes() == page
 
 
-def test_a_model_by_another_rule_than_the_agreed_one_is_refused(again):
+def test_rule_of_series(again):
+    """A model by another rule than the agreed one is refused."""
     (again / "NIGHT.toml").write_text(
         SITE.replace('shadow = ["m2"]', "rule = {max_flag_rate = 0.2}")
     )
@@ -390,14 +397,16 @@ def test_plans_that_cannot_work_together_are_refused(tmp_path, text, words):
     assert [word for word in words if word not in str(refused.value)] == []
 
 
-def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):
+def test_cluster_unreachable(tmp_path):
+    """Without the cluster nothing is begun."""
     (tmp_path / "NIGHT.toml").write_text(SITE)
     screen("run", tmp_path / "NIGHT.toml", "--cluster", "local:none", code=2)
     assert [path.name for path in tmp_path.iterdir()] == ["NIGHT.toml"]
 
 
 @given(st.lists(st.sampled_from([*WORST_FIRST, 137, -9]), min_size=1))
-def test_one_exit_code_stands_for_all_whatever_their_order(codes):
+def test_worst_any_order(codes):
+    """The worst exit code does not depend on the order."""
     code = worst(codes)
     assert code == worst(reversed(codes)) == worst([*codes, 0])
     assert code in WORST_FIRST
@@ -407,7 +416,8 @@ def test_one_exit_code_stands_for_all_whatever_their_order(codes):
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 100)), min_size=1, max_size=12)
 )
-def test_nights_never_take_more_than_the_site_has_and_all_get_their_turn(claims):
+def test_budget_shared(claims):
+    """Nights never take more than the site has, and each gets its turn."""
     budget, guard, held, most, done = (
         Budget(3, 100),
         threading.Lock(),
@@ -462,7 +472,8 @@ def test_hook_reads_answer_of_schema(again):
     assert set(schema["required"]) <= set(read) <= set(schema["properties"])
 
 
-def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said(tmp_path):
+def test_hook_hangs_or_missing(tmp_path):
+    """A hook that hangs is stopped; one that is missing is reported."""
     (tmp_path / "NIGHT.toml").touch()
     hung, absent = tell_hooks(
         [["/bin/sh", "-c", "sleep 60"], ["/no/such/hook"]],
@@ -477,9 +488,10 @@ def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said(tmp_path
     )
 
 
-def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end(
+def test_night_too_long(
     tmp_path,
 ):
+    """A night that takes too long is stopped; nothing starts afterwards."""
     processes = Processes()
     late = processes.run(["demo", "--out", str(tmp_path / "demo")], {}, 1, 0.01)
     processes.stop()
@@ -488,9 +500,7 @@ def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(
-    tmp_path, monkeypatch
-):
+def test_night_killed(tmp_path, monkeypatch):
     """Also where somebody else still holds the pipe that it would have spoken into."""
     processes, ended, held = Processes(), [], []
 
@@ -516,7 +526,7 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(
     [os.close(end) for end in held]
 
 
-def test_what_nights_are_forked_from_is_there_and_starts_no_thread():
+def test_night_server_threads():
     """A name that is gone would be passed over in silence, and every night be slower."""
     assert [name for name in PRELOADED if find_spec(name) is None] == []
     asked = (
@@ -533,7 +543,8 @@ names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)
 
 @given(names, names, st.sampled_from(["published", "unchanged", "failed", "left out"]))
 @settings(max_examples=15)
-def test_whatever_a_series_says_of_itself_is_text_on_the_page(title, said, status):
+def test_overview_escapes(title, said, status):
+    """Whatever a series reports is text on the page."""
     reason = Reason("noted", said, remedy="<script>alert(1)</script>")
     line = SeriesNight(
         series="ward",
@@ -574,7 +585,8 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc")
-def test_a_night_does_not_outlive_the_process_that_began_it(tmp_path):
+def test_night_ends_with_parent(tmp_path):
+    """A night ends with the process that began it."""
     words = [sys.executable, "-c", PARENT, str(tmp_path / "demo")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
         child = int(parent.stdout.readline())

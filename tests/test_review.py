@@ -100,7 +100,8 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     )
 
 
-def test_the_same_night_twice_gives_the_same_bytes_and_one_row(model, ward):
+def test_same_night_twice(model, ward):
+    """The same night twice gives the same bytes and one entry."""
     score(model, ward, 1)
     score(model, ward, 2)
     before = (ward / "run2" / "report.html").read_bytes()
@@ -118,7 +119,8 @@ def test_the_same_night_twice_gives_the_same_bytes_and_one_row(model, ward):
     assert len(as_json("history", "--verify")["runs"]) == 3
 
 
-def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward):
+def test_faults_of_verdicts(model, ward):
+    """All faults of a file are reported together, without an id."""
     run = score(model, ward, 1)
     name = run["cases"][0]["id"]
     given = [
@@ -140,7 +142,8 @@ def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward
     assert sum(as_json("history")["runs"][0]["verdicts"].values()) == 0
 
 
-def test_verdicts_need_the_ledger_the_run_was_scored_with(model, ward, monkeypatch):
+def test_verdicts_other_ledger(model, ward, monkeypatch):
+    """Verdicts need the ledger that the run was scored with."""
     score(model, ward, 1)
     verdicts = verdict_file(ward / "run1", [])
     words = ["score", model, ward / "night1.csv", "--out"]
@@ -207,9 +210,8 @@ def test_a_patient_of_many_voxels_is_one_case(tmp_path):
     assert as_json("review", tmp_path / "r2", given, *ledger)["new"] == 1
 
 
-def test_the_sample_of_the_unflagged_does_not_depend_on_batches_and_differs_by_night(
-    model, ward
-):
+def test_unflagged_sample(model, ward):
+    """The sample of the unflagged depends on the night and not on batches."""
     loaded, night = load_model(model), ward / "night1.csv"
     document, *others = (
         score_night(
@@ -225,7 +227,8 @@ def test_the_sample_of_the_unflagged_does_not_depend_on_batches_and_differs_by_n
     assert len(document["sample"]) == 5
 
 
-def test_another_threshold_keeps_the_machine_says_why_and_is_recorded(model, ward):
+def test_threshold_recorded(model, ward):
+    """Another threshold keeps the machine and is recorded with its reason."""
     before = load_model(shutil.copytree(model, ward / "m"))
     reason = "ten reviews a night, no more"
     score(ward / "m", ward, 1)
@@ -252,7 +255,8 @@ def test_another_threshold_keeps_the_machine_says_why_and_is_recorded(model, war
     assert "is scored with model" in screen(*words, code=2).stderr
 
 
-def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
+def test_challenger_promoted(model, ward):
+    """A challenger is scored in shadow, compared and promoted."""
     challenger = shutil.copytree(model, ward / "challenger")
     screen("threshold", challenger, "--max-flag-rate", "0.1", "--reason", "fewer")
     where = ["--ledger", "screening.db", "--series", "ward-1"]
@@ -303,7 +307,8 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
     )
 
 
-def test_verdicts_and_nights_go_to_the_series_that_is_named(model, ward, monkeypatch):
+def test_named_series(model, ward, monkeypatch):
+    """Verdicts and nights are entered in the series that is named."""
     run = score(model, ward, 1, "--series", "ward-2")
     verdicts = verdict_file(
         ward / "run1", [{"id": run["cases"][0]["id"], "verdict": "ruled out"}]
@@ -333,7 +338,8 @@ def test_a_change_that_makes_no_sense_changes_nothing(model, ward, words):
     assert load_model(ward / "m").id == load_model(model).id
 
 
-def test_status_names_the_silent_series_and_writes_what_prometheus_reads(model, ward):
+def test_status_and_metrics(model, ward):
+    """status names the silent series and writes metrics for Prometheus."""
     for day, name in ((1, "ward-1"), (1, "ward-2"), (2, "ward-2")):
         words = [
             "score",
@@ -379,9 +385,8 @@ def test_a_meddled_ledger_exits_4_and_names_the_entry(model, ward):
     assert "not for this page" in (ward / "history.html").read_text()
 
 
-def test_a_ledger_older_than_its_run_directories_is_gone_on_with_only_once_somebody_says_why(
-    model, ward
-):
+def test_older_ledger_accepted(model, ward):
+    """A ledger older than its run directories is continued only with a reason."""
     score(model, ward, 1)
     shutil.copy(ward / "screening.db", ward / "backup.db")
     score(model, ward, 2)
@@ -407,9 +412,8 @@ def test_a_ledger_older_than_its_run_directories_is_gone_on_with_only_once_someb
     screen("history", "--verify")
 
 
-def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again(
-    model, ward, monkeypatch
-):
+def test_killed_before_entry(model, ward, monkeypatch):
+    """A directory that a kill left before its night was entered is scored again."""
     score(model, ward, 1)
     real, calls = sa.engine.default.DefaultDialect.do_commit, []
 
@@ -438,7 +442,8 @@ def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again
     screen("history", "--verify")
 
 
-def test_another_threshold_of_one_watched_class_leaves_the_others():
+def test_threshold_of_one_class():
+    """Another threshold of one watched class leaves the others."""
     classes = {"label": "tissue", "group": "patient", "positive": ["lesion", "zone"]}
     model = train(
         voxels(10),
@@ -528,7 +533,8 @@ def reviewers_in(ledger) -> list[tuple[str, str]]:
         {"site": "ward 7", "initials": " "},
     ],
 )
-def test_a_verdict_without_what_the_contract_asks_for_is_refused(desk, by):
+def test_verdicts_need_fields(desk, by):
+    """A verdict without what the contract asks for is refused."""
     refused = review(desk, by, code=3)
     assert (
         "verdict 1: it has no initials, which the contract asks for" in refused.stderr
@@ -568,7 +574,7 @@ def test_review_by_two_who_differ(model, ward):
     assert [answer["changed"] for answer in answers] == [0, 0]
 
 
-def test_user_and_digest_of_the_token_stand_with_each_verdict_and_can_be_purged(desk):
+def test_token_recorded(desk):
     """A token that others can read is refused."""
     token, by = desk / "token", {"site": "ward 7", "initials": "ab"}
     token.write_text("a reviewer's secret\n")

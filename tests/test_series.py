@@ -60,9 +60,8 @@ flags = st.lists(
 
 @given(flags)
 @settings(max_examples=10)
-def test_wards_on_one_ledger_have_the_counts_of_wards_on_their_own(
-    tmp_path_factory, flagged
-):
+def test_wards_share_ledger(tmp_path_factory, flagged):
+    """Wards on one ledger have the counts of wards with a ledger each."""
     folder, wards = tmp_path_factory.mktemp("wards"), ("ward-1", "ward-2", "ward-3")
 
     def enter_night(ledger, ward: str, day: int, names: set[str]) -> None:
@@ -84,7 +83,8 @@ def test_wards_on_one_ledger_have_the_counts_of_wards_on_their_own(
         history(shared, verify=True)
 
 
-def test_a_night_without_a_name_follows_those_that_asked_the_same_question(ledger):
+def test_series_without_name(ledger):
+    """A night without a name follows those with the same question."""
     enter(ledger, night(1, "a"))
     enter(ledger, of_ward("ward-1", 2, "b"))
     assert states(enter(ledger, night(3, "ab"))) == {"a": "pending", "b": "new"}
@@ -93,7 +93,8 @@ def test_a_night_without_a_name_follows_those_that_asked_the_same_question(ledge
 TO_N = {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
 
 
-def test_another_model_is_refused_until_the_trail_has_put_it_there(ledger):
+def test_other_model_refused(ledger):
+    """Another model is refused until the trail makes it champion."""
     enter(ledger, of_ward("ward-1", 1, "a"))
     with pytest.raises(
         UsageError, match="series ward-1 is scored with model mmmmmmmmmmmm"
@@ -107,7 +108,8 @@ def test_another_model_is_refused_until_the_trail_has_put_it_there(ledger):
     }
 
 
-def test_a_change_of_threshold_in_one_series_leaves_the_same_model_in_others(ledger):
+def test_threshold_of_one_series(ledger):
+    """A changed threshold in one series leaves the same model in others."""
     wards = ("ward-1", "ward-2")
     for ward in wards:
         enter(ledger, of_ward(ward, 1, "a"))
@@ -118,7 +120,8 @@ def test_a_change_of_threshold_in_one_series_leaves_the_same_model_in_others(led
     assert [len(history(ledger, ward)["threshold_changes"]) for ward in wards] == [1, 0]
 
 
-def test_a_forced_night_by_another_model_is_that_night_alone(ledger):
+def test_forced_model_one_night(ledger):
+    """A forced model counts for that night alone."""
     enter(ledger, of_ward("ward-1", 1, "a"))
     forced = enter(ledger, of_ward("ward-1", 1, "ab", "n"), force=True)
     third = enter(ledger, of_ward("ward-1", 2, "ab"))
@@ -131,7 +134,8 @@ def test_a_forced_night_by_another_model_is_that_night_alone(ledger):
     ]
 
 
-def test_a_series_is_asked_for_by_its_name_or_the_digits_it_is_shown_by(ledger):
+def test_find_series(ledger):
+    """A series is found by its name or by the digits shown for it."""
     enter(ledger, night(1, "a"))
     enter(ledger, of_ward("ward-1", 1, "a"))
     shown = [each["series"] for each in history(ledger)["series"]]
@@ -154,7 +158,8 @@ def test_digits_that_two_series_begin_with_name_neither(ledger):
 @pytest.mark.parametrize(
     "name", ["", " ", "each", "a b", "../x", "-x", "a" * 41, "0123456789ab", "a\n"]
 )
-def test_what_could_be_taken_for_something_else_is_no_name(name):
+def test_series_name_refused(name):
+    """A name that could be taken for something else is refused."""
     with pytest.raises(ValueError, match="series"):
         series_name(name)
 
@@ -213,9 +218,7 @@ def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
     ("column", "before", "after"),
     [("facts", "'ruled out'", "'known'"), ("names", "'a'", "'b'")],
 )
-def test_entry_made_by_hand_that_forgets_rewrites_nothing_else(
-    ledger, column, before, after
-):
+def test_forged_forget(ledger, column, before, after):
     """What a forger appends is an entry as whole as any; facts and names of earlier ones still do not fit."""
     enter(ledger, of_ward("ward-1", 1, "ab"))
     record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
@@ -241,7 +244,7 @@ def test_entry_made_by_hand_that_forgets_rewrites_nothing_else(
         ),
     ],
 )
-def test_names_become_only_the_stand_ins_that_an_entry_put_there(ledger, name, erased):
+def test_stand_ins_of_entry(ledger, name, erased):
     """A forger who keeps the digest of the name as it was, as erasing does, is found as well."""
     enter(ledger, of_ward("ward-1", 1, "ab"))
     record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
@@ -275,9 +278,8 @@ both_flag = st.lists(st.tuples(some, some), min_size=1, max_size=4)
 
 @given(both_flag)
 @settings(max_examples=10)
-def test_whatever_a_shadow_flags_the_champions_figures_are_those_without_it(
-    tmp_path_factory, flagged
-):
+def test_shadow_leaves_champion(tmp_path_factory, flagged):
+    """The champion's figures do not depend on what a shadow flags."""
     folder = tmp_path_factory.mktemp("shadow")
     with (
         open_ledger(
@@ -303,7 +305,8 @@ def test_whatever_a_shadow_flags_the_champions_figures_are_those_without_it(
         assert comparison.both == sum(len(ours & theirs) for ours, theirs in flagged)
 
 
-def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
+def test_compare_by_hand(ledger):
+    """Agreement and predictive values are those counted by hand."""
     # Ten patients a night: flagged and unflagged together.
     for day, ours, theirs in ((1, "abc", "bcd"), (2, "ab", "ab")):
         for one, flagged in (
@@ -347,7 +350,8 @@ def test_nights_of_other_tables_are_in_no_agreement(ledger):
     )
 
 
-def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
+def test_shadow_nights_in_row(ledger):
+    """Nights in shadow follow each other, not the champion's."""
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(1, "b"))
     assert states(enter(ledger, shadow(2, "ab"))) == {"a": "new", "b": "pending"}
@@ -357,7 +361,8 @@ def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
     }
 
 
-def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger):
+def test_shadow_then_in_force(ledger):
+    """The same run in shadow and then in force are two revisions."""
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(2, "a"))
     again = enter(ledger, of_ward("ward-1", 2, "a", "n"), force=True)
@@ -365,7 +370,7 @@ def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger
     assert history(ledger, verify=True)["runs"][-1]["in_force"]
 
 
-def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_champions(
+def test_promoted_next_night(
     ledger,
 ):
     """Only who was in shadow is promoted, and never without a reason; nobody reviews a shadow."""
@@ -403,9 +408,10 @@ def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_cha
     )
 
 
-def test_a_series_that_begins_in_shadow_has_no_night_in_force_until_it_is_promoted(
+def test_series_begins_in_shadow(
     ledger,
 ):
+    """A series that begins in shadow has no night in force until a promotion."""
     enter(ledger, shadow(1, "a"))
     before = history(ledger)
     promote(

@@ -57,7 +57,8 @@ def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
     )
 
 
-def test_the_silent_ward_is_named_and_the_others_are_fine(place):
+def test_status_silent_ward(place):
+    """The ward without a night is named; the others are fine."""
     with open_ledger(place, make=True, clock=recording(at(1), at(1), at(2))) as ledger:
         # An empty ledger is not fine.
         assert fine(ledger, Due(at(1))) == {None: False}
@@ -145,7 +146,8 @@ LINE = re.compile(r'[a-z_]+(\{series="([^"\\\n]|\\\\|\\"|\\n)*"\})? -?[0-9.e+-]+
 
 
 @given(st.lists(st.text(min_size=1, max_size=12), max_size=3), st.booleans())
-def test_every_line_of_the_metrics_is_one_that_prometheus_reads(names, came):
+def test_metrics_format(names, came):
+    """Every line of the metrics is in the format of Prometheus."""
     known = {
         "night": "2026-01-01",
         "came": at(1).isoformat(),
@@ -175,7 +177,8 @@ def ledger(place):
         yield opened
 
 
-def test_status_waits_for_a_closed_ward_no_longer_and_history_keeps_it(ledger):
+def test_status_closed_ward(ledger):
+    """Nobody waits for a closed ward; its history stays."""
     before = history(ledger, "ward-1")
     assert fine(ledger, DUE) == {"ward-1": False, "ward-2": True}
     head = retire(ledger, "ward-1", "moved to the new building")
@@ -201,7 +204,7 @@ def test_status_waits_for_a_closed_ward_no_longer_and_history_keeps_it(ledger):
     )
 
 
-def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
+def test_retired_later_night(ledger):
     """Where every ward is closed the ledger is fine and readable."""
     retire(ledger, "ward-1", "moved")
     for day, shadow in ((2, {}), (8, {"shadow": True})):
@@ -229,7 +232,8 @@ def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
     ]
 
 
-def test_the_page_shows_a_promotion_on_its_charts_and_among_the_changes(tmp_path):
+def test_page_of_promotion(tmp_path):
+    """The page shows a promotion on its charts and among the changes."""
     with open_ledger(
         tmp_path / "l.db", make=True, clock=lambda: "2026-01-01T04:00:00+00:00"
     ) as ledger:
@@ -255,9 +259,10 @@ def test_the_page_shows_a_promotion_on_its_charts_and_among_the_changes(tmp_path
     assert "finds &lt;c&gt;" in page and "the ward has closed" in page
 
 
-def test_a_series_of_the_site_file_that_never_came_is_missing_until_its_night_is_given_up(
+def test_status_never_came(
     place,
 ):
+    """A series of the site's file without any night is missing until given up."""
     with open_ledger(place, make=True, clock=recording(at(9))) as ledger:
         enter(ledger, of_ward("ward-2", 9, "ab"))
         assert fine(ledger, DUE, "ward-1", "ward-2") == {
@@ -281,7 +286,8 @@ def test_a_series_of_the_site_file_that_never_came_is_missing_until_its_night_is
         assert history(ledger, verify=True)["audit"]["verified"]
 
 
-def test_an_acknowledged_reason_rests_until_its_day_and_hides_no_second_cause(place):
+def test_acknowledged_until(place):
+    """An acknowledged reason is silent until its day and hides no other cause."""
     drifted, other = (
         Reason("values_differ", "They differ.", column) for column in ("crp", "age")
     )
