@@ -226,21 +226,37 @@ def _flagged_samples(
     verdict_of = _verdicts_of_runs(nights, cases, verdicts)
     samples = []
     for number, night in enumerate(nights):
-        night_cases = cases[number]
-        verdict_by_case = verdict_of[number]
-        waiting = [case for case in night_cases if case.state in WAITING]
-        audit = [case for case in waiting if (night.night, case.case_id) in answered]
-        if len(audit) < night.waiting:
-            waiting = [case for case in waiting if case.drawn]
-            audit = [case for case in audit if case.drawn]
-        judged = [case.case_id for case in audit if verdict_by_case[case.case_id]]
-        if len(audit) < len(waiting) or (night.waiting and not judged):
+        judged = _judged_of_audit(night, cases[number], answered, verdict_of[number])
+        if judged is None:
             samples.append(Sample())
             continue
-        rows = _known_cases(night_cases, verdict_by_case)
-        rows += _audited_cases(night, judged, verdict_by_case)
+        rows = _known_cases(cases[number], verdict_of[number])
+        rows += _audited_cases(night, judged, verdict_of[number])
         samples.append(Sample(1, night.cases, rows))
     return samples
+
+
+def _judged_of_audit(
+    night: NightRun,
+    night_cases: Cases,
+    answered: Collection[tuple[str, str]],
+    verdict_by_case: Mapping[str, str | None],
+) -> list[str] | None:
+    """Return the judged cases that stand for all that wait on a night.
+
+    None if the audit was not judged completely. `answered`: night and case of all
+    verdicts, undecided ones too.
+    """
+    waiting = [case for case in night_cases if case.state in WAITING]
+    audit = [case for case in waiting if (night.night, case.case_id) in answered]
+    if len(audit) < night.waiting:
+        waiting = [case for case in waiting if case.drawn]
+        audit = [case for case in audit if case.drawn]
+    judged = [case.case_id for case in audit if verdict_by_case[case.case_id]]
+    is_unrepresented = night.waiting and not judged
+    if len(audit) < len(waiting) or is_unrepresented:
+        return None
+    return judged
 
 
 def _known_cases(

@@ -405,37 +405,24 @@ def blended(
     """
     repeats = min(len(part.decisions) for part in parts)
     decisions = np.stack([part.decisions[:repeats] for part in parts], axis=-2)
-    # One output looks for the second class; several look for a class each.
-    codes = np.array([1])
-    if decisions.shape[-1] > 1:
-        codes = np.arange(decisions.shape[-1])
+    mean = decisions.mean(axis=0, dtype=float)
     positive = None
     if any(part.recipe.machine != "one_class" for part in parts):
-        positive = encoded.target[:, None] == codes
-    mean = decisions.mean(axis=0, dtype=float)
+        positive = _positive_rows(encoded.target, decisions.shape[-1])
     pooling = Pooling.of(mean, positive)
     if len(encoded.x) > MANY_ROWS:
         reasons = _reasons_to_drop(mean, positive, pooling)
-        kept = [part for part, reason in zip(parts, reasons, strict=True) if not reason]
-        if 0 < len(kept) < len(parts):
-            dropped = []
-            for part, reason in zip(parts, reasons, strict=True):
-                if reason:
-                    dropped.append(part)
-                    note = f"member {part.recipe.name} is not kept: it {reason}"
-                    notes = (*notes, note)
-            rest = blended(recipe, encoded, kept, notes)
-            return replace(rest, dropped=(*rest.dropped, *dropped))
+        if any(reasons) and not all(reasons):
+            return _blended_without(recipe, encoded, parts, notes, reasons)
     # Settings compete within a member only: the member that tried most says what
     # choosing is worth.
     n_candidates = max(part.search.n_candidates for part in parts)
     seconds = np.sum([part.seconds for part in parts], axis=0)
+    machines = [part.first_repeats(repeats) for part in parts]
     return HeldOut(
         decisions=pooling.pooled(decisions),
         fold=parts[0].fold[:repeats],
-        ensemble=BlendedEnsemble(
-            [part.first_repeats(repeats) for part in parts], pooling
-        ),
+        ensemble=BlendedEnsemble(machines, pooling),
         recipe=recipe,
         encoded=encoded,
         search=SearchFacts(
@@ -451,6 +438,37 @@ def blended(
         parts=tuple(replace(part, encoded=encoded) for part in parts),
         notes=notes,
     )
+
+
+def _positive_rows(target: np.ndarray, n_outputs: int) -> np.ndarray:
+    """Return which rows are positive for each output, shape (n_rows, n_outputs).
+
+    One output looks for the second class; each of several looks for a class of its own.
+    """
+    codes = np.array([1]) if n_outputs == 1 else np.arange(n_outputs)
+    positive: np.ndarray = target[:, None] == codes
+    return positive
+
+
+def _blended_without(
+    recipe: Recipe,
+    encoded: EncodedRows,
+    parts: Sequence[HeldOut],
+    notes: tuple[str, ...],
+    reasons: Sequence[str],
+) -> HeldOut:
+    """Blend the members that have no reason to be dropped; note the others."""
+    kept = []
+    dropped = []
+    for part, reason in zip(parts, reasons, strict=True):
+        if reason:
+            dropped.append(part)
+            note = f"member {part.recipe.name} is not kept: it {reason}"
+            notes = (*notes, note)
+        else:
+            kept.append(part)
+    blend = blended(recipe, encoded, kept, notes)
+    return replace(blend, dropped=(*blend.dropped, *dropped))
 
 
 def _reasons_to_drop(

@@ -166,7 +166,32 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     if cohort.contract.positive or len(cohort.classes) == 2 or not several:
         positives = cohort.positives()
     rest = _other_classes(cohort.classes, positives, column)
-    if len(positives) > 1 and not several:
+    joined = {name: labels for name, labels in positives.items() if len(labels) > 1}
+    if several:
+        watched = list(positives) or _rare_classes(cohort)
+        classes = sorted([*positives, *rest])
+        guess = "watched classes taken to be the rare ones:"
+    else:
+        _refuse_several_positives(positives)
+        watched = list(positives)
+        classes = ["negative", *positives]
+        guess = "positive class taken to be"
+    task = Task(
+        kind="multi" if several else "binary",
+        label=column,
+        positive=list(positives),
+        classes=classes,
+        watched=watched,
+        joined=joined or None,
+    )
+    if cohort.contract.positive:
+        return task, []
+    return task, [f"{guess} {', '.join(watched)} (say otherwise with --positive)"]
+
+
+def _refuse_several_positives(positives: Mapping[str, tuple[str, ...]]) -> None:
+    """Raise UsageError for several watched classes: one is told from the rest."""
+    if len(positives) > 1:
         raise UsageError(
             f"{', '.join(positives)} are to be watched, and this recipe tells one "
             f"class from the rest: join them with `positive` {'+'.join(positives)}, or "
@@ -174,23 +199,6 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
             "logistic, one_vs_rest, ...)",
             parameters=["positive"],
         )
-    watched = list(positives) or _rare_classes(cohort)
-    joined = {name: labels for name, labels in positives.items() if len(labels) > 1}
-    task = Task(
-        kind="multi" if several else "binary",
-        label=column,
-        positive=list(positives),
-        classes=sorted([*positives, *rest]) if several else ["negative", *positives],
-        watched=watched,
-        joined=joined or None,
-    )
-    if cohort.contract.positive:
-        return task, []
-    if several:
-        guess = "watched classes taken to be the rare ones:"
-    else:
-        guess = "positive class taken to be"
-    return task, [f"{guess} {', '.join(watched)} (say otherwise with --positive)"]
 
 
 def _other_classes(

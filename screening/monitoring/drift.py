@@ -627,10 +627,9 @@ class Gates:
 
     @cached_property
     def shifts(self) -> dict[str, UnitShift]:
-        """By number: the conversion that explains its values better than other
-        patients.
+        """Conversions, by column, that explain its values better than other patients do.
 
-        Numbers without one are left out.
+        Columns of numbers without one are left out.
         """
         shifts = {}
         for name in self.numbers:

@@ -1,4 +1,7 @@
-"""Rows as `run.json` names them, and why they scored so: what each value changes against the median."""
+"""Scored rows as cases, with the reasons for their scores.
+
+A reason is what a feature's value changes in the score, compared with its median.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +34,20 @@ from screening.store.model import (
 from screening.store.serialization import read_document
 
 SHOWN = 5
-# Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.
+# Changed rows are scored so many at a time, of all features together: that bounds the
+# memory and needs few sweeps of the support vectors.
 BLOCK = 2048
 
 
 def cases_of(model: Model, rows: pa.Table) -> list[Case]:
-    """One case a row of the night's table, each with the range of its rarity."""
-    ranges = rarity_range(rows["p_value"].to_numpy(), len(model.calibration))
-    return [
-        Case(
+    """Return a case for each row of the night's table, with the range of its rarity."""
+    lowest, highest_p = rarity_range(rows["p_value"].to_numpy(), len(model.calibration))
+    cases = []
+    for row, low, high in zip(rows.to_pylist(), lowest, highest_p, strict=True):
+        chance = None
+        if row.get("chance") is not None:
+            chance = Estimate(*(row[name] for name in CHANCES))
+        case = Case(
             id=row["id"],
             group=row.get("group"),
             row=row["row"],
@@ -48,16 +56,14 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
             label=row["class"],
             display=displayed(row),
             out_of_bounds=row.get(OUT_OF_BOUNDS),
-            chance=None
-            if row.get("chance") is None
-            else Estimate(*(row[name] for name in CHANCES)),
+            chance=chance,
         )
-        for row, low, high in zip(rows.to_pylist(), *ranges, strict=True)
-    ]
+        cases.append(case)
+    return cases
 
 
 def displayed(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
-    """What the contract wants shown beside a row; None where it wants nothing."""
+    """Return the texts to be shown beside a row by the contract; None if it has none."""
     texts = {
         name.removeprefix(DISPLAY): text
         for name, text in row.items()
@@ -103,7 +109,9 @@ class TopRows:
 
 @dataclass(frozen=True)
 class Top:
-    """The rows with the highest scores, with all their values; of consecutive rows they add up.
+    """The rows with the highest scores and all their values.
+
+    Those of consecutive rows add up.
 
     Parameters
     ----------
@@ -134,23 +142,34 @@ class Top:
         return Top.of(self.size, cohort, rows, np.arange(rows.num_rows))
 
     def explained(self, model: Model) -> list[Case]:
-        """As cases with their reasons, the highest score first."""
-        return [
-            case
-            for cohort, rows in self.kept
-            for case in explained(model, cohort, rows)
-        ]
+        """Return the rows as cases with their reasons, the highest score first."""
+        cases: list[Case] = []
+        for cohort, rows in self.kept:
+            cases += explained(model, cohort, rows)
+        return cases
 
 
 def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
-    """How much each feature's value raises the score over the training median in its place.
+    """Return what each feature's value adds to a score, beside the training median.
 
-    Shape (n_rows, n_features): score(row) - score(row with the feature at the median or most frequent
-    category). `columns`, shape (n_rows,): which watched class each row is explained for.
+    Parameters
+    ----------
+    model : Model
+    cohort : Cohort
+    columns : ndarray of int, shape (n_rows,)
+        Watched class that each row is explained for.
+
+    Returns
+    -------
+    changes : ndarray of shape (n_rows, n_features)
+        Score of the row, less its score with the feature at the median, or at the most
+        frequent category.
     """
-    encoder, names = model.encoder, list(cohort.contract.features)
-    encoded, typical = encoder.transform(cohort), encoder.typical_row()
-    own = model.scores(encoded)[np.arange(len(encoded)), columns]
+    encoder = model.encoder
+    names = list(cohort.contract.features)
+    encoded = encoder.transform(cohort)
+    typical = encoder.typical_row()
+    scores = model.scores(encoded)[np.arange(len(encoded)), columns]
     feature_of = np.array([names.index(name) for name in encoder.columns])
     # Of most features many rows hold the median already: those need no second score.
     differ = np.zeros((len(encoded), len(names)), dtype=bool)
@@ -159,82 +178,98 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     rows, features = np.nonzero(differ)
     result = np.zeros(differ.shape)
     for start in range(0, len(rows), BLOCK):
-        at, j = rows[start : start + BLOCK], features[start : start + BLOCK]
-        changed = np.where(feature_of == j[:, None], typical, encoded[at])
-        result[at, j] = own[at] - model.scores(changed)[np.arange(len(at)), columns[at]]
+        at = rows[start : start + BLOCK]
+        changed_feature = features[start : start + BLOCK]
+        is_changed = feature_of == changed_feature[:, None]
+        changed = np.where(is_changed, typical, encoded[at])
+        without = model.scores(changed)[np.arange(len(at)), columns[at]]
+        result[at, changed_feature] = scores[at] - without
     return result
 
 
 def votes(
     model: Model, cohort: Cohort, columns: np.ndarray
 ) -> list[dict[str, bool]] | None:
-    """Which members of a blend would flag each row alone, by name; None where the model is no blend."""
+    """Return which members of a blend would flag each row; None if it is no blend."""
     by_member = getattr(model.ensemble, "by_member", None)
     if by_member is None:
         return None
     scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns]
-    return [
-        {
-            member.recipe: bool(
-                score >= member.classes[model.watched[column]].threshold
-            )
-            for member, score in zip(
-                model.facts.blend, scores[row, :, column], strict=True
-            )
-        }
-        for row, column in enumerate(columns)
-    ]
+    votes_of_rows = []
+    for row, column in enumerate(columns):
+        watched = model.watched[column]
+        votes_of_row = {}
+        for number, member in enumerate(model.facts.blend):
+            threshold = member.classes[watched].threshold
+            votes_of_row[member.recipe] = bool(scores[row, number, column] >= threshold)
+        votes_of_rows.append(votes_of_row)
+    return votes_of_rows
 
 
 def explained(
     model: Model, cohort: Cohort, rows: pa.Table, most: int | None = SHOWN
 ) -> list[Case]:
-    """Rows as cases with the features that change their score most, the largest change first.
+    """Return rows as cases with the features that change their scores most.
 
-    `rows`: of the night's table. `most`: at most so many features a row; None: all that change the score.
+    Parameters
+    ----------
+    model : Model
+    cohort : Cohort
+        The rows as they were read.
+    rows : pyarrow.Table
+        The same rows of the night's table.
+    most : int or None
+        Largest number of features a row; None for all that change the score.
     """
     columns = pc.index_in(rows["class"], pa.array(model.watched)).to_numpy()
-    contract, training = cohort.contract, model.facts.training
-    names, past = (
-        list(contract.features),
-        training.profile.features if training.profile else {},
-    )
-    facts = {feature.name: feature for feature in training.features}
-    change, voted = changes(model, cohort, columns), votes(model, cohort, columns)
-    measured = [cohort.measured[name] for name in names]
-    missing = np.column_stack([absent(values) for values in measured])
+    change = changes(model, cohort, columns)
+    voted = votes(model, cohort, columns)
+    names = list(cohort.contract.features)
+    missing = np.column_stack([absent(cohort.measured[name]) for name in names])
     cases = []
     for row, case in enumerate(cases_of(model, rows)):
         sizes = np.abs(change[row])
-        largest = [j for j in np.argsort(-sizes, kind="stable")[:most] if sizes[j]]
+        order = np.argsort(-sizes, kind="stable")[:most]
+        largest = [j for j in order if sizes[j]]
+        explained_share = None
+        if largest:
+            explained_share = float(sizes[largest].sum()) / float(sizes.sum())
         contributions = []
         for j in largest:
-            fact, value = facts[names[j]], measured[j][[row]].tolist()[0]
-            lower, alike = among_past(past.get(fact.name), value)
-            contributions.append(
-                Contribution(
-                    feature=fact.name,
-                    value=contract.features[fact.name].format_value(value),
-                    unit=fact.unit,
-                    direction="raises" if change[row, j] > 0 else "lowers",
-                    change=float(change[row, j]),
-                    reference=fact.reference,
-                    seen=fact.seen,
-                    lower=lower,
-                    alike=alike,
-                )
-            )
-        cases.append(
-            case.replace(
-                contributions=contributions,
-                explained=float(sizes[largest].sum()) / float(sizes.sum())
-                if largest
-                else None,
-                missing=[names[j] for j in np.flatnonzero(missing[row])],
-                votes=None if voted is None else voted[row],
-            )
+            value = cohort.measured[names[j]][[row]].tolist()[0]
+            amount = float(change[row, j])
+            contributions.append(_contribution(model, cohort, names[j], value, amount))
+        case = case.replace(
+            contributions=contributions,
+            explained=explained_share,
+            missing=[names[j] for j in np.flatnonzero(missing[row])],
+            votes=None if voted is None else voted[row],
         )
+        cases.append(case)
     return cases
+
+
+def _contribution(
+    model: Model, cohort: Cohort, name: str, value: Any, change: float
+) -> Contribution:
+    """Return what a feature's value changes, and where it lies among past ones."""
+    training = model.facts.training
+    fact = next(feature for feature in training.features if feature.name == name)
+    past = None
+    if training.profile:
+        past = training.profile.features.get(name)
+    lower, alike = among_past(past, value)
+    return Contribution(
+        feature=name,
+        value=cohort.contract.features[name].format_value(value),
+        unit=fact.unit,
+        direction="raises" if change > 0 else "lowers",
+        change=change,
+        reference=fact.reference,
+        seen=fact.seen,
+        lower=lower,
+        alike=alike,
+    )
 
 
 def explain(
@@ -243,7 +278,7 @@ def explain(
     model: Model | None = None,
     cohort: Readable | None = None,
 ) -> dict[str, Any]:
-    """What a run knows of one row, and why its score is what it is.
+    """Return what a run knows of one row, and why its score is what it is.
 
     Parameters
     ----------
@@ -259,12 +294,14 @@ def explain(
     Returns
     -------
     dict
-        `run`, the run's document, and `case`, as in `run.json`, and whether it is `flagged`.
+        `run`, the run's document, and `case`, as in `run.json`, with its state
+        `flagged`.
 
     Raises
     ------
     UsageError
-        No row has this id, its reasons were not kept, or model or table are not those of the run.
+        If no row has this id, its reasons were not kept, or model or table are not
+        those of the run.
     ModelError
         The run's rows are missing or damaged.
 
@@ -275,7 +312,8 @@ def explain(
     >>> from screening import explain, score, train
     >>> samples = files("screening.sample_cohorts")
     >>> past = samples / "nosocomial_past.csv"
-    >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", search=1, beside=())
+    >>> contract = samples / "nosocomial.toml"
+    >>> model = train(past, "logistic", contract=contract, search=1, beside=())
     >>> run = score(model, samples / "nosocomial_night.csv", mkdtemp())
     >>> first = run.document["cases"][0]["id"]
     >>> explain(run.directory, first)["case"]["flagged"]
@@ -289,94 +327,126 @@ def explain(
     scores = Path(run) / "scores.parquet"
     refuse_altered(scores, (document["outputs"] or {}).get(scores.name, ""))
     named = Rows(scores).named(name, ["row", "score", "flagged"])
-    row = max(named, key=lambda one: one["score"], default=None)
+    row = max(named, key=lambda scored: scored["score"], default=None)
+    case = None
+    if row is not None:
+        case = _listed_cases(document).get(row["row"])
+    if model is not None and cohort is not None:
+        whole = _worked_out(document, name, model, cohort)
+        if case is not None and case["row"] == whole["row"]:
+            # What only the run knows of it, such as its rank.
+            for key, value in whole.items():
+                if value is None:
+                    whole[key] = case[key]
+        case = whole
+    if case is None or case.get("contributions") is None:
+        raise UsageError(_why_unexplained(document, row, case))
+    return {"run": document, "case": case}
+
+
+def _listed_cases(document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return the cases of a run's document by their row, with their state."""
     listed = {
         case["row"]: case | {"flagged": False} for case in document["near_misses"]
     }
-    listed |= {case["row"]: case | {"flagged": True} for case in document["cases"]}
-    case = None if row is None else listed.get(row["row"])
-    if model is not None and cohort is not None:
-        row_alone = _worked_out(document, name, model, cohort)
-        if case is not None and case["row"] == row_alone["row"]:
-            # What only the run knows of it, such as its rank.
-            row_alone |= {
-                key: case[key] for key, value in row_alone.items() if value is None
-            }
-        case = row_alone
-    if case is not None and case.get("contributions") is not None:
-        return {"run": document, "case": case}
+    for case in document["cases"]:
+        listed[case["row"]] = case | {"flagged": True}
+    return listed
+
+
+def _why_unexplained(
+    document: Mapping[str, Any],
+    row: Mapping[str, Any] | None,
+    case: Mapping[str, Any] | None,
+) -> str:
+    """Return why a run has no reasons of a row, and the remedy."""
     if row is None:
         erased = ", of which some were erased since" if document.get("erased") else ""
-        raise UsageError(
-            f"no row of this run has this id; ids are compared as text, and {document['counts']['scored']} "
-            f"rows were scored{erased}"
+        return (
+            "no row of this run has this id; ids are compared as text, and "
+            f"{document['counts']['scored']} rows were scored{erased}"
         )
     if case is not None:
         why = (
-            f"this case is number {case['rank']} of {document['cases_total']} flagged, and reasons were kept "
-            f"for the first {document['cases_explained']} only"
+            f"this case is number {case['rank']} of {document['cases_total']} flagged, "
+            f"and reasons were kept for the first {document['cases_explained']} only"
         )
     elif row["flagged"]:
         why = f"this row was flagged, but the page names {document['cases_shown']} only"
     else:
-        why = "this row was scored and not flagged, and reasons are kept for the nearest misses only"
-    raise UsageError(
-        f"{why}; give --model and --cohort, the ones of this run, to work its reasons out again"
+        why = (
+            "this row was scored and not flagged, and reasons are kept for the nearest "
+            "misses only"
+        )
+    return (
+        f"{why}; give --model and --cohort, the ones of this run, to work its reasons "
+        "out again"
     )
 
 
 def _worked_out(
     document: dict[str, Any], name: str, model: Model, cohort: Readable
 ) -> dict[str, Any]:
-    then, now = document["model"], model.sealed
-    if any(
-        now[part] != then.get(part) for part in ("arrays_sha256", "validation_sha256")
-    ):
-        raise UsageError(
-            f"--model is model {model.id}, but the run was scored by {then['id']}; give that one"
-        )
+    """Return the case of a row by all its values; UsageError for other inputs."""
+    of_run = document["model"]
+    for part in ("arrays_sha256", "validation_sha256"):
+        if model.sealed[part] != of_run.get(part):
+            raise UsageError(
+                f"--model is model {model.id}, but the run was scored by "
+                f"{of_run['id']}; give that one"
+            )
     # With the threshold that it had: another may have been chosen since.
     facts = {
-        key: value for key, value in then.items() if key in ModelDocument.model_fields
+        key: value for key, value in of_run.items() if key in ModelDocument.model_fields
     }
     model = replace(model, document=facts)
     stream = model.opened(cohort, gated=False)
     digests = [file.sha256 for file in stream.source.files]
     if digests != [file["sha256"] for file in document["input"]["files"]]:
         raise UsageError(
-            "--cohort is not the table of this run: its SHA-256 differs; give the one it was given"
+            "--cohort is not the table of this run: its SHA-256 differs; give the one "
+            "it was given"
         )
     return explained_row(model, stream, name)
 
 
 def explained_row(model: Model, stream: CohortStream, name: str) -> dict[str, Any]:
-    """One row of a table by all its values, named by its id or that of its group, as `run.json` has cases.
+    """Return one row of a table as `run.json` has cases, with all its reasons.
 
-    Raises UsageError: no row has this id.
+    Parameters
+    ----------
+    model : Model
+    stream : CohortStream
+    name : str
+        Id of the row, or of its group: then its row with the highest score is meant.
+
+    Raises
+    ------
+    UsageError
+        If no row has this id.
     """
-    named = list[tuple[bool, float, dict[str, Any]]]()
+    best: tuple[bool, float] | None = None
+    best_case: dict[str, Any] = {}
     for batch in stream:
         mask = batch.id == name
-        by_id = bool(mask.any())
-        if not by_id and batch.group is not None:
+        is_id = bool(mask.any())
+        if not is_id and batch.group is not None:
             mask = batch.group == name
-        if mask.any():
-            # As a whole: a voxel's score is that of the clusters around it.
-            table = score_batch(model, batch).rows.filter(pa.array(mask))
-            at = int(np.argmax(table["score"].to_numpy()))
-            highest = table.slice(at, 1).to_pylist()[0]
-            (case,) = explained(
-                model, batch.take(mask).take([at]), table.slice(at, 1), most=None
-            )
-            named.append(
-                (
-                    by_id,
-                    highest["score"],
-                    case.to_dict() | {"flagged": highest["flagged"]},
-                )
-            )
-    if not named:
+        if not mask.any():
+            continue
+        # As a whole: a voxel's score is that of the clusters around it.
+        table = score_batch(model, batch).rows.filter(pa.array(mask))
+        at = int(np.argmax(table["score"].to_numpy()))
+        row = table.slice(at, 1)
+        place = is_id, row["score"][0].as_py()
+        if best is None or place > best:
+            best = place
+            cohort = batch.take(mask).take([at])
+            (case,) = explained(model, cohort, row, most=None)
+            best_case = case.to_dict() | {"flagged": row["flagged"][0].as_py()}
+    if best is None:
         raise UsageError(
-            f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"
+            "no row of this table has this id; ids are compared as text, and "
+            f"{stream.n_rows} rows were read"
         )
-    return max(named, key=lambda row: row[:2])[2]
+    return best_case

@@ -22,7 +22,7 @@ from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact
 from screening.ledger.location import refuse_copy
-from screening.ledger.nights import open_night, past_nights, reserve
+from screening.ledger.nights import Tonight, open_night, past_nights, reserve
 from screening.ledger.verifying import refuse_older
 from screening.report import draw_run
 from screening.report.night_attention import attention_of_night
@@ -51,6 +51,7 @@ from screening.store.publishing import publish
 from screening.store.serialization import canonical, read_document, written
 
 BATCH_ROWS = 1 << 16
+# No night is older, so that an earlier year is a slip of the pen.
 EARLIEST = 1900
 
 
@@ -61,7 +62,8 @@ class Run(InBrief):
     Parameters
     ----------
     directory : Path
-        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`; in shadow no page and no list.
+        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`; of a run in
+        shadow neither page nor list.
     document : dict
         Content of `run.json`.
     """
@@ -80,10 +82,11 @@ class Run(InBrief):
         return bool((self.document.get("ledger") or {}).get("shadow"))
 
     def brief(self) -> Brief:
+        """Return the run in a few lines."""
         return RunDocument.from_dict(self.document).brief()
 
     def summary(self) -> dict[str, Any]:
-        """What the command prints: counts and places, no patient."""
+        """Return what the command prints: counts and places, no patient."""
         facts = {
             key: self.document[key]
             for key in ("run_id", "date", "counts", "refused", "evaluation")
@@ -117,7 +120,7 @@ def score(
     templates: Path | None = None,
     published: bool = False,
 ) -> Run:
-    """Score every row of a cohort at the model's operating points and write the run directory.
+    """Score every row of a cohort at the model's operating points.
 
     Parameters
     ----------
@@ -134,13 +137,16 @@ def score(
     ledger : Ledger, optional
         Tells new cases from known ones. The same night again gives the same page.
     series : str, optional
-        Name under which the ledger has these nights follow each other; the contract's where absent.
+        Name by which the ledger knows these nights; the contract's by default.
     shadow : bool
-        With a ledger: score beside the series' champion, whose cases and counts stay as they are.
+        With a ledger: score in addition to the series' champion, whose cases and counts
+        stay as they are.
     force : bool
-        With a ledger: enter a night it has already, or another table or model for it, as a new revision.
+        With a ledger: enter a night again as a new revision, with another table or
+        model.
     accept_delivery : str, optional
-        Why the table is right although it does not look like tonight's, in words that page and ledger keep.
+        Why the table is right although it does not look like tonight's; page and ledger
+        keep these words.
     refused : str or Path, optional
         CSV file to write: file, row, id, column and reason of every cell that is
         refused or out of bounds, for the source of the table. It appears also where
@@ -153,13 +159,15 @@ def score(
         Processes, or threads where there is little to do; -1 for all cores. The scores
         do not depend on it.
     cluster : str, optional
-        Where other processes make the decisions: ``"local:N"``, or the address of a dask scheduler.
+        Processes that make the decisions: ``"local:N"``, or the address of a dask
+        scheduler.
     progress : callable, optional
         Called with (rows scored, rows in all; 0 where nobody knows before the end).
     templates : Path, optional
         A site's own templates for the page.
     published : bool
-        Readers get a copy of the page elsewhere: it names the model's page, and has no link to it.
+        Readers get a copy of the page elsewhere: it names the model's page without a
+        link.
 
     Returns
     -------
@@ -169,13 +177,14 @@ def score(
     Raises
     ------
     CohortError
-        The table breaks the model's contract, or is surely another night's or another ward's; nothing is
-        written.
+        If the table breaks the model's contract, or is surely another night's or
+        another ward's.
     UsageError
-        The date is none, the place cannot be written or holds another night or model, or a template cannot
-        be drawn; another table or model is in force for this night of the series.
+        If the date is none, the directory cannot be written or holds another night or
+        model, a template cannot be drawn, or another table or model is in force for
+        this night of the series.
     Locked
-        Another run is writing there.
+        If another run is writing there.
 
     Examples
     --------
@@ -191,27 +200,26 @@ def score(
     """
     if shadow and ledger is None:
         raise UsageError(
-            "--shadow is for a ledger, which compares it with the series' champion; give --ledger"
+            "--shadow is for a ledger, which compares it with the series' champion; "
+            "give --ledger"
         )
     if accept_delivery is not None and not accept_delivery.strip():
         raise UsageError(
             "--accept-delivery: say why in a few words; page and ledger keep them"
         )
-    night, series = night_of_date(date, allow_future), series or model.contract.series
+    night = night_of_date(date, allow_future)
+    series = series or model.contract.series
     model.refuse_overdue()
     _refuse_other_night(out, night, model)
     check_templates(templates, "run")
     if ledger is not None:
-        with ledger.reading() as connection:
-            refuse_copy(connection)
-        siblings = Path(out).resolve().parent
-        series_shown = shown_series(series_of(model, series))
-        refuse_older(ledger, siblings, "*", series_shown)
-    started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
+        _refuse_other_ledger(ledger, out, series_of(model, series))
+    started = datetime.datetime.now(datetime.UTC)
+    clock = time.perf_counter()
     with (
         limit_threads(jobs),
         open_cluster(cluster) as workers,
-        # Closed last: the night stands in the ledger if and only if its directory came to stand.
+        # Closed last: the night is in the ledger if and only if its directory is there.
         ExitStack() as transaction,
         publish(out, "run") as folder,
         refused_file(refused) as on_refused,
@@ -227,31 +235,32 @@ def score(
             stream, rows, key[:12], started.isoformat(timespec="seconds")
         )
         past = NO_NIGHTS
-        ids = summary.id_shape()
         if ledger is not None:
-            series_key = series_of(model, series)
             past = past_nights(
-                ledger, series_key, night, model.digest, digests_of(run), shadow=shadow
+                ledger,
+                series_of(model, series),
+                night,
+                model.digest,
+                digests_of(run),
+                shadow=shadow,
             )
-        run = with_delivery(model, run, past, ids, accept_delivery)
+        run = with_delivery(model, run, past, summary.id_shape(), accept_delivery)
         run = with_drift(model, run, stream.gates, past)
+        tonight = None
         if ledger is None:
             run = run.replace(attention=attention_of_night(run, trained=model.trained))
         else:
-            reserve(ledger, series_key, night)
+            entry = night_of(model, run, key, series_of(model, series), shadow)
+            reserve(ledger, entry.series, night)
             opened_night = open_night(
                 ledger,
-                night_of(model, run, key, series_key, shadow),
+                entry,
                 summary.flagged_cases(rows),
                 force=force,
                 again=accept_delivery not in (None, past.accepted),
             )
             tonight = transaction.enter_context(opened_night)
-            if not tonight.is_entered:
-                reasons = attention_of(model, run, tonight)
-                sampled = [case.id for case in run.sample]
-                columns = stream.gates.counts() if stream.gates else None
-                tonight.enter(reasons, sampled, columns)
+            _enter(tonight, model, run, stream)
             run = with_states(run, tonight, rows)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
@@ -266,10 +275,30 @@ def score(
             page = draw_run(run.replace(sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
-        if ledger is not None:
+        if tonight is not None:
             digest = hashlib.sha256(text).hexdigest()
             tonight.hand_out(*_artefacts(model, out, key, digest))
     return Run(Path(out), document)
+
+
+def _refuse_other_ledger(ledger: Ledger, out: str | Path, series: str) -> None:
+    """Refuse a copy of a site's ledger, and one older than the run directories."""
+    with ledger.reading() as connection:
+        refuse_copy(connection)
+    siblings = Path(out).resolve().parent
+    refuse_older(ledger, siblings, "*", shown_series(series))
+
+
+def _enter(
+    tonight: Tonight, model: Model, run: RunDocument, stream: CohortStream
+) -> None:
+    """Enter a night in the ledger, unless it is there already."""
+    if tonight.is_entered:
+        return
+    reasons = attention_of(model, run, tonight)
+    sampled = [case.id for case in run.sample]
+    columns = stream.gates.counts() if stream.gates else None
+    tonight.enter(reasons, sampled, columns)
 
 
 def _add_parts(
@@ -320,7 +349,7 @@ def _artefacts(
 
 
 def _page_of(model: Model, out: str | Path) -> str | None:
-    """Where the model's page lies as seen from the run directory; None where no link can lead there."""
+    """Return the link from a run directory to the model's page; None without one."""
     if model.directory is None or not (model.directory / "report.html").is_file():
         return None
     link = os.path.relpath(
@@ -330,31 +359,43 @@ def _page_of(model: Model, out: str | Path) -> str | None:
 
 
 def night_of_date(date: str | None, allow_future: bool = False) -> str:
-    """The night that a date names, today's where there is none (UsageError for no date, or one to come)."""
+    """Return the night that a date names, by default today's.
+
+    Raises
+    ------
+    UsageError
+        If the text is no date, or a date to come.
+    """
     try:
         night = datetime.date.fromisoformat(date) if date else datetime.date.today()
     except ValueError:
         raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
     if night.year < EARLIEST:
         raise UsageError(f"--date {date}: no night is so old; write it as YYYY-MM-DD")
-    # It is the 2nd somewhere while it is the 1st here: a day's grace for clocks in other zones.
-    if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
+    # A day's grace for clocks in other zones, where it is tomorrow already.
+    latest = datetime.date.today() + datetime.timedelta(days=1)
+    if night > latest and not allow_future:
         raise UsageError(
-            f"--date {date} lies in the future; is the clock right? Else give --allow-future"
+            f"--date {date} lies in the future; is the clock right? Else give "
+            "--allow-future"
         )
     return night.isoformat()
 
 
 def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
-    """UsageError where the directory holds another night, or this one as another model scored it."""
+    """Raise UsageError if the directory holds another night, or another model's."""
     try:
         earlier = RunDocument.from_dict(read_document(out, "run"))
     except ModelError:
-        return  # no run, or a damaged one, which may be replaced
-    if (earlier.date, earlier.model.digest) != (night, model.digest):
-        another = "this night as another model scored it"
-        another = another if earlier.date == night else f"the night of {earlier.date}"
-        raise UsageError(
-            f"{out} holds {another}: a run directory belongs to one night of one model; give another --out, "
-            "or move that directory away"
-        )
+        # There is no run, or a damaged one, which may be replaced.
+        return
+    if earlier.date != night:
+        content = f"the night of {earlier.date}"
+    elif earlier.model.digest != model.digest:
+        content = "this night as another model scored it"
+    else:
+        return
+    raise UsageError(
+        f"{out} holds {content}: a run directory belongs to one night of one model; "
+        "give another --out, or move that directory away"
+    )
