@@ -41,8 +41,17 @@ from screening.schemas.model import TrainedOn
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FIRST = datetime.date(2023, 1, 1)
-ROWS, AT_RISK, FLAGGED, SAMPLED, STAY, KNOWN_DAYS = 240, 60, 20, 5, 5, 30
-MISSED, CORRECTED, JUDGED, TRIAL, SILENT = 0.02, 0.01, 8, 30, 1
+ROWS = 240
+AT_RISK = 60
+FLAGGED = 20
+SAMPLED = 5
+STAY = 5
+KNOWN_DAYS = 30
+MISSED = 0.02
+CORRECTED = 0.01
+JUDGED = 8
+TRIAL = 30
+SILENT = 1
 
 
 def date_of(number: int) -> str:
@@ -193,11 +202,9 @@ class Ward:
         return [f"{self.name}-{number // STAY}-{place:03d}" for place in range(ROWS)]
 
     def _run(self, number: int, name: str, table: str) -> Entered:
-        names, date, shadow = (
-            self._patients(number),
-            date_of(number),
-            name != self.champion,
-        )
+        names = self._patients(number)
+        date = date_of(number)
+        shadow = name != self.champion
         flagged = tuple(
             names[at] for at in sorted(self.rng.choice(AT_RISK, FLAGGED, replace=False))
         )
@@ -417,7 +424,8 @@ def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
         assert told_of(found) == expected, (ward.name, told_of(found), expected)
         assert len(found["promotions"]) == ward.changes["promote"]
         assert len(found["retrainings"]) == ward.changes["retrain"]
-        runs, cases = runs + len(told), cases + sum(run["cases"] for run in told)
+        runs = runs + len(told)
+        cases = cases + sum(run["cases"] for run in told)
     print(
         f"histories: {len(wards)} wards, {runs} runs of champions, {cases} cases: as counted"
     )

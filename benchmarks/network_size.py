@@ -75,9 +75,11 @@ def processor(server: str) -> float:
 
 def told(name: str, server: str, times: int, work: Callable[[int], object]) -> None:
     """One line of the table: medians."""
-    seconds, clock = [], []
+    seconds = []
+    clock = []
     for number in range(times):
-        before, began = processor(server), time.perf_counter()
+        before = processor(server)
+        began = time.perf_counter()
         work(number)
         seconds.append(processor(server) - before)
         clock.append(time.perf_counter() - began)

@@ -253,7 +253,8 @@ def test_who_has_left_is_told_from_who_is_no_longer_flagged(site, model):
     well = written(beds(6).assign(fever=36.0, crp=1.0), site / "well.csv")
     with open_ledger(site / "ledger.db") as ledger:
         run = score(model, well, site / "well", date="2026-01-07", ledger=ledger)
-    since, there = run.document["since"], set(beds(6)["patient"])
+    since = run.document["since"]
+    there = set(beds(6)["patient"])
     assert since["left"] == [name for name in since["gone"] if name not in there]
     assert 0 < len(since["left"]) < len(since["gone"])
 
@@ -337,7 +338,8 @@ def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(
     runs = []
     with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
         for number in range(LEAST + 2):
-            table, run = beds(number, 50, 30), tmp_path / f"run{number}"
+            table = beds(number, 50, 30)
+            run = tmp_path / f"run{number}"
             table["fever"] += 0.8 if number <= LEAST else 2.2
             runs.append(
                 score(model, table, run, date=f"2026-01-{number + 1:02}", ledger=ledger)

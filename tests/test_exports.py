@@ -92,7 +92,8 @@ def test_csv_marks(text):
 
 def test_rows_of_scores(run):
     """The rows are those of the scores, with their ids as written."""
-    rows, scores = read_flagged(run).rows, flagged_of(run)
+    rows = read_flagged(run).rows
+    scores = flagged_of(run)
     assert rows["id"].to_pylist() == scores["id"].tolist() and set(NASTY) <= set(
         scores["id"]
     )
@@ -160,7 +161,8 @@ def test_fhir_bundle(run, tmp_path):
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
     file = exported(run, tmp_path / "a.json", "fhir", "--id-system", "urn:oid:1.2.3")
     bundle = r4.Bundle.model_validate_json(file.read_bytes())
-    assessments, flags = bundle.entry[::2], bundle.entry[1::2]
+    assessments = bundle.entry[::2]
+    flags = bundle.entry[1::2]
     subjects = [entry.resource.subject for entry in bundle.entry]
 
     assert {entry.resource.get_resource_type() for entry in assessments} == {
@@ -283,7 +285,9 @@ def read_back(url: str, name: str) -> list[tuple]:
 def test_table_replaced(run, url):
     """A table holds the rows and is replaced only with --force."""
     words = ["export", run, "--to", "table", "--url", url, "--table", "flagged"]
-    first, again, forced = said(*words), said(*words), said(*words, "--force")
+    first = said(*words)
+    again = said(*words)
+    forced = said(*words, "--force")
     assert (first[0], again[0], forced[0]) == (0, 2, 0), (first, again, forced)
     assert "--force" in again[1]
     columns = [column.to_pylist() for column in read_flagged(run).table().columns]
@@ -365,7 +369,8 @@ def test_flagged_csv_columns(model, tmp_path):
     """flagged.csv has its columns, and with a ledger the state of every case."""
     promised = {"rank", "id", "group", "class", "score", "p_value", *CHANCES}
     promised.add("out_of_bounds")
-    first, later = patients(60, seed=7), patients(20, seed=8)
+    first = patients(60, seed=7)
+    later = patients(20, seed=8)
     plain = score(model, first, tmp_path / "plain")
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         before = score(
@@ -406,8 +411,6 @@ def test_rows_of_a_group_have_the_state_of_their_patient(tissue_model, tmp_path)
                 ledger=ledger,
             )
     found = listed(run).groupby("group")[["state", "nights"]].agg(set).to_dict("index")
-    known, new = (
-        {"state": {"pending"}, "nights": {"2"}},
-        {"state": {"new"}, "nights": {"1"}},
-    )
+    known = {"state": {"pending"}, "nights": {"2"}}
+    new = {"state": {"new"}, "nights": {"1"}}
     assert found == {"P90": known, "P91": new, "P92": known}

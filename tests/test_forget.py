@@ -98,10 +98,8 @@ def kept(tmp_path_factory):
         place / "runs/compared",
     )
     for day in (1, 2):
-        night, run = (
-            written(table(60, day), place / f"night{day}.csv"),
-            place / f"runs/{day}",
-        )
+        night = written(table(60, day), place / f"night{day}.csv")
+        run = place / f"runs/{day}"
         ledger = ["--ledger", place / "screening.db"]
         words = [
             "--date",
@@ -188,14 +186,13 @@ def test_forget_every_byte(site):
             pd.read_csv(run / "flagged.csv", dtype=str),
         ]
 
-    before, learned, rows = (
-        read_document(site / "runs/1", "run"),
-        load_model(site / "models/a"),
-        tables(),
-    )
+    before = read_document(site / "runs/1", "run")
+    learned = load_model(site / "models/a")
+    rows = tables()
     assert len(naming(site)) == 14
     said = forget(site)
-    after, again = read_document(site / "runs/1", "run"), load_model(site / "models/a")
+    after = read_document(site / "runs/1", "run")
+    again = load_model(site / "models/a")
 
     assert naming(site) == []
     assert (after["counts"], after["cases_total"]) == (
@@ -269,7 +266,8 @@ def test_forget_pieces(site):
     """Retention leaves them, for their work may go on."""
     places = half_done(site)
     told(site, "purge", "--older-than", "3000d")
-    tried, still = forget(site, "--dry-run"), [path.exists() for path in places]
+    tried = forget(site, "--dry-run")
+    still = [path.exists() for path in places]
     said = forget(site)
     assert sorted(said["pieces"]) == sorted(tried["pieces"]) == sorted(map(str, places))
     assert still == [True] * 4
@@ -298,7 +296,8 @@ def test_forget_pieces_in_use(site):
 
 def test_forget_registered(site):
     """Pages in a folder a series, a page of one case, an export: none of them is named to `forget`."""
-    run, ledger = site / "runs/1", ["--ledger", site / "screening.db"]
+    run = site / "runs/1"
+    ledger = ["--ledger", site / "screening.db"]
     somebody = read_document(run, "run")["cases"][1]["id"]
     for command in (
         ["explain", run, SECRET, "--out", site / "case.html"],
@@ -558,7 +557,8 @@ def test_forget_id_in_a_path(site, word):
 
 def test_forget_unreachable(site):
     """What cannot be reached, or was altered, is named until it is done."""
-    page, away = site / "pages/2026-03-01.html", site.with_name("unmounted")
+    page = site / "pages/2026-03-01.html"
+    away = site.with_name("unmounted")
     page.write_bytes(page.read_bytes() + b"<!-- -->")
     (site / "runs").rename(away)
     words = ["forget", SECRET, "--ledger", site / "screening.db"]
@@ -578,7 +578,8 @@ def test_forget_unreachable(site):
 @pytest.mark.parametrize("to", ["elsewhere", None])
 def test_forget_moved_runs(site, to):
     """Moved files are erased where they are; deleted ones are not asked for."""
-    new, ledger = site.with_name("elsewhere"), site / "screening.db"
+    new = site.with_name("elsewhere")
+    ledger = site / "screening.db"
     (site / "runs").rename(new)
     shutil.rmtree(new / "compared")
     moved = ["ledger", "moved", ledger, "--reason", "new disk", "--from"]
@@ -600,10 +601,8 @@ def test_forget_moved_runs(site, to):
 
 def test_forget_exported_table(site):
     """A table is named until it is exported again or entered as deleted."""
-    ledger, url = (
-        ["--ledger", site / "screening.db"],
-        f"sqlite:///{site / 'exported.sqlite'}",
-    )
+    ledger = ["--ledger", site / "screening.db"]
+    url = f"sqlite:///{site / 'exported.sqlite'}"
     export = [
         "export",
         site / "runs/1",
@@ -672,11 +671,13 @@ def test_forget_dry_run(site):
         ]
         return {path: path.read_bytes() for path in paths}
 
-    before, ledger = files(), (site / "screening.db").read_bytes()
+    before = files()
+    ledger = (site / "screening.db").read_bytes()
     tried = forget(site, "--dry-run")
     assert files() == before and (site / "screening.db").read_bytes() == ledger
     assert forget(site) == tried
-    after, again = files(), forget(site)
+    after = files()
+    again = forget(site)
     assert files() == after
     assert again["ledger"] == {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
     assert [again[key] for key in ("runs", "comparisons", "models", "pages")] == [
@@ -725,7 +726,8 @@ STEPS = {
 def test_forget_killed(site, monkeypatch, step, nth):
     """The next attempt finishes one that was killed at any step."""
     owner, name = STEPS[step]
-    real, calls = getattr(owner, name), []
+    real = getattr(owner, name)
+    calls = []
 
     def dying(*args: object, **named: object) -> object:
         calls.append(1)
@@ -970,11 +972,9 @@ def test_forget_voxels(tmp_path):
     past = written(voxels(), tmp_path / "past.parquet")
     who = ["--label", "tissue", "--group", "patient", "--positive", "lesion"]
     method = ["--recipe", "logistic", "--max-flag-rate", 0.3]
-    model, run, ledger = (
-        tmp_path / "models/v",
-        tmp_path / "runs/1",
-        tmp_path / "screening.db",
-    )
+    model = tmp_path / "models/v"
+    run = tmp_path / "runs/1"
+    ledger = tmp_path / "screening.db"
     screen("train", past, *who, *method, *QUICK, "--out", model)
     screen(
         "score",
@@ -1007,10 +1007,8 @@ def test_forget_voxels(tmp_path):
 
 def test_purge_old_nights(site):
     """A purge erases everybody of old nights and keeps the counts."""
-    before, kept = (
-        read_document(site / "runs/1", "run"),
-        (site / "runs/2/run.json").read_bytes(),
-    )
+    before = read_document(site / "runs/1", "run")
+    kept = (site / "runs/2/run.json").read_bytes()
     days = (datetime.date.today() - datetime.date(2026, 3, 2)).days
     said, again = (told(site, "purge", "--older-than", f"{days}d") for _ in range(2))
     after = read_document(site / "runs/1", "run")
@@ -1033,7 +1031,8 @@ def test_page_after_forget(
     one = pages.render_run(read_document(site / "runs/1", "run"))
     told(site, "purge", "--older-than", "1d")
     purged = read_document(site / "runs/1", "run")
-    everybody, n = pages.render_run(purged), purged["counts"]["flagged"]
+    everybody = pages.render_run(purged)
+    n = purged["counts"]["flagged"]
     unknown = screen("explain", site / "runs/1", SECRET, code=2).stderr
 
     assert (

@@ -17,7 +17,9 @@ from screening.report.history import render_histories, render_history, sentences
 from screening.schemas.history import HistoryDocument
 from screening.schemas.run import ScoreCounts
 
-PATIENTS, STAY, NIGHTS = 60, 5, 30
+PATIENTS = 60
+STAY = 5
+NIGHTS = 30
 
 
 def simulate(
@@ -50,7 +52,8 @@ def simulate(
         sampled = [rest[i] for i in rng.choice(len(rest), 5, replace=False)]
         cell = score_cells(scores, edges)
         counted = np.bincount(cell, minlength=len(known))
-        who, place = tuple(int(name[1:]) for name in names), tuple(cell.tolist())
+        who = tuple(int(name[1:]) for name in names)
+        place = tuple(cell.tolist())
         counts = {"known": known, "counted": counted, "who": who, "cell": place}
         drift = ScoreCounts(unit="row", distance=0.1, p=0.4, **counts)
         figures = {
@@ -107,7 +110,8 @@ def story(tmp_path_factory):
 def test_ppv_case_of_many_nights(story):
     """Misses are estimated from the random sample within its interval."""
     (told,), truth = story[0]["series"], story[1]
-    ppv, misses = told["ppv"], told["misses"]
+    ppv = told["ppv"]
+    misses = told["misses"]
     assert (ppv["found"], ppv["judged"]) == (len(truth["found"]), len(truth["judged"]))
     assert [ppv["low"], ppv["high"]] == [
         float(end) for end in rate_interval(ppv["found"], ppv["judged"])
@@ -180,7 +184,8 @@ def test_page_attention(place):
     )
     told["runs"] = [run | {"attention": [quiet]} for run in told["runs"]]
     told["runs"][1]["attention"] = [quiet, crowded]
-    page, runs = render_history(told), told["runs"]
+    page = render_history(told)
+    runs = told["runs"]
     assert f"Quiet. (4 nights, last {runs[-1]['night']})" in page
     assert f"Crowded. (1 night, last {runs[1]['night']})" in page
 
@@ -206,10 +211,8 @@ def test_page_of_many_series(ledger, tmp_path):
 
 def test_interval_every_look():
     """An interval for every look covers at all looks; one for a single look does not."""
-    rng, looks = (
-        np.random.default_rng(0),
-        np.unique(np.geomspace(10, 3000, 120).astype(int)),
-    )
+    rng = np.random.default_rng(0)
+    looks = np.unique(np.geomspace(10, 3000, 120).astype(int))
     counts = np.cumsum(rng.random((400, 3000)) < 0.4, axis=1)[:, looks - 1]
 
     def missed(level) -> float:

@@ -72,7 +72,8 @@ def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger)
     # The same file, an older one read late, and the first one without its times.
     late = (("ruled out", "09:00"), ("unsure", "08:00"), ("ruled out", None))
     replayed = [said(ledger, *words) for words in late]
-    own, n_entries = word_of(ledger), history(ledger)["audit"]["entries"]
+    own = word_of(ledger)
+    n_entries = history(ledger)["audit"]["entries"]
     said(ledger, "unsure", "12:00", "cd")
     said(ledger, "confirmed", "11:00")
 
@@ -95,7 +96,8 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
     shown = night(ledger, 2, "a").cases["a"]
     sentence = sentences(HistoryDocument.from_dict(history(ledger)).series[0])
     entries += [said(ledger, "ruled out", "11:00")]
-    agreed, judged = word_of(ledger), history(ledger)["runs"][0]["ppv"]["judged"]
+    agreed = word_of(ledger)
+    judged = history(ledger)["runs"][0]["ppv"]["judged"]
     said(ledger, "confirmed", "12:00", "cd")
     erase(ledger, "old", Scope())
 
@@ -294,7 +296,8 @@ def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_mad
     told = history(ledger, "ward-1")
     forward = HistoryDocument.from_dict(told).series[0].forward
     # Scores are normal, those of the ill by two higher, and flagged from 1.5 on.
-    hit, false = 0.15 * norm.sf(-0.5), 0.85 * norm.sf(1.5)
+    hit = 0.15 * norm.sf(-0.5)
+    false = 0.85 * norm.sf(1.5)
 
     assert (forward.nights, forward.model) == (28, "m" * 12)
     assert forward.seen.sensitivity.low < hit / 0.15 < forward.seen.sensitivity.high
@@ -374,7 +377,9 @@ def test_the_interval_of_a_ratio_holds_it_and_keeps_its_unit(one, other, times):
 
 
 def test_intervals_of_a_ratio_of_shares_cover_it_nineteen_times_of_twenty():
-    rng, shares, sizes = np.random.default_rng(0), (0.05, 0.5), (200, 60)
+    rng = np.random.default_rng(0)
+    shares = (0.05, 0.5)
+    sizes = (200, 60)
     held = 0
     for counts in rng.binomial(sizes, shares, (600, 2)):
         pair = [

@@ -90,11 +90,10 @@ def days(*nights) -> list:
     ]
 
 
-OTHER, NAMELESS = (
-    {"question": QUESTION | {"label": "fall"}},
-    {"question": QUESTION | {"id": None}},
-)
-HAS, HAS_NOT = {"a": "confirmed"}, {"a": "ruled out"}
+OTHER = {"question": QUESTION | {"label": "fall"}}
+NAMELESS = {"question": QUESTION | {"id": None}}
+HAS = {"a": "confirmed"}
+HAS_NOT = {"a": "ruled out"}
 CASE_STATES = {
     "a verdict holds from the next night on": (
         days((1, "abc", {"a": "ruled out", "b": "unsure"}), (2, "abc"), (3, "abc")),

@@ -263,10 +263,8 @@ def test_entry_written_anew_breaks_the_chain_after_it(
         untouched.writing() as connection,
     ):
         entry = next(entries(connection, TRAIL.c.number == number))
-        parts, late = (
-            [part.digest() for part in entry.parts],
-            "2020-01-01T00:00:00+00:00",
-        )
+        parts = [part.digest() for part in entry.parts]
+        late = "2020-01-01T00:00:00+00:00"
         digest = replace(entry, recorded=late).digest_by(parts)
         changed = TRAIL.update().where(TRAIL.c.number == number)
         connection.execute(changed.values(recorded=late, digest=digest))
@@ -386,7 +384,8 @@ def write_nights(place: str, first: int, ready, go) -> None:
 def test_two_writers(place):
     """Two processes that write at once lose nothing and keep one chain."""
     context = multiprocessing.get_context("spawn")
-    ready, go = context.Semaphore(0), context.Event()
+    ready = context.Semaphore(0)
+    go = context.Event()
     writers = [
         context.Process(target=write_nights, args=(place, first, ready, go))
         for first in (1, 2)

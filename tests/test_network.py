@@ -119,10 +119,8 @@ def test_first_night_of_a_site(site, first):
 
 def test_overview_links(site, first):
     """The overview links to pages that exist, and names no patient."""
-    page, series = (
-        (site / "pages" / f"{NIGHT}.html").read_text(),
-        json.loads(first.stdout)["series"][0],
-    )
+    page = (site / "pages" / f"{NIGHT}.html").read_text()
+    series = json.loads(first.stdout)["series"][0]
     names = [*patients(60, seed=1)["patient"], *patients(60, seed=2)["patient"]]
     (memory,) = [each for each in series["attention"] if each["code"] == "over_memory"]
 
@@ -176,10 +174,8 @@ def again(site, first, tmp_path, monkeypatch):
 
 def test_run_again_late_table(again):
     """A night that was scored stays; one whose table came late is scored."""
-    run, scored = (
-        ["run", "NIGHT.toml", "--date", NIGHT],
-        again / "runs" / "ward-a" / NIGHT / "run.json",
-    )
+    run = ["run", "NIGHT.toml", "--date", NIGHT]
+    scored = again / "runs" / "ward-a" / NIGHT / "run.json"
     before = scored.stat().st_mtime_ns
     table(again, "b", 3, seed=3)
     shutil.copy("l.db", "older.db")
@@ -230,7 +226,8 @@ def test_ledger_lost_or_replaced(again, replaced_by):
 
 def test_run_restores_pages(again):
     """Lost and altered pages are drawn again, and what was killed is removed."""
-    pages, runs = again / "pages" / "ward-a", again / "runs" / "ward-a"
+    pages = again / "pages" / "ward-a"
+    runs = again / "runs" / "ward-a"
     before = {path.name: path.read_bytes() for path in pages.iterdir()}
     for name in ("2026-03-02.html", "latest.html"):
         (pages / name).unlink()
@@ -263,7 +260,8 @@ def test_passwords_hidden(again, monkeypatch):
     hook = 'hooks = [["/bin/sh", "-c", "cat /proc/self/environ > environ"]]'
     series = '[series.ward-b]\nmodel = "m"\ncohort = "$WARD_URL"\ntable = "past"\n'
     (again / "NIGHT.toml").write_text(f'[site]\nledger = "l.db"\n{hook}\n{series}')
-    lists, over = set(), threading.Event()
+    lists = set()
+    over = threading.Event()
 
     def watch() -> None:
         while not over.is_set():
@@ -305,7 +303,8 @@ def test_status_of_site(again):
 def test_two_tables_of_one_night(again, place):
     """The second table of a night waits for the first and is refused."""
     tables = [table(again, ward, 9, seed) for ward, seed in (("x", 1), ("y", 2))]
-    processes, codes = Processes(), []
+    processes = Processes()
+    codes = []
 
     def scored(number: int, name: str) -> None:
         words = [
@@ -418,13 +417,11 @@ def test_worst_any_order(codes):
 )
 def test_budget_shared(claims):
     """Nights never take more than the site has, and each gets its turn."""
-    budget, guard, held, most, done = (
-        Budget(3, 100),
-        threading.Lock(),
-        [0, 0],
-        [0, 0],
-        [],
-    )
+    budget = Budget(3, 100)
+    guard = threading.Lock()
+    held = [0, 0]
+    most = [0, 0]
+    done = []
 
     def night(claim: tuple[int, int]) -> None:
         with budget.share(*claim):
@@ -502,7 +499,9 @@ def test_night_too_long(
 
 def test_night_killed(tmp_path, monkeypatch):
     """Also where somebody else still holds the pipe that it would have spoken into."""
-    processes, ended, held = Processes(), [], []
+    processes = Processes()
+    ended = []
+    held = []
 
     def pipe(duplex):
         ends = multiprocessing.Pipe(duplex)

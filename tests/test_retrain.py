@@ -42,11 +42,13 @@ NAMES = list(NIGHT["patient"])
 def ward(tmp_path_factory):
     """Two nights of a ward whose flagged and drawn cases all have verdicts."""
     folder = tmp_path_factory.mktemp("ward")
-    past, verdicts = written(patients(), folder / "past.csv"), {}
+    past = written(patients(), folder / "past.csv")
+    verdicts = {}
     screen("train", past, *WHO, *QUICK, "--max-flag-rate", "0.2", "--out", folder / "m")
     (folder / "in").mkdir()
     for day in (1, 2):
-        night, table = f"2026-03-{day:02d}", patients(60, seed=day)
+        night = f"2026-03-{day:02d}"
+        table = patients(60, seed=day)
         place = written(table.drop(columns="ill"), folder / "in" / f"{night}.csv")
         where = ["--ledger", folder / "l.db", "--series", SERIES]
         screen(
@@ -96,7 +98,8 @@ def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
 ):
     """Figures stay at the past cohort's prevalence, though judged rows were chosen."""
     folder, words = ward
-    champion, model = load_model(folder / "m"), load_model(folder / "next")
+    champion = load_model(folder / "m")
+    model = load_model(folder / "next")
     (first,), (second,) = (each.facts.operating_points for each in (champion, model))
     methods = [
         [one.recipe for one in each.facts.validation.comparison.beside]
@@ -252,7 +255,8 @@ def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
     found = cohort_of(
         champion, past, folder, *(word(folder, at, "ruled out") for at in sorted(told))
     )
-    cohort, shared = found.cohort, len(told & changed)
+    cohort = found.cohort
+    shared = len(told & changed)
 
     assert found.facts.already == len(told & (same - changed))
     assert found.facts.taken == len(told - (same - changed))

@@ -69,7 +69,8 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     ]
     told = as_json("review", ward / "run1", verdict_file(ward / "run1", given))
     second = score(model, ward, 2)
-    counts, page = second["counts"], (ward / "run2" / "report.html").read_text()
+    counts = second["counts"]
+    page = (ward / "run2" / "report.html").read_text()
     before, now = ({case["id"] for case in run["cases"]} for run in (first, second))
     state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
     line = next(
@@ -212,7 +213,8 @@ def test_a_patient_of_many_voxels_is_one_case(tmp_path):
 
 def test_unflagged_sample(model, ward):
     """The sample of the unflagged depends on the night and not on batches."""
-    loaded, night = load_model(model), ward / "night1.csv"
+    loaded = load_model(model)
+    night = ward / "night1.csv"
     document, *others = (
         score_night(
             loaded, night, ward / f"b{rows}", date="2026-03-01", batch_rows=rows
@@ -351,7 +353,8 @@ def test_status_and_metrics(model, ward):
             name,
         ]
         screen(*words, "--out", f"{name} {day}")
-    status, metrics = ["status", "--night", "2026-03-02"], ward / "m.prom"
+    status = ["status", "--night", "2026-03-02"]
+    metrics = ward / "m.prom"
     told = screen(*status, "--metrics", metrics, code=5).stdout.splitlines()
     content = metrics.read_text()
 
@@ -415,7 +418,8 @@ def test_older_ledger_accepted(model, ward):
 def test_killed_before_entry(model, ward, monkeypatch):
     """A directory that a kill left before its night was entered is scored again."""
     score(model, ward, 1)
-    real, calls = sa.engine.default.DefaultDialect.do_commit, []
+    real = sa.engine.default.DefaultDialect.do_commit
+    calls = []
 
     def killed_at_the_fifth(dialect: object, connection: object) -> None:
         # A look at the ledger ends with a commit too: two before scoring, one after it, and the reservation.
@@ -576,7 +580,8 @@ def test_review_by_two_who_differ(model, ward):
 
 def test_token_recorded(desk):
     """A token that others can read is refused."""
-    token, by = desk / "token", {"site": "ward 7", "initials": "ab"}
+    token = desk / "token"
+    by = {"site": "ward 7", "initials": "ab"}
     token.write_text("a reviewer's secret\n")
     token.chmod(0o644)
     assert "others can read" in review(desk, by, "--token", token, code=2).stderr

@@ -62,7 +62,8 @@ flags = st.lists(
 @settings(max_examples=10)
 def test_wards_share_ledger(tmp_path_factory, flagged):
     """Wards on one ledger have the counts of wards with a ledger each."""
-    folder, wards = tmp_path_factory.mktemp("wards"), ("ward-1", "ward-2", "ward-3")
+    folder = tmp_path_factory.mktemp("wards")
+    wards = ("ward-1", "ward-2", "ward-3")
 
     def enter_night(ledger, ward: str, day: int, names: set[str]) -> None:
         enter(ledger, of_ward(ward, day, "".join(sorted(names))))
@@ -260,7 +261,8 @@ def test_stand_ins_of_entry(ledger, name, erased):
         rebuild(ledger)
 
 
-HERE, SHADOW = "m" * 64, "n" * 64
+HERE = "m" * 64
+SHADOW = "n" * 64
 
 
 def shadow(day: int, flagged: str, **other):
@@ -322,7 +324,9 @@ def test_compare_by_hand(ledger):
         ledger, "ward-1 m 1", [Verdict(name, word) for name, word in said.items()]
     )
     comparison = compare_nights(ledger, "ward-1", SHADOW[:12])
-    one, other, chance = comparison.one, comparison.other, (5 * 5 + 15 * 15) / 400
+    one = comparison.one
+    other = comparison.other
+    chance = (5 * 5 + 15 * 15) / 400
 
     assert (
         comparison.nights,

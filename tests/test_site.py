@@ -111,7 +111,8 @@ def test_every_formula_becomes_mathml(page):
 
 
 def test_reference_has_every_document_and_public_name():
-    documents, names = MADE["reference"]["documents.md"], MADE["reference"]["python.md"]
+    documents = MADE["reference"]["documents.md"]
+    names = MADE["reference"]["python.md"]
     assert {name for name in DOCUMENTS if f"\n## {name}\n" not in documents} == set()
     assert {
         name for name in screening.__all__ if f" screening.{name}\n" not in names

@@ -64,7 +64,8 @@ def test_status_silent_ward(place):
         assert fine(ledger, Due(at(1))) == {None: False}
         for day, ward in ((1, "ward-1"), (1, "ward-2"), (2, "ward-2")):
             enter(ledger, of_ward(ward, day, "a"))
-        by_age, by_night = Due(at(2, 9)), Due(at(2, 9), night=at(2).date())
+        by_age = Due(at(2, 9))
+        by_night = Due(at(2, 9), night=at(2).date())
         for due in (by_age, by_night):
             assert fine(ledger, due) == {"ward-1": False, "ward-2": True}
         assert fine(ledger, by_night, "ward-2") == {"ward-2": True}
@@ -78,7 +79,8 @@ def test_status_silent_ward(place):
 
 
 BACK_FILL, WRONG_YEAR = ({"night": night} for night in ("2026-01-02", "2036-01-05"))
-NEXT_NIGHT, GRACE = {"night": at(2).date()}, {"grace": datetime.timedelta(hours=7)}
+NEXT_NIGHT = {"night": at(2).date()}
+GRACE = {"grace": datetime.timedelta(hours=7)}
 SHADOW = {"shadow": True}
 # When each night was entered, and which; then what is due when, whether that is fine, and what is said.
 PULSES = {
