@@ -906,6 +906,26 @@ def ids_in(database: Path) -> set[str]:
         return {name for (name,) in connection.execute("SELECT id FROM f")}
 
 
+def test_forget_refused_cells(site):
+    """A list of refused cells goes with a patient that it names, and alone with one."""
+    night = table(60, 3).astype({"fever": object})
+    night.loc[0, "fever"] = "not measured"
+    file = written(night, site / "night3.csv")
+    refused = site / "refused.csv"
+    ledger = ["--ledger", site / "screening.db"]
+    night_of = ["--date", "2026-03-03", "--series", "ward-7", "--out", site / "runs/3"]
+    screen("score", site / "models/a", file, *night_of, *ledger, "--refused", refused)
+    before = refused.read_text()
+
+    nobody = as_json("forget", "Zx9-99999", *ledger)["removed"]
+    removed = as_json("forget", SECRET, *ledger)["removed"]
+
+    assert SECRET in before
+    assert nobody == []
+    assert removed == [str(refused)]
+    assert not refused.exists()
+
+
 def test_forget_person_of_omop(site):
     """The tables of an OMOP export go with a person that they name, and alone with one."""
     night = table(60, 3)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from commands import KNOWN_BEFORE, WHO, sampled, screen, verdict_file
+from commands import KNOWN_BEFORE, WHO, as_json, sampled, screen, verdict_file
 from flow_cohorts import patients, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -91,6 +91,22 @@ def next_model(ward):
     return json.loads(
         screen("retrain", *words, *where, "--out", folder / "next").stdout
     )
+
+
+def test_retrain_again(ward, next_model):
+    """The same command again finds its model; by other verdicts it is refused."""
+    folder, _ = ward
+    words = [SERIES, folder / "m", folder / "past.csv", "--out", folder / "next"]
+    words += ["--ledger", folder / "l.db"]
+    before = (folder / "next" / "model.json").read_bytes()
+
+    again = as_json("retrain", *words, "--nights", folder / "in" / "{date}.csv")
+    elsewhere = ["--nights", folder / "elsewhere" / "{date}.csv"]
+    refused = screen("retrain", *words, *elsewhere, code=2).stderr
+
+    assert again == next_model
+    assert "holds a model, which stays; give another --out" in refused
+    assert (folder / "next" / "model.json").read_bytes() == before
 
 
 def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(

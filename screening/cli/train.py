@@ -521,37 +521,46 @@ def retrain(
 
     from screening.data.reading import read_cohort
     from screening.ledger.database import open_ledger
-    from screening.ledger.model_registry import judged, record_retraining
+    from screening.ledger.model_registry import (
+        find_retraining,
+        judged,
+        record_retraining,
+    )
     from screening.model_selection import retraining
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
     check_templates(templates, "model")
-    if (out / "model.json").exists():
-        raise UsageError(f"{out} holds a model, which stays; give another --out")
+    is_there = (out / "model.json").exists()
     champion = load_model(model)
-    with (
-        open_ledger(ledger) as book,
-        publish(out, "model") as folder,
-        bar("Training") as progress,
-    ):
+    with open_ledger(ledger) as book, bar("Training") as progress:
         verdicts = judged(book, series, champion.digest)
         past = read_cohort(database.source(cohort), champion.contract, need_label=True)
         learned = retraining.judged_cohort(champion, past, verdicts, nights)
-        trained = retraining.retrained(
-            champion,
-            learned,
-            review_by=day,
-            jobs=jobs,
-            memory=n_bytes,
-            progress=progress,
-            command=options.command_of(context, NOT_RECORDED),
-        )
-        _write(trained, folder, templates, signer)
-        # A retraining whose model failed to appear is known then, never the reverse.
-        entry = record_retraining(
-            book, verdicts.series, champion.digest, trained.digest, learned.facts
-        )
+        change = (verdicts.series, champion.digest)
+        if is_there:
+            # The same command again, such as after it was killed at its end.
+            trained = load_model(out)
+            entry = find_retraining(book, *change, trained.digest, learned.facts)
+            if entry is None:
+                raise UsageError(
+                    f"{out} holds a model, which stays; give another --out"
+                )
+        else:
+            with publish(out, "model") as folder:
+                trained = retraining.retrained(
+                    champion,
+                    learned,
+                    review_by=day,
+                    jobs=jobs,
+                    memory=n_bytes,
+                    progress=progress,
+                    command=options.command_of(context, NOT_RECORDED),
+                )
+                _write(trained, folder, templates, signer)
+                # A retraining whose model failed to appear is known then, never the
+                # reverse.
+                entry = record_retraining(book, *change, trained.digest, learned.facts)
     answer = {
         "model": str(out),
         "id": trained.id,

@@ -284,3 +284,17 @@ def record_retraining(
             series=series, champion=before, model=after, trained_on=facts
         )
         return append(connection, ledger.clock(), retrained)
+
+
+def find_retraining(
+    ledger: Ledger, series: str, before: str, after: str, facts: TrainedOn
+) -> Head | None:
+    """Return the entry of a retraining by the same verdicts, or None."""
+    retrained = entries.Retrained(
+        series=series, champion=before, model=after, trained_on=facts
+    )
+    with ledger.reading() as connection:
+        for entry in stated(connection, entries.Retrained):
+            if entry.facts.to_dict() == retrained.to_dict():
+                return trail.head(connection, entry.entry)
+    return None
