@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -101,8 +102,11 @@ def test_retrain_again(ward, next_model):
     before = (folder / "next" / "model.json").read_bytes()
 
     again = as_json("retrain", *words, "--nights", folder / "in" / "{date}.csv")
-    elsewhere = ["--nights", folder / "elsewhere" / "{date}.csv"]
-    refused = screen("retrain", *words, *elsewhere, code=2).stderr
+    one_night = folder / "one_night"
+    one_night.mkdir()
+    shutil.copy(folder / "in" / "2026-03-01.csv", one_night)
+    other = ["--nights", one_night / "{date}.csv"]
+    refused = screen("retrain", *words, *other, code=2).stderr
 
     assert again == next_model
     assert "holds a model, which stays; give another --out" in refused
