@@ -59,7 +59,11 @@ if TYPE_CHECKING:
 PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces")
 # What is made again goes before the runs that say whose files these are, and pages are
 # looked at after them.
-ORDER = ("case", "export", "copy", "model", "comparison", "run", "page", "table")
+ORDER = (
+    *("case", "export", "copy", "refused"),
+    *("model", "comparison", "run"),
+    *("page", "table"),
+)
 MOVED = ", or say where it is, or that it is gone: screen ledger moved"
 
 
