@@ -92,10 +92,10 @@ def record_revision(
                 return trail.head(connection, last.entry)
         if before == after:
             return trail.head(connection)
-        replaced = []
-        for name, model in champions(connection).items():
-            if model == before and series in (None, name):
-                replaced.append(name)
+        models = champions(connection)
+        replaced = [name for name, model in models.items() if model == before]
+        if series is not None:
+            replaced = [name for name in replaced if name == series]
         words = [] if reason is None else [text_part("reason", reason)]
         revision = revision.replace(champion_of=replaced)
         return append(connection, ledger.clock(), revision, *words)
@@ -113,10 +113,8 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
             if seal.facts.model_before == before:
                 replaced.add(seal.facts.model_after)
         replaced.discard(after)
-        series = []
-        for name, model in champions(connection).items():
-            if model in replaced:
-                series.append(name)
+        models = champions(connection)
+        series = [name for name, model in models.items() if model in replaced]
         if series:
             facts = entries.SealedAnew(
                 model_before=before, model_after=after, champion_of=series

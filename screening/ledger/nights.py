@@ -515,20 +515,16 @@ def past_nights(
         tonight = _entries(connection, series, role, RUNS.c.night == night)
         nights = nights_at(connection, earlier[-MAX_NIGHTS:])
         measures = _measures(nights)
-        scores = {}
-        for entry in measures:
-            drift = nights[entry].drift
-            if nights[entry].model == model and drift is not None:
-                scores[nights[entry].night] = drift
-        deliveries = {}
-        for past in nights.values():
-            if past.delivery is not None:
-                deliveries[past.night] = past.delivery
+        of_model = [night for night in measures.values() if night.model == model]
         return PastNights(
-            deliveries=deliveries,
-            scores=scores,
-            columns=_counted_columns(connection, nights, measures),
-            patients=_last_patients(connection, nights, measures, model),
+            deliveries={
+                night.night: night.delivery
+                for night in nights.values()
+                if night.delivery
+            },
+            scores={night.night: night.drift for night in of_model if night.drift},
+            columns=_counted_columns(connection, measures),
+            patients=_last_patients(connection, measures, model),
             same_table=_same_table(connection, series, night, model, table),
             accepted=_accepted(nights_at(connection, tonight), table),
         )
@@ -545,41 +541,37 @@ def _entries(
     return [run.entry for run in runs]
 
 
-def _measures(nights: Mapping[int, Night]) -> list[int]:
-    """Return the entries of the last nights that later ones are measured by."""
+def _measures(nights: Mapping[int, Night]) -> dict[int, Night]:
+    """Return the last nights that later ones are measured by, by entry."""
     measures = []
     for entry, night in nights.items():
         if night.delivery is not None and night.delivery.measure:
-            measures.append(entry)
-    return measures[-WINDOW:]
+            measures.append((entry, night))
+    return dict(measures[-WINDOW:])
 
 
 def _counted_columns(
-    connection: sa.Connection, nights: Mapping[int, Night], entries: Sequence[int]
+    connection: sa.Connection, nights: Mapping[int, Night]
 ) -> dict[str, Mapping[str, Any]]:
     """Return what the features of some nights counted, by night."""
-    parts = trail.parts_of(connection, entries, "columns")
-    columns = {}
-    for entry in entries:
-        counts = parts[entry].facts
-        if counts:
-            columns[nights[entry].night] = counts
-    return columns
+    parts = trail.parts_of(connection, list(nights), "columns")
+    columns = {night.night: parts[entry].facts for entry, night in nights.items()}
+    return {night: counts for night, counts in columns.items() if counts}
 
 
 def _last_patients(
-    connection: sa.Connection,
-    nights: Mapping[int, Night],
-    entries: Sequence[int],
-    model: str,
+    connection: sa.Connection, nights: Mapping[int, Night], model: str
 ) -> Sequence[int] | None:
-    """Return the hashes of the last night's patients; None if unknown or of another model."""
-    last = {
-        entry: nights[entry] for entry in entries[-1:] if nights[entry].model == model
-    }
-    for scores in scores_at(connection, last).values():
-        return scores.who or None
-    return None
+    """Return the hashes of the last night's patients.
+
+    None if they are unknown, or the night is of another model.
+    """
+    if not nights:
+        return None
+    entry = list(nights)[-1]
+    if nights[entry].model != model or nights[entry].drift is None:
+        return None
+    return scores_at(connection, {entry: nights[entry]})[entry].who or None
 
 
 def _accepted(tonight: Mapping[int, Night], table: str) -> str | None:
