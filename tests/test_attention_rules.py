@@ -150,17 +150,17 @@ def test_reason_is_given_where_it_should(code, changes, known, given):
     assert (code in codes(run(**changes), **known)) == given
 
 
-def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
-    leak = {
-        "code": "ranks_alone",
-        "column": "crp",
-        "figure": 0.999,
-        "said": "crp: alone it ranks",
-    }
+def test_open_question_is_for_who_trains_and_for_every_night():
+    """Until somebody answers, in the contract or at the approval."""
+    leak = {"code": "named_after", "column": "crp", "figure": 0.9, "said": "crp: late"}
+    answer = {"columns": ["crp"], "by": "A. Weber", "date": "2026-03-01"}
     night = run(model__training__leaks=[leak])
     (reason,) = attention_of_model(RunDocument.from_dict(night).model)
-    assert (reason.code, reason.column, reason.figure) == ("leak", "crp", 0.999)
-    assert codes(night) == set()
+    answered = run(model__training__leaks=[leak], model__known_before=[answer])
+
+    assert (reason.code, reason.column, reason.figure) == ("answer_first", "crp", 0.9)
+    assert codes(night) == {"answer_first"}
+    assert codes(answered) == set()
 
 
 def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():

@@ -291,7 +291,7 @@ def test_question_named_after_on_page(rng, tmp_path, sign):
     assert questions(model) == {("named_after", "discharge_code")}
     assert "answer_first" in [reason.code for reason in model.facts.attention]
     page = render_model(model.sealed)
-    assert "is it known at the hour of the night?" in page
+    assert "answer whether it is known at the hour of the night" in page
     assert "Not shown: answer first" in page
 
 

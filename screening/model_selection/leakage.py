@@ -143,7 +143,8 @@ def _equal_times(cohort: Cohort) -> list[tuple[str, str]]:
 def _column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
     """Return the AUROC of one column, in the better direction.
 
-    Missing values rank in the middle. `positive` is a mask of shape (n_rows,).
+    That of its values, among which missing ones rank in the middle, or that of being
+    missing. `positive` is a mask of shape (n_rows,).
     """
     values = cohort.values[name]
     if cohort.contract.features[name].type == "category":
@@ -151,7 +152,11 @@ def _column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
         return auroc_of_levels(levels, positive)
     missing = absent(values)
     median = 0.0 if missing.all() else np.nanmedian(values)
-    return auroc_either_way(np.where(missing, median, values), positive)
+    filled = np.where(missing, median, values)
+    return max(
+        auroc_either_way(filled, positive),
+        auroc_either_way(missing.astype(float), positive),
+    )
 
 
 def reliance_of(study: Study) -> Reliance | None:
@@ -176,21 +181,19 @@ def reliance_of(study: Study) -> Reliance | None:
         for columns in blocks_of(sample)
     ]
     blocks.sort(key=lambda block: -block.alone)
+    blocks = blocks[:MAX_BLOCKS]
+    whole = _auroc_without(quick, [], is_case)
+    if whole is None:
+        return None
     areas = []
     left_out: list[str] = []
-    for block in [None, *blocks[:MAX_BLOCKS]]:
-        if block is not None:
-            left_out += block.columns
+    for block in blocks:
+        left_out += block.columns
         area = _auroc_without(quick, left_out, is_case)
-        if area is None:
-            return None
-        areas.append(area)
+        # What cannot be fitted ranks nobody.
+        areas.append(0.5 if area is None else area)
     return Reliance(
-        recipe=QUICK_MEMBER,
-        label=label,
-        auroc=areas[0],
-        blocks=blocks[:MAX_BLOCKS],
-        without=areas[1:],
+        recipe=QUICK_MEMBER, label=label, auroc=whole, blocks=blocks, without=areas
     )
 
 
@@ -235,11 +238,11 @@ def _auroc_without(
 ) -> float | None:
     """Return the AUROC of the quick member without some columns.
 
-    .5 if no column is left; None if it cannot be fitted.
+    None if no column is left, or it cannot be fitted.
     """
     sample = _without_columns(study.sample, columns)
     if not sample.contract.features:
-        return 0.5
+        return None
     try:
         held_out = held_out_by(replace(study, sample=sample), load_recipe(QUICK_MEMBER))
     except (RecipeError, UsageError):

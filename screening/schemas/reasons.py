@@ -173,7 +173,7 @@ NOT_COMPARED = ReasonKind(
 )
 ANSWER_FIRST = ReasonKind(
     code="answer_first",
-    words="{sign}: is it known at the hour of the night?",
+    words="{sign}; answer whether it is known at the hour of the night.",
     remedy='Write available = "before" or "after" in the contract and train again, or '
     "answer with screen approve MODEL --known-before COLUMN --by NAME.",
     when="a column may be known only after the outcome: by its name, as one of two "
