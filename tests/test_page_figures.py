@@ -153,6 +153,11 @@ def made(kind: str) -> Document:
     for model in (document, getattr(document, "model", None)):
         if "contract" in getattr(model, "__dict__", {}):
             model.__dict__["contract"] = CONTRACT
+    cases = [document, *getattr(document, "cases", ())]
+    for case in [*cases, *getattr(document, "near_misses", ())]:
+        # A case with a value out of bounds has no chance to show.
+        if "out_of_bounds" in case.__dict__:
+            case.__dict__["out_of_bounds"] = None
     return document
 
 
