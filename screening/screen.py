@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -114,6 +115,14 @@ class Screen(ClassifierMixin, BaseEstimator):
         one and "negative".
     positive_ : object
         The label that is flagged; of several classes, those.
+    threshold_ : float or ndarray
+        Scores from here on are flagged; of several classes, one each.
+    notes_ : list of str
+        How the table was read, and what was guessed and dropped.
+    n_features_in_ : int
+        Columns that the model uses.
+    feature_names_in_ : ndarray of str
+        Their names, where the columns have any.
 
     Examples
     --------
@@ -168,6 +177,9 @@ class Screen(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Train on a table of past rows.
 
+        Roles that are not named are guessed as `screen train` does; a `UserWarning`
+        states each guess of a column, and each guess that may well be wrong.
+
         Parameters
         ----------
         X : DataFrame, another table, path, or array of shape (n_rows, n_features)
@@ -201,7 +213,17 @@ class Screen(ClassifierMixin, BaseEstimator):
             group=group,
             drop=drop,
             need_label=True,
+            propose=True,
+            independent=self.independent,
         )
+        # Of labels in an array, as everywhere in scikit-learn, 1 is the case.
+        doubts = [
+            doubt.words
+            for doubt in past.doubts
+            if labels is None or isinstance(y, str) or doubt.column != column
+        ]
+        for guess in [*past.guesses, *doubts]:
+            warnings.warn(guess, UserWarning, stacklevel=2)
         model = train(
             past,
             self.recipe,
@@ -221,6 +243,9 @@ class Screen(ClassifierMixin, BaseEstimator):
             else zip(labels_of(past), labels[past.rows - 1], strict=True)
         )
         self._take(model, dict(values))
+        if not hasattr(self, "n_features_in_") or hasattr(self, "feature_names_in_"):
+            self.feature_names_in_ = np.array([*model.contract.features], dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
         return self
 
     def _past(self, X: Any, y: Any) -> tuple[Any, str, np.ndarray | None]:
@@ -268,7 +293,10 @@ class Screen(ClassifierMixin, BaseEstimator):
         self.texts_ = sorted(labels, key=lambda text: values.get(text, text))
         self.classes_ = np.array([values.get(text, text) for text in self.texts_])
         watched = [values.get(text, text) for text in model.watched]
-        self.positive_ = watched[0] if task.kind == "binary" else watched
+        is_binary = task.kind == "binary"
+        self.positive_ = watched[0] if is_binary else watched
+        self.threshold_ = model.thresholds[0] if is_binary else model.thresholds
+        self.notes_ = [*model.facts.training.notes]
 
     def _table(self, X: Any, learns: bool = False, label: str | None = None) -> Any:
         """Return what is read of X: a path as it is, else an Arrow table.
@@ -305,10 +333,13 @@ class Screen(ClassifierMixin, BaseEstimator):
         -------
         DataFrame
             `id`, `score` (higher is worse), `p_value`, `flagged`, and `chance` if the
-            model passed the calibration check.
+            model passed the calibration check; with the index of X, if it has one.
         """
         check_is_fitted(self)
-        return self.model_.score_frame(self._table(X))
+        scored, positions = self.model_.score_rows(self._table(X))
+        if isinstance(X, pd.DataFrame):
+            scored.index = X.index[positions]
+        return scored
 
     def _scored(self, X: Table) -> pd.DataFrame:
         """Return the frame of `score_frame`; raise UsageError if a row has no score."""

@@ -16,6 +16,7 @@ from pyarrow import dataset, feather
 
 from screening import Screen, compare, read_cohort, score, train, validate
 from screening.contract.contract import Contract
+from screening.data.reading import starter_contract
 from screening.errors import CohortError, UsageError
 from screening.io.arrow_types import to_plain_type, to_texts
 from screening.io.frames import open_table
@@ -150,9 +151,11 @@ def test_screen_any_frame(form, screen_of_file, night_file):
 
     screen = Screen("logistic", **QUICK).fit(form(patients()), "ill", id="patient")
 
+    scored = screen.score_frame(form(night))
+
     assert screen.classes_.tolist() == ["no", "yes"]
     pd.testing.assert_frame_equal(
-        screen.score_frame(form(night)), screen_of_file.score_frame(night_file)
+        scored.reset_index(drop=True), screen_of_file.score_frame(night_file)
     )
     for method in ("predict", "predict_proba", "decision_function"):
         np.testing.assert_array_equal(
@@ -470,3 +473,45 @@ def test_without_calamine_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(UsageError, match=r"screening\[xlsx\]"):
         read_cohort(path)
+
+
+def test_screen_guesses_as_train_does(past_file):
+    """Without roles it warns of each guess, keeps ids and index, and notes the rest."""
+    past = patients().rename(columns={"patient": "stay_id"})
+    night = patients(n_rows=60, seed=1).rename(columns={"patient": "stay_id"})
+    night.index = [f"line {row}" for row in range(60)]
+
+    with pytest.warns(UserWarning, match="guessed role id: stay_id"):
+        screen = Screen("logistic", **QUICK).fit(past, "ill")
+    scored = screen.score_frame(night)
+    reasons = screen.explain(night, night["stay_id"].iloc[3])
+
+    assert scored["id"].tolist() == night["stay_id"].tolist()
+    assert scored.index.tolist() == night.index.tolist()
+    assert "guessed role id: stay_id" in screen.notes_
+    assert screen.feature_names_in_.tolist() == [*screen.model_.contract.features]
+    assert screen.n_features_in_ == len(screen.feature_names_in_)
+    assert set(reasons["feature"]) <= set(screen.feature_names_in_)
+    flagged = scored["score"] >= screen.threshold_
+    assert flagged.tolist() == scored["flagged"].tolist()
+
+
+def test_screen_warns_of_doubts():
+    """A case that may well be another is a warning too, unless it is named."""
+    past = patients()
+    past["ill"] = past["ill"].map({"yes": "2", "no": "1"})
+
+    with pytest.warns(UserWarning, match="the cases are the rows with"):
+        Screen("logistic", **QUICK).fit(past, "ill", id="patient")
+
+
+def test_score_frame_index_without_refused_rows():
+    """Rows that are left out are missing from the index, and only these."""
+    contract, _ = starter_contract(patients(), label="ill", id="patient")
+    lenient = contract.with_roles(on_violation="refuse_rows", positive=["yes"])
+    night = patients(n_rows=60, seed=1).astype({"crp": str})
+    night.loc[7, "crp"] = "not done"
+
+    screen = Screen("logistic", **QUICK).fit(patients(), "ill", contract=lenient)
+
+    assert screen.score_frame(night).index.tolist() == [*range(7), *range(8, 60)]

@@ -182,9 +182,10 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
     words = ill.map({"yes": "a case", "no": "none"})
     turned = clone(screen).fit(x, words, id="patient", positive="a case")
     codes = clone(screen).fit(x, (ill == "yes").astype(int), id="patient")
-    tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(
-        voxels(), "tissue", group="patient"
-    )
+    with pytest.warns(UserWarning, match="guessed role coordinates: x, y, z"):
+        tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(
+            voxels(), "tissue", group="patient"
+        )
     new = voxels(2, seed=5).drop(columns="tissue")
 
     assert screen.classes_.tolist() == ["no", "yes"] and screen.positive_ == "yes"
@@ -281,8 +282,8 @@ def test_slips_of_a_first_hour_are_told_with_what_was_meant(
     """Rows that break the contract are named and not left out of predictions."""
     with pytest.raises(ScreenError, match=words):
         Screen(**QUICK | settings).fit(PAST, column, id="patient")
-    with pytest.raises(CohortError, match="row 1"):
-        screen.predict(NIGHT.assign(crp=["?!"] + ["1"] * (len(NIGHT) - 1)))
+    with pytest.raises(CohortError, match="rows 1, 2"):
+        screen.predict(NIGHT.assign(crp=["?!"] * 2 + ["1"] * (len(NIGHT) - 2)))
 
 
 @pytest.fixture

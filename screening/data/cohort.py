@@ -70,6 +70,8 @@ class Cohort:
     out_of_bounds : ndarray of object, shape (n_rows,), or None
         A tuple of `OddCell` for a row with cells out of bounds, which are missing among
         its values, and None for any other row; tested for scoring only.
+    guesses : list of str
+        Notes on the columns that were guessed to have a role.
     doubts : list of Reason
         Guesses that change what a model finds, and that nobody has confirmed.
     """
@@ -89,6 +91,7 @@ class Cohort:
     refused: dict[str, int] = field(default_factory=dict)
     display: Columns | None = None
     out_of_bounds: np.ndarray | None = None
+    guesses: list[str] = field(default_factory=list)
     doubts: list[Reason] = field(default_factory=list)
 
     def __repr__(self) -> str:

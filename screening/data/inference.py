@@ -41,6 +41,7 @@ from screening.data.outcome_rules import (
 from screening.data.role_rules import (
     MAX_NAMES,
     RoleColumns,
+    guessed_columns,
     infer_coordinates,
     infer_roles,
     likely_outcomes,
@@ -82,6 +83,8 @@ class Inference:
     contract : Contract
     notes : list of str
         Everything that was guessed, a sentence each.
+    guesses : list of str
+        Notes on the columns that were guessed to have a role.
     doubts : list of Reason
         The guesses that change what a model finds, and that nobody has confirmed.
     likely : str
@@ -90,6 +93,7 @@ class Inference:
 
     contract: Contract
     notes: list[str] = field(default_factory=list)
+    guesses: list[str] = field(default_factory=list)
     doubts: list[Reason] = field(default_factory=list)
     likely: str = ""
 
@@ -223,6 +227,7 @@ def proposed(
     return replace(
         inferred,
         notes=[*notes, *inferred.notes],
+        guesses=guessed_columns(table, contract, guessed),
         doubts=[*doubts, *inferred.doubts],
         likely=likely_outcomes(outcome_candidates(table, guessed)),
     )
@@ -368,7 +373,7 @@ def with_features(table: TableSummary, contract: Contract) -> Inference:
     cohort["drop"] = [*contract.drop, *chain.from_iterable(dropped.values())]
     complete = Contract.from_dict({"cohort": cohort, "features": features})
     doubts = [review.doubt for review in reviews if review.rule.changes_values]
-    return Inference(complete, notes, doubts)
+    return Inference(complete, notes, doubts=doubts)
 
 
 def _with_coordinates(

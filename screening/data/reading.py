@@ -133,7 +133,9 @@ def read_cohort(
     stream = CohortStream(
         files, complete, batch_rows, complete.label, need_label, inferred.notes
     )
-    cohort = replace(concatenate(list(stream)), doubts=inferred.doubts)
+    cohort = replace(
+        concatenate(list(stream)), guesses=inferred.guesses, doubts=inferred.doubts
+    )
     if is_proposed:
         complete, notes = with_plausible(complete, ranges_of_numbers([cohort]))
         cohort = replace(cohort, contract=complete, notes=[*cohort.notes, *notes])

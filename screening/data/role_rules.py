@@ -175,6 +175,21 @@ def taken_columns(contract: Contract) -> set[str | None]:
     return {*roles, *contract.coordinates, *contract.drop, *contract.display}
 
 
+def guessed_columns(
+    table: RoleColumns, contract: Contract, guessed: Contract
+) -> list[str]:
+    """Return a note on each role for which a column was guessed.
+
+    `contract` has the roles that were named, `guessed` all.
+    """
+    roles = [role for role in STATED_ROLES if role != "positive"]
+    return [
+        _guess_note(table, guessed, role, getattr(guessed, role))
+        for role in roles
+        if getattr(guessed, role) and not getattr(contract, role)
+    ]
+
+
 def role_notes(
     table: RoleColumns, contract: Contract, guessed: Contract
 ) -> Iterator[str]:

@@ -234,11 +234,25 @@ class Model(InBrief):
         ModelError
             If the model should have been trained again by now.
         """
+        scored, _ = self.score_rows(frame)
+        return scored
+
+    def score_rows(self, frame: Readable) -> tuple[pd.DataFrame, np.ndarray]:
+        """Score a table or a file; return also which rows of it have a score.
+
+        Returns
+        -------
+        scored : DataFrame
+            As `score_frame` returns it.
+        positions : ndarray of int, shape (n_scored,)
+            Rows of the table, counted from 0.
+        """
         self.refuse_overdue()
         batches = [score_batch(self, batch).rows for batch in self.opened(frame)]
         rows = pa.concat_tables(batches)
         public = rows.column_names[: rows.column_names.index("row")]
-        return rows.select(public).to_pandas()
+        positions = rows["row"].to_numpy() - 1
+        return rows.select(public).to_pandas(), positions
 
     def predict_proba(self, frame: Readable) -> np.ndarray:
         """Return calibrated probabilities of a table or a file.
