@@ -91,11 +91,57 @@ def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(
     assert rows == 2
 
 
-def test_a_line_longer_than_any_tables_is_refused_by_its_row(tmp_path):
+@pytest.mark.parametrize("quote", [b"", b'"'])
+def test_long_note_is_read(tmp_path, quote):
+    """A cell of any length is read, and refuses nothing where its column is not read."""
     path = tmp_path / "t.csv"
-    path.write_bytes(b"id,age\n1,2\n3,4\n5," + b"x" * 200_000 + b"\n")
-    with pytest.raises(CohortError, match=r"^t\.csv, row 3: .*131072"):
-        list(opened(path).blocks(["id"], 1000))
+    note = quote + b"x" * 200_000 + quote
+    path.write_bytes(b"id,note\n1,2\n3,4\n5," + note + b"\n6,7\n")
+
+    ids = [block.columns["id"].to_pylist() for block in opened(path).blocks(["id"], 9)]
+    notes = [block.columns["note"] for block in opened(path).blocks(["note"], 9)]
+
+    assert ids == [["1", "3", "5", "6"]]
+    assert len(notes[0][2].as_py()) == 200_000
+
+
+@pytest.mark.parametrize("delimiter", ["^", "~", "|", "\x01"])
+def test_rare_delimiters(tmp_path, delimiter):
+    """Carets, tildes, bars and the control character 1 part cells."""
+    path = tmp_path / "t.csv"
+    rows = [["id", "age", "ward"], ["1", "50", "a,b"], ["2", "60", "c d"]]
+    path.write_text("".join(f"{delimiter.join(row)}\n" for row in rows))
+
+    (block,) = opened(path).blocks(None, 9)
+
+    assert block.columns["ward"].to_pylist() == ["a,b", "c d"]
+
+
+def test_apostrophes_as_quotes(tmp_path):
+    """Where every name stands between apostrophes, they are quotes, and that is said."""
+    path = tmp_path / "t.csv"
+    path.write_text("'id','note'\n'1','a, b'\n'2','it''s'\n")
+    file = opened(path)
+
+    (block,) = file.blocks(None, 9)
+
+    assert block.columns["note"].to_pylist() == ["a, b", "it's"]
+    assert "apostrophes as quotes" in file.note
+
+
+def test_other_byte_in_unread_column(tmp_path):
+    """One byte of cp1252 garbles no id; in a column that is read its row is named."""
+    path = tmp_path / "t.csv"
+    ids = [f"Müller-{row}" for row in range(50)]
+    lines = [f"{name},50,x\n".encode() for name in ids]
+    lines[30] = "Müller-30,50,".encode() + "ü\n".encode("cp1252")
+    path.write_bytes(b"id,age,note\n" + b"".join(lines))
+
+    (block,) = opened(path).blocks(["id", "age"], 99)
+
+    assert block.columns["id"].to_pylist() == ids
+    with pytest.raises(CohortError, match=r"column 'note', row 31: .*not UTF-8"):
+        list(opened(path).blocks(["id", "note"], 99))
 
 
 def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(

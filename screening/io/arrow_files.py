@@ -8,16 +8,22 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.errors import CohortError
 from screening.files import refuse_other_bytes
+from screening.io.arrow_types import refuse_other_texts
 from screening.io.columns import Columns
 from screening.io.readers import Batches, SectionedFile, TableFile
 
 
 def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
     """Open a Parquet file."""
-    # Else a whole row group would be held, which may be the whole file.
-    return pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 16)
+    return pq.ParquetFile(
+        source,
+        # Else a whole row group would be held, which may be the whole file.
+        pre_buffer=False,
+        buffer_size=1 << 16,
+        # In nanoseconds the year 9999 is read as 1816.
+        coerce_int96_timestamp_unit="us",
+    )
 
 
 class ParquetFile(SectionedFile):
@@ -60,7 +66,7 @@ class ParquetFile(SectionedFile):
                 columns=wanted,
                 use_threads=False,
             ):
-                _refuse_other_texts(batch, self.name, first_row)
+                refuse_other_texts(batch, self.name, first_row)
                 first_row += batch.num_rows
                 yield batch.select(wanted)
 
@@ -85,22 +91,6 @@ class ArrowFile(TableFile):
                 batch = file.get_batch(number)
                 batch.validate(full=True)
                 yield batch.select(wanted)
-
-
-def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
-    """CohortError where a text is not UTF-8, as Parquet says: Arrow reads it, and stumbles over it later."""
-    for column, cells in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            cells.validate(full=True)
-        except pa.ArrowInvalid:
-            texts = (text or b"" for text in cells.cast(pa.large_binary()).to_pylist())
-            row = first + [
-                text.decode(errors="ignore").encode() == text for text in texts
-            ].index(False)
-            place = f"{name}, column '{column}', row {row}"
-            raise CohortError(
-                f"{place}: a text that is not UTF-8; write the file again"
-            ) from None
 
 
 def small_table(columns: Columns) -> bytes:

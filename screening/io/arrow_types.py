@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.errors import CohortError
+
 # ".000000" behind a time of day; a part of a second that is not 0 stays.
 EMPTY_FRACTION = r"^([^.]*)\.0+($|[^0-9].*$)"
 
@@ -112,3 +114,27 @@ def _texts_of_floats(cells: pa.Array) -> pa.Array:
         else:
             texts.append(repr(value))
     return pa.array(np.array(texts, dtype=object)[codes], pa.string())
+
+
+def refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
+    """Raise CohortError where a text is not UTF-8: Arrow reads it, and fails later.
+
+    Parameters
+    ----------
+    batch : pa.RecordBatch
+    name : str
+        Name of the file.
+    first : int
+        Number of the first row.
+    """
+    for column, cells in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            cells.validate(full=True)
+        except pa.ArrowInvalid:
+            texts = (text or b"" for text in cells.cast(pa.large_binary()).to_pylist())
+            is_utf8 = [text.decode(errors="ignore").encode() == text for text in texts]
+            row = first + is_utf8.index(False)
+            raise CohortError(
+                f"{name}, column '{column}', row {row}: a text that is not UTF-8; "
+                "write the file again"
+            ) from None

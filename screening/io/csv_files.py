@@ -13,8 +13,10 @@ import gzip
 import io
 import itertools
 import re
+import sys
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -25,10 +27,22 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from screening.errors import CohortError
+from screening.io.arrow_types import refuse_other_texts
 from screening.io.number_formats import NUMBER, decimal_marks
 from screening.io.readers import Batches, TableFile
 
-DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
+DELIMITERS = {
+    ",": "comma",
+    ";": "semicolon",
+    "\t": "tab",
+    "|": "bar",
+    "^": "caret",
+    "~": "tilde",
+    "\x01": "control character 1",
+    # Spaces are tried last: they separate words too.
+    " ": "space",
+}
+QUOTES = ('"', "'")
 # Characters and rows of a file that are read to find its format.
 SAMPLE_CHARACTERS = 1 << 20
 SAMPLE_ROWS = 2000
@@ -36,7 +50,12 @@ SAMPLE_ROWS = 2000
 DELIMITER_ROWS = 200
 # Bytes that Arrow reads at a time, at least and at most; a row may lie in two blocks.
 MIN_BLOCK_BYTES = 1 << 16
-MAX_BLOCK_BYTES = 16 << 20
+MAX_BLOCK_BYTES = 64 << 20
+MAX_BYTES_A_CHARACTER = 4
+# A row with more cells for each name of the header is several, without line ends.
+MAX_TIMES_WIDER = 100
+ESCAPED_BYTE = re.compile(r"[\udc80-\udcff]")
+BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 LINE_END = re.compile(r"\r\n|\r|\n")
 GZIPPED = b"\x1f\x8b"
 BOMS = {
@@ -62,12 +81,19 @@ class CsvFile(TableFile):
     Attributes
     ----------
     encoding, delimiter : str
+    is_damaged : bool
+        Some bytes are not of the encoding; they are refused in columns that are read.
     quoted : bool
         The file contains quotes.
+    quote : {'"', "'"}
+    longest_row : int
+        Number of characters of the longest row.
     head : str
         The text above the first row.
     broken : int or None
         The first row that cannot be read.
+    joined_row : int or None
+        The first row with the cells of many, found while rows are read.
     """
 
     kind = "CSV"
@@ -94,7 +120,13 @@ class CsvFile(TableFile):
         CohortError
             The file is empty, binary or damaged, or its first row is no header.
         """
-        self.encoding, self.quoted = _encoding(self.path)
+        text_facts = _scan(self.path)
+        self.encoding = text_facts.encoding
+        self.is_damaged = text_facts.is_damaged
+        self.quoted = text_facts.has_quotes
+        self.longest_row = text_facts.longest_line
+        self.quote = QUOTES[0]
+        self.joined_row: int | None = None
         with self._text() as stream:
             text = stream.read(SAMPLE_CHARACTERS)
         # A line `sep=;` of Excel is no row of the table.
@@ -104,7 +136,10 @@ class CsvFile(TableFile):
             self.delimiter = stated[1]
         else:
             self.delimiter = _delimiter(table)
-        rows = _first_rows(table, self.delimiter)
+        if _has_apostrophes(table, self.delimiter):
+            self.quote = QUOTES[1]
+            self.quoted = True
+        rows = _first_rows(table, self.delimiter, self.quote)
         if not rows:
             raise CohortError(f"{self.name}: the file is empty; export it again")
         self.header = [name.strip() for name in rows[0]]
@@ -120,7 +155,7 @@ class CsvFile(TableFile):
     def _header_length(self, table: str) -> int:
         """Return the number of characters up to the end of the first filled row."""
         lines = io.StringIO(table, newline="")
-        rows = csv.reader(lines, delimiter=self.delimiter)
+        rows = csv.reader(lines, delimiter=self.delimiter, quotechar=self.quote)
         next(filter(_is_filled, rows))
         return lines.tell()
 
@@ -128,6 +163,10 @@ class CsvFile(TableFile):
         """Describe the format of the file, with the decimal mark if it is unusual."""
         delimiter = DELIMITERS[self.delimiter]
         note = f"CSV, delimiter {delimiter}, encoding {self.encoding}"
+        if self.quote != QUOTES[0]:
+            note += ", apostrophes as quotes"
+        if self.is_damaged:
+            note += " (with bytes of another one in columns that are not read)"
         if self.decimal_mark == ",":
             note += ", decimal comma"
         elif self.other_marks:
@@ -146,8 +185,16 @@ class CsvFile(TableFile):
         try:
             with _open(self.path) as stream:
                 for batch in self._arrow_batches(stream, columns):
+                    if self.is_damaged:
+                        cells = batch.select(range(len(wanted))).rename_columns(wanted)
+                        refuse_other_texts(cells, self.name, n_rows + 1)
                     yield batch.slice(0, broken - 1 - n_rows) if broken else batch
                     n_rows += batch.num_rows
+                    if self.joined_row:
+                        raise CohortError(
+                            f"{self.name}: a line behind row {self.joined_row - 1} is "
+                            "far longer than the header; is a line end missing?"
+                        )
                     if broken and n_rows >= broken - 1:
                         break
         except pa.ArrowInvalid:
@@ -162,8 +209,7 @@ class CsvFile(TableFile):
         if broken:
             raise CohortError(
                 f"{self.name}, row {broken}: a quote is not closed or stands inside a "
-                "cell, or a cell has over 131072 characters; double the quotes inside "
-                "cells"
+                "cell; double the quotes inside cells"
             )
 
     def _has_rows(self) -> bool:
@@ -216,10 +262,17 @@ class CsvFile(TableFile):
         """Return Arrow's reader, which adds the numbers of ragged rows to a queue."""
         names = [str(number) for number in range(len(self.header))]
         n_lines_of_head = len(LINE_END.findall(self.head))
-        block_bytes = max(MIN_BLOCK_BYTES, 256 * len(self.head.encode()))
+        block_bytes = max(
+            MIN_BLOCK_BYTES,
+            256 * len(self.head.encode()),
+            2 * MAX_BYTES_A_CHARACTER * self.longest_row,
+        )
 
         def skip(row: arrow_csv.InvalidRow) -> str:
-            ragged_rows.append(row.number - n_lines_of_head)
+            number = row.number - n_lines_of_head
+            if row.actual_columns > MAX_TIMES_WIDER * row.expected_columns:
+                self.joined_row = self.joined_row or number
+            ragged_rows.append(number)
             return "skip"
 
         return arrow_csv.open_csv(
@@ -234,7 +287,7 @@ class CsvFile(TableFile):
             ),
             arrow_csv.ParseOptions(
                 delimiter=self.delimiter,
-                quote_char='"' if self.quoted else False,
+                quote_char=self.quote if self.quoted else False,
                 newlines_in_values=self.quoted,
                 invalid_row_handler=skip,
             ),
@@ -257,20 +310,41 @@ class CsvFile(TableFile):
         return is_equal
 
     def _broken_row(self) -> int | None:
-        """Return the number of the first row that Python's strict reader refuses."""
+        """Return the number of the first row that Python's strict reader refuses.
+
+        Notes the longest row as well: of quoted rows no line shows where they end.
+        """
         n_rows = 0
         try:
-            with self._text() as stream:
+            with self._text() as stream, _any_length():
                 stream.read(len(self.head))
-                for cells in csv.reader(stream, delimiter=self.delimiter, strict=True):
+                rows = csv.reader(
+                    stream, delimiter=self.delimiter, quotechar=self.quote, strict=True
+                )
+                for cells in rows:
                     n_rows += bool(cells)
+                    n_characters = sum(map(len, cells)) + 3 * len(cells)
+                    self.longest_row = max(self.longest_row, n_characters)
         except csv.Error:
             return n_rows + 1
         return None
 
     def _text(self) -> io.TextIOWrapper:
         """Open the file as text."""
-        return io.TextIOWrapper(_open(self.path), encoding=self.encoding, newline="")
+        errors = "replace" if self.is_damaged else "strict"
+        return io.TextIOWrapper(
+            _open(self.path), encoding=self.encoding, errors=errors, newline=""
+        )
+
+
+@contextlib.contextmanager
+def _any_length() -> Iterator[None]:
+    """Let Python's reader take cells of any length, such as a long note."""
+    usual = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _is_filled(cells: Sequence[str]) -> bool:
@@ -278,11 +352,19 @@ def _is_filled(cells: Sequence[str]) -> bool:
     return any(map(str.strip, cells))
 
 
-def _first_rows(text: str, delimiter: str) -> list[list[str]]:
+def _has_apostrophes(text: str, delimiter: str) -> bool:
+    """Return True if all cells of the first row stand between apostrophes."""
+    cells = next(iter(text.splitlines()), "").split(delimiter)
+    trimmed = [cell.strip() for cell in cells]
+    return all(len(cell) > 1 and cell[0] == QUOTES[1] == cell[-1] for cell in trimmed)
+
+
+def _first_rows(text: str, delimiter: str, quote: str = '"') -> list[list[str]]:
     """Return the header and the first `SAMPLE_ROWS` rows that have a filled cell."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, delimiter=delimiter, quotechar=quote)
     rows: list[list[str]] = []
-    with contextlib.suppress(csv.Error):
+    with contextlib.suppress(csv.Error), _any_length():
         rows.extend(itertools.islice(filter(_is_filled, reader), 1 + SAMPLE_ROWS))
     # The end of the sample may have cut the last row.
     is_cut = len(text) >= SAMPLE_CHARACTERS and len(rows) <= SAMPLE_ROWS
@@ -387,11 +469,32 @@ def _open(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path)) if is_gzipped else path.open("rb")
 
 
-def _encoding(path: Path) -> tuple[str, bool]:
-    """Return the encoding of a whole file, and whether it has quotes.
+@dataclass(frozen=True)
+class _TextFacts:
+    """Facts of a whole text file.
+
+    Parameters
+    ----------
+    encoding : str
+    has_quotes : bool
+    longest_line : int
+        Number of characters of the longest line.
+    is_damaged : bool
+        Some bytes are not of the encoding.
+    """
+
+    encoding: str
+    has_quotes: bool = True
+    longest_line: int = 0
+    is_damaged: bool = False
+
+
+def _scan(path: Path) -> _TextFacts:
+    """Return the encoding of a whole file, and what else all of it shows.
 
     The encoding is told by a byte-order mark; otherwise it is the first of UTF-8,
-    cp1252 and latin-1 that fits.
+    cp1252 and latin-1 that fits. A file with more characters of UTF-8 than other bytes
+    is UTF-8 with damaged cells: read as another one, every name in it would be garbled.
 
     Raises
     ------
@@ -402,21 +505,37 @@ def _encoding(path: Path) -> tuple[str, bool]:
         head = stream.read(1 << 16)
     for mark, encoding in BOMS.items():
         if head.startswith(mark):
-            return encoding, True
+            return _TextFacts(encoding)
     for encoding in ("utf-8", "cp1252", "latin-1"):
         with contextlib.suppress(UnicodeDecodeError):
-            quoted = _has_quotes(path, encoding)
+            facts = _scan_as(path, encoding)
             break
+        if encoding == "utf-8" and _is_mostly_utf8(path):
+            return _TextFacts(encoding, is_damaged=True)
     n_control = sum(byte < 9 or 13 < byte < 32 for byte in head)
-    if encoding != "utf-8" and n_control > len(head) / 50:
+    if facts.encoding != "utf-8" and n_control > len(head) / 50:
         raise CohortError(
             f"{path.name}: binary content, not a table; export it as CSV in UTF-8"
         )
-    return encoding, quoted
+    return facts
 
 
-def _has_quotes(path: Path, encoding: str) -> bool:
-    """Return True if a file contains quotes.
+def _is_mostly_utf8(path: Path) -> bool:
+    """Return True if more characters than bytes of no character are beyond ASCII."""
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    n_characters = 0
+    n_bytes = 0
+    with _open(path) as stream:
+        for chunk in iter(partial(stream.read, SAMPLE_CHARACTERS), b""):
+            text = decoder.decode(chunk)
+            escaped = len(ESCAPED_BYTE.findall(text))
+            n_bytes += escaped
+            n_characters += len(BEYOND_ASCII.findall(text)) - escaped
+    return n_characters > n_bytes
+
+
+def _scan_as(path: Path, encoding: str) -> _TextFacts:
+    """Return the facts of a file in an encoding.
 
     Raises
     ------
@@ -429,6 +548,8 @@ def _has_quotes(path: Path, encoding: str) -> bool:
     n_lines = 1
     has_quotes = False
     is_ascii = True
+    longest = 0
+    unfinished = 0
     with _open(path) as stream:
         for chunk in iter(partial(stream.read, SAMPLE_CHARACTERS), b""):
             text = decoder.decode(chunk)
@@ -438,7 +559,12 @@ def _has_quotes(path: Path, encoding: str) -> bool:
                     f"{path.name}, line {line}: a NUL byte; export the file again as "
                     "UTF-8"
                 )
-            n_lines += text.count("\n")
+            first, *others = text.split("\n")
+            n_lines += len(others)
+            unfinished += len(first)
+            longest = max(longest, unfinished, *map(len, others))
+            if others:
+                unfinished = len(others[-1])
             has_quotes = has_quotes or '"' in text
             is_ascii = is_ascii and text.isascii()
     undecoded, _ = decoder.getstate()
@@ -446,4 +572,4 @@ def _has_quotes(path: Path, encoding: str) -> bool:
         # The last character is cut, after others that were whole: it is UTF-8.
         raise CohortError(f"{path.name}: cut short within a character; export it again")
     decoder.decode(b"", final=True)
-    return has_quotes
+    return _TextFacts(encoding, has_quotes, longest)
