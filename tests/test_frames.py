@@ -434,6 +434,47 @@ def test_a_sheet_is_read_with_its_texts_numbers_and_dates(tmp_path, name, batch_
     assert any("dates" in note and note.endswith("seen") for note in cohort.notes)
 
 
+def test_missing_column_names_sheet(tmp_path):
+    """Where a cover sheet was read, it is named, with those that were not."""
+    path = saved(
+        tmp_path, [["Hospital", "County"], ["Date", "2026"]], ("Cover", "Data")
+    )
+    contract = Contract.from_dict({"features": {"age": {"type": "number"}}})
+
+    with pytest.raises(CohortError, match=r"sheet 'Cover' \(not read: Data\): missing"):
+        read_cohort(path, contract)
+
+
+def test_title_row_is_named(tmp_path):
+    """One cell above wide rows is named as a title, with its sheet."""
+    path = saved(tmp_path, [["Ward list of 2 March"], *ROWS])
+
+    with pytest.raises(CohortError, match=r"sheet 'table', first row: .*a title\?"):
+        read_cohort(path)
+
+
+def test_formula_never_calculated_is_refused(tmp_path):
+    """A formula without a value is no blank cell."""
+    path = saved(tmp_path, [["x", "y"], [1, "=A2*2"], [2, "=A3*2"]])
+
+    with pytest.raises(CohortError, match="2 formulas were never calculated"):
+        read_cohort(path)
+
+
+def test_hidden_rows_are_counted(tmp_path):
+    """Hidden rows are read, and the note says how many there are."""
+    path = saved(tmp_path, [["x", "y"], [1.5, 2], [2.5, 3], [3.5, 5]])
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.load_workbook(path)
+    book.active.row_dimensions[3].hidden = True
+    book.save(path)
+
+    cohort = read_cohort(path)
+
+    assert cohort.n_rows == 3
+    assert "1 hidden rows are read too" in cohort.notes[0]
+
+
 def test_a_cell_beside_the_table_is_refused_by_its_row(tmp_path):
     path = saved(tmp_path, [["x", "y"], [1, 2], [1.5, 3, "see below"]])
     with pytest.raises(CohortError, match="row 2: more or fewer cells"):

@@ -276,8 +276,9 @@ def refuse_absent(source: Source, columns: Sequence[str]) -> None:
             noun = "columns" if len(absent) > 1 else "column"
             names = ", ".join(map(repr, absent))
             hint = did_you_mean(absent[0], file.header)
+            where = f"{file.name}, {file.place}" if file.place else file.name
             faults.append(
-                f"{file.name}: missing {noun} {names}; rename it there or correct the "
+                f"{where}: missing {noun} {names}; rename it there or correct the "
                 f"name given{hint}"
             )
     if faults:

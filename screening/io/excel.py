@@ -7,13 +7,20 @@ import zipfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
 from screening.io.csv_files import SAMPLE_ROWS
+from screening.io.excel_sheets import SheetMarks, marks_of_sheet
 from screening.io.number_formats import decimal_marks
 from screening.io.readers import Batches, TableFile
+from screening.spelling import first_of
+
+# Names of sheets in a message.
+MAX_SHEETS_NAMED = 3
+MIN_WIDTH_BELOW_TITLE = 2
 
 
 class ExcelFile(TableFile):
@@ -44,7 +51,11 @@ class ExcelFile(TableFile):
         CohortError
             The sheet is empty, or the workbook damaged.
         """
-        sheet, n_sheets, rows = self._sheet()
+        sheet, other_sheets, rows = self._sheet()
+        self.place = f"sheet '{sheet}'"
+        if other_sheets:
+            self.place += f" (not read: {first_of(other_sheets, MAX_SHEETS_NAMED)})"
+        marks = self._marks(sheet)
         self.header = [text.strip() for text in next(rows, [])]
         while self.header and not self.header[-1]:
             self.header.pop()
@@ -52,13 +63,48 @@ class ExcelFile(TableFile):
             raise CohortError(
                 f"{self.name}: the first sheet is empty; move the table there"
             )
-        sample = [cells[: len(self.header)] for cells in islice(rows, SAMPLE_ROWS)]
+        rows_below = list(islice(rows, SAMPLE_ROWS))
+        self._refuse_title(sheet, rows_below)
+        sample = [cells[: len(self.header)] for cells in rows_below]
         self.decimal_mark, self.other_marks = decimal_marks(sample, self.header, "")
         self.note = f"Excel workbook, sheet '{sheet}'"
-        if n_sheets == 2:
-            self.note += " (1 other sheet not read)"
-        elif n_sheets > 2:
-            self.note += f" ({n_sheets - 1} other sheets not read)"
+        if other_sheets:
+            noun = "sheet" if len(other_sheets) == 1 else "sheets"
+            self.note += f" ({len(other_sheets)} other {noun} not read)"
+        if marks.hidden_rows:
+            self.note += f", {marks.hidden_rows:,} hidden rows are read too"
+
+    def _marks(self, sheet: str) -> SheetMarks:
+        """Return the marks of the sheet.
+
+        Raises
+        ------
+        CohortError
+            Formulas were never calculated: their cells would be read as blank.
+        """
+        try:
+            marks = marks_of_sheet(self.path, sheet)
+        except (OSError, KeyError, zipfile.BadZipFile, ElementTree.ParseError):
+            # Calamine reads more workbooks than this does.
+            return SheetMarks()
+        if marks.uncalculated:
+            raise CohortError(
+                f"{self.name}, sheet '{sheet}': {marks.uncalculated:,} formulas were "
+                "never calculated and have no value; open the workbook in Excel and "
+                "save it"
+            )
+        return marks
+
+    def _refuse_title(self, sheet: str, rows_below: list[list[str]]) -> None:
+        """Raise CohortError if the first row is a title: one cell above wide rows."""
+        widths = [sum(map(bool, cells)) for cells in rows_below]
+        n_wide = sum(width > MIN_WIDTH_BELOW_TITLE for width in widths)
+        if len(self.header) == 1 and 2 * n_wide > len(widths):
+            raise CohortError(
+                f"{self.name}, sheet '{sheet}', first row: one cell above rows of "
+                f"{max(widths)}; is it a title? Remove what stands above the column "
+                "names"
+            )
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order, as text."""
@@ -78,8 +124,8 @@ class ExcelFile(TableFile):
             columns["repeated"] = pa.array([row == self.header for row in cells])
             yield pa.RecordBatch.from_pydict(columns)
 
-    def _sheet(self) -> tuple[str, int, Iterator[list[str]]]:
-        """Return name and filled rows of the first sheet, and the number of sheets."""
+    def _sheet(self) -> tuple[str, list[str], Iterator[list[str]]]:
+        """Return the first sheet's name, those of the others, and its filled rows."""
         try:
             from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
         except ImportError:
@@ -102,7 +148,7 @@ class ExcelFile(TableFile):
                 f"{self.name}: the Excel workbook is damaged; save it again"
             ) from None
         texts = ([_text(value) for value in values] for values in rows)
-        return sheets[0], len(sheets), (cells for cells in texts if any(cells))
+        return sheets[0], sheets[1:], (cells for cells in texts if any(cells))
 
 
 def _text(value: object) -> str:

@@ -123,6 +123,8 @@ class Part:
         Names of the columns, "" for a column without a name.
     note : str
         How the table is written, for a person.
+    place : str
+        Where in its file the table stands, "" where that is the file.
     decimal_mark, other_marks
         Decimal mark of numbers kept as text, and of columns with another mark.
     rows : int or None
@@ -138,6 +140,7 @@ class Part:
     bytes: int
     header: list[str]
     note = ""
+    place = ""
     decimal_mark = "."
     other_marks: Mapping[str, str] = {}
     rows: int | None = None
