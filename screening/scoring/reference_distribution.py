@@ -1,10 +1,11 @@
 """Where tonight's values, scores and p-values lie among those of training.
 
-A held-out score was given by one machine, a night's score is the mean of several and spreads less. So for
-the test of drift, and for it alone, every unit of tonight is scored by one machine drawn by lot: then it is
-exchangeable with the held-out rows wherever nothing has changed. Of a group one row counts: of an image its
-highest voxel, of a patient one visit drawn by lot, since a patient has more visits in years of training than
-in a night, and the highest of more lies higher.
+A held-out score is that of one machine, and a night's score is the mean of several and
+spreads less. So for the test of drift, and for it alone, every unit of tonight is
+scored by one machine drawn by lot: then it is exchangeable with the held-out rows if
+nothing has changed. Of a group one row counts: of an image its highest voxel, of a
+patient one visit drawn by lot, since a patient has more visits in years of training
+than in a night, and the highest of more is higher.
 """
 
 from __future__ import annotations
@@ -35,28 +36,32 @@ OUTSIDE = 0.001
 # False discovery rate.
 RATE = 0.1
 MOST_UNITS = 20_000
+# Highest short hash.
 ALL_HASHES = 2**32 - 1
-"""Highest short hash."""
+# Units that the ledger remembers, so that a patient counts once over several nights.
 REMEMBERED = 500
-"""Units whose place the ledger keeps, so that a patient counts once over several nights."""
 
 
 class ScoreHistogram:
     """Counts scores on equal steps between the lowest and the highest held-out ones.
 
-    What is reviewed as one has one score: a row, or the highest of a patient's rows. `least`: score from
-    which on a row is flagged. `past`: held-out scores of past cases, sorted ascending.
+    What is reviewed as one has one score: a row, or the highest of a patient's rows.
+
+    Attributes
+    ----------
+    least : float
+        Score from which on a row is flagged.
+    past : ndarray
+        Held-out scores of past cases, ascending.
     """
 
     def __init__(self, model: Model):
         table = model.held_out
         scores = table["score"]
         positive = Task.of(model.facts.task).is_watched(table["label"]).any(axis=1)
-        names = (
-            np.arange(count_rows(table))
-            if model.contract.group is None
-            else table["group"]
-        )
+        names = np.arange(count_rows(table))
+        if model.contract.group is not None:
+            names = table["group"]
         # By hash: NumPy compares each text with each other one.
         is_case = pd.Index(names).isin(names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
@@ -64,9 +69,11 @@ class ScoreHistogram:
         self.low, self.high = map(float, np.quantile(everyone, [OUTSIDE, 1.0]))
         self.least = float(model.thresholds[0]) if len(model.thresholds) == 1 else 0.0
         if abs(self.least) < abs(FLAG_EVERYTHING):
-            self.low, self.high = min(self.low, self.least), max(self.high, self.least)
+            self.low = min(self.low, self.least)
+            self.high = max(self.high, self.least)
         if not self.high > self.low:
-            self.low, self.high = self.low - 0.5, self.high + 0.5
+            self.low -= 0.5
+            self.high += 0.5
         self.tonight = np.zeros(BINS, dtype=np.int64)
 
     def add(self, scores: np.ndarray) -> None:
@@ -79,18 +86,27 @@ class ScoreHistogram:
         return np.bincount(np.clip(bins, 0, BINS - 1).astype(np.int64), minlength=BINS)
 
     def facts(self) -> ScoreScale:
-        """Tonight's scores and those of past cases on the same bins."""
-        tonight, past = self.tonight.tolist(), self.count(self.past).tolist()
+        """Return tonight's scores and those of past cases on the same bins."""
         return ScoreScale(
-            low=self.low, high=self.high, tonight=tonight, past_cases=past
+            low=self.low,
+            high=self.high,
+            tonight=self.tonight.tolist(),
+            past_cases=self.count(self.past).tolist(),
         )
 
     def stopping(
         self, waiting: Sequence[float], capacity: int | None
     ) -> Stopping | None:
-        """What the reviews that a night has room for would find, of all cases; None where all have room.
+        """Return the share of all cases that a night's reviews would find.
 
-        `waiting`: scores of those who wait for a review, the highest first.
+        None if there is room to review everybody.
+
+        Parameters
+        ----------
+        waiting : sequence of float
+            Scores of those who wait for a review, the highest first.
+        capacity : int or None
+            Number of reviews that there is room for.
         """
         if capacity is None or len(waiting) <= capacity or not len(self.past):
             return None
@@ -104,18 +120,28 @@ class ScoreHistogram:
         )
 
     def _share_reaching(self, threshold: float) -> Estimate:
-        """Share of cases at or above a score, expected of new ones, as the operating point has it."""
-        m, hits = len(self.past), int(np.count_nonzero(self.past >= threshold))
+        """Return the share of new cases expected at or above a score (METHODS 4)."""
+        m = len(self.past)
+        hits = int(np.count_nonzero(self.past >= threshold))
         evidence = Evidence(
             hits, m - hits, 0, 0, everything=threshold <= FLAG_EVERYTHING
         )
         low, high = evidence.sensitivity_range()
-        # A new case is one more among m + 1 (METHODS 4).
-        return Estimate(1.0 if evidence.everything else hits / (m + 1), low, high)
+        if evidence.everything:
+            return Estimate(1.0, low, high)
+        # A new case is one more among m + 1.
+        return Estimate(hits / (m + 1), low, high)
 
 
 def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """95 % interval of the share of past negatives that score as high, from a p-value among n of them."""
+    """Return the 95 % interval of the share of past negatives that score as high.
+
+    Parameters
+    ----------
+    p_values : ndarray of shape (n_rows,)
+        Among n past negatives.
+    n : int
+    """
     at_least = np.rint(np.asarray(p_values, float) * (n + 1)) - 1
     return rate_interval(at_least, np.full(at_least.shape, n))
 
@@ -123,10 +149,17 @@ def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 def among_past(
     past: NumberProfile | TextProfile | None, value: float | str | None
 ) -> tuple[float | None, float | None]:
-    """Shares of training rows with a lower value of a feature (ties halved), and with the same.
+    """Return where a value lies among those of the training rows.
 
-    Texts have no order, nor have yes and no: of these the second alone is known, and elsewhere the first;
-    neither of a missing value.
+    Both results are None for a missing value.
+
+    Returns
+    -------
+    lower : float or None
+        Share of rows with a lower value, equal ones counted half. None for texts, and
+        for yes and no, which have no order.
+    same : float or None
+        Share of rows with the same value; None for values that have an order.
     """
     if past is None or value is None or value != value:
         return None, None
@@ -140,7 +173,8 @@ def among_past(
         return (below + same / 2) / whole, None
     if past.range is None:
         return None, None
-    number, counts = float(value), np.array(past.counts, float)
+    number = float(value)
+    counts = np.array(past.counts, float)
     if not past.range[0] <= number <= past.range[1]:
         return float(number > past.range[1]), None
     cell = int(np.searchsorted(past.edges, number, side="left"))
@@ -148,7 +182,7 @@ def among_past(
 
 
 class DiscoveryCounts:
-    """Counts p-values by rank, so that memory grows with the calibration scores and not with the table."""
+    """Counts p-values by rank, in memory that does not grow with the table."""
 
     def __init__(self, calibration: np.ndarray):
         self.calibration = calibration
@@ -164,40 +198,52 @@ class DiscoveryCounts:
         return np.bincount(ranks - 1, minlength=len(self.counts))
 
     def cut(self, q: float = RATE) -> float | None:
-        """The largest p-value that Benjamini and Hochberg report at rate q; None for no discovery."""
+        """Return the largest p-value that Benjamini and Hochberg report, or None.
+
+        `q`: expected share of false ones among those reported.
+        """
         among = np.cumsum(self.counts)
         ranks = np.arange(1, len(among) + 1)
         # Multiplied out: whole numbers on one side, so only q can be rounded.
-        small = np.flatnonzero(
-            (self.counts > 0)
-            & (ranks * among[-1] <= among * q * len(among) * (1 + 1e-12))
-        )
-        return float(ranks[small[-1]] / len(among)) if len(small) else None
+        reaches = ranks * among[-1] <= among * q * len(among) * (1 + 1e-12)
+        reported = np.flatnonzero((self.counts > 0) & reaches)
+        if not len(reported):
+            return None
+        return float(ranks[reported[-1]] / len(among))
 
     def facts(self, per: str, flagged: int, q: float = RATE) -> Discoveries:
-        """How many of the screened would be reported, and whether any could be."""
-        cut, screened = self.cut(q), int(self.counts.sum())
-        reported = (
-            0
-            if cut is None
-            else int(self.counts[: round(cut * len(self.counts))].sum())
-        )
+        """Return how many of the screened would be reported, and whether any could be.
+
+        Parameters
+        ----------
+        per : str
+            "row" or "group": what is screened.
+        flagged : int
+        q : float
+        """
+        cut = self.cut(q)
+        n_screened = int(self.counts.sum())
+        n_calibration = len(self.calibration)
+        found = 0
+        if cut is not None:
+            found = int(self.counts[: round(cut * len(self.counts))].sum())
+        warning = None
+        if n_screened:
+            warning = resolution_warning(n_calibration, n_screened, q)
         return Discoveries(
             q=q,
             per=per,
-            n_screened=screened,
-            n_calibration=len(self.calibration),
+            n_screened=n_screened,
+            n_calibration=n_calibration,
             p_cut=cut,
-            found=reported,
+            found=found,
             flagged=flagged,
-            warning=resolution_warning(len(self.calibration), screened, q)
-            if screened
-            else None,
+            warning=warning,
         )
 
 
 def is_discovery(p: float, discoveries: Discoveries) -> bool:
-    """Whether a p-value is among those that would be reported."""
+    """Return True for a p-value among those that would be reported."""
     return discoveries.p_cut is not None and p <= discoveries.p_cut * (1 + 1e-12)
 
 
@@ -259,7 +305,8 @@ class DriftUnits:
 class ScoreDrift:
     """Counts a night's units in the cells of the held-out scores.
 
-    Of very many units, rows or groups, only some are scored again, the same ones on every night.
+    Of very many units, rows or groups, only some are scored again, the same ones on
+    every night.
     """
 
     def __init__(self, model: Model):
@@ -289,7 +336,8 @@ class ScoreDrift:
             return DriftUnits(
                 self.is_grouped, np.empty(0, np.uint64), *np.empty((2, 0))
             )
-        model, machines = self.model, self.model.facts.validation.folds
+        model = self.model
+        machines = model.facts.validation.folds
         if self.is_grouped:
             hashes = keyed_hashes(np.asarray(batch.group), model.digest)
         elif id_hashes is None:
@@ -297,7 +345,8 @@ class ScoreDrift:
         else:
             hashes = id_hashes
         among = np.flatnonzero(self._may_count(short_hashes(hashes), limit))
-        hashes, scores = hashes[among], np.empty(len(among))
+        hashes = hashes[among]
+        scores = np.empty(len(among))
         machine = (hashes >> np.uint64(32)) % np.uint64(machines)
         for k in range(machines):
             rows = np.flatnonzero(machine == k)
@@ -320,10 +369,11 @@ class ScoreDrift:
         return units <= np.uint64(limit)
 
     def counts(self, tonight: DriftUnits) -> ScoreCounts | None:
-        """What `run.json` and the ledger hold of it; None for a model without held-out scores."""
+        """Return what run document and ledger keep; None without held-out scores."""
         if not len(self.known):
             return None
-        contract, units = self.model.contract, tonight.units
+        contract = self.model.contract
+        units = tonight.units
         cell = score_cells(tonight.scores, self.edges)
         counts = np.bincount(cell, minlength=len(self.known)).tolist()
         # The lowest hashes are a random sample, and the same patients on every night.
@@ -341,55 +391,67 @@ class ScoreDrift:
 
 
 def compared(tonight: ScoreCounts, known: np.ndarray) -> ScoreCounts:
-    """The counts of a night beside those known on the same cells."""
-    counts, difference = tuple(known.tolist()), shift(known, tonight.counted)
+    """Return a night's counts compared with those known on the same cells."""
+    counts = tuple(known.tolist())
+    difference = shift(known, tonight.counted)
     if difference is None:
         return tonight.replace(known=counts, distance=None, p=None, higher=False)
     return tonight.replace(known=counts, **vars(difference))
 
 
 def _rank_in_group(model: Model, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """What chooses the row by which a group counts: an image's highest voxel, else the highest hash."""
-    by_hash = model.contract.group and not model.contract.coordinates
-    return keyed_hashes(ids, model.digest).astype(float) if by_hash else scores
+    """Return the ranks by which the row is chosen that a group counts by.
+
+    It is an image's voxel with the highest score, or the row with the highest hash.
+    """
+    if model.contract.group and not model.contract.coordinates:
+        return keyed_hashes(ids, model.digest).astype(float)
+    return scores
 
 
 def _one_a_group(group: np.ndarray, rank: np.ndarray) -> np.ndarray:
-    """The row of each group with the highest rank, as numbers of rows."""
+    """Return the number of the row with the highest rank of each group."""
     order = np.lexsort((rank, group))
     return order[np.diff(group[order], append=np.inf) > 0]
 
 
 def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of the cells, and what the held-out scores of training count in them; empty without any.
+    """Return the cells that scores are counted in, and the held-out rows in each.
 
-    Where the stated prevalence is not that of the training rows, positives and negatives are weighed to it,
-    and the counts are those of the rows that would know the shares as well. A group counts by one row.
+    If the stated prevalence is not that of the training rows, positives and negatives
+    are weighted to it, and the counts are those of as many rows as would know the
+    shares as well. Of a group one row counts.
+
+    Returns
+    -------
+    edges : ndarray of shape (n_cells - 1,)
+        Empty for a model without held-out scores.
+    known : ndarray of int, shape (n_cells,)
     """
-    table, task, points = (
-        model.held_out,
-        Task.of(model.facts.task),
-        model.facts.operating_points,
-    )
-    # Of several dealings the first: a mean over them would spread less, as a night's score does.
-    names = [
-        f"{name}@0" if f"{name}@0" in table else name for name in task.score_columns
-    ]
+    table = model.held_out
+    task = Task.of(model.facts.task)
+    points = model.facts.operating_points
+    names = []
+    for name in task.score_columns:
+        # Of several repeats the first: their mean spreads less, as a night's does.
+        first = f"{name}@0"
+        names.append(first if first in table else name)
     if not count_rows(table) or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     positive = task.is_watched(table["label"]).any(axis=1)
-    stated, seen, weights = points[0].prevalence, positive.mean(), np.ones(len(scores))
+    stated = points[0].prevalence
+    seen = positive.mean()
+    weights = np.ones(len(scores))
     if model.contract.group:
         _, group = coded(table["group"])
         counted = _one_a_group(group, _rank_in_group(model, table["id"], scores))
-        scores, weights = scores[counted], weights[counted]
+        scores = scores[counted]
+        weights = weights[counted]
     elif len(points) == 1 and 0 < seen < 1:
         weights = np.where(positive, stated / seen, (1 - stated) / (1 - seen))
     edges = inner_edges(scores, weights)
-    share = (
-        np.bincount(score_cells(scores, edges), weights, minlength=len(edges) + 1)
-        / weights.sum()
-    )
+    cells = score_cells(scores, edges)
+    share = np.bincount(cells, weights, minlength=len(edges) + 1) / weights.sum()
     effective = weights.sum() ** 2 / np.square(weights).sum()
     return edges, np.rint(share * effective).astype(np.int64)

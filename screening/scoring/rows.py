@@ -1,4 +1,7 @@
-"""A night's rows in `scores.parquet`; the flagged by rank in `flagged.csv`, and handed on to exports."""
+"""A night's rows: all in `scores.parquet`, the flagged by rank in `flagged.csv`.
+
+Exports are handed the flagged rows.
+"""
 
 from __future__ import annotations
 
@@ -107,23 +110,26 @@ class _RowWriter:
 
 @dataclass
 class Rows:
-    """A night's rows in a Parquet file, read in batches: memory grows with the flagged ones alone."""
+    """A night's rows in a Parquet file, read in batches.
+
+    Memory grows with the flagged rows alone.
+    """
 
     path: Path
     _copy: _ListedCopy | None = field(default=None, init=False, repr=False)
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[pa.Table], None]]:
-        """Give the function that appends rows; the first have the columns of all."""
+        """Yield a function that appends rows; the first have the columns of all."""
         writer = _RowWriter(self.path)
         with closing(writer):
             yield writer.append
         self._copy = writer.copy
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows in the order of the table, all columns or some."""
+        """Yield the rows in the order of the table, all columns or some."""
         with parquet_file(self.path) as table:
-            # Threads would read ahead of who takes his time, and hold what they have read.
+            # Threads would read ahead of a slow caller, and hold what they have read.
             yield from table.iter_batches(READ_ROWS, columns=columns, use_threads=False)
 
     @cached_property
@@ -134,7 +140,10 @@ class Rows:
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """Ranks of the flagged rows in the order of the table, from 1 on; equal scores rank in this order."""
+        """Ranks of the flagged rows, from 1 on, in the order of the table.
+
+        Rows of equal scores rank in that order.
+        """
         column = "rank" if "rank" in self.schema.names else "score"
         batches = [batch[column].to_numpy() for batch in self._flagged([column])]
         values = np.concatenate([np.zeros(0), *batches])
@@ -146,12 +155,12 @@ class Rows:
         return ranks
 
     def _flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of the flagged rows in the order of the table, in batches."""
+        """Yield some columns of the flagged rows in the order of the table."""
         for batch in self._listed([*columns, "flagged"]):
             yield batch.filter(batch["flagged"]).select(columns)
 
     def _listed(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield at least the rows that `flagged.csv` lists, in the order of the table."""
+        """Yield at least the rows that `flagged.csv` lists, in the table's order."""
         source = self if self._copy is None else self._copy
         return source.batches(list(dict.fromkeys(columns)))
 
@@ -172,29 +181,33 @@ class Rows:
         return rows.append_column("rank", pa.nulls(rows.num_rows, pa.int64()))
 
     def flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The same with their `rank`."""
-        start, names = 0, [name for name in columns if name != "rank"]
+        """Yield some columns of the flagged rows, and their `rank`, in batches."""
+        start = 0
+        names = [name for name in columns if name != "rank"]
         for rows in self._flagged(names):
             ranks = pa.array(self.ranks[start : start + rows.num_rows], pa.int64())
             yield rows.append_column("rank", ranks)
             start += rows.num_rows
 
     def first(self, columns: Sequence[str], most: int | None = None) -> pa.Table:
-        """Some columns of the flagged rows, and their `rank`, by rank: of all, or of so many."""
-        # Of the rows of somebody who was erased the ranks are missing.
+        """Return some columns of the flagged rows, and their `rank`, sorted by rank.
+
+        `most`: of the first rows alone.
+        """
+        # The rows of a patient who was erased are missing among the ranks.
         last = self.ranks.max(initial=0) if most is None else most
-        parts = (
-            rows.filter(pc.less_equal(rows["rank"], last))
-            for rows in self.flagged(columns)
-        )
+        parts = []
+        for rows in self.flagged(columns):
+            parts.append(rows.filter(pc.less_equal(rows["rank"], last)))
         fields = [self.schema.field(name) for name in columns if name != "rank"]
         schema = pa.schema([*fields, pa.field("rank", pa.int64())])
         return pa.Table.from_batches(parts, schema).sort_by("rank")
 
     def by_rank(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """The same of all of them, `PIECE_ROWS` at a time.
+        """Yield what `first` returns, `PIECE_ROWS` rows at a time.
 
-        The rows of each piece gather in a file beside this one, so that the table is gone through once.
+        The rows of each piece are gathered in a file beside this one, so that the table
+        is read once.
         """
         ends = np.arange(PIECE_ROWS, len(self.ranks), PIECE_ROWS)
         if not len(ends):
@@ -202,93 +215,95 @@ class Rows:
             return
         with TemporaryDirectory(dir=self.path.parent) as folder:
             pieces = [Path(folder) / str(number) for number in range(len(ends) + 1)]
-            with ExitStack() as stack:
-                writers: list[Any] = []
-                for rows in self.flagged(columns):
-                    writers = writers or [
-                        stack.enter_context(pa.ipc.new_file(str(piece), rows.schema))
-                        for piece in pieces
-                    ]
-                    rows = rows.sort_by("rank")
-                    cuts = [
-                        0,
-                        *np.searchsorted(rows["rank"].to_numpy(), ends, side="right"),
-                        rows.num_rows,
-                    ]
-                    for writer, (start, end) in zip(
-                        writers, pairwise(cuts), strict=True
-                    ):
-                        writer.write_batch(rows.slice(start, end - start))
+            self._write_pieces(pieces, ends, columns)
             for piece in pieces:
                 with pa.OSFile(str(piece)) as file:
                     yield pa.ipc.open_file(file).read_all().sort_by("rank")
                 piece.unlink()
 
+    def _write_pieces(
+        self, pieces: Sequence[Path], ends: np.ndarray, columns: Sequence[str]
+    ) -> None:
+        """Write the flagged rows into files, each of the ranks up to one of `ends`."""
+        with ExitStack() as stack:
+            writers: list[Any] = []
+            for rows in self.flagged(columns):
+                if not writers:
+                    for piece in pieces:
+                        writer = pa.ipc.new_file(str(piece), rows.schema)
+                        writers.append(stack.enter_context(writer))
+                rows = rows.sort_by("rank")
+                inner = np.searchsorted(rows["rank"].to_numpy(), ends, side="right")
+                cuts = pairwise([0, *inner, rows.num_rows])
+                for writer, (start, end) in zip(writers, cuts, strict=True):
+                    writer.write_batch(rows.slice(start, end - start))
+
     def named(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Some columns of the rows of this id or, where there are none, of the group of this id."""
+        """Return some columns of the rows with an id, or else of the group so named."""
         for unit in ("id", "group"):
             if unit in self.schema.names:
-                rows = pq.read_table(
-                    self.path, columns=columns, filters=pc.field(unit) == name
-                )
+                is_named = pc.field(unit) == name
+                rows = pq.read_table(self.path, columns=columns, filters=is_named)
                 if rows.num_rows:
                     return rows.to_pylist()
         return []
 
     def lacking(self, names: Sequence[str]) -> list[str]:
-        """Those of some ids, of groups where rows come in groups, that have no row."""
-        unit, present = "group" if "group" in self.schema.names else "id", set[str]()
-        if names:
-            among = pc.field(unit).isin(pa.array(names, pa.string()))
-            present = {
-                *pq.read_table(self.path, columns=[unit], filters=among)[
-                    unit
-                ].to_pylist()
-            }
+        """Return those ids without a row; ids of groups, if rows come in groups."""
+        if not names:
+            return []
+        unit = self._unit
+        is_named = pc.field(unit).isin(pa.array(names, pa.string()))
+        found = pq.read_table(self.path, columns=[unit], filters=is_named)
+        present = set(found[unit].to_pylist())
         return [name for name in names if name not in present]
+
+    @property
+    def _unit(self) -> str:
+        """Column of what is reviewed as one."""
+        return "group" if "group" in self.schema.names else "id"
 
     def write_without(
         self, target: Path, gone: Callable[[pa.RecordBatch], np.ndarray]
     ) -> None:
-        """Write those rows to another file that are not gone; of a night's with the `rank` that they had."""
-        numbered, start = (
-            "flagged" in self.schema.names and "rank" not in self.schema.names,
-            0,
-        )
+        """Write the rows that are not gone to another file.
+
+        Those of a night get the `rank` that they had.
+        """
+        names = self.schema.names
+        is_numbered = "flagged" in names and "rank" not in names
+        start = 0
         with Rows(target).appending() as append:
             for batch in self.batches():
                 rows = pa.Table.from_batches([batch])
-                if numbered:
-                    flagged = batch["flagged"].to_numpy(zero_copy_only=False)
-                    rank, n_flagged = (
-                        np.zeros(len(flagged), np.int64),
-                        int(np.count_nonzero(flagged)),
-                    )
-                    rank[flagged] = self.ranks[start : start + n_flagged]
-                    rows = rows.append_column("rank", pa.array(rank, mask=~flagged))
-                    start += n_flagged
+                if is_numbered:
+                    is_flagged = batch["flagged"].to_numpy(zero_copy_only=False)
+                    end = start + int(np.count_nonzero(is_flagged))
+                    rank = np.zeros(len(is_flagged), np.int64)
+                    rank[is_flagged] = self.ranks[start:end]
+                    rows = rows.append_column("rank", pa.array(rank, mask=~is_flagged))
+                    start = end
                 append(rows.filter(pa.array(~gone(batch))))
 
     def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Any]]) -> None:
-        """Write the rows anew with what the ledger knows of the cases of those that are flagged.
+        """Add what the ledger knows of the flagged rows' cases.
 
-        `known`: gives the cases of some names, of groups where rows come in groups, otherwise ids.
+        Parameters
+        ----------
+        known : callable
+            Returns the cases of some ids, or of groups if rows come in groups.
         """
-        unit = "group" if "group" in self.schema.names else "id"
+        unit = self._unit
         new = Rows(self.path.with_suffix(".new"))
         with new.appending() as append:
             for batch in self.batches():
                 cases = known(batch[unit].filter(batch["flagged"]).unique().to_pylist())
-                at = pc.index_in(batch[unit], pa.array([*cases], pa.string()))
-                at, rows = (
-                    pc.if_else(batch["flagged"], at, None),
-                    pa.Table.from_batches([batch]),
-                )
+                number = pc.index_in(batch[unit], pa.array([*cases], pa.string()))
+                number = pc.if_else(batch["flagged"], number, None)
+                rows = pa.Table.from_batches([batch])
                 for name, kind in HISTORY.items():
-                    facts = pa.array(
-                        [getattr(case, name) for case in cases.values()], kind
-                    )
-                    rows = rows.append_column(name, facts.take(at))
+                    facts = [getattr(case, name) for case in cases.values()]
+                    rows = rows.append_column(name, pa.array(facts, kind).take(number))
                 append(rows)
         new.path.replace(self.path)
         self._copy = new._copy
@@ -297,7 +312,7 @@ class Rows:
 
 # Rows in memory at a time.
 PIECE_ROWS = 100_000
-# Of `flagged.csv`, in this order; a column that the contract wants shown may have the same name.
+# Columns of `flagged.csv`, in this order; one to be shown may have the same name.
 COLUMNS = (
     "rank",
     "id",
@@ -309,14 +324,16 @@ COLUMNS = (
     OUT_OF_BOUNDS,
     *HISTORY,
 )
-# Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
-# There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
+# Where a spreadsheet may begin to read a cell: at its start and, if lists are split by
+# another sign, behind a separator. There it runs what begins like a formula, full-width
+# forms too; some spreadsheets skip spaces and quotes.
 BEGINS = "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
 FORMULA = re.compile(
     BEGINS
     + "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
 )
-# What Arrow can look for: a sign of a formula behind nothing but signs, which holds of every such cell.
+# For Arrow, which cannot look ahead: a sign of a formula behind nothing but signs, as
+# in every cell that FORMULA matches.
 MAY_BEGIN = BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
 
 
@@ -333,60 +350,55 @@ def write_flagged(path: Path, rows: Rows) -> None:
 
 
 def listed_columns(schema: pa.Schema) -> list[str]:
-    """Of a night's columns those that `flagged.csv` has, what the contract wants shown at the end."""
+    """Return the columns that `flagged.csv` has of a night, those to be shown last."""
     names = [name for name in COLUMNS if name in schema.names]
     return [*names, *(name for name in schema.names if name.startswith(DISPLAY))]
 
 
 def as_listed(rows: pa.Table) -> pa.Table:
-    """Rows as `flagged.csv` has them: a column to display has its own name, unless one of ours has it."""
+    """Return rows as `flagged.csv` has them.
+
+    A column to be shown has its own name, unless a column of ours has it.
+    """
     if "group" not in rows.column_names:
         rows = rows.append_column("group", pa.nulls(rows.num_rows, pa.string()))
-    display = {
-        name: name.removeprefix(DISPLAY)
-        for name in rows.column_names
-        if name.startswith(DISPLAY)
-    }
-    rows = rows.select(
-        [*(name for name in COLUMNS if name in rows.column_names), *display]
-    )
-    return rows.rename_columns(
-        {name: own for name, own in display.items() if own not in COLUMNS}
-    )
+    names = listed_columns(rows.schema)
+    shown = {}
+    for name in names:
+        shown_name = name.removeprefix(DISPLAY)
+        if name.startswith(DISPLAY) and shown_name not in COLUMNS:
+            shown[name] = shown_name
+    return rows.select(names).rename_columns(shown)
 
 
 def write_table(
     file: BinaryIO, tables: Iterable[pa.Table], header: bool = True
 ) -> None:
-    """Write tables of the same columns, one behind the other, as CSV in which no cell is a formula."""
+    """Write tables of the same columns as CSV in which no cell is a formula."""
     for number, table in enumerate(tables):
-        names = map(as_text, table.column_names)
-        marked = pa.table([*map(as_texts, table.columns)], names=[*names])
-        write_csv(
-            marked,
-            file,
-            WriteOptions(include_header=header and not number, quoting_style="needed"),
-        )
+        names = [as_text(name) for name in table.column_names]
+        columns = [as_texts(cells) for cells in table.columns]
+        is_first = header and not number
+        options = WriteOptions(include_header=is_first, quoting_style="needed")
+        write_csv(pa.table(columns, names=names), file, options)
 
 
 def as_text(value: str) -> str:
-    """Text that a spreadsheet shows and does not run as a formula."""
+    """Return text that a spreadsheet shows and does not run as a formula."""
     return FORMULA.sub(r"\1'", value)
 
 
 def as_texts(cells: pa.Array) -> pa.Array:
-    """Cells that a spreadsheet shows: those alone are gone through one by one that may begin a formula."""
+    """Return cells that a spreadsheet shows and does not run as formulas."""
     if pa.types.is_boolean(cells.type):
         return pc.if_else(cells, "yes", "no")
-    if (
-        not pa.types.is_string(cells.type)
-        or not pc.any(pc.match_substring_regex(cells, MAY_BEGIN)).as_py()
-    ):
+    if not pa.types.is_string(cells.type):
         return cells
-    return pa.array(
-        [text if text is None else as_text(text) for text in cells.to_pylist()],
-        pa.string(),
-    )
+    may_begin = pc.match_substring_regex(cells, MAY_BEGIN)
+    if not pc.any(may_begin).as_py():
+        return cells
+    texts = [text if text is None else as_text(text) for text in cells.to_pylist()]
+    return pa.array(texts, pa.string())
 
 
 @dataclass(frozen=True)
@@ -409,19 +421,17 @@ class FlaggedRows:
     to_check: pa.Table
 
     def table(self) -> pa.Table:
-        """All rows behind run and date: nights lie one below the other, so each row says whose it is."""
+        """Return all rows with run and date, so that nights may be put together."""
         rows = pa.concat_tables([self.rows, self.to_check])
-        run_id, date = (
-            pa.repeat(text, rows.num_rows) for text in (self.run.run_id, self.run.date)
-        )
+        run_id = pa.repeat(self.run.run_id, rows.num_rows)
+        date = pa.repeat(self.run.date, rows.num_rows)
         return rows.add_column(0, "date", date).add_column(0, "run_id", run_id)
 
 
 def subjects_of(rows: pa.Table) -> list[str]:
-    """Return whom each row means: the patient where rows come in patients, else the row."""
-    return pc.if_else(
-        pc.equal(rows["group"], ""), rows["id"], rows["group"]
-    ).to_pylist()
+    """Return the patient of each row, or the row's id if it has none."""
+    has_no_group = pc.equal(rows["group"], "")
+    return pc.if_else(has_no_group, rows["id"], rows["group"]).to_pylist()
 
 
 def export(
@@ -432,8 +442,9 @@ def export(
     force: bool = False,
     **options: Any,
 ) -> str:
-    """Write the flagged rows of a run for another system; of images, flags and scores as volumes.
+    """Write the flagged rows of a run for another system.
 
+    Of images, flags and scores are written as volumes.
     Nothing is entered in a ledger: `screen export --ledger` does that.
 
     Parameters
@@ -447,8 +458,8 @@ def export(
     force : bool
         Replace what is there already.
     **options
-        `url` and `table` (of table), `id_system` (of fhir), `definition` (of omop), `reference` (of
-        dicom-seg), as `screen export` has them.
+        `url` and `table` (of table), `id_system` (of fhir), `definition` (of omop),
+        `reference` (of dicom-seg), as `screen export` has them.
 
     Returns
     -------
@@ -458,9 +469,10 @@ def export(
     Raises
     ------
     UsageError
-        There is no such form, an option is missing or too many, or something lies there already.
+        If there is no such form, an option is missing or too many, or the place is
+        taken.
     ModelError
-        The run is damaged.
+        If the run is damaged.
 
     Examples
     --------
@@ -470,57 +482,74 @@ def export(
     >>> from screening import export, score, train
     >>> samples, folder = files("screening.sample_cohorts"), Path(mkdtemp())
     >>> past = samples / "nosocomial_past.csv"
-    >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", search=1, beside=())
+    >>> contract = samples / "nosocomial.toml"
+    >>> model = train(past, "logistic", contract=contract, search=1, beside=())
     >>> run = score(model, samples / "nosocomial_night.csv", folder / "run")
     >>> export(run.directory, "csv", folder / "list.csv") == str(folder / "list.csv")
     True
     """
-    _, write = prepared(
-        run, to, force, options | ({} if out is None else {"out": Path(out)})
-    )
+    if out is not None:
+        options["out"] = Path(out)
+    _, write = prepared(run, to, force, options)
     return write() or str(out)
 
 
 def prepared(
     run: str | Path, to: str, force: bool, options: Mapping[str, Any]
 ) -> tuple[FlaggedRows, Callable[[], str | None]]:
-    """The flagged rows, and what writes them in a form; UsageError where it cannot be written so."""
+    """Return the flagged rows of a run, and a function that writes them in a form.
+
+    Raises
+    ------
+    UsageError
+        See `export`.
+    ModelError
+        If the run is damaged.
+    """
     if to not in exports.FORMS:
         raise UsageError(f"no form {to!r}; there are {', '.join(exports.FORMS)}")
     write = import_module(exports.FORMS[to]).write
-    parameters = {
-        name: one
-        for name, one in signature(write).parameters.items()
-        if name != "flagged"
-    }
-    needed = {
-        name
-        for name, parameter in parameters.items()
-        if parameter.default is Parameter.empty
-    }
-    for names, does in (
-        (needed - options.keys(), "needs"),
-        (options.keys() - parameters, "takes no"),
-    ):
-        if names:
-            words = (f"--{name.replace('_', '-')}" for name in sorted(names))
-            raise UsageError(f"--to {to} {does} {', '.join(words)}")
+    parameters = dict(signature(write).parameters)
+    del parameters["flagged"]
+    needed = []
+    for name, parameter in parameters.items():
+        if parameter.default is Parameter.empty:
+            needed.append(name)
+    _refuse_options(f"--to {to} needs", set(needed) - set(options))
+    _refuse_options(f"--to {to} takes no", set(options) - set(parameters))
     if "out" in options and options["out"].exists() and not force:
         raise UsageError(
-            f"{options['out']} exists already; give another --out, or --force to replace it"
+            f"{options['out']} exists already; give another --out, or --force to "
+            "replace it"
         )
     flagged = read_flagged(run)
     forced = {"force": force} if "force" in parameters else {}
     return flagged, partial(write, flagged, **options, **forced)
 
 
+def _refuse_options(fault: str, names: set[str]) -> None:
+    """Raise UsageError if there are any options of a fault."""
+    if names:
+        words = [f"--{name.replace('_', '-')}" for name in sorted(names)]
+        raise UsageError(f"{fault} {', '.join(words)}")
+
+
 def read_flagged(directory: str | Path) -> FlaggedRows:
-    """The flagged rows of a run directory; UsageError for one in shadow, ModelError for a damaged one."""
+    """Read the flagged rows of a run directory.
+
+    Raises
+    ------
+    UsageError
+        If it is a run in shadow.
+    ModelError
+        If it is damaged.
+    """
     folder = Path(directory)
     run = RunDocument.from_dict(read_document(folder, "run"))
     if not run.outputs:
         raise ModelError(
-            f"{folder} was written by a version that noted no digests; score the night again"
+            f"{folder} was written by a version that noted no digests; score the night "
+            "again"
         )
     for name, digest in run.outputs.items():
         refuse_altered(folder / name, digest)
@@ -539,16 +568,18 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
 def _without_nulls(rows: pa.Table) -> pa.Table:
     """Return rows with "" and False in place of missing texts and booleans."""
     empty = {pa.string(): "", pa.bool_(): False}
-    columns = [
-        pc.fill_null(cells, empty[cells.type]) if cells.type in empty else cells
-        for cells in rows.columns
-    ]
+    columns = []
+    for cells in rows.columns:
+        if cells.type in empty:
+            cells = pc.fill_null(cells, empty[cells.type])
+        columns.append(cells)
     return pa.table(columns, names=rows.column_names)
 
 
 def refuse_altered(path: Path, digest: str) -> None:
-    """ModelError where a run's file is not there or not as it was written."""
+    """Raise ModelError if a run's file is missing, or not as it was written."""
     if not path.is_file() or digest_of(path) != digest:
         raise ModelError(
-            f"{path} is missing or damaged: its digest does not match; score the night again"
+            f"{path} is missing or damaged: its digest does not match; score the night "
+            "again"
         )

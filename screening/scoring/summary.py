@@ -54,12 +54,12 @@ from screening.scoring.reference_distribution import (
 from screening.scoring.rows import Rows
 from screening.store.serialization import versions
 
-# Of the patients who are not flagged the page names as many as there is room for beside the others.
+# Patients that the page names at least, if so many were scored.
 GROUPS_SHOWN = 200
 
 
 class Summary:
-    """What a night comes to, by the sum of its parts.
+    """Turns the sum of a night's parts into its document.
 
     Parameters
     ----------
@@ -69,14 +69,16 @@ class Summary:
     """
 
     def __init__(self, scorer: BlockScorer, part: NightPart):
-        self.scorer, self.part = scorer, part
-        self.model, self.task = scorer.model, scorer.task
+        self.scorer = scorer
+        self.part = part
+        self.model = scorer.model
+        self.task = scorer.task
         self.histogram = ScoreHistogram(self.model)
         self.histogram.tonight += part.histogram
 
     @cached_property
     def groups(self) -> pa.Table | None:
-        """What `GROUP_COLUMNS` says of each group, by its name; None where rows come alone."""
+        """`GROUP_COLUMNS` of each group, by name; None if rows come alone."""
         if not self.part.groups:
             return None
         sums = [("rows", "sum"), ("flagged", "sum"), ("top", "max")]
@@ -84,112 +86,131 @@ class Summary:
         return counted.rename_columns(GROUP_COLUMNS).sort_by("group")
 
     def flagged_cases(self, rows: Rows) -> Iterator[str]:
-        """Ids of what is reviewed as one, each once: flagged groups, or flagged rows."""
+        """Yield the ids of flagged groups, or rows: each is reviewed as one."""
         if self.groups is not None:
-            yield from self.groups.filter(pc.greater(self.groups["flagged"], 0))[
-                "group"
-            ].to_pylist()
+            is_flagged = pc.greater(self.groups["flagged"], 0)
+            yield from self.groups.filter(is_flagged)["group"].to_pylist()
             return
         for batch in rows.flagged(["id"]):
             yield from batch["id"].to_pylist()
 
     def id_shape(self) -> IdShape | None:
-        """How the table's ids are written; None where the contract names none."""
-        return id_shape(np.concatenate(self.part.ids)) if self.part.ids else None
+        """Return how the table's ids are written; None if the contract names none."""
+        if not self.part.ids:
+            return None
+        return id_shape(np.concatenate(self.part.ids))
 
     def document(
         self, stream: CohortStream, rows: Rows, run_id: str, started: str
     ) -> RunDocument:
-        """What the rows tell of the night; why it wants attention is not judged yet.
+        """Return the night's document, without reasons for attention.
 
-        Raises CohortError: labels that training never met.
+        Raises
+        ------
+        CohortError
+            If a label did not occur in training.
         """
-        model, part, groups = self.model, self.part, self.groups
-        refused = sum(stream.refused.values())
-        discoveries, points = self._discoveries(), model.facts.operating_points
+        model = self.model
+        part = self.part
+        discoveries = self._discoveries()
         cases = self._listed(discoveries)
-        drift = stream.gates.facts() if stream.gates else {}
+        n_refused = sum(stream.refused.values())
+        n_read = part.n_scored + n_refused
+        n_groups = None
+        n_groups_flagged = None
+        if self.groups is not None:
+            n_groups = discoveries.n_screened
+            n_groups_flagged = discoveries.flagged
         days = [str(day.astype("datetime64[D]")) for day in part.days]
-        read = part.n_scored + refused
-        missing = dict(zip(model.contract.features, part.missing.tolist(), strict=True))
+        by_class = zip(self.task.watched, part.by_class.tolist(), strict=True)
+        channels = odd_channels(part.channels, model.facts.training.profile)
+        facts_of_model = {"id": model.id, "digest": model.digest} | model.sealed
+        facts_of_input = stream.source.to_dict() | {"notes": list(stream.notes)}
+        voxels = None
+        if model.contract.coordinates:
+            voxels = optional("voxels").pictured(
+                model.contract, model.watched, rows, stream.source.geometries
+            )
         return RunDocument(
             format_version=FORMAT_VERSION,
             run_id=run_id,
             date=self.scorer.night,
-            model=RunModel.from_dict(
-                {"id": model.id, "digest": model.digest} | model.sealed
-            ),
-            input=InputFacts.from_dict(
-                stream.source.to_dict() | {"notes": list(stream.notes)}
-            ),
+            model=RunModel.from_dict(facts_of_model),
+            input=InputFacts.from_dict(facts_of_input),
             versions=versions(),
             counts=Counts(
-                read=read,
-                scored=self.part.n_scored,
-                refused=refused,
-                flagged=self.part.n_flagged,
-                flagged_by_class=dict(
-                    zip(self.task.watched, part.by_class.tolist(), strict=True)
-                ),
+                read=n_read,
+                scored=part.n_scored,
+                refused=n_refused,
+                flagged=part.n_flagged,
+                flagged_by_class=dict(by_class),
                 out_of_bounds=part.odd_rows.n_rows,
             ),
             refused=dict(stream.refused),
             evaluation=self._evaluation(),
-            # Every feature tonight beside training, as far as the gates know.
-            data=[
-                NightFeature(
-                    name=feature.name,
-                    type=feature.type,
-                    unit=feature.unit,
-                    missing=missing[feature.name] / max(part.n_scored, 1),
-                    missing_training=model.facts.training.missing[feature.name],
-                    **(vars(drift[feature.name]) if feature.name in drift else {}),
-                )
-                for feature in model.facts.training.features
-            ],
+            data=self._features(stream),
             groups=self._listed_groups(discoveries),
             score_counts=self._score_counts(),
             cases=cases,
-            cases_total=self.part.n_flagged,
+            cases_total=part.n_flagged,
             cases_shown=len(cases),
             cases_explained=sum(case.contributions is not None for case in cases),
             near_misses=part.near_misses.explained(model),
             scale=self.histogram.facts(),
             attention=(),
-            check_values=check_values_of(
-                part.odd_rows,
-                odd_channels(part.channels, model.facts.training.profile),
-            ),
+            check_values=check_values_of(part.odd_rows, channels),
             delivery=Delivery(
-                rows=read,
-                units=read if groups is None else discoveries.n_screened,
+                rows=n_read,
+                units=n_read if n_groups is None else n_groups,
                 oldest=min(days, default=None),
                 newest=max(days, default=None),
             ),
             sample=self._sample(),
             unflagged=Unflagged(cases=discoveries.n_screened - discoveries.flagged),
             discoveries=discoveries,
-            groups_total=None if groups is None else discoveries.n_screened,
-            groups_flagged=None if groups is None else discoveries.flagged,
+            groups_total=n_groups,
+            groups_flagged=n_groups_flagged,
             drift=self.scorer.drift.counts(part.drift),
             subgroups=part.subgroups.facts(),
-            prevalence_estimate=prevalence_tonight(
-                self.part.n_flagged, self.part.n_scored, points[0]
-            )
-            if groups is None and len(points) == 1
-            else None,
-            voxels=optional("voxels").pictured(
-                model.contract, model.watched, rows, stream.source.geometries
-            )
-            if model.contract.coordinates
-            else None,
+            prevalence_estimate=self._prevalence(),
+            voxels=voxels,
             geometries=tuple(stream.source.geometries),
             times=Times(started=started, seconds=0.0),
             sha256="",
         )
 
+    def _features(self, stream: CohortStream) -> list[NightFeature]:
+        """Return every feature tonight beside training, as far as the gates know it."""
+        training = self.model.facts.training
+        drift = stream.gates.facts() if stream.gates else {}
+        missing = dict(
+            zip(self.model.contract.features, self.part.missing.tolist(), strict=True)
+        )
+        features = []
+        for feature in training.features:
+            facts = {}
+            if feature.name in drift:
+                facts = vars(drift[feature.name])
+            night_feature = NightFeature(
+                name=feature.name,
+                type=feature.type,
+                unit=feature.unit,
+                missing=missing[feature.name] / max(self.part.n_scored, 1),
+                missing_training=training.missing[feature.name],
+                **facts,
+            )
+            features.append(night_feature)
+        return features
+
+    def _prevalence(self) -> Estimate | None:
+        """Estimate tonight's prevalence, of rows that come alone and of one class."""
+        points = self.model.facts.operating_points
+        if self.groups is not None or len(points) != 1:
+            return None
+        return prevalence_tonight(self.part.n_flagged, self.part.n_scored, points[0])
+
     def _score_counts(self) -> dict[str, ReachingCounts]:
-        """How many rows reach each threshold of the validation curves, by class."""
+        """Count the rows that reach each threshold of the validation curves, by class."""
         grids = self.scorer.grids
         ends = np.cumsum([len(thresholds) for thresholds in grids])[:-1]
         counts = np.split(self.part.reaching, ends)
@@ -201,7 +222,7 @@ class Summary:
         }
 
     def _discoveries(self) -> Discoveries:
-        """What remains rare among so many; where rows come in groups, these are counted here, each once."""
+        """Return what remains rare among so many; each group is counted once."""
         counts = DiscoveryCounts(self.model.calibration)
         if self.groups is None:
             counts.counts += self.part.discoveries
@@ -213,7 +234,7 @@ class Summary:
         return counts.facts("group", int(np.count_nonzero(flagged)))
 
     def _sample(self) -> list[Sampled]:
-        """Rows, or groups, drawn from those not flagged for the random audit."""
+        """Return the unflagged rows, or groups, that are drawn for the random audit."""
         draw = self.part.drawn
         if self.groups is None:
             return [sampled for _, sampled in draw.drawn]
@@ -225,19 +246,23 @@ class Summary:
         return [sampled.replace(display=display.get(sampled.id)) for sampled in drawn]
 
     def _listed(self, discoveries: Discoveries) -> list[Case]:
-        """The flagged as the page lists them, the highest score first: those explained, then the others."""
+        """Return the flagged as the page lists them, the highest score first.
+
+        The first of them have reasons.
+        """
         cases = self.part.cases.explained(self.model)
         cases += cases_of(self.model, self.part.listed.rows.slice(len(cases)))
-        cases = [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
-        if self.groups is not None:
-            return cases
-        return [
-            case.replace(discovery=is_discovery(case.p_value.ends[0], discoveries))
-            for case in cases
-        ]
+        ranked = []
+        for rank, case in enumerate(cases, start=1):
+            case = case.replace(rank=rank)
+            if self.groups is None:
+                is_reported = is_discovery(case.p_value.ends[0], discoveries)
+                case = case.replace(discovery=is_reported)
+            ranked.append(case)
+        return ranked
 
     def _listed_groups(self, discoveries: Discoveries) -> list[GroupFacts] | None:
-        """The patients that the page names, those flagged first; None where rows come alone."""
+        """Return the patients that the page names, those flagged first."""
         if self.groups is None:
             return None
         worst = sorted(
@@ -248,7 +273,8 @@ class Summary:
         p = p_values(self.model.calibration, np.array([row["top"] for row in listed]))
         low, high = rarity_range(p, len(self.model.calibration))
         names = [row["group"] for row in listed]
-        display, by_class = self._display(names), self._flagged_by_class(names)
+        display = self._display(names)
+        by_class = self._flagged_by_class(names)
         return [
             GroupFacts(
                 group=row["group"],
@@ -264,7 +290,7 @@ class Summary:
         ]
 
     def _flagged_by_class(self, groups: list[str]) -> dict[str, dict[str, int]]:
-        """Flagged rows by group and class, the class with most of them first."""
+        """Return flagged rows by group and class, the class with most of them first."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for table in self.part.classes:
             is_named = pc.is_in(table["group"], pa.array(groups, pa.string()))
@@ -273,40 +299,34 @@ class Summary:
         return {name: dict(classes.most_common()) for name, classes in counts.items()}
 
     def _display(self, groups: list[str]) -> dict[str, dict[str, str | None] | None]:
-        """What the contract wants shown beside each of some groups, from its first row."""
+        """Return the texts to show beside each of some groups, from its first row."""
         display: dict[str, dict[str, str | None] | None] = {}
-        for first in self.part.first_rows:
-            for row in first.filter(
-                pc.is_in(first["group"], pa.array(groups, pa.string()))
-            ).to_pylist():
+        names = pa.array(groups, pa.string())
+        for table in self.part.first_rows:
+            for row in table.filter(pc.is_in(table["group"], names)).to_pylist():
                 display.setdefault(row["group"], displayed(row))
         return display
 
     def _evaluation(
         self,
     ) -> dict[str, Observed | Confusion | Sequence[PerClass]] | None:
-        """How the flags of this cohort agree with its labels, where it has them."""
+        """Compare the flags with the labels of this cohort; None if it has none."""
         if self.part.strange_labels:
             raise CohortError(self.part.strange_labels)
         if not any(len(labels) for labels, *_ in self.part.labelled):
             return None
-        label, watched, group, *predicted = map(
-            np.concatenate, zip(*self.part.labelled, strict=True)
-        )
+        columns = zip(*self.part.labelled, strict=True)
+        label, watched, group, *predicted = map(np.concatenate, columns)
         codes = self.task.target(label)
-        together = None if self.groups is None else group
-        facts: dict[str, Observed | Confusion | Sequence[PerClass]] = {
-            name: performance(scores, codes == code, threshold, together)
-            for name, code, scores, threshold in zip(
-                self.task.watched,
-                self.task.watched_codes,
-                watched.T,
-                self.model.thresholds,
-                strict=True,
-            )
-        }
+        groups = None if self.groups is None else group
+        facts: dict[str, Observed | Confusion | Sequence[PerClass]] = {}
+        for number, name in enumerate(self.task.watched):
+            is_positive = codes == self.task.watched_codes[number]
+            threshold = self.model.thresholds[number]
+            scores = watched[:, number]
+            facts[name] = performance(scores, is_positive, threshold, groups)
         if predicted:
-            facts["confusion"], facts["per_class"] = per_class(
-                codes, predicted[0], self.task.classes
-            )
+            confusion, by_class = per_class(codes, predicted[0], self.task.classes)
+            facts["confusion"] = confusion
+            facts["per_class"] = by_class
         return facts
