@@ -54,6 +54,7 @@ COMMANDS = (
     "retire",
     "purge",
 )
+KNOWN = ["--known-before", "fever,crp"]
 TRAIN = [
     "--label",
     "ill",
@@ -105,8 +106,7 @@ def laid(folder: Path, ledger: str) -> None:
         screen(
             folder, "train", "past.csv", *TRAIN, "--max-flag-rate", rate, "--out", model
         )
-        known = ["--known-before", "fever,crp,ward"]
-        screen(folder, "approve", model, "--by", "A", "--reason", "tried", *known)
+        screen(folder, "approve", model, "--by", "A", "--reason", "tried", *KNOWN)
     site = [f'[site]\nledger = "{ledger}"\npublish = "pages"\njobs = 2\n']
     for ward in WARDS:
         model = (
@@ -165,7 +165,7 @@ def commands(
         learn = [first, "champion", "past.csv", "--nights", "in/{series}/{date}.csv"]
         again = f"retrained{night}"
         yield ["retrain", *learn, "--out", again, "--jobs", "1", *where]
-        yield ["approve", again, "--by", "A", *because, *where]
+        yield ["approve", again, "--by", "A", *because, *KNOWN, *where]
     case = read_document(run, "run")["cases"][0]["id"]
     yield ["explain", run, case, "--out", f"pages/cases/{date}.html", *where]
     form = ("csv", "fhir", "xlsx")[night % 3]
