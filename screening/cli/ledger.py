@@ -275,6 +275,11 @@ def status(
         _print_as_json(statuses, published, artefacts)
     else:
         _print_lines(statuses, published)
+    _exit_unless_fine(statuses, strict)
+
+
+def _exit_unless_fine(statuses: list[SeriesStatus], strict: bool) -> None:
+    """Exit 5 if a night is missing; with `strict` also if one needs attention."""
     is_fine = all(status.fine for status in statuses)
     needs_attention = any(status.attention for status in statuses)
     if not is_fine or (strict and needs_attention):

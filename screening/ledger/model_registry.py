@@ -6,7 +6,7 @@ Only an entry of the trail replaces a champion.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -48,8 +48,13 @@ def champions(connection: sa.Connection) -> dict[str, str]:
 def series_of_champion(ledger: Ledger, model: str) -> list[str]:
     """Return the series whose champion has a digest, in order."""
     with ledger.reading() as connection:
-        models = champions(connection)
-    return sorted(series for series, champion in models.items() if champion == model)
+        return sorted(_series_with(connection, {model}))
+
+
+def _series_with(connection: sa.Connection, models: Collection[str]) -> list[str]:
+    """Return the series whose champion is one of some models."""
+    by_series = champions(connection)
+    return [series for series, model in by_series.items() if model in models]
 
 
 def refuse_other(
@@ -92,8 +97,7 @@ def record_revision(
                 return trail.head(connection, last.entry)
         if before == after:
             return trail.head(connection)
-        models = champions(connection)
-        replaced = [name for name, model in models.items() if model == before]
+        replaced = _series_with(connection, {before})
         if series is not None:
             replaced = [name for name in replaced if name == series]
         words = [] if reason is None else [text_part("reason", reason)]
@@ -113,8 +117,7 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
             if seal.facts.model_before == before:
                 replaced.add(seal.facts.model_after)
         replaced.discard(after)
-        models = champions(connection)
-        series = [name for name, model in models.items() if model in replaced]
+        series = _series_with(connection, replaced)
         if series:
             facts = entries.SealedAnew(
                 model_before=before, model_after=after, champion_of=series

@@ -287,9 +287,7 @@ def _series_block(
     runs_of_series = [run for run in runs if run.series == series.series]
     in_force = [run for run in runs_of_series if run.in_force]
     name = fmt.text(series.series, 200)
-    label = fmt.name(series.question.label)
-    if series.question.positive:
-        label += f" = {', '.join(map(fmt.name, series.question.positive))}"
+    label = _question_label(series)
     title = fmt.text(series.title or label, 200)
     if series.title:
         name = f"{name}: {label}"
@@ -314,6 +312,15 @@ def _series_block(
         block["charts"] = charts(series, in_force, number)
         block["control"] = list(zip(control, axes, strict=True))
     return block
+
+
+def _question_label(series: SeriesFacts) -> str:
+    """Return the label of a series, with its positive values."""
+    label = fmt.name(series.question.label)
+    if not series.question.positive:
+        return label
+    positive = ", ".join(map(fmt.name, series.question.positive))
+    return f"{label} = {positive}"
 
 
 def _attention(runs: Sequence[NightRun]) -> list[str]:

@@ -190,13 +190,8 @@ class Erasure:
         Readers rename pages. Bytes that were written for a run are still its, and what
         names the patient is somebody's copy.
         """
-        missing = defaultdict[Path, dict[str | None, Artefact]](dict)
-        for artefact in registered:
-            is_file = artefact.what not in (*DIRECTORIES, "table")
-            if is_file and state_of(artefact) == "missing":
-                missing[artefact.place.parent][artefact.sha256] = artefact
         known = {artefact.place for artefact in registered}
-        for folder, by_digest in missing.items():
+        for folder, by_digest in _missing_files(registered).items():
             for path in sorted(folder.iterdir()):
                 if path in known or path.is_symlink() or not path.is_file():
                     continue
@@ -467,6 +462,18 @@ class Erasure:
             if is_copy and is_of_run and digest_of(place) == digest:
                 copies.append(place)
         return copies
+
+
+def _missing_files(
+    registered: Sequence[Artefact],
+) -> Mapping[Path, Mapping[str | None, Artefact]]:
+    """Return the files that are missing, by folder and digest."""
+    missing = defaultdict[Path, dict[str | None, Artefact]](dict)
+    for artefact in registered:
+        is_file = artefact.what not in (*DIRECTORIES, "table")
+        if is_file and state_of(artefact) == "missing":
+            missing[artefact.place.parent][artefact.sha256] = artefact
+    return missing
 
 
 def _is_of_export(folder: Path) -> bool:
