@@ -52,8 +52,11 @@ def laid(folder: Path) -> Path:
 
 
 def copied(desk: Path, folder: Path) -> Path:
-    """A copy of the desk to work on."""
-    return Path(shutil.copytree(desk, folder))
+    """Copy the desk to work on, with a ledger that takes entries at its new place."""
+    copy = Path(shutil.copytree(desk, folder))
+    moved = ["ledger", "moved", copy / "screening.db", "--reason", "a desk of its own"]
+    screen(*moved)
+    return copy
 
 
 def content(folder: Path) -> dict[str, bytes]:

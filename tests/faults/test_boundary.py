@@ -245,7 +245,7 @@ def test_mount_points_and_devices_are_never_replaced(place):
     ],
 )
 def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path, old, new):
-    folder = copied(desk / "run", tmp_path / "run")
+    folder = Path(shutil.copytree(desk / "run", tmp_path / "run"))
     sealed = canonical(json.loads((folder / "run.json").read_bytes()))
     (folder / "run.json").write_bytes(sealed.replace(old, new, 1))
     with pytest.raises(ModelError, match="damaged"):

@@ -15,6 +15,7 @@ from commands import screen
 from typer.testing import CliRunner
 
 from faults.amounts import attempts
+from faults.desk import copied
 from screening.cli import app
 from screening.files import digest_of
 from screening.store.serialization import written
@@ -159,7 +160,7 @@ def test_any_value_at_any_place_ends_in_an_exit_code_and_names_its_key(
     kind, desk, tmp_path
 ):
     name, opened, command = KINDS[kind]
-    folder = Path(shutil.copytree(desk, tmp_path / "desk"))
+    folder = copied(desk, tmp_path / "desk")
     (folder / "key").write_bytes(bytes(range(32)))
     (folder / "key").chmod(0o600)
     document, write = opened(folder / name)
