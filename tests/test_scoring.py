@@ -41,6 +41,7 @@ def test_scores_have_the_promised_columns_and_no_label(run):
         "p_value",
         "flagged",
         *CHANCES,
+        "out_of_bounds",
         "row",
         "class",
     ]
@@ -198,7 +199,7 @@ def test_contribution_is_the_change_of_the_score_when_the_value_is_the_usual_one
 def test_a_voxel_run_counts_by_patient_and_scores_every_class(tissue_model, tmp_path):
     run = score(tissue_model, voxels(2, 50, seed=9), tmp_path / "run", label="tissue")
     classes = [f"score_{name}" for name in ("gland", "lesion", "zone")]
-    figures = ["score", "p_value", "flagged", "predicted", *classes]
+    figures = ["score", "p_value", "flagged", "out_of_bounds", "predicted", *classes]
     assert list(table(run).columns) == [
         "id",
         "group",
