@@ -240,6 +240,7 @@ class NightFigures(Document):
     refused: int
     scored: int
     flagged: int
+    out_of_bounds: int = 0
     cases: int = 0
     new: int = 0
     pending: int = 0

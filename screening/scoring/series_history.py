@@ -229,6 +229,7 @@ def night_of(
         scored=counts.scored,
         refused=counts.refused,
         flagged=counts.flagged,
+        out_of_bounds=counts.out_of_bounds,
         unflagged=run.unflagged,
         missing=MissingValues(
             missing=round(counts.scored * sum(missing)),
