@@ -422,6 +422,7 @@ IN_TIME = [
     "family_death_history",
     "days_in_hospital",
     "prothrombin_time",
+    "capillary_refill_time",
     "functional_status",
     "nasal_discharge",
     "survey_region",

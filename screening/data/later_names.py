@@ -23,7 +23,7 @@ LATER_NAMES = re.compile(
 )
 # Times that are measured in a patient: of clotting, of a pregnancy, of a scan.
 MEASURED_TIMES = re.compile(
-    r"thrombin|thromboplast|clot|bleed|coag|quick|\bpt\b|\bptt\b|reaction|ejection"
+    r"refill|thrombin|thromboplast|clot|bleed|coag|quick|\bpt\b|\bptt\b|reaction|ejection"
     r"|relaxation|deceleration|exercise|scan|echo|repetition|bed|down|onset|door|smok"
     r"|marital|employ|working|insurance|health|performance|mental|functional|hormone"
     r"|menopaus|\ber\b|\bpr\b|her ?2|receptor|nodal|node|immun|vaccin|nutrition|test"
