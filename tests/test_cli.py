@@ -424,3 +424,17 @@ def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(
     assert (out / "model.json").read_bytes() != before
     (out / "model.json").write_text("{")
     assert "cannot be read; give another --out" in trained_on(table, out, code=2).stderr
+
+
+def test_deleted_working_directory_is_named(tmp_path):
+    """Where the working directory is gone, that is the message."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"rmdir {gone}; exec {sys.executable} -m screening recipes"
+
+    answer = subprocess.run(
+        command, cwd=gone, shell=True, capture_output=True, text=True, check=False
+    )
+
+    assert answer.returncode == 2
+    assert "the working directory was deleted" in answer.stderr

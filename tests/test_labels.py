@@ -227,3 +227,16 @@ def test_train_says_doubts_at_head(tmp_path):
     ]
     assert "the cases are the rows with 1 in column 'ill'" in guesses[0]["words"]
     assert guesses[0]["remedy"] in answer.stdout
+
+
+def test_time_is_named_in_train(tmp_path):
+    """The column of the row's date can be named when a model is trained."""
+    table = patients()
+    days = np.datetime64("2025-01-01") + np.arange(len(table))
+    table["sample_taken"] = np.datetime_as_string(days)
+    past = written(table, tmp_path / "past.csv")
+
+    cohort = read_cohort(past, label="ill", time="sample_taken", propose=True)
+
+    assert cohort.contract.time == "sample_taken"
+    assert cohort.time[0] == np.datetime64("2025-01-01")

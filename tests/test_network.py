@@ -598,3 +598,37 @@ def is_gone(pid: int) -> bool:
     time.sleep(0.05)
     place = Path(f"/proc/{pid}/stat")
     return not place.exists() or place.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+HOME_SITE = """
+[site]
+ledger = "$HOME/screen/ledger.db"
+runs = "~/screen/runs"
+
+[series.ward]
+model = "$HOME/models/ward"
+cohort = "~/tables/ward.csv"
+"""
+
+
+def test_home_in_night_toml(tmp_path, monkeypatch):
+    """`~` and `$HOME` are the home directory in every path."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "N.toml").write_text(HOME_SITE)
+
+    network = read_network(tmp_path / "N.toml")
+
+    home = tmp_path / "home"
+    assert network.site.runs == home / "screen" / "runs"
+    assert network.ledger == str(home / "screen" / "ledger.db")
+    assert network.series["ward"].model == home / "models" / "ward"
+    assert network.cohort("ward", "2026-03-01") == str(home / "tables" / "ward.csv")
+
+
+def test_unknown_variable_in_night_toml(tmp_path, monkeypatch):
+    """A variable that is not set is named with its key."""
+    monkeypatch.delenv("NOWHERE", raising=False)
+    (tmp_path / "N.toml").write_text(HOME_SITE.replace("~/screen", "$NOWHERE"))
+
+    with pytest.raises(UsageError, match=r"site\.runs: \$NOWHERE is not set"):
+        read_network(tmp_path / "N.toml")

@@ -119,3 +119,15 @@ def test_files_of_one_name_in_two_folders_are_both_read(bucket):
     cohort = read_cohort("memory://ward/*th/a.csv", label="ill", positive="yes")
     assert [file.name for file in cohort.source.files] == ["a.csv", "a.csv"]
     assert cohort.n_rows == 200
+
+
+def test_file_url_is_a_path(tmp_path):
+    """A URL of a file here is read in place; one of another host is refused."""
+    path = written(patients(), tmp_path / "past table.csv")
+
+    cohort = read_cohort(path.as_uri(), **ROLES)
+
+    assert cohort.n_rows == len(patients())
+    assert not any("fetched" in note for note in cohort.notes)
+    with pytest.raises(UsageError, match="of another host"):
+        read_cohort("file://server/past.csv", **ROLES)

@@ -254,6 +254,7 @@ def bounded(command: Callable[[], object]) -> NoReturn:
     try:
         try:
             _prepare()
+            _refuse_deleted_directory()
             command()
         except SystemExit as ended:
             code = ended.code
@@ -274,6 +275,16 @@ def bounded(command: Callable[[], object]) -> NoReturn:
             # An error may keep objects alive that a library then reports as leaked.
             gc.freeze()
     sys.exit(code)
+
+
+def _refuse_deleted_directory() -> None:
+    """Raise UsageError where the working directory is gone: no path means anything."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UsageError(
+            "the working directory was deleted; change to another one"
+        ) from None
 
 
 def _prepare() -> None:

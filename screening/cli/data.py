@@ -40,9 +40,6 @@ def init(
     *,
     database: options.DatabaseOptions,
     columns: options.ColumnOptions,
-    time: Annotated[
-        str | None, options.in_data(help="Column of the row's date.")
-    ] = None,
     capacity: Annotated[
         int | None, options.in_data(help="Reviews that a night has room for.", min=1)
     ] = None,
@@ -70,7 +67,7 @@ def init(
         else _ask
     )
     contract, notes = starter_contract(
-        database.source(cohort), ask, **columns.roles, time=time, capacity=capacity
+        database.source(cohort), ask, **columns.roles, capacity=capacity
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, contract.to_toml(notes).encode())

@@ -223,6 +223,7 @@ class ColumnOptions:
     group: Annotated[
         str | None, in_data(help="Column never split over folds, such as the patient.")
     ] = None
+    time: Annotated[str | None, in_data(help="Column of the row's date.")] = None
     drop: Annotated[
         str | None, in_data(metavar="A,B", help="Columns to leave out.")
     ] = None

@@ -450,7 +450,7 @@ class Contract(BaseModel):
         if not changed:
             return self
         content = self.to_dict()
-        no_features = {changed.get(role) for role in ("label", "id", "group")}
+        no_features = {changed.get(role) for role in ("label", "id", "group", "time")}
         no_features.update(changed.get("drop", ()))
         features = {
             name: feature

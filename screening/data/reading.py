@@ -33,6 +33,7 @@ class Reading(TypedDict, total=False):
     unlabelled: Unlabelled | None
     id: str | None
     group: str | None
+    time: str | None
     drop: str | Sequence[str]
     neighbourhood: int | None
 
@@ -46,6 +47,7 @@ def read_cohort(
     unlabelled: Unlabelled | None = None,
     id: str | None = None,
     group: str | None = None,
+    time: str | None = None,
     drop: str | Sequence[str] = (),
     neighbourhood: int | None = None,
     need_label: bool = False,
@@ -75,6 +77,8 @@ def read_cohort(
     group : str, optional
         Column whose rows are never on both sides of a fold, such as the patient of a
         voxel.
+    time : str, optional
+        Column of the row's date.
     drop : str or sequence of str
         Columns to leave out.
     neighbourhood : int, optional
@@ -118,6 +122,7 @@ def read_cohort(
         unlabelled=unlabelled,
         id=id,
         group=group,
+        time=time,
         drop=drop,
         neighbourhood=neighbourhood,
     )

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import digest_of, escape_bytes
@@ -37,6 +39,7 @@ def source_at(place: Readable) -> Source:
         return open_database(place)
     if not isinstance(place, str | Path):
         return open_table(place)
+    place = _local_place(place)
     if isinstance(place, str) and "://" in place:
         return open_remote(place)
     if _holds_images(place):
@@ -45,9 +48,20 @@ def source_at(place: Readable) -> Source:
     return source_over(files, notes)
 
 
+def _local_place(place: str | Path) -> str | Path:
+    """Return the path that a URL such as file:///data/past.csv names; others as given."""
+    url = urlsplit(str(place))
+    if url.scheme != "file":
+        return place
+    if url.netloc not in ("", "localhost"):
+        raise UsageError(f"{place} is of another host; write the path of the file")
+    return url2pathname(url.path)
+
+
 def digests(source: str) -> list[str]:
     """Return the SHA-256 of each file of a source; none for a database."""
     try:
+        source = str(_local_place(source))
         if _holds_images(source):
             images = optional("images").open_images(Path(source))
             return [part.sha256 for part in images.files]

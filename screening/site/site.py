@@ -57,7 +57,23 @@ def _of_each_night(text: str) -> str:
 def _from_folder(path: Path, info: ValidationInfo) -> Path:
     """Return a path relative to the folder of the file."""
     folder: Path = info.context or Path()
-    return folder / path
+    return folder / _expanded(str(path))
+
+
+def _expanded(place: str) -> Path:
+    """Return a path in which `~` and variables such as `$HOME` are replaced.
+
+    Raises
+    ------
+    ValueError
+        A variable is not set in the environment, or there is no such user.
+    """
+    try:
+        return Path(Template(place).substitute(os.environ)).expanduser()
+    except KeyError as missing:
+        raise ValueError(f"${missing.args[0]} is not set in the environment") from None
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _rule(agreed: object) -> Rule:
@@ -228,7 +244,9 @@ class Network:
             raise UsageError(
                 f"series.{name}.cohort: ${missing.args[0]} is not set in the environment"
             ) from None
-        return place if "://" in place else str(self.folder / place)
+        if "://" in place:
+            return place
+        return str(self.folder / Path(place).expanduser())
 
     def has_password(self) -> bool:
         """Return True if a URL of the site has a password."""
@@ -274,7 +292,7 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
     else:
         place = file.site.ledger or ledger or ""
         if "://" not in place:
-            place = str(folder / place)
+            place = str(folder / Path(os.path.expandvars(place)).expanduser())
         network = Network(file.site, file.series, folder, place)
         faults.extend(_conflicts(network))
         if not (file.site.ledger or ledger):
