@@ -78,6 +78,20 @@ def bids_of(patients: dict[str, dict[str, np.ndarray]], folder: Path) -> Path:
     return folder
 
 
+def nnunet_of(patients: dict[str, dict[str, np.ndarray]], folder: Path) -> Path:
+    """An nnU-Net dataset of cases to train on, and its first case to score."""
+    names = {"channel_names": {"0": "flair", "1": "t1"}}
+    for name, volumes in patients.items():
+        # There is no mask: what lies outside is 0.
+        inside = volumes["mask"] != 0
+        for number, channel in enumerate(names["channel_names"].values()):
+            image = f"{name}_{number:04d}.nii.gz"
+            save(folder / "imagesTr" / image, volumes[channel] * inside)
+        save(folder / "labelsTr" / f"{name}.nii.gz", volumes["lesion"])
+    (folder / "dataset.json").write_text(json.dumps(names))
+    return folder
+
+
 def table_of(patients: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
     """The voxels of the masks, x running fastest."""
     tables = []

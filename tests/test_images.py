@@ -21,6 +21,7 @@ from image_folders import (
     brains,
     folder_of,
     nibabel,
+    nnunet_of,
     save,
     table_of,
 )
@@ -75,6 +76,21 @@ def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
     )
     assert np.array_equal(bids.label, images.label)
     assert [name.removeprefix("sub-") for name in bids.group] == list(images.group)
+
+
+def test_nnunet_dataset(tmp_path):
+    """Channels have the names of dataset.json, and labels lie in labelsTr."""
+    folder = nnunet_of(PAST, tmp_path / "Dataset001_Lesions")
+
+    cohort = read_cohort(folder, label="label")
+    night = read_cohort(folder / "imagesTr")
+
+    table = read_cohort(table_of(PAST), **ROLES)
+    assert cohort.names == ["flair", "t1"]
+    assert sorted(set(cohort.group)) == sorted(PAST)
+    assert cohort.n_rows == table.n_rows
+    assert np.array_equal(cohort.label, table.label)
+    assert night.names == ["flair", "t1"]
 
 
 def test_a_subject_of_two_sessions_is_refused(tmp_path):

@@ -1,12 +1,13 @@
 """Patients' images as a cohort: one row per voxel, one column per channel.
 
-Images are a folder per patient or a BIDS dataset of NIfTI files, which nibabel reads
-(extra `imaging`). Sizes are checked before voxels are read.
+Images are a folder per patient, a BIDS or nnU-Net dataset of NIfTI files, which
+nibabel reads (extra `imaging`). Sizes are checked before voxels are read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import zlib
 from collections.abc import Iterator
@@ -41,6 +42,10 @@ _TOLERANCE = 1e-3
 _PATIENT = "patient_id"
 _MASK = "mask"
 _DATASET_FILE = "dataset_description.json"
+# Folders of an nnU-Net dataset, and the column of its label maps.
+_NNUNET_IMAGES = "imagesTr"
+_NNUNET_LABELS = "labelsTr"
+_NNUNET_LABEL = "label"
 # BIDS entities that are no part of a channel's name.
 _PATIENT_ENTITIES = ("sub", "ses", "space")
 _Files = list[tuple[str, Path]]
@@ -293,6 +298,8 @@ def open_images(folder: Path) -> Source:
     """
     if (folder / _DATASET_FILE).is_file():
         patients = _bids_patients(folder)
+    elif _is_nnunet(folder):
+        patients = _nnunet_patients(folder)
     else:
         patients = _folder_patients(folder)
     if not patients:
@@ -324,10 +331,10 @@ def open_images(folder: Path) -> Source:
 
 
 def is_image_folder(folder: Path) -> bool:
-    """Return True for a BIDS dataset and for a folder of folders with NIfTI files."""
+    """Return True for a BIDS or nnU-Net dataset, and for folders of NIfTI files."""
     if not folder.is_dir():
         return False
-    if (folder / _DATASET_FILE).is_file():
+    if (folder / _DATASET_FILE).is_file() or _is_nnunet(folder):
         return True
     return next(folder.glob("*/*.nii*"), None) is not None
 
@@ -341,6 +348,57 @@ def _folder_patients(folder: Path) -> dict[str, _Files]:
             if files:
                 patients[path.name] = files
     return patients
+
+
+def _is_nnunet(folder: Path) -> bool:
+    """Return True for a dataset of nnU-Net and for its folder of images alone."""
+    return (folder / _NNUNET_IMAGES).is_dir() or any(_nnunet_images(folder))
+
+
+def _nnunet_images(folder: Path) -> Iterator[tuple[str, int, Path]]:
+    """Yield case, number of the channel and file of `CASE_0000.nii.gz` in a folder."""
+    for path in _image_files(folder):
+        match = re.fullmatch(r"(?P<case>.+)_(?P<channel>\d{4})", _stem(path))
+        if match:
+            yield match["case"], int(match["channel"]), path
+
+
+def _nnunet_patients(folder: Path) -> dict[str, _Files]:
+    """Return the files of each case of an nnU-Net dataset.
+
+    Channels are `imagesTr/CASE_0000.nii.gz`, named by `dataset.json`, and the label map
+    `labelsTr/CASE.nii.gz` is column `label`. A folder such as `imagesTs` is read alone.
+    """
+    images = folder / _NNUNET_IMAGES
+    root = folder
+    if not images.is_dir():
+        images = folder
+        root = folder.parent
+    names = _nnunet_channels(root / "dataset.json")
+    cases: dict[str, _Files] = {}
+    for case, channel, path in _nnunet_images(images):
+        column = names.get(str(channel), f"channel_{channel:04d}")
+        cases.setdefault(case, []).append((column, path))
+    if images != folder:
+        for path in _image_files(folder / _NNUNET_LABELS):
+            if _stem(path) in cases:
+                cases[_stem(path)].append((_NNUNET_LABEL, path))
+    return cases
+
+
+def _nnunet_channels(file: Path) -> dict[str, str]:
+    """Return the names of the channels by their numbers; none without a file of them.
+
+    They are `channel_names` of nnU-Net 2, and `modality` of nnU-Net 1.
+    """
+    if not file.is_file():
+        return {}
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        names = content.get("channel_names") or content.get("modality") or {}
+        return {str(number): str(name) for number, name in names.items()}
+    except (ValueError, AttributeError):
+        raise CohortError(f"{file.name}: no file of nnU-Net; write it again") from None
 
 
 def _bids_patients(folder: Path) -> dict[str, _Files]:
@@ -407,7 +465,7 @@ def _anatomical_files(subject: Path) -> Iterator[Path]:
 
 def _image_files(folder: Path) -> list[Path]:
     paths = []
-    for path in folder.iterdir():
+    for path in folder.iterdir() if folder.is_dir() else ():
         if path.name.lower().endswith(_SUFFIXES) and not path.name.startswith("."):
             paths.append(path)
     return sorted(paths)
