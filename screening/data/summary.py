@@ -320,8 +320,10 @@ class ColumnSummary:
     def _with_unit(self, text: str, decimal: str, count: int) -> list[float]:
         """Count the unit behind a number, and return the number `count` times."""
         unit = unit_of(text)
+        if unit is None:
+            return []
         number = parse_number(text, decimal, "limit", unit)
-        if unit is None or not isinstance(number, float):
+        if isinstance(number, str):
             return []
         _add_bounded(self._units, unit, count)
         return [number] * count

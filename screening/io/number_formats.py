@@ -25,6 +25,9 @@ CENSORED = re.compile(
     r"|größer(?: als)?|über|supérieur à|mayor que|superiore a)\s)\s*(?P<limit>.*)",
     re.DOTALL | re.IGNORECASE,
 )
+# First characters of such a bound, and of a number: most texts of a table have others.
+STARTS_OF_BOUND = frozenset("<>≤≥abgikmlosuüABGIKMLOSUÜ")
+STARTS_OF_NUMBER = frozenset("0123456789.,+-−<>≤≥")
 # Characters of a reading with a flag or a unit at most.
 MAX_READING = 40
 # A laboratory's mark behind a number: 13.5 H, 57.1*, 4.2 (L).
@@ -134,7 +137,9 @@ def _number_part(text: str) -> str:
 def match_reading(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Match a reading with something behind its number; a long text is none."""
     # On long texts these patterns would take quadratic time.
-    return pattern.fullmatch(text) if len(text) <= MAX_READING else None
+    if text[:1] not in STARTS_OF_NUMBER or len(text) > MAX_READING:
+        return None
+    return pattern.fullmatch(text)
 
 
 def _decimal_mark(cells: set[str], delimiter: str) -> str | None:
@@ -200,7 +205,7 @@ def parse_number(
     value = _plain_number(text, decimal)
     if value is not None:
         return value if np.isfinite(value) else "infinite"
-    bound = CENSORED.fullmatch(text)
+    bound = CENSORED.fullmatch(text) if text[:1] in STARTS_OF_BOUND else None
     if bound:
         limit = parse_number(bound["limit"], decimal, unit=unit)
         return _censored_number(limit, bound["below"] is not None, censored)
