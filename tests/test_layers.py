@@ -26,6 +26,7 @@ ROOMS = (
     "solvers",
     "factors",
     "parallel",
+    "shared_arrays",
     "cluster",
     "kernels",
     "metrics",
