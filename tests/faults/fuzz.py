@@ -81,6 +81,10 @@ def damage(draw, content: bytes) -> bytes:
     return content
 
 
+WRITTEN = "ledgers, written"
+KEPT = "kept.db"
+
+
 def attacks(desk: Path, broken: Path) -> dict[str, tuple[Path, list[object]]]:
     """By kind: the valid file, and the command that reads the broken one."""
     recipe = Path(__file__).parents[2] / "models" / "logistic.toml"
@@ -95,7 +99,8 @@ def attacks(desk: Path, broken: Path) -> dict[str, tuple[Path, list[object]]]:
         "verdicts": (verdicts, ["review", run, broken, "--ledger", ledger]),
         "runs": (run / "run.json", ["report", broken.parent / "run"]),
         "ledgers": (ledger, ["history", "--verify", "--ledger", broken]),
-        "ledgers, written": (ledger, ["review", run, verdicts, "--ledger", broken]),
+        # At its own place: a ledger elsewhere is a copy, and takes no verdicts.
+        WRITTEN: (desk / KEPT, ["review", run, verdicts, "--ledger", ledger]),
     }
 
 
@@ -105,6 +110,7 @@ def main() -> None:
     options.add_argument("--minutes", type=float, default=10)
     until = time.monotonic() + 60 * options.parse_args().minutes
     desk = laid(Path(tempfile.mkdtemp(prefix="fuzz")))
+    shutil.copy(desk / "screening.db", desk / KEPT)
     command = get_command(app)  # made once: that takes longer than most attacks
     tried, bad = Counter[str](), Counter[str]()
 
@@ -128,6 +134,8 @@ def main() -> None:
         place = Path(tempfile.mkdtemp(dir=desk)) / names.get(kind, "broken")
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(content)
+        if kind == WRITTEN:
+            (desk / "screening.db").write_bytes(content)
         broken = place.parents[1] / "broken" if kind == "runs" else place
         signal.alarm(LONGEST_SECONDS)
         try:
@@ -142,6 +150,7 @@ def main() -> None:
         finally:
             signal.alarm(0)
         shutil.rmtree(broken.parent)
+        shutil.copy(desk / KEPT, desk / "screening.db")
         tried[kind] += 1
 
     fifty = settings(
