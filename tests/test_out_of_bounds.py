@@ -211,6 +211,19 @@ def test_one_odd_text_in_training_is_refused(tmp_path):
         read_cohort(written(past, tmp_path / "past.csv"), contract)
 
 
+def test_explain_names_odd_columns(run):
+    """A case whose value was not used says so, on a terminal too."""
+    first = night_with_odd_cells()["patient"][0]
+    listed = {case["id"] for case in run.document["cases"]}
+    listed |= {case["id"] for case in run.document["near_misses"]}
+    assert first in listed
+
+    answer = screen("explain", run.directory, first).stdout
+
+    assert "check, not used  fever" in answer
+    assert "chance " not in answer
+
+
 def test_refused_file(model, tmp_path):
     """Every refused and odd cell has a line, also where the table is refused."""
     save_model(model, tmp_path / "model")

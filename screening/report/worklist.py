@@ -295,6 +295,8 @@ def _facts(
         chance = fmt.chance(case.chance)
         ends = fmt.chance_ci(case.chance)
         facts.append(("Chance", f"{chance} ({ends})" if ends else chance))
+    if isinstance(case, Case) and case.out_of_bounds:
+        facts.append(("Check, not used", fmt.name(case.out_of_bounds)))
     return facts
 
 
