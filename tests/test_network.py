@@ -512,9 +512,9 @@ def test_night_killed(tmp_path, monkeypatch):
     demo = (["demo", "--out", str(tmp_path / "demo")], {}, 1, 60)
     thread = threading.Thread(target=lambda: ended.append(processes.run(*demo)))
     thread.start()
-    while not multiprocessing.active_children():
+    while not processes._running:
         time.sleep(0.01)
-    multiprocessing.active_children()[0].kill()
+    next(iter(processes._running)).kill()
     thread.join()
 
     assert (ended[0].code, ended[0].message.partition(",")[0]) == (
