@@ -36,7 +36,7 @@ Arguments = tuple[Any, ...]
 Call = tuple[Callable[..., Any], Arguments, dict[str, Any]]
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""What limits the threads that numerical libraries start: by default one a core."""
+"""Variables that limit the threads of numerical libraries, by default one a core."""
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def _is_prepared() -> bool:
 
 
 def shares_files() -> bool:
-    """Return True if processes of this machine make the calls, as by default."""
+    """Return True if joblib's own processes, on this machine, make the calls."""
     return isinstance(get_active_backend(prefer="processes")[0], LokyBackend)
 
 
@@ -99,10 +99,11 @@ def in_parallel(
 ) -> Iterator[Any]:
     """Call function(*task) for every task; return the results in the order of tasks.
 
-    The calls begin at once. With one job, or one task, they are made in this process.
-    Processes get large arrays as memory maps. Each call may use its share of the cores.
-    A process that is killed loses its task only, which is repeated. Calls that are
-    still running when the caller stops are abandoned.
+    The calls begin at once. Without a cluster, one job or one task runs in this process.
+    Processes get large arrays as memory maps. Loops of each call use one thread; a
+    single task may use one for each job. If a process is killed, all calls whose results
+    have not been taken are made again. Until the iterator ends or is closed, which
+    abandons calls that still run, BLAS of this process uses one thread.
 
     Parameters
     ----------
@@ -128,10 +129,10 @@ def in_parallel(
     first_tasks = list(islice(source, 2))
     if jobs == -1:
         jobs = get_active_backend()[1] or -1
-    n_cores = effective_n_jobs(jobs)
+    n_available = effective_n_jobs(jobs)
     if len(first_tasks) < 2:
         jobs = 1
-    n_threads = n_cores // min(n_cores, effective_n_jobs(jobs))
+    n_threads = n_available // min(n_available, effective_n_jobs(jobs))
     if cluster is not None:
         n_threads = cluster.n_threads
 

@@ -108,7 +108,9 @@ with_lightgbm = pytest.mark.skipif(
 )
 
 
-PAST = pd.DataFrame({"id": range(60), "u": range(0, 180, 3), "y": [0, 1] * 30})
+PAST = pd.DataFrame(
+    {"id": range(60), "u": [7 * n % 40 for n in range(60)], "y": [0, 1] * 30}
+)
 WHO = {"label": "y", "positive": "1", "id": "id"}
 
 

@@ -32,12 +32,12 @@ from screening.spelling import first_of
 # An outcome has at most so many values; more than a few are rare.
 MAX_CLASSES = 20
 MAX_FEW_CLASSES = 5
-# The rarer of two values is a case more often than not at this share or less.
+# The rarest value of an outcome has this share or less more often than not.
 MAX_RARE_SHARE = 0.3
-# Points from which on a column is taken for the outcome: a sure name with anything, a
-# usual one with a few values.
+# Points from which on a column is taken for the outcome: a sure name alone, a usual one
+# with a few values.
 MIN_POINTS = 6
-# A name with these points is an outcome's, whatever the table holds.
+# Points of a name that contains a word for an outcome.
 POINTS_OF_WORD = 5
 # Another column that lacks fewer points than this is as likely.
 MARGIN = 3
@@ -98,7 +98,8 @@ class OutcomeColumn:
             self.summary.constant and not self.summary.ticked
         ):
             return False
-        return self.n_values == 2 or any(sign.applies(self) for sign in NAME_SIGNS[:3])
+        names = [sign for sign in NAME_SIGNS if sign.makes_candidate]
+        return self.n_values == 2 or any(sign.applies(self) for sign in names)
 
     @property
     def points_of_name(self) -> int:
@@ -122,21 +123,37 @@ class OutcomeColumn:
 
 @dataclass(frozen=True)
 class OutcomeSign:
-    """A sign that a column is the outcome, and its points."""
+    """A sign that a column is the outcome, and its points.
+
+    `makes_candidate`: a column with this sign is a candidate whatever its values.
+    """
 
     name: str
     points: int
     applies: Callable[[OutcomeColumn], bool]
+    makes_candidate: bool = False
 
 
+# Of several that apply the first counts.
 NAME_SIGNS = (
-    OutcomeSign("sure name", 9, lambda column: column.name.lower() in SURE_OUTCOMES),
+    OutcomeSign(
+        "sure name",
+        9,
+        lambda column: column.name.lower() in SURE_OUTCOMES,
+        makes_candidate=True,
+    ),
     OutcomeSign(
         "word of an outcome",
         POINTS_OF_WORD,
         lambda column: is_called(column.name, "outcome"),
+        makes_candidate=True,
     ),
-    OutcomeSign("usual name", 4, lambda column: column.name.lower() in USUAL_OUTCOMES),
+    OutcomeSign(
+        "usual name",
+        4,
+        lambda column: column.name.lower() in USUAL_OUTCOMES,
+        makes_candidate=True,
+    ),
     OutcomeSign(
         "name that asks yes or no",
         2,
@@ -163,7 +180,11 @@ def ranked(columns: Sequence[OutcomeColumn]) -> list[OutcomeColumn]:
 
 
 def likeliest(candidates: Sequence[OutcomeColumn]) -> OutcomeColumn | None:
-    """Return the first of ranked candidates, None where too little speaks for it."""
+    """Return the first of ranked candidates, if it is clear.
+
+    None if it has fewer than `MIN_POINTS` points or, unless its name has points, if
+    another candidate is as likely.
+    """
     if not candidates or candidates[0].points < MIN_POINTS:
         return None
     first = candidates[0]
@@ -224,7 +245,10 @@ def follow_up_strengths(
 
 
 def _distance(values: np.ndarray, time: np.ndarray) -> float:
-    """Return the distance of the AUROC of a value by the time from 0.5, the largest."""
+    """Return the largest distance from 0.5 of an AUROC of a value by the time.
+
+    The AUROC tells the rows with a value from all others; 0.0 if none is significant.
+    """
     # A time that has not come yet is blank.
     times = np.nan_to_num(time, nan=np.inf)
     distances = [0.0]
@@ -245,8 +269,8 @@ def _distance(values: np.ndarray, time: np.ndarray) -> float:
 def infer_positive(label: str, counts: Mapping[str, int]) -> str | None:
     """Return the value of an outcome that is a case, by the rows of each value.
 
-    None where there are not two values, none or both say so, or a rare one may be a
-    slip of the pen.
+    None unless there are exactly two values, each in at least `MIN_ROWS_OF_LABEL` rows,
+    and exactly one of them reads as a case.
     """
     if len(counts) != 2 or min(counts.values()) < MIN_ROWS_OF_LABEL:
         return None
@@ -260,9 +284,10 @@ def infer_positive(label: str, counts: Mapping[str, int]) -> str | None:
 
 
 def is_sure_case(case: str, counts: Mapping[str, int]) -> bool:
-    """Return True if the words of a label say that a value is the case.
+    """Return True if a value is surely the case.
 
-    False for numbers that are not 0 and 1, and for the value of most rows.
+    It is in at most half of the rows, and the two values name the case in words, or are
+    0 and 1.
     """
     is_rarer = 2 * counts[case] <= sum(counts.values())
     return is_rarer and is_case_by_words(list(counts))

@@ -1,4 +1,4 @@
-"""Where a ledger stands, and by that if it is a copy of another site's ledger.
+"""Where a ledger is, and whether it is the original or a copy of it.
 
 The digest of the first entry is the identity of a site. That entry also states where the
 ledger stood when it was begun, and an entry of kind `relocate` states where it stands
@@ -21,7 +21,8 @@ from screening.ledger.trail import Part
 # Kind of the entry that a site was relocated.
 RELOCATE = "relocate"
 LOCATION = "location"
-N_DIGITS = 12
+# Digits of a site's identity in messages.
+N_SHOWN_DIGITS = 12
 
 
 def ledger_file(connection: sa.Connection) -> Path | None:
@@ -39,8 +40,10 @@ def location_part(connection: sa.Connection) -> Part:
 
 
 def original_of(connection: sa.Connection) -> str | None:
-    """Return the site that a ledger is a copy of, in words; None for an original.
+    """Describe the original that a ledger is a copy of; None for an original.
 
+    The description is such as "site 0123456789ab, whose original stands at
+    /data/ledger.db".
     A ledger whose trail states no location is an original.
     """
     stated = stated_location(connection)
@@ -51,7 +54,7 @@ def original_of(connection: sa.Connection) -> str | None:
     # A link, or another name of the same folder.
     if file is not None and os.path.exists(stated) and os.path.samefile(stated, file):
         return None
-    identity = trail.head(connection, 1).digest[:N_DIGITS]
+    identity = trail.head(connection, 1).digest[:N_SHOWN_DIGITS]
     return f"site {identity}, whose original stands at {stated}"
 
 
@@ -67,7 +70,10 @@ def refuse_copy(connection: sa.Connection) -> None:
 
 
 def _location(connection: sa.Connection) -> str:
-    """Return where a ledger stands: its file, or its database and schema."""
+    """Return where a ledger stands: its file, or its database and schema on PostgreSQL.
+
+    The host is not part of it: one server may have several names.
+    """
     file = ledger_file(connection)
     if file is not None:
         return str(file)
@@ -77,7 +83,7 @@ def _location(connection: sa.Connection) -> str:
 
 
 def stated_location(connection: sa.Connection) -> str | None:
-    """Return where the trail says that the ledger stands; None if it does not say."""
+    """Return the location in the newest entry that states one; None without any."""
     is_stating = (TRAIL.c.number == 1) | (TRAIL.c.kind == RELOCATE)
     entries = sa.select(TRAIL.c.number).where(is_stating)
     locations = (

@@ -76,9 +76,6 @@ def open_night(
 ) -> Iterator[Tonight]:
     """Open the transaction of a night; what fails in the block leaves nothing entered.
 
-    The cases have their states; a night that the ledger does not have is entered in the
-    block, by `Tonight.enter`.
-
     Parameters
     ----------
     ledger : Ledger
@@ -89,12 +86,19 @@ def open_night(
         Enter a known night, or another table or model for it, as a new revision, judged
         by what is known now; the old one is kept.
     again : bool
-        So with a known night alone.
+        Enter a known night as a new revision too, but refuse another table or model.
+
+    Yields
+    ------
+    tonight : Tonight
+        The night as it was entered, if the ledger has it and neither `force` nor
+        `again` is given. Otherwise a night whose cases have their states, for the
+        caller to enter.
 
     Raises
     ------
     UsageError
-        Another table of this night is in force, or another model is the series'
+        If another table of this night is in force, or another model is the series'
         champion.
     """
     with ledger.writing() as connection:
@@ -185,7 +189,7 @@ class Tonight:
     drawn : list of str
         Ids of its random audit.
     quiet : int
-        Length of the unbroken row of nights without a case that ends with it.
+        Length of the streak of nights without a case that ends with it.
     since : Since, optional
         The night in force before it, and the cases that are no longer flagged.
     """
@@ -343,9 +347,9 @@ class Tonight:
         case_id : str
         state : str
         n_nights : int
-            Nights it was flagged in an unbroken row that ends tonight.
+            Nights it was flagged in a streak that ends tonight.
         judged, verdict : str, optional
-            Night and word of the last verdict before tonight, in this row or not.
+            Night and word of the last verdict before tonight, in this streak or not.
         """
         night = self.night
         nights = [run.night for run in self._before]
@@ -395,8 +399,8 @@ def _state(
     """Return the state of a flagged case.
 
     It is known if its last verdict says that it has the condition, and that verdict was
-    given in this unbroken row of nights or is recent. Of the others it is pending if it
-    was flagged on the last night, ruled out if moreover it was judged so in this row,
+    given in this streak of nights or is recent. Of the others it is pending if it
+    was flagged on the last night, ruled out if moreover it was judged so in this streak,
     and new otherwise: a case that comes back after a night without a flag is looked at
     again.
 
@@ -405,7 +409,7 @@ def _state(
     judged, verdict : str, optional
         Night and word of its last verdict.
     since : str
-        First night of its unbroken row.
+        First night of its streak.
     n_before : int
         Length of that row before tonight.
     recent : str

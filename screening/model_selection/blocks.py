@@ -1,4 +1,4 @@
-"""Blocks of columns that tell the same: known together, or not at all."""
+"""Grouping redundant features into blocks, to be left out together."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from screening.io.columns import absent
 
 # Columns whose correlation, of values or of missing cells, exceeds this are one block.
 MIN_CORRELATION = 0.95
-# A column with fewer, or more, missing cells has no pattern of its own.
-MIN_MISSING = 0.01
-# Rows that correlations are computed on at most.
+# Missing cells are compared only of columns whose share of them is at least this, and at
+# most 1 less this.
+MIN_MISSING_SHARE = 0.01
+# Correlations are computed on every k-th row, at most so many.
 MAX_ROWS = 5000
 # What the end of a name says of how one quantity was summarised or when it was taken.
 SUMMARY_WORDS = frozenset(
@@ -26,17 +27,20 @@ SUMMARY_WORDS = frozenset(
 def blocks_of(cohort: Cohort) -> list[list[str]]:
     """Return the features in blocks, in the order of the contract.
 
-    Two columns are of one block if they are missing in the same rows, if the absolute
-    correlation of their values exceeds .95, or if their names have one stem.
+    Two columns are joined if the correlation of their missing cells, or the absolute
+    correlation of their values, exceeds `MIN_CORRELATION`, or if their names have one
+    stem. Blocks are the connected components: two columns of a block need not be joined
+    directly.
     """
     names = list(cohort.contract.features)
-    step = max(1, cohort.n_rows // MAX_ROWS)
+    step = max(1, -(-cohort.n_rows // MAX_ROWS))
     sample = cohort.take(np.arange(0, cohort.n_rows, step))
     masks = np.column_stack([absent(sample.values[name]) for name in names])
     share = masks.mean(axis=0)
-    has_pattern = (share >= MIN_MISSING) & (share <= 1 - MIN_MISSING)
-    is_joined = _are_correlated(np.where(has_pattern, masks, 0.0))
-    is_joined |= _are_correlated(_numbers(sample, names, masks))
+    has_pattern = (share >= MIN_MISSING_SHARE) & (share <= 1 - MIN_MISSING_SHARE)
+    is_joined = _correlations(np.where(has_pattern, masks, 0.0)) > MIN_CORRELATION
+    of_values = np.abs(_correlations(_imputed_values(sample, names, masks)))
+    is_joined |= of_values > MIN_CORRELATION
     stems = np.array([stem_of(name) for name in names])
     is_joined |= stems[:, None] == stems
     _, codes = connected_components(is_joined, directed=False)
@@ -46,7 +50,7 @@ def blocks_of(cohort: Cohort) -> list[list[str]]:
     return list(blocks.values())
 
 
-def _numbers(cohort: Cohort, names: list[str], masks: np.ndarray) -> np.ndarray:
+def _imputed_values(cohort: Cohort, names: list[str], masks: np.ndarray) -> np.ndarray:
     """Return the values with the mean for missing ones; 0 for categories."""
     columns = np.zeros(masks.shape)
     for place, name in enumerate(names):
@@ -58,16 +62,21 @@ def _numbers(cohort: Cohort, names: list[str], masks: np.ndarray) -> np.ndarray:
     return columns
 
 
-def _are_correlated(columns: np.ndarray) -> np.ndarray:
-    """Return which pairs of columns are correlated, shape (n_columns, n_columns)."""
-    centred = columns - columns.mean(axis=0)
+def _correlations(columns: np.ndarray) -> np.ndarray:
+    """Return the correlations of columns, shape (n_columns, n_columns); 0 of constants."""
+    is_constant = np.ptp(columns, axis=0) == 0
+    centred = np.where(is_constant, 0.0, columns - columns.mean(axis=0))
     length = np.linalg.norm(centred, axis=0)
-    unit = centred / np.where(length > 0, length, 1.0)
-    return np.abs(unit.T @ unit) > MIN_CORRELATION
+    unit = centred / np.where(is_constant, 1.0, length)
+    correlations: np.ndarray = unit.T @ unit
+    return correlations
 
 
 def stem_of(name: str) -> str:
-    """Return a column's name without what says how or when one quantity was taken."""
+    """Return a name without trailing numbers and `SUMMARY_WORDS`.
+
+    `lactate_max_day1` becomes `lactate`.
+    """
     words = re.findall(r"[a-z]+|\d+", name.lower())
     while len(words) > 1 and (words[-1] in SUMMARY_WORDS or words[-1].isdigit()):
         words.pop()

@@ -48,8 +48,8 @@ MOST_UNSEEN = 1000
 MOST_SAMPLED = 512
 # Bins of a column, as nights are compared and as the ledger keeps them.
 BINS = 20
-# Counts of a column beside its bins: rows, those with a value, those of an unseen
-# category, and those outside the range of training.
+# A column's counts begin with rows, those with a value, those of an unseen category and
+# those outside the range of training; its bins follow.
 N_SHARES = 4
 
 
@@ -234,8 +234,13 @@ class Column:
         Of tonight.
     known : dict of str or None to int
         Bin of each text of training; -1 for a missing one.
+    more : int
+        Training rows of categories beyond `MOST_CATEGORIES`: with any, no text can be
+        said to be unseen.
+    place : ndarray of int, shape (n_bins,)
+        Coarse bin of each bin of the profile.
     training : ndarray of int
-        What `tonight` returns, of training.
+        Counts of the training rows, as `tonight` returns those of the night.
     """
 
     def __init__(self, past: NumberProfile | TextProfile, n_rows_past: int):
@@ -279,8 +284,8 @@ class Column:
         rows : ndarray of int, shape (n_rows,)
             Numbers of the rows, from 0.
         n_unlisted : int
-            Rows with a text that an ordinal does not list: it has no code and is not
-            among the values.
+            Rows with a text that an ordinal does not list. Their value is missing in
+            `values`; they count as present and unseen.
         """
         if isinstance(self.past, NumberProfile):
             return self._count_numbers(self.past, values, rows)
@@ -333,7 +338,8 @@ class Column:
 
 
 # Chance of a false alarm by gate, on nights from the population of training: together
-# one in a hundred.
+# one in a hundred. A new gate is added here, in `SHARES` and in `_met_by_gate`, and its
+# number of columns in `Gates.allowed`.
 ALARMS = {
     "values": 0.004,
     "missing": 0.003,
@@ -588,7 +594,10 @@ class Gates:
         return reasons
 
     def counts(self) -> dict[str, Any]:
-        """Return a night's counts by column, and a digest of the bins they refer to."""
+        """Return what the ledger keeps of a night: counts by column, as `Column.tonight`.
+
+        `bins` is a digest of the profile: only nights with the same one may be summed.
+        """
         bins = json.dumps(self.past.to_dict()).encode()
         columns = {
             name: column.tonight().tolist() for name, column in self.columns.items()

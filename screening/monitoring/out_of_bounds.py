@@ -1,9 +1,9 @@
-"""Bounds of each numeric column: a cell beyond them is one that no patient can have.
+"""Bounds of numeric columns, to set aside cells that are most likely errors.
 
-They need no setting: a cell is out of bounds if it lies beyond the range of the training
-rows by more than the width of that range, on the linear scale or, where all training
-values are positive, on the logarithmic one. A column that holds 0 and nothing below it
-is never negative. `plausible` of the contract takes the place of this rule.
+From training values in [low, high] the bounds are low - (high - low) and
+high + (high - low). If low is positive the lower bound is low * low / high instead, which
+is the same rule on the logarithmic scale; if low is 0 it is 0. `plausible` of the
+contract takes the place of this rule.
 """
 
 from __future__ import annotations
@@ -33,22 +33,25 @@ class Bounds(NamedTuple):
 
 
 class OddCell(NamedTuple):
-    """A cell that is not used: its column, and the value, None for a text."""
+    """A cell that the model treats as missing.
+
+    `value` is the number that is out of bounds, or None for a text that is no number.
+    """
 
     column: str
     value: float | None
 
 
 def bounds_of_range(low: float, high: float) -> Bounds | None:
-    """Return the bounds that a training range sets, None for a single value."""
+    """Return the bounds that a training range sets; None if low equals high."""
     if low == high:
         return None
     width = high - low
     lower = low - width
     upper = high + width
     if low > 0:
-        ratio = high / low
-        return Bounds(max(lower, low / ratio), min(upper, high * ratio))
+        # The logarithmic scale is never the tighter one above.
+        return Bounds(low / (high / low), upper)
     if low == 0:
         return Bounds(0.0, upper)
     return Bounds(lower, upper)
@@ -61,8 +64,8 @@ def bounds_of_columns(contract: Contract, past: Profile | None) -> dict[str, Bou
     ----------
     contract : Contract
     past : Profile or None
-        Counts of the training rows. Without it only `plausible` sets bounds. Those of a
-        column that is normalised within groups say nothing of another group's scale.
+        Ranges of the training rows; None to use `plausible` alone. Columns that are
+        normalised within groups are left out: their scale differs by group.
     """
     known = past.features if past else {}
     bounds = {}

@@ -182,17 +182,19 @@ class Rows:
 
     def flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of the flagged rows, and their `rank`, in batches."""
+        # Read before the loop: both go through the same file.
+        all_ranks = self.ranks
         start = 0
         names = [name for name in columns if name != "rank"]
         for rows in self._flagged(names):
-            ranks = pa.array(self.ranks[start : start + rows.num_rows], pa.int64())
+            ranks = pa.array(all_ranks[start : start + rows.num_rows], pa.int64())
             yield rows.append_column("rank", ranks)
             start += rows.num_rows
 
     def first(self, columns: Sequence[str], most: int | None = None) -> pa.Table:
         """Return some columns of the flagged rows, and their `rank`, sorted by rank.
 
-        `most`: of the first rows alone.
+        `most`: only rows of rank 1 to `most`; fewer if patients were erased.
         """
         # The rows of a patient who was erased are missing among the ranks.
         last = self.ranks.max(initial=0) if most is None else most
@@ -266,9 +268,16 @@ class Rows:
     def write_without(
         self, target: Path, gone: Callable[[pa.RecordBatch], np.ndarray]
     ) -> None:
-        """Write the rows that are not gone to another file.
+        """Copy the rows that are not gone to another file.
 
-        Those of a night get the `rank` that they had.
+        Flagged rows keep their rank in a new column `rank`: the scores that are left no
+        longer tell it.
+
+        Parameters
+        ----------
+        target : Path
+        gone : callable
+            Takes a batch and returns a mask of shape (n_rows,).
         """
         names = self.schema.names
         is_numbered = "flagged" in names and "rank" not in names

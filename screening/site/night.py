@@ -1,4 +1,7 @@
-"""Score a night of a whole site: every series in its own process, and one overview."""
+"""Score a night of a site and write its overview.
+
+Series run side by side in threads; each night and model is a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -300,9 +303,9 @@ def _exit_code(lines: Collection[SeriesNight], strict: bool) -> int:
 
 
 def _patiently(attempt: Callable[[float], Result], minutes: float) -> Result:
-    """Call until nobody else is writing, for so many minutes at most.
+    """Call again after each Locked, for so many minutes in all; then raise Locked.
 
-    `attempt` takes the seconds that remain. Locked if they end.
+    `attempt` takes the seconds that remain: waiting and attempts share them.
     """
     end = time.monotonic() + 60 * minutes
     while True:
@@ -497,6 +500,8 @@ class _Runner:
             return task.line("failed", exit_code=4, said=str(error))
         except Locked as error:
             return task.line("failed", exit_code=LOCKED, said=str(error))
+        except ScreenError as error:
+            return task.line("failed", exit_code=2, said=str(error))
         return task.line_of_run(run, "published", outcome.peak_mb)
 
     def _attempt(self, task: Task, seconds: float) -> Outcome:
