@@ -389,7 +389,9 @@ def write_table(
         columns = [as_texts(cells) for cells in table.columns]
         is_first = header and not number
         options = WriteOptions(include_header=is_first, quoting_style="needed")
-        write_csv(pa.table(columns, names=names), file, options)
+        # Arrow 18 writes the rows before an empty chunk twice.
+        whole = pa.table(columns, names=names).combine_chunks()
+        write_csv(whole, file, options)
 
 
 def as_text(value: str) -> str:
