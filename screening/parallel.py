@@ -274,16 +274,21 @@ def _run(
     `caller` is the process that asked for the result.
     """
     limits = {"blas": 1}
-    if _is_forked() or current_process().name.startswith("LokyProcess"):
-        _end_with(caller)
+    is_worker = _is_forked() or current_process().name.startswith("LokyProcess")
+    # A forked process, such as a site's night, may also make its calls itself.
+    if is_worker and caller != os.getpid():
+        end_with(caller)
         limits["openmp"] = n_threads
     with limit_threads(n_threads), threadpool_limits(limits):
         return function(*arguments)
 
 
 @cache
-def _end_with(parent: int) -> None:
-    """End this process soon after its parent, which may be killed at any time."""
+def end_with(parent: int) -> None:
+    """End this process soon after its parent, which may be killed at any time.
+
+    RuntimeError if the system has no thread left to wait for that.
+    """
 
     def watch() -> None:
         caller = parent_process()
@@ -298,5 +303,5 @@ def _end_with(parent: int) -> None:
 
 
 def _is_forked() -> bool:
-    """Return True in a process of the server that `prepare_processes` started."""
+    """Return True in a process that a server of processes forked."""
     return current_process().name.startswith("ForkServerProcess")

@@ -31,7 +31,12 @@ from threadpoolctl import threadpool_limits
 from screening.cluster import Cluster
 from screening.errors import ClusterError
 from screening.files import is_private
-from screening.parallel import THREAD_VARIABLES, in_parallel, server_environment
+from screening.parallel import (
+    THREAD_VARIABLES,
+    end_with,
+    in_parallel,
+    server_environment,
+)
 from screening.schemas.history import HookFacts
 
 # Time for a process to clean up before it is killed.
@@ -286,14 +291,9 @@ def _work(
 def _end_with_parent() -> None:
     """Let this process end when its parent does."""
     parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
+    assert parent is not None and parent.pid is not None
     try:
-        threading.Thread(target=watch, daemon=True).start()
+        end_with(parent.pid)
     except RuntimeError as error:
         # The system has no thread left.
         raise MemoryError from error
