@@ -52,14 +52,7 @@ def refused_cells(
         if kind == OUT_OF_BOUNDS:
             low, high = bounds[column]
             reason = f"out of bounds: under {low:.6g} or over {high:.6g}"
-        lines = {
-            "file": [file] * rows.size,
-            "row": block.first_row + rows,
-            "id": ids[rows],
-            "column": [column] * rows.size,
-            "reason": [reason] * rows.size,
-        }
-        parts.append(pa.table(lines, schema=SCHEMA))
+        parts.append(_lines(file, block.first_row + rows, ids[rows], column, reason))
     if not parts:
         return SCHEMA.empty_table()
     order = [("row", "ascending"), ("column", "ascending")]
@@ -69,10 +62,21 @@ def refused_cells(
 def repeated_ids(file: str, column: str, rows: np.ndarray) -> pa.Table:
     """Return a line for each row whose id another row has; the id itself is not kept."""
     reason, _ = FAULTS["repeated_id"]
+    return _lines(file, rows, [None] * rows.size, column, reason)
+
+
+def _lines(
+    file: str,
+    rows: np.ndarray,
+    ids: np.ndarray | Sequence[None],
+    column: str,
+    reason: str,
+) -> pa.Table:
+    """Return a line for each of some rows, which have the same fault in one column."""
     lines = {
         "file": [file] * rows.size,
         "row": rows,
-        "id": [None] * rows.size,
+        "id": ids,
         "column": [column] * rows.size,
         "reason": [reason] * rows.size,
     }

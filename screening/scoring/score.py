@@ -209,11 +209,12 @@ def score(
         )
     night = night_of_date(date, allow_future)
     series = series or model.contract.series
+    series_key = series_of(model, series)
     model.refuse_overdue()
     _refuse_other_night(out, night, model)
     check_templates(templates, "run")
     if ledger is not None:
-        _refuse_other_ledger(ledger, out, series_of(model, series))
+        _refuse_other_ledger(ledger, out, series_key)
     started = datetime.datetime.now(datetime.UTC)
     clock = time.perf_counter()
     with (
@@ -238,7 +239,7 @@ def score(
         if ledger is not None:
             past = past_nights(
                 ledger,
-                series_of(model, series),
+                series_key,
                 night,
                 model.digest,
                 digests_of(run),
@@ -250,8 +251,8 @@ def score(
         if ledger is None:
             run = run.replace(attention=attention_of_night(run, trained=model.trained))
         else:
-            entry = night_of(model, run, key, series_of(model, series), shadow)
-            reserve(ledger, entry.series, night)
+            entry = night_of(model, run, key, series_key, shadow)
+            reserve(ledger, series_key, night)
             opened_night = open_night(
                 ledger,
                 entry,
