@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -25,9 +26,10 @@ from sklearn.utils.validation import (
 )
 
 from screening.contract.contract import Contract
-from screening.data.cohort import labels_of
+from screening.data.cohort import Cohort, labels_of
 from screening.data.reading import read_cohort
 from screening.errors import CohortError, UsageError
+from screening.estimators.base import check_weights
 from screening.io.database import Database
 from screening.io.frames import is_table, to_arrow
 from screening.io.opening import Readable
@@ -71,6 +73,31 @@ def _earned(screen: Screen) -> bool:
     if hasattr(screen, "model_"):
         screen.model_.refuse_unearned()
     return True
+
+
+def _weighted(past: Cohort, table: Any, sample_weight: ArrayLike) -> Cohort:
+    """Return the rows of a weight > 0, with weights whose mean is 1.
+
+    Raise UsageError for weights of a file or database, ValueError for invalid ones.
+    """
+    if not isinstance(table, pa.Table):
+        raise UsageError(
+            "sample_weight belongs to the rows of a table in memory: read the file "
+            "or query into a frame"
+        )
+    check_consistent_length(table, sample_weight)
+    of_row = np.asarray(sample_weight)[past.rows - 1]
+    codes = pd.factorize(labels_of(past))[0]
+    weights = check_weights(past.rows, codes, of_row)
+    counted = np.flatnonzero(weights > 0)
+    weights = weights[counted]
+    note = (
+        "rows are weighted while machines are fitted (sample_weight); thresholds and "
+        "figures count every row once"
+    )
+    return replace(
+        past.take(counted), weight=weights / weights.mean(), notes=[*past.notes, note]
+    )
 
 
 class Screen(ClassifierMixin, BaseEstimator):
@@ -168,6 +195,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         self,
         X: Table,
         y: str | ArrayLike,
+        sample_weight: ArrayLike | None = None,
         *,
         positive: str | Sequence[str] | None = None,
         id: str | None = None,
@@ -187,6 +215,10 @@ class Screen(ClassifierMixin, BaseEstimator):
             array holds numbers.
         y : str or array-like, shape (n_rows,)
             The column of X that says who was a case, or the labels.
+        sample_weight : array-like, shape (n_rows,), optional
+            How much each row of a table in memory counts while machines are fitted;
+            rows of weight 0 are left out. Thresholds and figures count every other row
+            once.
         positive : str or sequence of str, optional
             Label of a case; otherwise the one that reads like "yes", or the rarer of
             two.
@@ -216,6 +248,8 @@ class Screen(ClassifierMixin, BaseEstimator):
             propose=True,
             independent=self.independent,
         )
+        if sample_weight is not None:
+            past = _weighted(past, table, sample_weight)
         # Of labels in an array, as everywhere in scikit-learn, 1 is the case.
         doubts = [
             doubt.words

@@ -1,5 +1,5 @@
-"""What makes a promise too good: rows of one patient on both sides, and columns that look like the answer.
-
+"""What makes a promise too good: rows of one patient on both sides, and columns that
+look like the answer.
 Independent rows are left in peace; what is known only after the outcome is never used.
 """
 
@@ -17,7 +17,9 @@ from screening.data.reading import check_cohort, starter_contract
 from screening.errors import UsageError
 from screening.io.opening import source_at
 from screening.model_selection.blocks import blocks_of
+from screening.model_selection.leakage import leaks
 from screening.model_selection.revising import approval_of, approve, set_threshold
+from screening.model_selection.task import infer_task
 from screening.report import render_model
 from screening.schemas.model import Block, Reliance
 from screening.schemas.reasons import ROWS_OF_ONE_PATIENT
@@ -28,7 +30,8 @@ PATIENTS, ROWS = 40, 5
 def visits(
     patients: int = PATIENTS, rows: int = ROWS, seed: int = 0
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """Each row's patient, and what was measured on several visits, one below the other."""
+    """Each row's patient, and what was measured on several visits, one below the
+    other."""
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(patients), rows)
     age, level = rng.integers(20, 90, patients), rng.normal(size=(patients, 6))
@@ -82,7 +85,8 @@ def trained(table: pd.DataFrame, folder, contract=None, independent=False, **rol
 
 
 def with_index(header: str) -> pd.DataFrame:
-    """Names in the index that was saved with a table, in a first column that perhaps nobody named."""
+    """Names in the index that was saved with a table, in a first column that perhaps
+    nobody named."""
     table = named()
     table.insert(0, header, table.pop("name"))
     return table
@@ -165,7 +169,8 @@ def test_patients_with_eyes_shuffled_are_found_by_their_copies():
 
 
 def test_beds_of_rooms_are_no_patients():
-    """Two beds of a room are two patients: a column called after a place is no stem of rows."""
+    """Two beds of a room are two patients: a column called after a place is no stem of
+    rows."""
     rng = np.random.default_rng(2)
     beds = [f"{room}-{bed}" for room in range(1, 61) for bed in (1, 2)]
     values = {"crp": rng.normal(size=120), "age": rng.normal(60, 9, 120)}
@@ -191,7 +196,8 @@ def test_independent_patients_are_left_in_peace(by):
 
 
 def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
-    """Rows that lie beside those most like them because values run one way are not of one patient."""
+    """Rows that lie beside those most like them because values run one way are not of
+    one patient."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         rng.integers(0, 8, (1500, 3)), columns=["stage", "grade", "visits"]
@@ -280,7 +286,8 @@ def questions(model):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_question_named_after_on_page(rng, tmp_path, sign):
-    """A name that tells of a discharge is a question, on the page and in the verdict."""
+    """A name that tells of a discharge is a question, on the page and in the
+    verdict."""
     table = patients()
     table["discharge_code"] = sign * (
         (table["ill"] == "yes") + rng.normal(0, 0.05, len(table))
@@ -295,8 +302,22 @@ def test_question_named_after_on_page(rng, tmp_path, sign):
     assert "Not shown: answer first" in page
 
 
+def test_no_question_of_finding(rng, tmp_path):
+    """A discharge that is there or not is a finding; one with codes is where they went."""
+    table = patients()
+    table["discharge"] = rng.choice(["y", "n"], len(table))
+
+    assert questions(trained(table, tmp_path, id="patient")) == set()
+
+    table["discharge"] = rng.choice(["home", "ward", "dead"], len(table))
+
+    asked = questions(trained(table, tmp_path, id="patient"))
+    assert asked == {("named_after", "discharge")}
+
+
 def test_no_question_of_strength(rng, tmp_path):
-    """A strong marker under a name that says nothing is no question, but is asked for."""
+    """A strong marker under a name that says nothing is no question, but is asked
+    for."""
     table = patients()
     table["marker"] = (table["ill"] == "yes") + rng.normal(0, 0.05, len(table))
     table["code"] = np.where(
@@ -338,6 +359,30 @@ def test_question_equal_times(rng, tmp_path, share, is_question):
 
     columns = {column for code, column in questions(model) if code == "equal_values"}
     assert bool(columns) == is_question
+
+
+@pytest.mark.parametrize(("days_later", "is_question"), [(3, True), (-3, False)])
+def test_question_later_time(rng, tmp_path, days_later, is_question):
+    """A feature that counts the seconds of a later time than the row's is a
+    question."""
+    table = patients()
+    taken = pd.Timestamp("2024-01-01") + pd.to_timedelta(
+        rng.integers(0, 300, len(table)), "D"
+    )
+    table["taken"] = taken.strftime("%Y-%m-%d")
+    moved = taken + pd.to_timedelta(days_later, "D")
+    table["x9"] = moved.astype("datetime64[s]").astype("int64")
+    contract = tmp_path / "cohort.toml"
+    contract.write_text(
+        'format = 1\n[cohort]\nlabel = "ill"\npositive = ["yes"]\nid = "patient"\n'
+        'time = "taken"\n[features.x9]\ntype = "number"\n'
+    )
+    cohort = read_cohort(table, contract)
+    task, _ = infer_task(cohort, several=False)
+
+    codes = {leak.code for leak in leaks(cohort, task)}
+
+    assert ("later_time" in codes) == is_question
 
 
 def test_a_column_known_only_after_the_outcome_is_left_out_and_that_is_said(tmp_path):

@@ -27,7 +27,8 @@ every_single_recipe = pytest.mark.parametrize(
     "recipe", recipe_params([r for r in RECIPES if r.machine != "blend"])
 )
 
-# Settings under which the suite's many fits are quick; what is tested does not depend on them.
+# Settings under which the suite's many fits are quick; what is tested does not depend
+# on them.
 QUICK = {
     "balanced_forest": {"n_estimators": 5},
     "boosting": {"n_rounds": 10},
@@ -37,7 +38,11 @@ QUICK = {
     "sv_pruning": {"n_remove": 2, "trials": 5},
 }
 # Of rows that are equal, pruning drops one at a time: which one, its draws decide.
-UNEQUAL = {"sv_pruning": {"check_sample_weight_equivalence_on_dense_data"}}
+# A row of weight 2 is one row: a forest draws it as one, and a leaf counts it as one.
+EQUIVALENCE = {"check_sample_weight_equivalence_on_dense_data"}
+UNEQUAL = dict.fromkeys(
+    ("sv_pruning", "random_forest", "balanced_forest", "boosting"), EQUIVALENCE
+)
 
 PLAIN = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "two_class"\n'
 ONE, MULTI = (PLAIN.replace("two_class", kind) for kind in ("one_class", "multi_class"))

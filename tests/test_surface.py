@@ -1,4 +1,5 @@
-"""The Python surface: a notebook gets what the command writes, Screen is a classifier, help() is whole."""
+"""The Python surface: a notebook gets what the command writes, Screen is a classifier,
+help() is whole."""
 
 import doctest
 import importlib
@@ -73,7 +74,8 @@ def test_a_notebook_shows_a_model_a_run_and_a_comparison(model, tmp_path):
 PUBLIC = [name for name in screening.__all__ if not name.startswith("_")]
 
 
-# ES01: one sentence may be all there is to say. SA01: thirteen names need no map of each other.
+# ES01: one sentence may be all there is to say. SA01: thirteen names need no map of
+# each other.
 LEFT_OUT = {"ES01", "SA01"}
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 
@@ -165,6 +167,15 @@ EXPECTED = {
     "check_classifiers_train": "flags go by the rule's threshold, and not by a chance of one half",
     "check_estimators_dtypes": "twenty rows of noise: a model whose folds disagree is refused",
     "check_classifiers_classes": "thirty rows: a model whose folds disagree is refused",
+    **dict.fromkeys(
+        (
+            "check_sample_weights_pandas_series",
+            "check_sample_weights_not_an_array",
+            "check_sample_weights_not_overwritten",
+        ),
+        "a few rows of noise: a model whose folds disagree is refused",
+    ),
+    "check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds and judged once each",
 }
 
 
@@ -174,6 +185,67 @@ EXPECTED = {
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "recipe", ["logistic", "svm_weighted", "random_forest", "histogram_boosting"]
+)
+def test_sample_weight_raises_scores(recipe):
+    """Rows score higher where cases weigh more; figures count every row once."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.normal(size=(300, 2)), columns=["crp", "urea"])
+    is_case = rng.random(300) < np.where(x["urea"] > 0, 0.6, 0.2)
+    is_high = x["crp"] > 0
+    settings = dict(rule=GMean(), independent=True, **QUICK)
+
+    raised = {}
+    for name, cases_weigh_more in (("high", is_high), ("low", ~is_high)):
+        weights = np.where(is_case == cases_weigh_more, 5.0, 1.0)
+        screen = Screen(recipe, **settings).fit(
+            x, np.where(is_case, "yes", "no"), weights
+        )
+        scores = screen.score_frame(x)["score"]
+        raised[name] = scores[is_high].mean() - scores[~is_high].mean()
+        assert any("sample_weight" in note for note in screen.notes_)
+        assert sum(screen.model_.facts.training.n_by_class.values()) == 300
+
+    assert raised["high"] > 0 > raised["low"]
+
+
+def test_sample_weight_zero_leaves_out():
+    past = patients(110)
+    x = past.drop(columns="ill")
+    weights = np.where(np.arange(len(past)) < 100, 2.0, 0.0)
+
+    part = Screen("logistic", **QUICK).fit(x[:100], past["ill"][:100], id="patient")
+    weighted = Screen("logistic", **QUICK).fit(x, past["ill"], weights, id="patient")
+
+    ours, theirs = (
+        screen.held_out_.set_index("id")["score"] for screen in (weighted, part)
+    )
+    pd.testing.assert_series_equal(ours, theirs[ours.index])
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([-1.0] * 110, "one number >= 0 for each row"),
+        ([1.0] * 109, "inconsistent numbers of samples"),
+        ([0.0] * 110, "weight of every row is zero"),
+    ],
+)
+def test_sample_weight_refused(weights, words):
+    past = patients(110)
+
+    with pytest.raises(ValueError, match=words):
+        Screen("logistic", **QUICK).fit(past, "ill", weights, id="patient")
+
+
+def test_sample_weight_of_file_is_refused():
+    with pytest.raises(UsageError, match="rows of a table in memory"):
+        Screen("logistic").fit(
+            SAMPLES / "nosocomial_past.csv", "infected", np.ones(2000)
+        )
 
 
 def test_predictions_are_the_flags_of_the_scored_table(screen):

@@ -34,6 +34,7 @@ ROW_FIELDS = (
     "rows",
     "display",
     "out_of_bounds",
+    "weight",
 )
 
 
@@ -70,6 +71,8 @@ class Cohort:
     out_of_bounds : ndarray of object, shape (n_rows,), or None
         A tuple of `OddCell` for a row with cells out of bounds, which are missing among
         its values, and None for any other row; tested for scoring only.
+    weight : ndarray of float, shape (n_rows,), or None
+        How much each row counts while machines are fitted; all alike where None.
     guesses : list of str
         Notes on the columns that were guessed to have a role.
     doubts : list of Reason
@@ -91,6 +94,7 @@ class Cohort:
     refused: dict[str, int] = field(default_factory=dict)
     display: Columns | None = None
     out_of_bounds: np.ndarray | None = None
+    weight: np.ndarray | None = None
     guesses: list[str] = field(default_factory=list)
     doubts: list[Reason] = field(default_factory=list)
 

@@ -30,6 +30,15 @@ MEASURED_TIMES = re.compile(
     r"|lab|culture|swab|pcr|x ?ray|ecg|ekg"
 )
 
+# A discharge that is present or absent is a finding, such as one of a wound; who went
+# home is "discharged".
+FINDINGS = frozenset({"discharge", "ausfluss", "sekret"})
+
+
+def is_finding(column: str, n_values: int) -> bool:
+    """Return True for a finding that is there or not, under a name of something later."""
+    return in_words(column) in FINDINGS and n_values <= 2
+
 
 def may_be_later(column: str) -> bool:
     """Return True for a name of times, statuses and results after the start."""

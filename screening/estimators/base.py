@@ -13,7 +13,11 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    validate_data,
+)
 
 from screening.kernels import Precision
 
@@ -90,8 +94,8 @@ class Classifier(ClassifierMixin, Estimator):
         """Learn from rows (n_rows, n_features) and class numbers (n_rows,)."""
         raise NotImplementedError
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return checked rows and class numbers; set `classes_`."""
         x, labels = validate_data(self, X, y, dtype=self.reads, order="C")
         check_classification_targets(labels)
         self.check_parameters()
@@ -100,6 +104,11 @@ class Classifier(ClassifierMixin, Estimator):
             raise ValueError(
                 "the labels hold 1 class; there must be at least 2 classes"
             )
+        return x, codes
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
+        x, codes = self._checked(X, y)
         self._learn(x, codes)
         return self
 
@@ -111,6 +120,41 @@ class Classifier(ClassifierMixin, Estimator):
         else:
             codes = scores.argmax(axis=1)
         return self.classes_[codes]
+
+
+class WeightedClassifier(Classifier):
+    """Base of classifiers whose rows may count more or less."""
+
+    def _learn(
+        self, x: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Learn from rows, class numbers and weights > 0, (n_rows,); None for 1."""
+        raise NotImplementedError
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit to labelled rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+            How much each row counts, >= 0.
+
+        Returns
+        -------
+        self
+        """
+        x, codes = self._checked(X, y)
+        if sample_weight is None:
+            self._learn(x, codes)
+            return self
+        weights = check_weights(x, codes, sample_weight)
+        is_counted = weights > 0
+        self._learn(x[is_counted], codes[is_counted], weights[is_counted])
+        return self
 
 
 def as_array(classes: np.ndarray) -> np.ndarray:
@@ -155,8 +199,32 @@ def check_class_weight(weight: ByClass, *names: str) -> None:
         )
 
 
+def check_weights(
+    x: np.ndarray, codes: np.ndarray, sample_weight: ArrayLike
+) -> np.ndarray:
+    """Return the weights of rows as floats, shape (n_rows,).
+
+    Raise ValueError if one is negative or not finite, or if a class is left without
+    rows.
+    """
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
+    check_consistent_length(x, weights)
+    if weights.ndim != 1 or (weights < 0).any():
+        raise ValueError("sample_weight must have one number >= 0 for each row")
+    if not weights.any():
+        raise ValueError("the sample weight of every row is zero")
+    if len(np.unique(codes[weights > 0])) < len(np.unique(codes)):
+        raise ValueError("sample_weight leaves a class without rows")
+    return weights
+
+
 def weight_by_class(
-    weight: ByClass, classes: np.ndarray, codes: np.ndarray
+    weight: ByClass,
+    classes: np.ndarray,
+    codes: np.ndarray,
+    row_weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the weight of a row of each class, shape (n_classes,).
 
@@ -165,7 +233,15 @@ def weight_by_class(
     """
     if isinstance(weight, dict):
         return compute_class_weight(weight, classes=classes, y=classes)
-    counts = np.bincount(codes)
+    counts = np.bincount(codes, row_weights)
     if weight == "balanced":
-        return len(codes) / (len(counts) * counts)
+        return counts.sum() / (len(counts) * counts)
     return np.ones(len(counts))
+
+
+def weight_of_rows(
+    weight: ByClass, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
+) -> np.ndarray:
+    """Return the weight of each row, (n_rows,): of its class times its own, if any."""
+    of_class = weight_by_class(weight, classes, codes, weights)[codes]
+    return of_class if weights is None else of_class * weights

@@ -16,16 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 from screening.estimators.base import (
     ByClass,
     Classifier,
+    WeightedClassifier,
     as_array,
     check_class_weight,
     check_whole,
     class_log_odds,
-    weight_by_class,
+    weight_of_rows,
 )
 
 
 @dataclass(eq=False, repr=False)
-class Logistic(Classifier):
+class Logistic(WeightedClassifier):
     """Logistic regression with an L2 penalty, two classes or more.
 
     Parameters
@@ -51,10 +52,12 @@ class Logistic(Classifier):
         check_whole(self, "max_iter")
         check_class_weight(self.class_weight, "none", "balanced")
 
-    def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
-        weights = weight_by_class(self.class_weight, self.classes_, codes)[codes]
+    def _learn(
+        self, x: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        row_weights = weight_of_rows(self.class_weight, self.classes_, codes, weights)
         model = LogisticRegression(C=self.C, max_iter=self.max_iter)
-        model.fit(x, codes, weights)
+        model.fit(x, codes, row_weights)
         self.coef_ = model.coef_
         self.intercept_ = model.intercept_
         self.n_iter_ = int(model.n_iter_.max())

@@ -16,12 +16,12 @@ from threadpoolctl import threadpool_limits
 from screening.errors import ModelError, RecipeError
 from screening.estimators.base import (
     ByClass,
-    Classifier,
+    WeightedClassifier,
     as_array,
     check_class_weight,
     check_whole,
     class_log_odds,
-    weight_by_class,
+    weight_of_rows,
 )
 from screening.estimators.forests import Trees, TreesClassifier, rounded_down
 from screening.kernels.threads import n_threads
@@ -35,7 +35,7 @@ _LEAF_ROUNDING = 1e-6
 
 
 @dataclass(eq=False, repr=False)
-class _Boosted(Classifier):
+class _Boosted(WeightedClassifier):
     """Base of both: parameters, and scores from sums over trees.
 
     Parameters
@@ -71,8 +71,8 @@ class _Boosted(Classifier):
             raise ValueError(f"max_leaf_nodes must be > 1, got {self.max_leaf_nodes!r}")
         check_class_weight(self.class_weight, "none", "balanced")
 
-    def _weights(self, codes: np.ndarray) -> np.ndarray:
-        return weight_by_class(self.class_weight, self.classes_, codes)[codes]
+    def _weights(self, codes: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        return weight_of_rows(self.class_weight, self.classes_, codes, weights)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return log odds, as ``class_log_odds`` does."""
@@ -102,7 +102,9 @@ class HistogramBoosting(_Boosted, TreesClassifier):
 
     name = "histogram_boosting"
 
-    def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
+    def _learn(
+        self, x: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
         model = HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
             max_iter=self.n_rounds,
@@ -111,9 +113,9 @@ class HistogramBoosting(_Boosted, TreesClassifier):
             early_stopping=False,
             random_state=self.seed,
         )
-        weights = self._weights(codes)
+        row_weights = self._weights(codes, weights)
         # Equal weights give the same bins as none, in a fifth of the time.
-        sample_weight = None if (weights == 1).all() else weights
+        sample_weight = None if (row_weights == 1).all() else row_weights
         # One thread, so that a training gives the same bytes on any number of cores;
         # folds are fitted concurrently.
         with threadpool_limits(1, user_api="openmp"):
@@ -196,10 +198,13 @@ class Boosting(_Boosted):
         """Return how to install LightGBM, None if it is installed."""
         return None if lightgbm() else _LIGHTGBM
 
-    def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
+    def _learn(
+        self, x: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
         library = _require_lightgbm(RecipeError)
         settings = self._settings()
-        rows = library.Dataset(x, codes, weight=self._weights(codes), params=settings)
+        row_weights = self._weights(codes, weights)
+        rows = library.Dataset(x, codes, weight=row_weights, params=settings)
         booster = library.train(settings, rows, num_boost_round=self.n_rounds)
         self.text_ = booster.model_to_string()
         self.model_ = library.Booster(model_str=self.text_)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from screening.estimators.base import (
     ByClass,
-    Classifier,
+    WeightedClassifier,
     as_array,
     check_class_weight,
     check_whole,
@@ -339,7 +339,7 @@ def _add_leaves_of_small_trees(
             first_leaf += (end - root + 1) // 2
 
 
-class TreesClassifier(Classifier):
+class TreesClassifier(WeightedClassifier):
     """Base of classifiers that are stored as arrays of their trees."""
 
     # Trees split at float32 values: rows are cast once instead of once per tree.
@@ -382,23 +382,32 @@ class Forest(TreesClassifier):
         if self.max_depth is not None:
             check_whole(self, "max_depth")
 
-    def _draw(self, codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield (seed, rows, weights) per tree."""
+    def _draw(
+        self, codes: np.ndarray, weights: np.ndarray | None
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield (seed, rows, weights) per tree, from the weights of all rows."""
         raise NotImplementedError
 
-    def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
+    def _learn(
+        self, x: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
         trees = []
         # For a thousand trees the checks of their parameters would take as long as
         # growing many of them.
         with config_context(skip_parameter_validation=True):
-            for seed, rows, weights in self._draw(codes):
+            for seed, rows, drawn_weights in self._draw(codes, weights):
                 tree = DecisionTreeClassifier(
                     max_features="sqrt",
                     max_depth=self.max_depth,
                     min_samples_leaf=self.min_samples_leaf,
                     random_state=seed,
                 )
-                tree.fit(x[rows], codes[rows], sample_weight=weights, check_input=False)
+                tree.fit(
+                    x[rows],
+                    codes[rows],
+                    sample_weight=drawn_weights,
+                    check_input=False,
+                )
                 trees.append(tree)
         self.trees_ = Trees.of(trees)
 
@@ -493,33 +502,38 @@ class RandomForest(Forest):
         super().check_parameters()
         check_class_weight(self.class_weight, "none", "balanced", "balanced_subsample")
 
-    def _draw(self, codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    def _draw(
+        self, codes: np.ndarray, weights: np.ndarray | None
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         # These are the trees of scikit-learn's RandomForestClassifier, which visits all
         # rows for every tree, drawn or not: with many rows that takes longer than
         # growing it.
         seeds = np.random.RandomState(self.seed)
         n_classes = len(self.classes_)
         first_of_class = np.unique(codes, return_index=True)[1]
-        class_weight = weight_by_class(self.class_weight, self.classes_, codes)
+        class_weight = weight_by_class(self.class_weight, self.classes_, codes, weights)
         for _ in range(self.n_estimators):
             seed = seeds.randint(np.iinfo(np.int32).max)
             n_drawn = min(len(codes), _MAX_DRAWN_ROWS)
             drawn = np.random.RandomState(seed).randint(0, len(codes), n_drawn)
             times_drawn = np.bincount(drawn, minlength=len(codes))
+            drawn_weight = times_drawn if weights is None else times_drawn * weights
             # A class that was not drawn is kept by a row of weight 0.
             rows = np.union1d(np.flatnonzero(times_drawn), first_of_class)
             if self.class_weight == "balanced_subsample":
-                counts = np.bincount(codes, times_drawn, n_classes)
+                counts = np.bincount(codes, drawn_weight, n_classes)
                 n_present = np.count_nonzero(counts)
-                class_weight = n_drawn / (n_present * np.maximum(counts, 1))
-            yield seed, rows, times_drawn[rows] * class_weight[codes[rows]]
+                # A class that was not drawn has weight 0 whatever it is divided by.
+                counts[counts == 0] = 1
+                class_weight = n_drawn / (n_present * counts)
+            yield seed, rows, drawn_weight[rows] * class_weight[codes[rows]]
 
 
 @dataclass(eq=False, repr=False)
 class BalancedForest(Forest):
     """Random forest whose trees draw as many rows of each class as the rarest has.
 
-    They draw 5,000 rows in all at most.
+    They draw 5,000 rows in all at most; weighted rows by their weights.
 
     Parameters
     ----------
@@ -540,11 +554,21 @@ class BalancedForest(Forest):
 
     name = "balanced_forest"
 
-    def _draw(self, codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    def _draw(
+        self, codes: np.ndarray, weights: np.ndarray | None
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         rng = np.random.default_rng(self.seed)
         strata = [np.flatnonzero(codes == code) for code in range(len(self.classes_))]
         rarest = min(len(rows) for rows in strata)
+        chances: list[np.ndarray | None] = [None] * len(strata)
+        if weights is not None:
+            chances = [weights[rows] / weights[rows].sum() for rows in strata]
         n_per_class = min(rarest, _MAX_DRAWN_ROWS // len(strata))
         for _ in range(self.n_estimators):
-            drawn = np.concatenate([rng.choice(rows, n_per_class) for rows in strata])
+            drawn = np.concatenate(
+                [
+                    rng.choice(rows, n_per_class, p=chance)
+                    for rows, chance in zip(strata, chances, strict=True)
+                ]
+            )
             yield int(rng.integers(2**31)), drawn, np.ones(len(drawn))

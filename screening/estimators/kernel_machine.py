@@ -16,14 +16,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    check_array,
-    check_consistent_length,
     check_is_fitted,
     validate_data,
 )
 
 from screening.estimators import landmarks
-from screening.estimators.base import Estimator, as_array
+from screening.estimators.base import Estimator, as_array, check_weights
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion
 from screening.estimators.training import inner_folds, mean_recall, n_passes_by_cv
@@ -187,6 +185,7 @@ class KernelMachine(Estimator):
         y: ArrayLike,
         groups: ArrayLike | None = None,
         cache: KernelCache | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> list[Self]:
         """Fit one machine per factor, all on one first pass.
 
@@ -194,7 +193,7 @@ class KernelMachine(Estimator):
         ----------
         factors : sequence of Factor or None
             They differ only in fields that they let vary.
-        X, y, groups
+        X, y, groups, sample_weight
             As for ``fit``.
         cache : KernelCache, optional
             Cache of X, shared with other fits on it.
@@ -211,7 +210,7 @@ class KernelMachine(Estimator):
         for part in together:
             first = copy(self)
             first.factor = part[0]
-            expansions = first._fit_expansions(part, X, y, groups=groups, cache=cache)
+            expansions = first._fit_expansions(part, X, y, sample_weight, groups, cache)
             for factor, expansion in zip(part, expansions, strict=True):
                 machine = copy(first)
                 machine.factor = factor
@@ -240,7 +239,9 @@ class KernelMachine(Estimator):
                 whole.x, whole.codes, int(self.n_landmarks), near_boundary, self._seed
             )
             rows = whole.at(chosen)
-        if cache is None or rows is not whole:
+        # Rows of weight 0 are left out and others may be repeated; then the cache is
+        # not of these rows.
+        if cache is None or not _are_all_rows(rows, cache.rows):
             cache = KernelCache(rows.x, memory)
         return self._train(factors, FitInputs(kernel, whole, rows, n_passes, cache))
 
@@ -341,6 +342,11 @@ class KernelMachine(Estimator):
         self._set_fitted(expansion)
         self.n_features_in_ = expansion.rows.shape[1]
         return self
+
+
+def _are_all_rows(rows: TrainingRows, table: np.ndarray) -> bool:
+    """Return True if the rows are those of a table, each once and in its order."""
+    return np.array_equal(rows.numbers, np.arange(len(table)))
 
 
 def _take(values: np.ndarray | None, index: np.ndarray) -> np.ndarray | None:
@@ -458,18 +464,9 @@ def weighted_rows(
         x = np.ascontiguousarray(x)
         numbers = np.arange(len(x))
         return TrainingRows(numbers, x, codes, np.ones(len(x)), groups=group_of_row)
-    weights = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-    )
-    check_consistent_length(x, weights)
-    if weights.ndim != 1 or (weights < 0).any():
-        raise ValueError("sample_weight must have one number >= 0 for each row")
+    weights = check_weights(x, codes, sample_weight)
     rows = np.flatnonzero(weights > 0)
     weights = weights[rows]
-    if not len(rows):
-        raise ValueError("the sample weight of every row is zero")
-    if len(np.unique(codes[rows])) < len(np.unique(codes)):
-        raise ValueError("sample_weight leaves a class without rows")
     weight_of_row: np.ndarray | None = weights
     is_whole = (weights == np.rint(weights)).all()
     if repeat and is_whole and weights.sum() <= _MAX_REPEATED_ROWS:

@@ -1,4 +1,5 @@
-"""Encoded rows, what is fitted on all folds but one, and what it decides on the rows held out."""
+"""Encoded rows, what is fitted on all folds but one, and what it decides on the rows
+held out."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.encoding import Bundles, Encoder
 from screening.errors import RecipeError, ScreenError, UsageError
-from screening.estimators.base import Estimator
+from screening.estimators.base import Estimator, WeightedClassifier
 from screening.estimators.ensembles import oriented, oriented_decisions
 from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.landmarks import RARE_SHARE
@@ -51,10 +52,12 @@ class EncodedRows:
 
     recipe: Recipe
     n_outputs: int  # columns of decisions
-    # the rows, and what lies between them, made once for all folds, settings and methods where memory allows
+    # the rows, and what lies between them, made once for all folds, settings and
+    # methods where memory allows
     distances: kernel_cache.Distances
     target: np.ndarray
     groups: np.ndarray | None  # kept whole by remedies that validate inside the fit
+    weight: np.ndarray | None = None  # how much each row counts; None for all alike
     encoder: Encoder | None = None  # what made them of a cohort; workers need none
 
     @classmethod
@@ -68,7 +71,8 @@ class EncodedRows:
     ) -> EncodedRows:
         """A cohort as the numbers that machines learn from: one encoder, fitted once without a label.
 
-        A one-class machine learns from negatives alone, and so does its encoder: positives stretch the scale.
+        A one-class machine learns from negatives alone, and so does its encoder:
+        positives stretch the scale.
         """
         target = task.target(labels_of(cohort))
         encoder = Encoder(cohort.contract).fit(
@@ -81,6 +85,7 @@ class EncodedRows:
             kernel_cache.Distances(x, memory),
             target,
             groups,
+            cohort.weight,
             encoder,
         )
 
@@ -96,8 +101,9 @@ class EncodedRows:
     def part(self, rows: np.ndarray) -> EncodedRows:
         """Some of the rows."""
         groups = None if self.groups is None else self.groups[rows]
+        weight = None if self.weight is None else self.weight[rows]
         part = self.of_rows(np.ascontiguousarray(self.x[rows]))
-        return replace(part, target=self.target[rows], groups=groups)
+        return replace(part, target=self.target[rows], groups=groups, weight=weight)
 
     def to_travel(self) -> EncodedRows:
         """The same for workers: what stands together is told by numbers, and no name travels."""
@@ -151,9 +157,10 @@ class EncodedRows:
     ) -> tuple[list[Estimator], list[np.ndarray]]:
         """The recipe fitted to some of the rows at each of the settings, and what each decides elsewhere.
 
-        Neighbours share their work, also where they decide: the decisions are those of ``decisions``, but in
-        float64 throughout, which moves them by 3e-5 of the largest at most. `asked` are the encoded rows to
-        decide on; with None nothing is decided.
+        Neighbours share their work, also where they decide: the decisions are those of
+        ``decisions``, but in float64 throughout, which moves them by 3e-5 of the
+        largest at most. `asked` are the encoded rows to decide on; with None nothing is
+        decided.
         """
         rows = self.learnable(rows)
         most = self._parts.estimator(settings[0]).most_rows
@@ -161,6 +168,7 @@ class EncodedRows:
             rows = rows[sub_sample(self.target[rows], None, most, RARE_SHARE, seed=0)]
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
         groups = None if self.groups is None else self.groups[rows]
+        weight = None if self.weight is None else self.weight[rows]
         machines: dict[int, Estimator] = {}
         decided: dict[int, np.ndarray] = {}
         part = partial(self.distances.part, rows)
@@ -169,7 +177,7 @@ class EncodedRows:
         for family in self._parts.families([settings[at] for at in ordered]):
             numbers = [ordered[at] for at in family]
             fitted = self._fitted(
-                [settings[at] for at in numbers], target, groups, cache
+                [settings[at] for at in numbers], target, groups, weight, cache
             )
             machines |= zip(numbers, fitted, strict=True)
             if held_out is not None:
@@ -185,18 +193,23 @@ class EncodedRows:
         family: Sequence[Parameters],
         target: np.ndarray,
         groups: np.ndarray | None,
+        weight: np.ndarray | None,
         cache: kernel_cache.KernelCache,
     ) -> Sequence[Estimator]:
         """Machines of settings that differ in their factors alone, on the rows of the cache."""
         first = self.estimator(family[0])
         if not isinstance(first, KernelMachine):
-            return [first.fit(cache.rows, target)]
+            if weight is None:
+                return [first.fit(cache.rows, target)]
+            if not isinstance(first, WeightedClassifier):
+                raise RecipeError(f"{self.recipe.name} takes no sample_weight")
+            return [first.fit(cache.rows, target, weight)]
         factors = [
             first.factor,
             *(self._parts.estimator(setting).factor for setting in family[1:]),
         ]
         cache.trained = []
-        fitted = first.fit_each(factors, cache.rows, target, groups, cache)
+        fitted = first.fit_each(factors, cache.rows, target, groups, cache, weight)
         return (
             [machine.relative() for machine in fitted]
             if self.recipe.machine == "one_class"
@@ -230,7 +243,8 @@ class EncodedRows:
         return oriented_decisions(machine, x, self.recipe.machine, self.n_outputs)
 
 
-# Decisions kept beyond this number are float32: they are ranked, and compared to seven digits.
+# Decisions kept beyond this number are float32: they are ranked, and compared to seven
+# digits.
 MOST_IN_FULL = 20_000_000
 
 
@@ -241,7 +255,8 @@ class FoldFit:
     settings: Sequence[int]  # which of all that are tried
     rows: np.ndarray
     machines: list[Estimator]
-    # to choose by, as `EncodedRows.tried` has them; of one setting, what its machine says by itself
+    # to choose by, as `EncodedRows.tried` has them; of one setting, what its machine
+    # says by itself
     decisions: list[np.ndarray]
     seconds: tuple[
         float, float
@@ -349,7 +364,7 @@ class FoldTask:
     def arguments(self) -> tuple[Any, ...]:
         """Arguments of ``_fit``; large ones are the same objects in many tasks."""
         rows = self.rows
-        shared = rows.distances, rows.target, rows.groups, self.dealt
+        shared = rows.distances, rows.target, rows.groups, rows.weight, self.dealt
         place = self.fold, self.lot, self.settings
         return rows.recipe, rows.n_outputs, *shared, *place
 
@@ -426,13 +441,14 @@ def _fit(
     distances: kernel_cache.Distances,
     target: np.ndarray,
     groups: np.ndarray | None,
+    weight: np.ndarray | None,
     dealt: np.ndarray,
     fold: int,
     lot: Sequence[int],
     settings: Sequence[Parameters],
 ) -> FoldFit | ScreenError:
     """Fit a task; an error that concerns its method alone is its result."""
-    encoded = EncodedRows(recipe, n_outputs, distances, target, groups)
+    encoded = EncodedRows(recipe, n_outputs, distances, target, groups, weight)
     try:
         return fit_fold(encoded, dealt, fold, lot, settings)
     except (RecipeError, UsageError) as error:
@@ -494,6 +510,8 @@ def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
             digest = hashlib.sha256(content)
             if rows.groups is not None:
                 digest.update(rows.groups.tobytes())
+            if rows.weight is not None:
+                digest.update(rows.weight.tobytes())
             digests[key] = digest.hexdigest()
         depends_on = [
             digests[key],

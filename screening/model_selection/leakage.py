@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort, labels_of
-from screening.data.later_names import may_be_later
+from screening.data.later_names import is_finding, may_be_later
 from screening.errors import RecipeError, UsageError
 from screening.io.columns import absent
+from screening.io.date_formats import date_numbers_of, times_of_numbers
 from screening.metrics.ranking import auroc, auroc_either_way, auroc_of_levels
 from screening.model_selection.blocks import blocks_of
 from screening.model_selection.fold_fits import Resources
@@ -44,6 +45,9 @@ MIN_COMPARED_ROWS = 20
 MIN_FILLED_SHARE = 0.2
 MAX_FILLED_RATIO = 0.05
 MIN_FILLED_ROWS = 10
+# A number that counts days or seconds is a later time if it lies more than a day behind
+# the row's own time in at least this share of the rows.
+MIN_LATER_SHARE = 0.5
 
 
 def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
@@ -74,17 +78,21 @@ def _without_columns(cohort: Cohort, columns: Sequence[str]) -> Cohort:
 def leaks(cohort: Cohort, task: Task) -> list[Leak]:
     """Return a question for each block of columns that may come after the outcome.
 
-    By its name, by values that two times share, or by being filled in one class alone.
-    Strength is no sign. No patient's value is in the result.
+    By its name, by values that two times share, by being filled in one class alone, or
+    by times that are later than the rows' own. Strength is no sign. No patient's value
+    is in the result.
     """
     watched = task.is_watched(labels_of(cohort)).T
     signs: dict[str, tuple[str, str]] = {}
     for name in cohort.contract.features:
         values = cohort.values[name]
-        if may_be_later(name):
+        n_values = len(pd.unique(values[~absent(values)]))
+        if may_be_later(name) and not is_finding(name, n_values):
             signs[name] = ("named_after", "by its name")
         elif any(_is_filled_in_one_class(values, positive) for positive in watched):
             signs[name] = ("filled_in_one_class", "filled almost in one class alone")
+        elif _is_later_than_row(cohort, name):
+            signs[name] = ("later_time", "a time that is later than the row's own")
     for first, second in _equal_times(cohort):
         for name, other in ((first, second), (second, first)):
             words = f"equal to {other} in most rows"
@@ -96,7 +104,7 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
             code, words = signs[asked[0]]
             alone = max(_column_alone(cohort, asked[0], mask) for mask in watched)
             sentence = (
-                f"{', '.join(asked)}: {words} it may be known only after the outcome"
+                f"{', '.join(asked)}: {words}; it may be known only after the outcome"
             )
             questions.append(
                 Leak(code=code, column=asked[0], figure=alone, said=sentence)
@@ -113,6 +121,21 @@ def _is_filled_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
     return bool(
         shares[1] >= MIN_FILLED_SHARE and shares[0] <= MAX_FILLED_RATIO * shares[1]
     )
+
+
+def _is_later_than_row(cohort: Cohort, name: str) -> bool:
+    """Return True if a column counts days or seconds up to times behind the row's own."""
+    feature = cohort.contract.features[name]
+    numbers = cohort.values[name]
+    if cohort.time is None or feature.type != "number" or absent(numbers).all():
+        return False
+    counted = date_numbers_of(np.nanmax(numbers))
+    if counted is None:
+        return False
+    elapsed = times_of_numbers(numbers, counted) - cohort.time
+    is_known = ~np.isnat(elapsed)
+    is_later = elapsed[is_known] > np.timedelta64(1, "D")
+    return bool(is_known.any() and is_later.mean() >= MIN_LATER_SHARE)
 
 
 def _equal_times(cohort: Cohort) -> list[tuple[str, str]]:
@@ -164,8 +187,8 @@ def reliance_of(study: Study) -> Reliance | None:
     """Return what the ranking of the first watched class rests on.
 
     A quick member is fitted on the study's folds with all columns, and without the one,
-    two, ... five blocks that rank best alone. None where it cannot be fitted, as without
-    cases.
+    two, ... five blocks that rank best alone. None where it cannot be fitted, as
+    without cases.
     """
     label = study.task.watched[0]
     positive = study.task.is_watched(labels_of(study.sample))[:, 0]

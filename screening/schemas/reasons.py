@@ -177,7 +177,8 @@ ANSWER_FIRST = ReasonKind(
     remedy='Write available = "before" or "after" in the contract and train again, or '
     "answer with screen approve MODEL --known-before COLUMN --by NAME.",
     when="a column may be known only after the outcome: by its name, as one of two "
-    "times that are equal in most rows, or filled almost in one class alone; until "
+    "times that are equal in most rows, filled almost in one class alone, or a number "
+    "of days or seconds that is later than the row's own time; until "
     "[somebody answers](page.md#what-the-ranking-rests-on)",
     place=MODEL_AND_NIGHTS,
 )
