@@ -80,6 +80,13 @@ def train(
     validation: options.ValidationOptions,
     cluster: options.Cluster = None,
     memory: options.Memory = None,
+    contamination: Annotated[
+        float | None,
+        options.in_rule(
+            metavar="SHARE",
+            help="One-class, without cases: share of unknown cases in COHORT.",
+        ),
+    ] = None,
     beside: Annotated[
         str | None,
         options.in_validation(
@@ -103,6 +110,9 @@ def train(
     (RULE) are chosen on these scores, and the machines of the folds are the model: a
     new row's score is the mean of their decisions. The model directory holds patients'
     rows: keep it private.
+
+    If no case is known, or one or two: --recipe one_class --max-flag-rate 0.05. It
+    needs no label, and promises which share of rows like those of COHORT is flagged.
     """
     chosen_by = rule.rule()
     parameters = options.parameters_from(param or [])
@@ -136,16 +146,17 @@ def train(
     ):
         # The time left is estimated from here on.
         progress(0, 0)
+        method = load_recipe(recipe)
         past = read_cohort(
             database.source(cohort),
             contract,
             **columns.roles,
             neighbourhood=neighbourhood,
             need_label=True,
+            label_optional=method.machine == "one_class",
             propose=True,
             independent=independent,
         )
-        method = load_recipe(recipe)
         if not force:
             refuse_other_model(out, method, past)
         if workers is not None:
@@ -166,6 +177,7 @@ def train(
                 cluster=workers,
                 kept=kept,
                 independent=independent,
+                contamination=contamination,
             )
         options.say_unsigned(out, signer)
         _write(model, folder, templates, signer)

@@ -194,6 +194,7 @@ def proposed(
     contract: Contract,
     ask: Ask | None = None,
     independent: bool = False,
+    label_optional: bool = False,
 ) -> Inference:
     """Guess the roles and features of a table.
 
@@ -206,11 +207,14 @@ def proposed(
         Lets a person correct every guess.
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
+    label_optional : bool
+        The table may have no label: no column is guessed if another is as likely.
     """
     table = summarise(source, contract)
     notes: list[str] = []
     placed = contract.with_roles(coordinates=infer_coordinates(table, contract))
-    guessed = placed.with_roles(**infer_roles(table, placed, independent))
+    roles = infer_roles(table, placed, independent, label_optional)
+    guessed = placed.with_roles(**roles)
     guessed = with_stems(table, guessed, notes)
     signs: list[Sign] = []
     if not independent:

@@ -12,7 +12,7 @@ import numpy as np
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
-from screening.io.number_formats import TRUE, is_yes_no
+from screening.io.number_formats import FALSE, TRUE, is_yes_no
 from screening.spelling import did_you_mean, first_of
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
@@ -190,6 +190,18 @@ def affirmative_class(classes: Sequence[str]) -> str | None:
     if None not in numbers and not numbers <= {0, 1, -1}:
         return None
     return text_of_lower[affirmative.pop()]
+
+
+def reads_like_case(text: str) -> bool | None:
+    """Return True for a text that reads like "yes", False for one like "no" or "well".
+
+    None where it reads like neither.
+    """
+    if text.lower() in TRUE | POSITIVE_WORDS:
+        return True
+    if text.lower() in FALSE or _number(text) == 0 or _denies(text):
+        return False
+    return None
 
 
 def _number(text: str) -> float | None:

@@ -51,6 +51,7 @@ def read_cohort(
     drop: str | Sequence[str] = (),
     neighbourhood: int | None = None,
     need_label: bool = False,
+    label_optional: bool = False,
     batch_rows: int = BATCH_ROWS,
     propose: bool = False,
     independent: bool = False,
@@ -86,6 +87,9 @@ def read_cohort(
         become features.
     need_label : bool
         A row without label is then a violation.
+    label_optional : bool
+        With `need_label`: a table without a label column is read without a label, and
+        with `propose` no column is guessed to be the label if another is as likely.
     batch_rows : int
         Rows read at a time; the cohort does not depend on it.
     propose : bool
@@ -129,11 +133,15 @@ def read_cohort(
     files, stated = open_source(source, stated)
     is_proposed = propose and not stated.features
     if is_proposed:
-        inferred = proposed(files, stated, independent=independent)
+        inferred = proposed(
+            files, stated, independent=independent, label_optional=label_optional
+        )
     else:
         inferred = completed(files, stated)
     complete = inferred.contract
-    if propose and need_label and not complete.label:
+    if label_optional and not complete.label:
+        need_label = False
+    elif propose and need_label and not complete.label:
         raise UsageError(NO_LABEL + inferred.likely, parameters=["label"])
     stream = CohortStream(
         files, complete, batch_rows, complete.label, need_label, inferred.notes
@@ -147,8 +155,21 @@ def read_cohort(
     return cohort
 
 
-def labelled_cohort(cohort: Cohort | Readable, **reading: Unpack[Reading]) -> Cohort:
+def labelled_cohort(
+    cohort: Cohort | Readable,
+    *,
+    label_optional: bool = False,
+    **reading: Unpack[Reading],
+) -> Cohort:
     """Return a cohort as it is, or read a table in which every row has a label.
+
+    Parameters
+    ----------
+    cohort : Cohort or Readable
+    label_optional : bool
+        The table may have no label column.
+    **reading
+        As `read_cohort` takes them.
 
     Raises
     ------
@@ -156,7 +177,9 @@ def labelled_cohort(cohort: Cohort | Readable, **reading: Unpack[Reading]) -> Co
         `reading` says how to read a cohort that was already read.
     """
     if not isinstance(cohort, Cohort):
-        return read_cohort(cohort, need_label=True, **reading)
+        return read_cohort(
+            cohort, need_label=True, label_optional=label_optional, **reading
+        )
     if reading:
         raise UsageError(
             f"the cohort was read already; give {', '.join(reading)} to read_cohort"

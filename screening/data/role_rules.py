@@ -77,15 +77,28 @@ def outcome_candidates(table: RoleColumns, contract: Contract) -> list[OutcomeCo
 
 
 def infer_roles(
-    table: RoleColumns, contract: Contract, independent: bool
+    table: RoleColumns,
+    contract: Contract,
+    independent: bool,
+    label_optional: bool = False,
 ) -> dict[str, Any]:
     """Return the roles that a contract does not name, as arguments of `with_roles`.
 
-    `independent`: every row is a patient of its own, so that no column is the patient.
+    Parameters
+    ----------
+    table : RoleColumns
+    contract : Contract
+    independent : bool
+        Every row is a patient of its own, so that no column is the patient.
+    label_optional : bool
+        The table may have no label: no column is guessed if another is as likely.
     """
     label = contract.label
     if not label:
-        guess = likeliest(outcome_candidates(table, contract))
+        candidates = outcome_candidates(table, contract)
+        guess = likeliest(candidates)
+        if guess and label_optional and as_likely(guess.name, candidates):
+            guess = None
         label = guess.name if guess else None
     roles: dict[str, Any] = {"label": label}
     if label and not contract.positive:

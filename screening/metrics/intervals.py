@@ -65,6 +65,17 @@ def rate_interval(
     return np.where(n > 0, low, 0.0), np.where(n > 0, high, 1.0)
 
 
+def exact_interval(successes: float, trials: float) -> tuple[float, float]:
+    """Return the 95 % interval of a proportion by Clopper and Pearson (1934).
+
+    It covers in 95 % or more from one trial on. Counts may be effective sizes.
+    """
+    failures = trials - successes
+    low = beta_quantile((1 - LEVEL) / 2, successes, failures + 1)
+    high = beta_quantile((1 + LEVEL) / 2, successes + 1, failures)
+    return float(low), float(high)
+
+
 def beta_quantile(q: ArrayLike, a: ArrayLike, b: ArrayLike) -> np.ndarray:
     """Return the quantile of Beta(a, b); Beta(0, b) is 0 and Beta(a, 0) is 1."""
     a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))

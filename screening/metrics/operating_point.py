@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -246,6 +247,8 @@ class ThresholdSelector:
         As for ``choose``.
     """
 
+    needs_cases: ClassVar[bool] = True
+
     scores: np.ndarray
     positive: np.ndarray
     codes: np.ndarray | None
@@ -265,9 +268,9 @@ class ThresholdSelector:
         fold: ArrayLike | None,
         repeats: ArrayLike | None,
         ties: ArrayLike | None = None,
-    ) -> ThresholdSelector:
+    ) -> Self:
         """Check the arguments of ``choose``; errors as there."""
-        rows = check_rows(scores, y, groups, both=True)
+        rows = check_rows(scores, y, groups, both=cls.needs_cases)
         selector = cls(
             *rows,
             seed=seed,
@@ -521,17 +524,24 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
         notes.append(
             f"with {rows}, sensitivity {sensitivity:.2f} is known to ± {reach:.2f}"
         )
-    if atom > ATOM and not everything:
-        notes.append(
-            f"{100 * atom:.0f} % of the negatives have one of few scores at or next to "
-            "the threshold: on unseen rows specificity may differ by as much"
-        )
+    if not everything:
+        notes += notes_on_ties(atom)
     if point.rule.prevalence is not None:
         notes.append(
             "PPV, NPV, NNE and flag rate hold at the given prevalence "
             f"{point.rule.prevalence:g}"
         )
     return notes
+
+
+def notes_on_ties(atom: float) -> list[str]:
+    """Return a note if a large share of negatives has common scores at the threshold."""
+    if atom <= ATOM:
+        return []
+    return [
+        f"{100 * atom:.0f} % of the negatives have one of few scores at or next to "
+        "the threshold: on unseen rows specificity may differ by as much"
+    ]
 
 
 def _note_on_everything(rule: Rule, rows: str) -> str:

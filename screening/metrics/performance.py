@@ -372,6 +372,7 @@ def at_local_prevalence(
     given : float, optional
         Prevalence at the place of use. Half and twice of it are then its range.
     """
+    assert point.prevalence is not None
     value, low, high = share.ends
     prevalences = (low, value, high)
     if given is not None:

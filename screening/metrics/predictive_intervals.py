@@ -134,6 +134,18 @@ class Evidence:
         high = float(expit(logit(bounded) + reach))
         return min(low, rate), max(high, rate)
 
+    def flag_share_range(self) -> tuple[float, float]:
+        """Return the 95 % interval of the share of negatives that is flagged.
+
+        Above the k-th smallest of n exchangeable scores it is Beta(n + 1 - k, k) for
+        any distribution of the scores; the variance between folds widens it.
+        """
+        growth = 1 + self.between / self._specificity_variance()
+        false = max(self.false, 1.0)
+        clear = self.false + self.clear + 1 - false
+        low, high = beta_quantile([0.025, 0.975], false / growth, clear / growth)
+        return float(low), float(high)
+
     def drawn(
         self, prevalence: float | tuple[float, float], seed: int
     ) -> dict[str, np.ndarray]:

@@ -353,6 +353,8 @@ def _class_elsewhere(
         Threshold by lesions that the rule chooses here.
     """
     past = facts.validation.summary[promise.label]
+    prevalence = point.prevalence
+    assert prevalence is not None
     local = None
     local_reason = None
     try:
@@ -372,10 +374,10 @@ def _class_elsewhere(
         promise=Promise(
             rule=promise.rule,
             threshold=promise.threshold,
-            prevalence=point.prevalence,
+            prevalence=prevalence,
             lesions=promise.lesions,
             auroc=past.auroc,
-            **rates(promise.sensitivity, promise.specificity, point.prevalence),
+            **rates(promise.sensitivity, promise.specificity, prevalence),
         ),
         differences=differences,
         local=local,

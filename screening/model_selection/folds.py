@@ -22,6 +22,7 @@ from screening.metrics.tally import units_of
 from screening.model_selection.task import Task, watchable
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import Leak, Reliance
+from screening.schemas.validation import WithoutCases
 
 # Slabs of voxels per fold, if there are fewer patients than folds.
 _SLABS_PER_FOLD = 4
@@ -66,6 +67,8 @@ class Study:
     signs : sequence of Sign
         Signs that several rows are of one patient.
     notes : sequence of str
+    without_cases : WithoutCases, optional
+        How it is trained if there are no cases, or too few for every fold.
     """
 
     cohort: Cohort
@@ -82,6 +85,7 @@ class Study:
     reliance: Reliance | None = None
     signs: Sequence[Sign] = ()
     notes: Sequence[str] = ()
+    without_cases: WithoutCases | None = None
 
     @property
     def folds(self) -> int:
@@ -265,14 +269,18 @@ def plan_study(
     seed: int,
     *,
     search: int | None = None,
+    without_cases: WithoutCases | None = None,
 ) -> Study:
     """Deal a cohort's rows to folds, anew for each repeat.
 
     By default there are three repeats if the table is small: they reduce the effect of
-    one deal on the specificity that is printed, and more gain nothing. Parameters as
-    for ``Study``.
+    one deal on the specificity that is printed, and more gain nothing. Without cases
+    enough for every fold rows are dealt whatever their labels. Parameters as for
+    ``Study``.
     """
     target = task.target(labels_of(sample))
+    if without_cases is not None:
+        target = np.zeros_like(target)
     groups, n_folds, fold_notes = plan_groups(sample, target, folds)
     task, task_notes = watchable(task, target, groups, folds)
     n_repeats = repeats
@@ -292,6 +300,7 @@ def plan_study(
         search=search,
         seed=seed,
         notes=[*task_notes, *fold_notes],
+        without_cases=without_cases,
     )
 
 

@@ -39,6 +39,7 @@ from screening.model_selection.scores import AFTER, Fixed, HeldOutScores, Popula
 from screening.model_selection.search import unusable
 from screening.schemas.base import Document, Estimate
 from screening.schemas.figures import (
+    NO_CASE_SEEN,
     MinSensitivity,
     OperatingPoint,
     Ranking,
@@ -141,18 +142,19 @@ class Judgement:
         scores = held.scores[:, m]
         positive = held.watched[:, m]
         figures: dict[str, Any] = {
-            "curves": curve(
+            "points": held.selector(m, self.seed).points(point.prevalence)
+        }
+        if positive.any():
+            figures["curves"] = curve(
                 scores,
                 positive,
                 held.groups,
                 seed=self.seed,
                 prevalence=point.prevalence,
-            ),
-            "points": held.selector(m, self.seed).points(point.prevalence),
-            "predictive": at_local_prevalence(
+            )
+            figures["predictive"] = at_local_prevalence(
                 point, held.population.shares[name], held.population.prevalence
-            ),
-        }
+            )
         if held.population.subgroups is not None:
             figures["subgroups"] = performance_by_subgroup(
                 held.population.subgroups,
@@ -187,11 +189,14 @@ class Judgement:
             return calibration_elsewhere(
                 written, scores, positive, held.groups, held.population.prevalence
             )
+        prevalence = self.points[m].prevalence
+        if not positive.any() or prevalence is None:
+            return Calibration(earned=False, reason=NO_CASE_SEEN)
         return calibrate(
             scores,
             positive,
             held.fold,
-            self.points[m].prevalence,
+            prevalence,
             held.groups,
             held.one_class,
         )
@@ -535,7 +540,7 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
     """Raise RecipeError if a model does not do on its own rows what it promises.
 
     That is if no threshold can be set on its scores (`unusable`), or training cases are
-    not flagged.
+    not flagged. No sensitivity is promised where a model was trained without cases.
 
     Parameters
     ----------
@@ -560,6 +565,8 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
                 f"recipe {recipe}: {reason}{of_class}{where}; {_REMEDY}",
                 parameters=_REMEDY_PARAMETERS,
             )
+    if held.without_cases:
+        return
     flagged = float(np.mean(scores[positive] >= point.threshold))
     promised = point.sensitivity.value or 0.0
     error = np.sqrt(promised * (1 - promised) / positive.sum())

@@ -102,7 +102,9 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
         asked = [name for name in block if name in signs]
         if asked:
             code, words = signs[asked[0]]
-            alone = max(_column_alone(cohort, asked[0], mask) for mask in watched)
+            alone = None
+            if watched.any():
+                alone = max(_column_alone(cohort, asked[0], mask) for mask in watched)
             sentence = (
                 f"{', '.join(asked)}: {words}; it may be known only after the outcome"
             )

@@ -56,7 +56,8 @@ def model_document(
     """
     task = study.task
     approximation = None
-    if by_landmarks(study.params):
+    # Their cost is a difference of AUROC.
+    if by_landmarks(study.params) and study.target.any():
         approximation = cost_of_landmarks(study, held_out)
     members = [
         MemberFacts(
@@ -85,6 +86,7 @@ def model_document(
             encoded_by="negatives" if held_out.one_class else "all rows",
             search=held_out.search,
             class_chances=class_chances or None,
+            without_cases=study.without_cases,
             **judgement.facts,
         ),
         training=_training_facts(study, held_out, approximation, max_rows, command),

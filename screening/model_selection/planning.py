@@ -28,6 +28,12 @@ from screening.model_selection.held_out import HeldOut
 from screening.model_selection.leakage import before_the_outcome, leaks
 from screening.model_selection.search import Parameters, criterion
 from screening.model_selection.task import Task, infer_task
+from screening.model_selection.without_cases import (
+    notes_without_cases,
+    plan_without_cases,
+    task_without_cases,
+    with_states,
+)
 from screening.recipes.building import build, may_span
 from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import Rule
@@ -54,6 +60,7 @@ def prepare_study(
     seed: int,
     independent: bool,
     at_most: int | None = None,
+    contamination: float | None = None,
 ) -> Study:
     """Prepare the study that a recipe is trained on.
 
@@ -70,6 +77,8 @@ def prepare_study(
         As for ``train``.
     at_most : int, optional
         For several recipes: more rows than this raise UsageError.
+    contamination : float, optional
+        As for ``train``.
 
     Raises
     ------
@@ -79,17 +88,39 @@ def prepare_study(
     signs = [] if independent else dependence(cohort.source, cohort.contract)
     refuse_dependent(signs)
     cohort, late_columns = before_the_outcome(cohort)
+    task = None
+    task_notes: list[str] = []
+    if recipe.machine == "one_class":
+        cohort = with_states(cohort)
+        task = task_without_cases(cohort)
     several = tells_apart(recipe, cohort)
     refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
-    task, task_notes = infer_task(cohort, several)
-    n_positive = int((task.target(labels_of(cohort)) == 1).sum())
+    if task is None:
+        task, task_notes = infer_task(cohort, several)
+    target = task.target(labels_of(cohort))
+    n_positive = int((target == 1).sum())
+    without_cases = plan_without_cases(
+        cohort, target, recipe, rule, folds, contamination
+    )
+    if without_cases is not None:
+        _refuse_search(search)
+        search = 1
+        params = dict(without_cases.chosen) | params
     largest = at_most or _largest_exact(recipe, params, task, n_positive)
     if at_most is None and max_rows is None:
         params = _with_landmarks(recipe, params, cohort.n_rows, largest)
     sample, rule, notes = sample_rows(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
     )
-    study = plan_study(sample, task, folds, repeats, seed, search=search)
+    study = plan_study(
+        sample,
+        task,
+        folds,
+        repeats,
+        seed,
+        search=search,
+        without_cases=without_cases,
+    )
     questions = leaks(sample, study.task)
     notes += [*task_notes, *study.notes]
     for name in late_columns:
@@ -97,6 +128,8 @@ def prepare_study(
             f"{name} is left out: it is known only after the outcome (contract)"
         )
     notes += [question.said for question in questions]
+    if without_cases is not None:
+        notes += notes_without_cases(without_cases, rule, n_positive)
     return replace(
         study,
         cohort=cohort,
@@ -106,6 +139,16 @@ def prepare_study(
         signs=signs,
         notes=notes,
     )
+
+
+def _refuse_search(search: int | None) -> None:
+    """Raise UsageError if settings are to compete where no case can judge them."""
+    if search is not None and search > 1:
+        raise UsageError(
+            "`search` compares settings by cases, and there are too few for every "
+            "fold: without cases the setting follows from the rule",
+            parameters=["search"],
+        )
 
 
 def _with_landmarks(
@@ -192,11 +235,14 @@ def sample_rows(
     if is_binary:
         n_positive = int((target == 1).sum())
         n_kept_positive = int((target[kept] == 1).sum())
-        notes.append(
-            f"{sizes}, {n_kept_positive} of {n_positive} positive; predictive values "
-            "at the table's prevalence"
-        )
-        if rule.prevalence is None:
+        positives = ""
+        if n_positive:
+            positives = (
+                f", {n_kept_positive} of {n_positive} positive; predictive values at "
+                "the table's prevalence"
+            )
+        notes.append(sizes + positives)
+        if rule.prevalence is None and n_positive:
             rule = replace(rule, prevalence=n_positive / len(target))
     else:
         notes.append(f"{sizes}, every class in proportion")

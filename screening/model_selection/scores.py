@@ -14,6 +14,7 @@ from screening.estimators.ensembles import Pooling
 from screening.io.columns import Columns, count_rows
 from screening.metrics.calibration import group_maxima, likeliest
 from screening.metrics.operating_point import ThresholdSelector, overall
+from screening.metrics.rank_threshold import RankSelector
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.task import Task
@@ -135,6 +136,8 @@ class HeldOutScores:
     temporal_validation : TemporalValidation
     fixed : Fixed, optional
         Of another cohort than the model's: what the model had chosen.
+    without_cases : bool
+        Thresholds are ranks among rows that are not known cases, which only judge.
     """
 
     task: Task
@@ -153,6 +156,7 @@ class HeldOutScores:
     others: OtherMethods = OtherMethods()
     temporal_validation: TemporalValidation = TemporalValidation()
     fixed: Fixed | None = None
+    without_cases: bool = False
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -178,6 +182,7 @@ class HeldOutScores:
             one_class=held_out.one_class,
             n_settings=held_out.search.n_candidates,
             alike=held_out.encoded.alike,
+            without_cases=study.without_cases is not None,
         )
 
     @classmethod
@@ -243,9 +248,8 @@ class HeldOutScores:
             self.watched[:, m],
             self.repeats[:, :, m],
         )
-        return ThresholdSelector.of(
-            scores, cases, self.groups, seed, self.fold, repeats, self.alike
-        )
+        kind = RankSelector if self.without_cases else ThresholdSelector
+        return kind.of(scores, cases, self.groups, seed, self.fold, repeats, self.alike)
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""
@@ -330,6 +334,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
         recipe=facts.recipe.name,
         one_class=validation.encoded_by == "negatives",
         n_settings=validation.search.n_candidates,
+        without_cases=validation.without_cases is not None,
         population=_population(model, task),
         others=_other_methods(model, task, groups),
         temporal_validation=_temporal_validation(model, task),
@@ -338,9 +343,9 @@ def held_out_scores(model: Model) -> HeldOutScores:
 
 def _population(model: Model, task: Task) -> Population:
     validation = model.facts.validation
-    predictive = validation.predictive[task.watched[0]]
+    predictive = validation.predictive.get(task.watched[0])
     prevalence = None
-    if predictive.source == "given":
+    if predictive is not None and predictive.source == "given":
         prevalence = predictive.rows[1].prevalence
     subgroups = {}
     for name, values in model.held_out.items():

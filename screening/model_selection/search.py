@@ -192,7 +192,7 @@ def choose_setting(
     for setting_decisions in decisions:
         reason = unusable(setting_decisions, target, fold)
         dropped.append(reason)
-        if reason is None:
+        if reason is None and target.any():
             scores.append(criterion(name, setting_decisions, target))
         else:
             scores.append(None)

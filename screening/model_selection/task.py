@@ -8,7 +8,7 @@ import numpy as np
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, labels_of
-from screening.data.labels import same_label
+from screening.data.labels import reads_like_case, same_label
 from screening.errors import CohortError, UsageError
 from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts
@@ -102,7 +102,7 @@ def known_labels(
     """
     labels = list(dict.fromkeys([*facts.training.n_by_class, *contract.negative]))
     texts, text_of_row = np.unique(labels_of(rows), return_inverse=True)
-    meant = [text and same_label(text, labels) for text in texts.tolist()]
+    meant = [_label_meant(text, labels, facts) for text in texts.tolist()]
     is_unknown = np.array([name is None for name in meant])[text_of_row]
     # A sub-sample need not hold every label that is not the positive one.
     if is_unknown.any() and facts.training.max_rows is None:
@@ -117,6 +117,27 @@ def known_labels(
     for text, name in zip(texts, meant, strict=True):
         known.append(text if name is None else name)
     return np.array(known)[text_of_row]
+
+
+def _label_meant(
+    text: str, labels: Sequence[str], facts: ModelDocument
+) -> str | None:
+    """Return the label of training that a text means, None if it is unknown.
+
+    Where no row of training was a case, words such as "yes" and "no" tell.
+    """
+    if not text:
+        return ""
+    label = same_label(text, labels)
+    if label is not None or facts.validation.without_cases is None:
+        return label
+    negative, case = facts.task.classes
+    if text == case:
+        return case
+    is_case = reads_like_case(text)
+    if is_case is None:
+        return None
+    return case if is_case else negative
 
 
 def refuse_unlabelled(label: np.ndarray, column: str) -> None:
@@ -159,8 +180,9 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     if len(cohort.classes) < 2:
         raise UsageError(
             f"column {column}: every row has the same label; is it the outcome? Name "
-            "its column with `label`",
-            parameters=["label"],
+            "its column with `label`, or train without cases: `recipe` one_class with "
+            "`max_flag_rate` 0.05",
+            parameters=["label", "recipe", "max_flag_rate"],
         )
     positives: dict[str, tuple[str, ...]] = {}
     if cohort.contract.positive or len(cohort.classes) == 2 or not several:

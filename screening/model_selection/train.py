@@ -48,6 +48,7 @@ from screening.recipes.building import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
+from screening.schemas.base import Estimate
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import LesionFacts
@@ -80,6 +81,7 @@ def train(
     cluster: Cluster | None = None,
     kept: Path | None = None,
     independent: bool = False,
+    contamination: float | None = None,
     **reading: Unpack[Reading],
 ) -> Model:
     """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
@@ -89,7 +91,7 @@ def train(
     Parameters
     ----------
     cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
-        With labels. What is no Cohort yet is read as `reading` says.
+        With labels; a one-class recipe needs none. What is no Cohort yet is read as `reading` says.
     recipe : Recipe or str
         A recipe, its name, or the path of a recipe file.
     rule : Rule
@@ -128,6 +130,9 @@ def train(
         Private folder where what they fitted waits: a training that was killed goes on from there.
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
+    contamination : float, optional
+        For a one-class recipe without cases: share of unknown cases among the rows, 0 to 0.5. The machines
+        leave as many more rows outside; the share of flags that `rule` promises stays that of all rows.
     **reading
         `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
 
@@ -157,10 +162,11 @@ def train(
     progress = progress or silent
     if not isinstance(rule, Rule):
         raise UsageError(f"rule is a rule, such as MinSensitivity(0.9), not {rule!r}")
-    cohort = labelled_cohort(cohort, **reading)
-    progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
     if isinstance(recipe, str):
         recipe = load_recipe(recipe)
+    needs_no_label = recipe.machine == "one_class"
+    cohort = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
+    progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
     recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:
         note = "every row is taken for a patient of its own (--independent)"
@@ -180,10 +186,13 @@ def train(
         seed=seed,
         max_rows=max_rows,
         independent=independent,
+        contamination=contamination,
     )
     unit.check_cases(study)
     others: list[Recipe] = []
-    if unit.is_compared:
+    if study.without_cases is not None:
+        _refuse_baselines(beside)
+    elif unit.is_compared:
         others = recipes_of(beside, recipe, study.task, study.sample.n_rows)
     dated = forward and unit.is_compared and study.sample.time is not None
     preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
@@ -202,6 +211,15 @@ def train(
         held.study, fits.method, judgement, max_rows=max_rows, command=command
     )
     return _model(held, judgement, unit.card(card, held))
+
+
+def _refuse_baselines(beside: Sequence[str] | None) -> None:
+    """Raise UsageError if methods are to be compared where no case can judge them."""
+    if beside:
+        raise UsageError(
+            "`beside` compares methods by cases, and there are too few for every fold",
+            parameters=["beside"],
+        )
 
 
 @dataclass(frozen=True)
@@ -302,7 +320,10 @@ def evidence(
     positive = study.task.is_watched(labels_of(study.cohort))
     shares = {}
     for m, name in enumerate(study.task.watched):
-        shares[name] = prevalence_range(positive[:, m], study.cohort.group)
+        # Without a case the share of cases is unknown, not 0.
+        shares[name] = Estimate()
+        if positive[:, m].any():
+            shares[name] = prevalence_range(positive[:, m], study.cohort.group)
     return replace(
         held.scores,
         population=Population(shares, prevalence, study.sample.subgroups),

@@ -126,10 +126,11 @@ def _other_point(
     figures = (other and other.figures) or {}
     sensitivity = figures.get("sensitivity")
     specificity = figures.get("specificity")
-    if sensitivity is None or specificity is None:
+    prevalence = point.prevalence
+    if sensitivity is None or specificity is None or prevalence is None:
         return None
-    true_flags = point.prevalence * sensitivity
-    false_flags = (1 - point.prevalence) * (1 - specificity)
+    true_flags = prevalence * sensitivity
+    false_flags = (1 - prevalence) * (1 - specificity)
     return 100 * (true_flags + false_flags), sensitivity
 
 
@@ -337,6 +338,7 @@ def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
     """
     sensitivity = point.sensitivity.value or 0.0
     specificity = point.specificity.value or 0.0
-    found = point.prevalence * sensitivity
-    unnecessary = (1 - point.prevalence) * (1 - specificity)
+    prevalence = point.prevalence or 0.0
+    found = prevalence * sensitivity
+    unnecessary = (1 - prevalence) * (1 - specificity)
     return found - unnecessary * chance / (1 - chance)

@@ -174,15 +174,18 @@ def flags_like_chance(model: ModelDocument) -> list[Reason]:
     found = []
     for point in model.points:
         low = point.ppv.low
-        if low is None or low > point.prevalence or point.flags_everything:
+        prevalence = point.prevalence
+        if low is None or prevalence is None or point.flags_everything:
+            continue
+        if low > prevalence:
             continue
         found.append(
             reasons.FLAGS_LIKE_CHANCE(
                 figure=low,
-                threshold=point.prevalence,
+                threshold=prevalence,
                 of_class=fmt.of_class(model, point.label),
                 low=100 * low,
-                prevalence=100 * point.prevalence,
+                prevalence=100 * prevalence,
             )
         )
     return found

@@ -271,6 +271,10 @@ def _describe_share(share: float | None) -> str:
 BEYOND_SCORES = 1e11
 
 
+NO_CASE_SEEN = "unknown: no case has been seen"
+"""What documents and pages say of figures that need a case where there is none."""
+
+
 class Rates(Document):
     """Shares of each class that a threshold flags, with 95 % intervals.
 
@@ -284,10 +288,10 @@ class Rates(Document):
 class PredictiveValues(Document):
     """Predictive values and workload at a prevalence, with 95 % intervals.
 
-    None is undefined.
+    None is undefined, and so is the prevalence where no case has been seen.
     """
 
-    prevalence: float
+    prevalence: float | None
     ppv: Estimate
     npv: Estimate
     nne: Estimate
@@ -324,6 +328,11 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
     the share of negatives below it. `ppv`, `npv`, `nne` (reviews per case found) and
     `flag_rate` hold at `prevalence`; their intervals include its uncertainty unless it
     was stated.
+
+    Of a model trained without cases (`WithoutCases`) the promise is the specificity,
+    the expected share of rows like those of training that is not flagged. Known cases
+    only judge: `sensitivity` is the observed share of them. Without any, sensitivity
+    and predictive values are None, and `flag_rate` is that of rows like these.
     """
 
     threshold: float

@@ -133,12 +133,12 @@ class FeatureFacts(Document):
 class Leak(Document):
     """A question about a column that may be known only after the outcome.
 
-    `figure` is its AUROC alone.
+    `figure` is its AUROC alone, None where no case has been seen.
     """
 
     code: str
     column: str
-    figure: float
+    figure: float | None
     said: str
 
 

@@ -296,6 +296,21 @@ class Figures(Document):
     calibration: Mapping[str, Calibration]
 
 
+class WithoutCases(Document):
+    """How a model was trained without cases, or with too few to be folded.
+
+    It learned what past rows are like. Its setting was not tuned, its threshold is a
+    rank among held-out rows that are not known cases, and known cases only judge.
+    `state` says whether these rows are without the condition or of unknown state.
+    `contamination` is the stated share of unknown cases among them, and `chosen` are
+    parameters that follow from the rule (`model_selection.without_cases`).
+    """
+
+    state: Literal["without the condition", "unknown"]
+    contamination: float
+    chosen: Setting
+
+
 class ValidationFacts(Figures):
     """Figures of a model's held-out scores, and how the scores were made."""
 
@@ -308,3 +323,4 @@ class ValidationFacts(Figures):
     class_chances: Mapping[str, Platt] | None = None
     forward: Forward | None = None
     comparison: BesideFacts | None = None
+    without_cases: WithoutCases | None = None

@@ -448,7 +448,7 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
         counted = _one_a_group(group, _rank_in_group(model, table["id"], scores))
         scores = scores[counted]
         weights = weights[counted]
-    elif len(points) == 1 and 0 < seen < 1:
+    elif len(points) == 1 and 0 < seen < 1 and stated is not None:
         weights = np.where(positive, stated / seen, (1 - stated) / (1 - seen))
     edges = inner_edges(scores, weights)
     cells = score_cells(scores, edges)

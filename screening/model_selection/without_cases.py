@@ -1,0 +1,240 @@
+"""Training without cases, or with too few to be folded.
+
+A one-class machine learns what past rows are like. Nothing is tuned, since no figure
+that a search maximizes exists without cases: the setting follows from the rule. The
+threshold is a rank among held-out rows that are not known cases, and known cases, which
+no machine learns from, judge it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from screening.data.cohort import Cohort
+from screening.data.labels import affirmative_class, joined_labels, reads_like_case
+from screening.errors import UsageError
+from screening.metrics.tally import units_of
+from screening.model_selection.task import Task
+from screening.recipes.recipe import Recipe
+from screening.schemas.figures import NO_CASE_SEEN, MaxFlagRate, Rule, Threshold
+from screening.schemas.validation import WithoutCases
+
+UNKNOWN_STATE = "unknown"
+"""Label of every row of a table without a label column."""
+CASE = "case"
+"""Name of the class to find where neither a label nor the contract names it."""
+# Range of nu: with a smaller one a machine has hardly a support vector, and one that
+# leaves half of its rows outside does not describe them.
+_MIN_NU = 0.01
+_MAX_NU = 0.5
+# Share of unknown cases from which they would be what is usual.
+_MAX_CONTAMINATION = 0.5
+# Cases from which those of a fold can be held out from others.
+_MIN_CASES = 2
+
+
+def setting_without_cases(
+    recipe: Recipe, rule: Rule, contamination: float
+) -> dict[str, object]:
+    """Return the parameters of a recipe that follow from the rule where no case tunes.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of a one-class machine. Its other parameters keep their defaults.
+    rule : Rule
+    contamination : float
+        Share C of unknown cases among the rows, 0 to 0.5.
+
+    Returns
+    -------
+    dict
+        nu, the largest share of rows outside, is C + (1 - C) R for at most a share R of
+        flags: unknown cases, and as many of the other rows as may be flagged. It is
+        limited to 0.01 to 0.5; with another rule the recipe's own is kept.
+    """
+    if "nu" not in recipe.names or not isinstance(rule, MaxFlagRate):
+        return {}
+    outside = contamination + (1 - contamination) * rule.value
+    return {"nu": min(max(outside, _MIN_NU), _MAX_NU)}
+
+
+def with_states(cohort: Cohort) -> Cohort:
+    """Return a cohort in which every row has a label, and a case of words is named.
+
+    Without a label column every row is of unknown state. Of two labels one that reads
+    like "yes" is the positive one, however few rows have it.
+    """
+    if cohort.label is None:
+        unknown = np.full(cohort.n_rows, UNKNOWN_STATE, dtype=object)
+        return replace(cohort, label=unknown)
+    classes = cohort.classes
+    if cohort.contract.positive or len(classes) != 2:
+        return cohort
+    case = affirmative_class(classes)
+    if case is None:
+        return cohort
+    contract = cohort.contract.with_roles(positive=case)
+    return replace(cohort, contract=contract)
+
+
+def task_without_cases(cohort: Cohort) -> Task | None:
+    """Return the task of a cohort without a case; None if its labels name some.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        As `with_states` returns it.
+
+    Raises
+    ------
+    UsageError
+        If every row is a case.
+    """
+    classes = cohort.classes
+    if len(classes) > 1:
+        return None
+    named = cohort.contract.positive
+    if named:
+        is_case = any(joined_labels(name, classes) for name in named)
+    else:
+        is_case = reads_like_case(classes[0]) is True
+    if is_case:
+        raise UsageError(
+            f"column {cohort.contract.label}: every row is a case, and a one-class "
+            "machine learns from rows without the condition",
+            parameters=["label"],
+        )
+    name = "+".join(named) or CASE
+    return Task(
+        kind="binary",
+        label=cohort.contract.label or "label",
+        positive=[name],
+        classes=["negative", name],
+        watched=[name],
+    )
+
+
+def plan_without_cases(
+    cohort: Cohort,
+    target: np.ndarray,
+    recipe: Recipe,
+    rule: Rule,
+    folds: int,
+    contamination: float | None,
+) -> WithoutCases | None:
+    """Return how a recipe is trained without cases; None if cases can be folded.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    target : int ndarray of shape (n_rows,)
+        1 for cases.
+    recipe : Recipe
+    rule : Rule
+    folds : int
+    contamination : float, optional
+        Share of unknown cases among the other rows.
+
+    Raises
+    ------
+    UsageError
+        If there is no case, or one, and the rule needs some; or if a contamination is
+        out of its range or cannot be taken into account.
+    """
+    if contamination is not None and not 0 <= contamination < _MAX_CONTAMINATION:
+        raise UsageError(
+            f"`contamination` is a share from 0 to below {_MAX_CONTAMINATION:g}, got "
+            f"{contamination:g}",
+            parameters=["contamination"],
+        )
+    is_for_flags = isinstance(rule, MaxFlagRate | Threshold)
+    is_applicable = recipe.machine == "one_class" and is_for_flags
+    if not is_applicable or _fill_folds(cohort, target, folds):
+        if recipe.machine == "one_class":
+            _refuse_rule(units_of(target == 1, cohort.group), rule)
+        if contamination is not None:
+            raise UsageError(
+                "`contamination` is for a one-class recipe that is trained without "
+                "cases and by `max_flag_rate`: elsewhere the labels are taken as true",
+                parameters=["contamination", "max_flag_rate"],
+            )
+        return None
+    _refuse_few_rows(units_of(target == 0, cohort.group), rule)
+    is_labelled = cohort.contract.label is not None
+    return WithoutCases(
+        state="without the condition" if is_labelled else "unknown",
+        contamination=contamination or 0.0,
+        chosen=setting_without_cases(recipe, rule, contamination or 0.0),
+    )
+
+
+def notes_without_cases(
+    without_cases: WithoutCases, rule: Rule, n_cases: int
+) -> list[str]:
+    """Return what a reader should know about a training without cases.
+
+    Parameters
+    ----------
+    without_cases : WithoutCases
+    rule : Rule
+    n_cases : int
+        Known cases, which only judge.
+    """
+    notes = []
+    if without_cases.state == "unknown":
+        notes.append(
+            "no label column: every row is of unknown state, and flags are promised "
+            "for rows like these"
+        )
+    if n_cases:
+        notes.append(
+            f"{n_cases} known case(s) are too few for every fold: no machine and no "
+            "threshold is chosen by them, they only judge"
+        )
+    else:
+        notes.append(f"sensitivity, PPV and chance are {NO_CASE_SEEN}")
+    share = without_cases.contamination
+    if share and isinstance(rule, MaxFlagRate):
+        least = max(rule.value - share, 0.0) / (1 - share)
+        notes.append(
+            f"with {share:.3g} of unknown cases among these rows the promise is still "
+            f"for all of them: of rows without the condition {least:.3g} to "
+            f"{rule.value:.3g} are flagged, the least if every unknown case is"
+        )
+    return notes
+
+
+def _fill_folds(cohort: Cohort, target: np.ndarray, folds: int) -> bool:
+    """Return True if there are cases enough for one in every fold.
+
+    Voxels of few patients are folded by slabs, and each may hold cases.
+    """
+    if cohort.coordinates is not None:
+        return bool((target == 1).any())
+    return units_of(target == 1, cohort.group) >= folds
+
+
+def _refuse_rule(n_cases: int, rule: Rule) -> None:
+    """Raise UsageError for a rule that needs cases where there are none to hold out."""
+    if n_cases < _MIN_CASES and not isinstance(rule, MaxFlagRate | Threshold):
+        raise UsageError(
+            f"`{rule.name}` needs at least {_MIN_CASES} cases, and there are "
+            f"{n_cases}: without cases only the share of flags can be promised, by "
+            "`max_flag_rate` such as 0.05",
+            parameters=[rule.name, "max_flag_rate"],
+        )
+
+
+def _refuse_few_rows(n_units: int, rule: Rule) -> None:
+    """Raise UsageError if no rank among so few rows, or groups, keeps the flag rate."""
+    if isinstance(rule, MaxFlagRate) and rule.value * (n_units + 1) < 1:
+        needed = int(np.ceil(1 / rule.value - 1))
+        raise UsageError(
+            f"{n_units} rows (or groups) are too few to promise a flag rate of "
+            f"{rule.value:g}: nobody would be flagged; at least {needed} are needed, "
+            "or a larger `max_flag_rate`",
+            parameters=["max_flag_rate"],
+        )
