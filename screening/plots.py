@@ -11,9 +11,10 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from screening.errors import ModelError
+from screening.schemas.figures import NO_CASE_SEEN
 from screening.schemas.history import HistoryDocument
 from screening.schemas.model import ModelDocument
-from screening.schemas.validation import OperatingPointFacts
+from screening.schemas.validation import Curve, OperatingPointFacts
 
 # Told apart by eyes that see few colours too (Okabe and Ito 2008).
 FIRST, SECOND, MARK = "#0072B2", "#D55E00", "#444444"
@@ -26,9 +27,17 @@ def axes() -> Axes:
     return pyplot.subplots(figsize=(6, 4), layout="constrained")[1]
 
 
+def _curve(model: ModelDocument, label: str) -> Curve:
+    """Return the curve of a class; raise ModelError if no case has been seen."""
+    if label not in model.validation.curves:
+        raise ModelError(f"sensitivity is {NO_CASE_SEEN}")
+    return model.validation.curves[label]
+
+
 def trade_off(model: ModelDocument, label: str, ax: Axes) -> Axes:
     """Sensitivity and specificity of a watched class along the thresholds, with 95 % bands."""
-    curve, point = model.validation.curves[label], _point(model, label)
+    curve = _curve(model, label)
+    point = _point(model, label)
     for name, colour in (("sensitivity", FIRST), ("specificity", SECOND)):
         band = getattr(curve, name)
         ax.fill_between(
@@ -49,7 +58,8 @@ def trade_off(model: ModelDocument, label: str, ax: Axes) -> Axes:
 
 def roc(model: ModelDocument, label: str, ax: Axes) -> Axes:
     """Sensitivity against non-cases flagged, and the threshold in use."""
-    curve, point = model.validation.curves[label], _point(model, label)
+    curve = _curve(model, label)
+    point = _point(model, label)
     auroc = model.validation.summary[label].auroc
     false = 1 - _floats(curve.specificity.value)
     ax.plot([0, 1], [0, 1], color=MARK, linestyle=":")

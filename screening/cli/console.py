@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from screening.schemas.figures import NO_CASE_SEEN
+
 if TYPE_CHECKING:
     from screening.schemas.base import Reason
     from screening.schemas.history import Flagging, NightsBeside
@@ -130,6 +132,13 @@ def _figures_of_point(model: Model, point: OperatingPointFacts) -> dict[str, str
     from screening.report.format import area_ci, ci, percent
 
     figures = {"threshold": f"{point.threshold:.4g}"}
+    without_cases = model.facts.validation.without_cases
+    if without_cases is not None:
+        rate = point.flag_rate
+        interval = _in_brackets(ci(rate))
+        figures["flagged"] = f"{percent(rate)}{interval} of rows like those of training"
+    if point.n_positive == 0:
+        return figures | dict.fromkeys(("AUROC", "sensitivity", "PPV"), NO_CASE_SEEN)
     area = model.facts.validation.summary[point.label].auroc
     if area.value is not None:
         figures["AUROC"] = f"{area.value:.2f}{_in_brackets(area_ci(area))}"

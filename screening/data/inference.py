@@ -208,7 +208,7 @@ def proposed(
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
     label_optional : bool
-        The table may have no label: no column is guessed if another is as likely.
+        The table may have no label: only a column of a sure name is guessed.
     """
     table = summarise(source, contract)
     notes: list[str] = []

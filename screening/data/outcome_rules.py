@@ -102,6 +102,11 @@ class OutcomeColumn:
         return self.n_values == 2 or any(sign.applies(self) for sign in names)
 
     @property
+    def has_sure_name(self) -> bool:
+        """Return True for a name that only an outcome has."""
+        return self.name.lower() in SURE_OUTCOMES
+
+    @property
     def points_of_name(self) -> int:
         """Return the points of the first sign of its name that applies."""
         points = (sign.points for sign in NAME_SIGNS if sign.applies(self))
@@ -139,7 +144,7 @@ NAME_SIGNS = (
     OutcomeSign(
         "sure name",
         9,
-        lambda column: column.name.lower() in SURE_OUTCOMES,
+        lambda column: column.has_sure_name,
         makes_candidate=True,
     ),
     OutcomeSign(

@@ -89,7 +89,7 @@ def read_cohort(
         A row without label is then a violation.
     label_optional : bool
         With `need_label`: a table without a label column is read without a label, and
-        with `propose` no column is guessed to be the label if another is as likely.
+        with `propose` only a column of a sure name is guessed to be the label.
     batch_rows : int
         Rows read at a time; the cohort does not depend on it.
     propose : bool

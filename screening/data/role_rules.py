@@ -91,13 +91,14 @@ def infer_roles(
     independent : bool
         Every row is a patient of its own, so that no column is the patient.
     label_optional : bool
-        The table may have no label: no column is guessed if another is as likely.
+        The table may have no label: only a column of a sure name is guessed.
     """
     label = contract.label
     if not label:
         candidates = outcome_candidates(table, contract)
         guess = likeliest(candidates)
-        if guess and label_optional and as_likely(guess.name, candidates):
+        is_sure = guess and guess.has_sure_name
+        if label_optional and not is_sure:
             guess = None
         label = guess.name if guess else None
     roles: dict[str, Any] = {"label": label}

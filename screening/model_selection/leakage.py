@@ -75,21 +75,29 @@ def _without_columns(cohort: Cohort, columns: Sequence[str]) -> Cohort:
     return replace(cohort, contract=contract, values=values)
 
 
-def leaks(cohort: Cohort, task: Task) -> list[Leak]:
+def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
     """Return a question for each block of columns that may come after the outcome.
 
     By its name, by values that two times share, by being filled in one class alone, or
     by times that are later than the rows' own. Strength is no sign. No patient's value
     is in the result.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    task : Task
+    by_class : bool
+        There are cases enough to tell that a column is filled in one class alone.
     """
     watched = task.is_watched(labels_of(cohort)).T
+    compared = watched if by_class else watched[:0]
     signs: dict[str, tuple[str, str]] = {}
     for name in cohort.contract.features:
         values = cohort.values[name]
         n_values = len(pd.unique(values[~absent(values)]))
         if may_be_later(name) and not is_finding(name, n_values):
             signs[name] = ("named_after", "by its name")
-        elif any(_is_filled_in_one_class(values, positive) for positive in watched):
+        elif any(_is_filled_in_one_class(values, positive) for positive in compared):
             signs[name] = ("filled_in_one_class", "filled almost in one class alone")
         elif _is_later_than_row(cohort, name):
             signs[name] = ("later_time", "a time that is later than the row's own")

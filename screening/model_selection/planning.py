@@ -121,7 +121,7 @@ def prepare_study(
         search=search,
         without_cases=without_cases,
     )
-    questions = leaks(sample, study.task)
+    questions = leaks(sample, study.task, by_class=without_cases is None)
     notes += [*task_notes, *study.notes]
     for name in late_columns:
         notes.append(

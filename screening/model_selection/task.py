@@ -119,9 +119,7 @@ def known_labels(
     return np.array(known)[text_of_row]
 
 
-def _label_meant(
-    text: str, labels: Sequence[str], facts: ModelDocument
-) -> str | None:
+def _label_meant(text: str, labels: Sequence[str], facts: ModelDocument) -> str | None:
     """Return the label of training that a text means, None if it is unknown.
 
     Where no row of training was a case, words such as "yes" and "no" tell.

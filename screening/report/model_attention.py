@@ -56,7 +56,9 @@ def reasons_of_figures(model: ModelDocument) -> list[Reason]:
         found.append(reasons.TO_BE_TRAINED_AGAIN(day=last_day))
     for point in model.points:
         of_class = fmt.of_class(model, point.label)
-        if point.n_positive < MIN_CASES:
+        if point.n_positive == 0:
+            found.append(reasons.NO_CASE(of_class=of_class))
+        elif point.n_positive < MIN_CASES:
             found.append(
                 reasons.TOO_FEW_CASES(
                     figure=point.n_positive,
@@ -65,8 +67,10 @@ def reasons_of_figures(model: ModelDocument) -> list[Reason]:
                     of_class=of_class,
                 )
             )
-        found += _reasons_of_point(point, of_class)
-        found += _reasons_of_ranking(model, point.label, of_class)
+        # Cases that are too few to be folded tell nothing about the model either way.
+        if model.validation.without_cases is None:
+            found += _reasons_of_point(point, of_class)
+            found += _reasons_of_ranking(model, point.label, of_class)
     return found
 
 

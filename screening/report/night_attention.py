@@ -228,6 +228,10 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
         more_flags = SHRINKAGE * scored * z * NormalDist().pdf(z)
     low = math.floor(scored * rate - margin)
     high = math.ceil(scored * rate + margin + more_flags)
+    without_cases = model.validation.without_cases
+    if without_cases is not None and without_cases.state != "unknown":
+        # A night has cases, of which the rows of training had none: more may be flagged.
+        high = scored
     return max(0, low), high
 
 

@@ -135,9 +135,7 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
         "run": run,
         "external": None,
         "banner": {
-            "title": fmt.name(
-                model.stated.title or f"Screening for {model.task.label}"
-            ),
+            "title": fmt.name(model.stated.title or _question(model)),
             "kind": "Trained model" if run is None else "Night of",
             "date": "" if run is None else fmt.name(run.date),
         },
@@ -147,6 +145,14 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
             "factor": any(fitted.get("factor") for fitted in model.machine.passes),
         },
     }
+
+
+def _question(model: ModelDocument) -> str:
+    """Return the title of a page where the contract states none."""
+    without_cases = model.validation.without_cases
+    if without_cases is not None and without_cases.state == "unknown":
+        return f"Screening for unusual {people_of(model)}"
+    return f"Screening for {model.task.label}"
 
 
 def render_case(

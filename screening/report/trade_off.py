@@ -105,7 +105,9 @@ class ScoreTally:
 def panels(
     model: ModelDocument, run: RunDocument | None, places: int
 ) -> list[dict[str, object]]:
-    """Return one trade-off panel for each class with an operating point, rarest first.
+    """Return one trade-off panel for each class with a curve, rarest first.
+
+    There is none where no case has been seen.
 
     Parameters
     ----------
@@ -116,8 +118,10 @@ def panels(
         Decimals of a threshold.
     """
     drawn: list[dict[str, object]] = []
-    for number, point in enumerate(model.points[:MAX_PANELS]):
-        curve = HeldOutCurve(model.validation.curves[point.label])
+    curves = model.validation.curves
+    points = [point for point in model.points if point.label in curves]
+    for number, point in enumerate(points[:MAX_PANELS]):
+        curve = HeldOutCurve(curves[point.label])
         tally = ScoreTally(run.score_counts.get(point.label) if run else None)
         trade_off = _trade_off(point, curve, tally, places, number)
         slider = _slider(run, point, curve, tally, places)

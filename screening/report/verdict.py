@@ -25,7 +25,8 @@ UNUSABLE = frozenset(
 """Codes of reasons for which nobody should act on a model."""
 
 UNCERTAIN = frozenset(
-    kind.code for kind in (reasons.TOO_FEW_CASES, reasons.INTERVALS_TOO_WIDE)
+    kind.code
+    for kind in (reasons.NO_CASE, reasons.TOO_FEW_CASES, reasons.INTERVALS_TOO_WIDE)
 )
 """Codes of reasons for which nobody knows whether a model is useful."""
 
@@ -80,7 +81,7 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     uncertain = [reason for reason in model.attention if reason.code in UNCERTAIN]
     questions = [reason for reason in model.attention if reason.code == QUESTION]
     uncertain += flags_like_chance(model)
-    if other is None:
+    if other is None and model.validation.without_cases is None:
         uncertain.append(reasons.NOT_COMPARED())
     if against:
         verdict: Verdict = "no"
@@ -171,6 +172,8 @@ def unfit_for_use(found: Iterable[Reason]) -> list[Reason]:
 
 def flags_like_chance(model: ModelDocument) -> list[Reason]:
     """Return a reason for each class whose PPV may not exceed its prevalence."""
+    if model.validation.without_cases is not None:
+        return []
     found = []
     for point in model.points:
         low = point.ppv.low

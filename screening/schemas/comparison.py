@@ -208,7 +208,9 @@ class ExternalValidation(Document):
     def here(self) -> ModelDocument:
         """Return the model with the figures of this cohort in place of its own."""
         figures = {name: getattr(self.figures, name) for name in Figures.model_fields}
-        own = self.model.validation.replace(forward=None, comparison=None, **figures)
+        own = self.model.validation.replace(
+            forward=None, comparison=None, without_cases=None, **figures
+        )
         return self.model.replace(
             operating_points=self.operating_points, validation=own, blend=()
         )

@@ -107,6 +107,14 @@ TOO_FEW_CASES = ReasonKind(
     when="under 30 cases",
     place=MODEL_AND_NIGHTS,
 )
+NO_CASE = ReasonKind(
+    code="no_case_seen",
+    words="Sensitivity, PPV and chance{of_class} are unknown: no case has been seen.",
+    remedy="Review flagged rows and the random audit; screen history shows what the "
+    "verdicts tell, and screen retrain learns from them.",
+    when="the model was [trained without cases](choosing.md#without-cases)",
+    place=MODEL_AND_NIGHTS,
+)
 INTERVALS_TOO_WIDE = ReasonKind(
     code="intervals_too_wide",
     words="Sensitivity{of_class} is imprecise: 95% CI {low:.0%} to {high:.0%}.",

@@ -202,9 +202,13 @@ class BlockScorer:
 
     @cached_property
     def grids(self) -> list[np.ndarray]:
-        """Thresholds of the validation curve of each watched class."""
+        """Thresholds of the validation curve of each watched class, if it has one."""
         curves = self.model.facts.validation.curves
-        return [np.asarray(curves[name].threshold, float) for name in self.task.watched]
+        grids = []
+        for name in self.task.watched:
+            thresholds = curves[name].threshold if name in curves else ()
+            grids.append(np.asarray(thresholds, float))
+        return grids
 
     @cached_property
     def histogram(self) -> ScoreHistogram:
