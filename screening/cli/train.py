@@ -547,7 +547,12 @@ def retrain(
     champion = load_model(model)
     with open_ledger(ledger) as book, bar("Training") as progress:
         verdicts = judged(book, series, champion.digest)
-        past = read_cohort(database.source(cohort), champion.contract, need_label=True)
+        past = read_cohort(
+            database.source(cohort),
+            champion.contract,
+            need_label=True,
+            label_optional=champion.contract.label is None,
+        )
         learned = retraining.judged_cohort(champion, past, verdicts, nights)
         change = (verdicts.series, champion.digest)
         if is_there:

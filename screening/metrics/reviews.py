@@ -352,7 +352,19 @@ def _forward_nights(
         seen=_sensitivity_and_ppv(detected, missed),
         promised=promised,
         below=below,
+        labelled=_labelled_nights([nights[number] for number in numbers]),
     )
+
+
+def _labelled_nights(nights: Sequence[NightRun]) -> documents.LabelledNights | None:
+    """Return the sums over nights whose tables had labels, None if none had."""
+    labelled = [night.labelled for night in nights if night.labelled is not None]
+    if not labelled:
+        return None
+    sums = {}
+    for name in documents.LabelledCounts.model_fields:
+        sums[name] = sum(getattr(counts, name) for counts in labelled)
+    return documents.LabelledNights(nights=len(labelled), **sums)
 
 
 def _sensitivity_and_ppv(

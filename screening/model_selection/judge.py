@@ -39,7 +39,6 @@ from screening.model_selection.scores import AFTER, Fixed, HeldOutScores, Popula
 from screening.model_selection.search import unusable
 from screening.schemas.base import Document, Estimate
 from screening.schemas.figures import (
-    NO_CASE_SEEN,
     MinSensitivity,
     OperatingPoint,
     Ranking,
@@ -191,7 +190,7 @@ class Judgement:
             )
         prevalence = self.points[m].prevalence
         if not positive.any() or prevalence is None:
-            return Calibration(earned=False, reason=NO_CASE_SEEN)
+            return Calibration(earned=False, reason="no case has been seen")
         return calibrate(
             scores,
             positive,

@@ -19,8 +19,14 @@ from screening.ledger.model_registry import Judged, LastWord
 from screening.model_selection.held_out import Progress
 from screening.model_selection.search import Parameters
 from screening.model_selection.train import train
+from screening.model_selection.without_cases import (
+    fills_folds,
+    task_without_cases,
+    with_states,
+)
 from screening.schemas.figures import Rule
 from screening.schemas.model import ModelDocument, TrainedOn
+from screening.schemas.validation import ValidationFacts
 from screening.spelling import filled, shown_series
 from screening.store.model import Model
 
@@ -47,14 +53,14 @@ class JudgedCohort:
     cohort : Cohort
         With labels; with groups if a patient has several rows, or the contract names
         groups.
-    prevalence : float
-        Share of positives in the past cohort. Judged rows have another one, since they
-        were selected.
+    prevalence : float or None
+        Share of positives in the past cohort, None if it had none. Judged rows have
+        another one, since they were selected.
     facts : TrainedOn
     """
 
     cohort: Cohort
-    prevalence: float
+    prevalence: float | None
     facts: TrainedOn
 
 
@@ -83,7 +89,12 @@ def judged_cohort(
     contract = champion.contract
     task = champion.document["task"]
     _refuse_unusable(contract, task["kind"], pattern)
-    (positive,) = past.positives(task["positive"]).values()
+    past = with_states(past)
+    is_without_cases = task_without_cases(past) is not None
+    # A past without cases has no label of one: it is that of the model.
+    positive: tuple[str, ...] = tuple(task["positive"])
+    if not is_without_cases:
+        (positive,) = past.positives(task["positive"]).values()
     negatives = [text for text in labels_of(past) if text and text not in positive]
     label_of_verdict = {
         "confirmed": positive[0],
@@ -126,7 +137,12 @@ def judged_cohort(
         disagreeing=int((is_past_case != is_case[known.in_past]).sum()),
         left_out=dict(sorted(left_out.items())),
     )
-    return JudgedCohort(cohort, float(past.y(task["positive"]).mean()), facts)
+    prevalence = None
+    if is_without_cases:
+        cohort = replace(cohort, contract=contract.with_roles(positive=positive))
+    else:
+        prevalence = float(past.y(task["positive"]).mean())
+    return JudgedCohort(cohort, prevalence, facts)
 
 
 def _refuse_unusable(contract: Contract, kind: str, pattern: str) -> None:
@@ -239,8 +255,8 @@ def retrained(
         rule=rule,
         folds=validation.folds,
         repeats=validation.repeats,
-        search=validation.search.n_candidates,
-        params=_fixed_parameters(champion.facts),
+        search=_n_settings(validation),
+        params=_fixed_parameters(champion.facts, champion.recipe.parameters),
         max_rows=training.max_rows,
         seed=training.seed,
         jobs=jobs,
@@ -249,6 +265,7 @@ def retrained(
         command=command,
         beside=None if validation.comparison else (),
         independent=True,  # or the champion would not be
+        contamination=_contamination(champion.facts, judged.cohort),
     )
     learned = model.facts.training.replace(verdicts=judged.facts)
     return replace(model, document=model.facts.replace(training=learned).to_dict())
@@ -347,29 +364,66 @@ def _hash_patients_and_values(cohort: Cohort) -> np.ndarray:
     return pd.util.hash_pandas_object(table, index=False).to_numpy()
 
 
-def _rule(champion: Model, prevalence: float) -> tuple[Rule, str]:
+def _rule(champion: Model, prevalence: float | None) -> tuple[Rule, str]:
     """Return the champion's rule with a prevalence, and a note about that.
 
-    It is that given for the champion, or that of the past cohort.
+    It is that given for the champion, or that of the past cohort. If that had no case
+    the prevalence is unknown, and the share of cases after the verdicts is used.
     """
     rule = champion.facts.operating_points[0].rule
     given = rule.prevalence or champion.contract.prevalence
     origin = "given for the champion" if given else "of the past cohort"
     used = given or prevalence
+    if used is None:
+        note = (
+            "the past cohort had no case: predictive values and workload are at the "
+            "share of cases among it and the judged rows, which were selected; give a "
+            "prevalence with screen threshold once it is known"
+        )
+        return rule, note
     note = f"predictive values and workload are at the prevalence {origin}, {used:.3g}"
     return replace(rule, prevalence=used), note
 
 
-def _fixed_parameters(model: ModelDocument) -> Parameters:
-    """Return parameters that the caller fixed: those equal in all tried settings."""
+def _contamination(champion: ModelDocument, cohort: Cohort) -> float | None:
+    """Return the stated share of unknown cases; None once cases can be folded."""
+    validation = champion.validation
+    if validation.without_cases is None:
+        return None
+    target = cohort.y(champion.task.positive)
+    if fills_folds(cohort, target, validation.folds):
+        return None
+    return validation.without_cases.contamination
+
+
+def _n_settings(validation: ValidationFacts) -> int | None:
+    """Return how many settings compete; the recipe's own number after none could."""
+    if validation.without_cases is not None:
+        return None
+    return validation.search.n_candidates
+
+
+def _fixed_parameters(
+    model: ModelDocument, defaults: Mapping[str, object]
+) -> Parameters:
+    """Return parameters that the caller fixed: those equal in all tried settings.
+
+    Where there were no cases, neither the recipe's `defaults` nor what followed from
+    the rule are fixed.
+    """
     searches = [member.search for member in model.recipe.members]
     if not searches:
         searches = [model.validation.search]
     settings: list[Mapping[str, object]] = []
     for search in searches:
         settings.extend(search.candidates)
-    return {
+    fixed = {
         name: value
         for name, value in settings[0].items()
         if all(setting.get(name) == value for setting in settings)
     }
+    without_cases = model.validation.without_cases
+    if without_cases is None:
+        return fixed
+    untuned = {**defaults, **without_cases.chosen}
+    return {name: value for name, value in fixed.items() if value != untuned.get(name)}

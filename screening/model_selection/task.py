@@ -102,7 +102,14 @@ def known_labels(
     """
     labels = list(dict.fromkeys([*facts.training.n_by_class, *contract.negative]))
     texts, text_of_row = np.unique(labels_of(rows), return_inverse=True)
-    meant = [_label_meant(text, labels, facts) for text in texts.tolist()]
+    # Where training had no label column, or no case, words such as "yes" tell.
+    by_words = contract.label is None or facts.validation.without_cases is not None
+    meant = []
+    for text in texts.tolist():
+        label = text and same_label(text, labels)
+        if label is None and by_words:
+            label = _label_by_words(text, facts.task)
+        meant.append(label)
     is_unknown = np.array([name is None for name in meant])[text_of_row]
     # A sub-sample need not hold every label that is not the positive one.
     if is_unknown.any() and facts.training.max_rows is None:
@@ -119,20 +126,13 @@ def known_labels(
     return np.array(known)[text_of_row]
 
 
-def _label_meant(text: str, labels: Sequence[str], facts: ModelDocument) -> str | None:
-    """Return the label of training that a text means, None if it is unknown.
+def _label_by_words(text: str, task: TaskFacts) -> str | None:
+    """Return the class of a text such as "yes" or "no"; None if it reads like neither.
 
-    Where no row of training was a case, words such as "yes" and "no" tell.
+    The name of the class to find is understood too.
     """
-    if not text:
-        return ""
-    label = same_label(text, labels)
-    if label is not None or facts.validation.without_cases is None:
-        return label
-    negative, case = facts.task.classes
-    if text == case:
-        return case
-    is_case = reads_like_case(text)
+    negative, case = task.classes
+    is_case = text == case or reads_like_case(text)
     if is_case is None:
         return None
     return case if is_case else negative

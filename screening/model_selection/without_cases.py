@@ -152,7 +152,7 @@ def plan_without_cases(
         )
     is_for_flags = isinstance(rule, MaxFlagRate | Threshold)
     is_applicable = recipe.machine == "one_class" and is_for_flags
-    if not is_applicable or _fill_folds(cohort, target, folds):
+    if not is_applicable or fills_folds(cohort, target, folds):
         if recipe.machine == "one_class":
             _refuse_rule(units_of(target == 1, cohort.group), rule)
         if contamination is not None:
@@ -207,7 +207,7 @@ def notes_without_cases(
     return notes
 
 
-def _fill_folds(cohort: Cohort, target: np.ndarray, folds: int) -> bool:
+def fills_folds(cohort: Cohort, target: np.ndarray, folds: int) -> bool:
     """Return True if there are cases enough for one in every fold.
 
     Voxels of few patients are folded by slabs, and each may hold cases.

@@ -12,6 +12,7 @@ from screening.report import format as fmt
 from screening.report.charts import Axes, Tick
 from screening.report.drawing import draw
 from screening.schemas.base import Estimate
+from screening.schemas.figures import NO_CASE_SEEN
 from screening.schemas.history import (
     ControlChart,
     ControlPoint,
@@ -20,6 +21,7 @@ from screening.schemas.history import (
     ForwardNights,
     HistoryDocument,
     JudgedShare,
+    LabelledNights,
     Misses,
     NightRun,
     Phase,
@@ -127,6 +129,7 @@ def _remarks(series: SeriesFacts) -> list[str]:
     remarks = []
     if series.forward:
         remarks += _live_performance_words(series.forward)
+        remarks += _words_without_cases(series, series.forward)
     remarks += _control_words(series.control)
     if series.drift:
         remarks += _drift_words(series.drift)
@@ -241,6 +244,49 @@ def _live_performance_words(forward: ForwardNights) -> list[str]:
                 line += ": below it by more than chance"
         lines.append(line)
     return lines
+
+
+def _words_without_cases(series: SeriesFacts, forward: ForwardNights) -> list[str]:
+    """Return what is known of a model that was trained without a case.
+
+    Verdicts and labels of its nights tell; empty for any other model.
+    """
+    promised = forward.promised
+    if promised is None or promised.sensitivity.value is not None:
+        return []
+    labelled = forward.labelled
+    n_cases = series.verdicts.found + series.misses.found
+    if labelled is not None:
+        n_cases += labelled.true_positive + labelled.false_negative
+    reason = NOT_AUDITED if n_cases else NO_CASE_SEEN
+    lines = []
+    for name, words in LIVE_FIGURES.items():
+        observed: Estimate = getattr(forward.seen, name)
+        if observed.value is None:
+            lines.append(
+                f"{words} since {forward.first} with model {forward.model} is {reason}"
+            )
+    if labelled is not None:
+        lines += _labelled_words(labelled)
+    return lines
+
+
+def _labelled_words(labelled: LabelledNights) -> list[str]:
+    """Return what labels of nights tell of sensitivity and PPV."""
+    found = labelled.true_positive
+    shares = []
+    for name, of, noun in (
+        ("sensitivity", found + labelled.false_negative, "rows with the condition"),
+        ("PPV", found + labelled.false_positive, "flagged rows"),
+    ):
+        if of:
+            shares.append(f"{name} {fmt.percent(found / of)} ({found} of {of} {noun})")
+    nights = fmt.plural(labelled.nights, "night")
+    if not shares:
+        return [f"labels of {nights}: no case and no flag"]
+    return [
+        f"labels of {nights}: {', '.join(shares)}, a patient who stays counting on each"
+    ]
 
 
 def _drift_words(drift: DriftOver) -> list[str]:

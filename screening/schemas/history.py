@@ -68,14 +68,30 @@ class SensitivityAndPpv(Document):
     ppv: Estimate
 
 
+class LabelledCounts(Document):
+    """Rows of nights whose tables had labels, by label and flag."""
+
+    true_positive: int
+    false_negative: int
+    false_positive: int
+    true_negative: int
+
+
+class LabelledNights(LabelledCounts):
+    """Sums over the labelled nights of a model; a patient counts on each night."""
+
+    nights: int
+
+
 class ForwardNights(Document):
     """Performance on the champion's nights in force, next to its validation estimate.
 
     `seen.ppv` is of all flagged, patients who stay counting on each night.
     `seen.sensitivity` relates the cases among a night's flagged to those that the
     random audit estimates among its unflagged. `promised` is None if the rows of
-    validation are not the patients that the ledger counts. `below` names the figures
-    that are significantly below it, valid at every look.
+    validation are not the patients that the ledger counts; its figures are undefined if
+    validation had no case. `below` names the figures that are significantly below it,
+    valid at every look. `labelled` sums up nights whose tables had labels.
     """
 
     model: str
@@ -85,6 +101,7 @@ class ForwardNights(Document):
     seen: SensitivityAndPpv
     promised: SensitivityAndPpv | None
     below: Sequence[Literal["sensitivity", "ppv"]]
+    labelled: LabelledNights | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=PART)
@@ -251,6 +268,7 @@ class NightFigures(Document):
     minutes_per_review: float | None
     capacity: int | None
     missing: MissingValues | None = None
+    labelled: LabelledCounts | None = None
     drift: ScoreCounts | None
     attention: Sequence[Reason] = ()
 

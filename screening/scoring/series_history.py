@@ -18,6 +18,7 @@ from screening.report.score_drift import drift_reason
 from screening.schemas.base import Reason
 from screening.schemas.history import (
     CASE_COUNTS,
+    LabelledCounts,
     MissingValues,
     Question,
     SensitivityAndPpv,
@@ -207,8 +208,9 @@ def night_of(
     points = run.model.operating_points
     promised = None
     # What the model's page says of a night holds where its rows are the patients that
-    # the ledger counts.
-    if len(points) == 1 and run.model.stated.group is None:
+    # the ledger counts. That no case has been seen holds in any case.
+    is_by_patient = run.model.stated.group is None or points[0].n_positive == 0
+    if len(points) == 1 and is_by_patient:
         promised = SensitivityAndPpv(
             sensitivity=points[0].sensitivity, ppv=points[0].ppv
         )
@@ -235,6 +237,7 @@ def night_of(
             missing=round(counts.scored * sum(missing)),
             values=counts.scored * len(missing),
         ),
+        labelled=_labelled_counts(run),
         drift=run.drift,
         table=digests_of(run),
         delivery=run.delivery,
@@ -243,6 +246,16 @@ def night_of(
         known_days=contract.known_days,
         draw=contract.review_sample,
     )
+
+
+def _labelled_counts(run: RunDocument) -> LabelledCounts | None:
+    """Return the rows of a labelled night by label and flag, if one class is watched."""
+    points = run.model.operating_points
+    observed = run.observed(points[0].label)
+    if observed is None or len(points) > 1:
+        return None
+    counts = {name: getattr(observed, name) for name in LabelledCounts.model_fields}
+    return LabelledCounts(**counts)
 
 
 def attention_of(model: Model, run: RunDocument, tonight: Tonight) -> list[Reason]:
