@@ -36,6 +36,7 @@ from screening.io.opening import Readable
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.model_selection.train import train
+from screening.recipes.building import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.report import render_model
 from screening.report.page import render_head
@@ -128,6 +129,8 @@ class Screen(ClassifierMixin, BaseEstimator):
         () for none.
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
+    contamination : float, optional
+        For a one-class recipe without cases: share of unknown cases among the rows.
     random_state : int
         Deals the folds and the candidates.
     n_jobs : int
@@ -138,8 +141,8 @@ class Screen(ClassifierMixin, BaseEstimator):
     model_ : Model
         As `train` returns it.
     classes_ : ndarray
-        The labels, sorted; of a model that tells one class from several others, that
-        one and "negative".
+        The labels, sorted; of a model that tells one class from several others, or
+        that saw no case, that one and "negative".
     positive_ : object
         The label that is flagged; of several classes, those.
     threshold_ : float or ndarray
@@ -177,6 +180,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         repeats: int | None = None,
         beside: Sequence[str] | None = None,
         independent: bool = False,
+        contamination: float | None = None,
         random_state: int = 0,
         n_jobs: int = -1,
     ) -> None:
@@ -188,13 +192,14 @@ class Screen(ClassifierMixin, BaseEstimator):
         self.repeats = repeats
         self.beside = beside
         self.independent = independent
+        self.contamination = contamination
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(
         self,
         X: Table,
-        y: str | ArrayLike,
+        y: str | ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         positive: str | Sequence[str] | None = None,
@@ -213,8 +218,9 @@ class Screen(ClassifierMixin, BaseEstimator):
         X : DataFrame, another table, path, or array of shape (n_rows, n_features)
             One row a patient, with missing values, texts and dates as they are; an
             array holds numbers.
-        y : str or array-like, shape (n_rows,)
-            The column of X that says who was a case, or the labels.
+        y : str or array-like, shape (n_rows,), optional
+            The column of X that says who was a case, or the labels. A one-class recipe
+            with `MaxFlagRate` needs none: every row is then of unknown state.
         sample_weight : array-like, shape (n_rows,), optional
             How much each row of a table in memory counts while machines are fitted;
             rows of weight 0 are left out. Thresholds and figures count every other row
@@ -235,7 +241,11 @@ class Screen(ClassifierMixin, BaseEstimator):
         Screen
             Itself, fitted.
         """
-        table, column, labels = self._past(X, y)
+        recipe = self.recipe
+        if isinstance(recipe, str):
+            recipe = load_recipe(recipe)
+        is_one_class = recipe.machine == "one_class"
+        table, column, labels = self._past(X, y, is_one_class)
         past = read_cohort(
             table,
             contract,
@@ -245,6 +255,7 @@ class Screen(ClassifierMixin, BaseEstimator):
             group=group,
             drop=drop,
             need_label=True,
+            label_optional=is_one_class,
             propose=True,
             independent=self.independent,
         )
@@ -260,7 +271,7 @@ class Screen(ClassifierMixin, BaseEstimator):
             warnings.warn(guess, UserWarning, stacklevel=2)
         model = train(
             past,
-            self.recipe,
+            recipe,
             rule=self.rule or DEFAULT_RULE,
             params=self.params,
             search=self.search,
@@ -268,6 +279,7 @@ class Screen(ClassifierMixin, BaseEstimator):
             repeats=self.repeats,
             beside=self.beside,
             independent=self.independent,
+            contamination=self.contamination,
             seed=self.random_state,
             jobs=self.n_jobs,
         )
@@ -282,11 +294,21 @@ class Screen(ClassifierMixin, BaseEstimator):
             self.n_features_in_ = len(self.feature_names_in_)
         return self
 
-    def _past(self, X: Any, y: Any) -> tuple[Any, str, np.ndarray | None]:
+    def _past(
+        self, X: Any, y: Any, is_one_class: bool
+    ) -> tuple[Any, str | None, np.ndarray | None]:
         """Return the past as a table, its label column, and the labels as given.
 
-        The labels are None for a file or database, which is not read here.
+        The labels are None for a file or database, which is not read here, and without
+        a label, which a one-class recipe alone can do without.
         """
+        if y is None:
+            if not is_one_class:
+                raise ValueError(
+                    "requires y to be passed, but the target y is None: only a "
+                    "one-class recipe learns without labels"
+                )
+            return self._table(X, learns=True), None, None
         if isinstance(X, str | Path | Database):
             if not isinstance(y, str):
                 raise UsageError(
@@ -303,7 +325,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         labels = column_or_1d(y, warn=True)
         labels = check_array(labels, ensure_2d=False, dtype=None, input_name="y")
         check_classification_targets(labels)
-        if len(np.unique(labels)) < 2:
+        if len(np.unique(labels)) < 2 and not is_one_class:
             raise ValueError(
                 "the labels hold 1 class; there must be at least 2 classes"
             )
@@ -321,7 +343,8 @@ class Screen(ClassifierMixin, BaseEstimator):
         labels = list(
             task.classes if task.kind == "multi" else model.facts.training.n_by_class
         )
-        if task.kind == "binary" and len(labels) > 2:
+        without_case = task.kind == "binary" and task.watched[0] not in labels
+        if task.kind == "binary" and (len(labels) > 2 or without_case):
             labels, values = list(task.classes), {}
         self.model_ = model
         self.texts_ = sorted(labels, key=lambda text: values.get(text, text))

@@ -268,6 +268,11 @@ def compare(
             at_most=LARGEST_WHOLE,
             **plan,
         )
+        if study.without_cases is not None:
+            raise UsageError(
+                f"{name}: methods are compared by cases, and there are too few for "
+                "every fold"
+            )
         studies[name] = _studies_of(study, recipes)
     settings = Settings(
         **plan,

@@ -154,7 +154,7 @@ def plan_without_cases(
     is_applicable = recipe.machine == "one_class" and is_for_flags
     if not is_applicable or fills_folds(cohort, target, folds):
         if recipe.machine == "one_class":
-            _refuse_rule(units_of(target == 1, cohort.group), rule)
+            refuse_rule(units_of(target == 1, cohort.group), _MIN_CASES, rule)
         if contamination is not None:
             raise UsageError(
                 "`contamination` is for a one-class recipe that is trained without "
@@ -200,9 +200,9 @@ def notes_without_cases(
     if share and isinstance(rule, MaxFlagRate):
         least = max(rule.value - share, 0.0) / (1 - share)
         notes.append(
-            f"with {share:.3g} of unknown cases among these rows the promise is still "
-            f"for all of them: of rows without the condition {least:.3g} to "
-            f"{rule.value:.3g} are flagged, the least if every unknown case is"
+            f"if {100 * share:.3g} % of these rows are unknown cases, {100 * least:.3g} "
+            f"to {100 * rule.value:.3g} % of rows without the condition are flagged, "
+            "the least if every unknown case is; the promise is for all rows together"
         )
     return notes
 
@@ -217,13 +217,13 @@ def fills_folds(cohort: Cohort, target: np.ndarray, folds: int) -> bool:
     return units_of(target == 1, cohort.group) >= folds
 
 
-def _refuse_rule(n_cases: int, rule: Rule) -> None:
-    """Raise UsageError for a rule that needs cases where there are none to hold out."""
-    if n_cases < _MIN_CASES and not isinstance(rule, MaxFlagRate | Threshold):
+def refuse_rule(n_cases: int, n_needed: int, rule: Rule) -> None:
+    """Raise UsageError for a rule that needs more cases to be chosen by."""
+    if n_cases < n_needed and not isinstance(rule, MaxFlagRate | Threshold):
         raise UsageError(
-            f"`{rule.name}` needs at least {_MIN_CASES} cases, and there are "
-            f"{n_cases}: without cases only the share of flags can be promised, by "
-            "`max_flag_rate` such as 0.05",
+            f"`{rule.name}` needs at least {n_needed} cases, and there are {n_cases}: "
+            "without them only the share of flags can be promised, by `max_flag_rate` "
+            "such as 0.05",
             parameters=[rule.name, "max_flag_rate"],
         )
 
