@@ -398,7 +398,7 @@ class ThresholdSelector:
 
     def _worth(self, threshold: float, chosen: np.ndarray) -> tuple[float, float]:
         """Return the design effect of the flag rate, and independent rows per row."""
-        if self.codes is None:
+        if self.codes is None or not chosen.any():
             return 1.0, 1.0
         counts = ThresholdCounts(
             self.scores,
