@@ -51,9 +51,11 @@ class Study:
     rule : Rule
         With the prevalence, if the sample no longer has it.
     repeats_asked : bool
-        The caller asked for the repeats. Otherwise machines with a factor are dealt
-        once: each of them costs its own time at every scoring, while plain ones average
-        to a single machine.
+        The caller asked for the repeats, or a promise without cases needs them: the
+        share of flags is that of the mean of machines, of which one decides on a
+        held-out row. Otherwise machines with a factor are dealt once: each of them
+        costs its own time at every scoring, while plain ones average to a single
+        machine.
     params : dict
         Parameters that the caller fixed.
     search : int, optional
@@ -296,7 +298,7 @@ def plan_study(
         task=task,
         fold=np.array(fold),
         groups=groups,
-        repeats_asked=repeats is not None,
+        repeats_asked=repeats is not None or without_cases is not None,
         search=search,
         seed=seed,
         notes=[*task_notes, *fold_notes],
