@@ -110,9 +110,7 @@ def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
         asked = [name for name in block if name in signs]
         if asked:
             code, words = signs[asked[0]]
-            alone = None
-            if watched.any():
-                alone = max(_column_alone(cohort, asked[0], mask) for mask in watched)
+            alone = _best_alone(cohort, asked[0], watched)
             sentence = (
                 f"{', '.join(asked)}: {words}; it may be known only after the outcome"
             )
@@ -172,6 +170,16 @@ def _equal_times(cohort: Cohort) -> list[tuple[str, str]]:
         if MIN_EQUAL_SHARE <= is_equal.mean() < COPY_SHARE:
             pairs.append((first, second))
     return pairs
+
+
+def _best_alone(cohort: Cohort, name: str, watched: np.ndarray) -> float | None:
+    """Return the best AUROC of one column over the watched classes.
+
+    None where no case has been seen. `watched` are masks, (n_watched, n_rows).
+    """
+    if not watched.any():
+        return None
+    return max(_column_alone(cohort, name, mask) for mask in watched)
 
 
 def _column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:

@@ -88,15 +88,9 @@ def prepare_study(
     signs = [] if independent else dependence(cohort.source, cohort.contract)
     refuse_dependent(signs)
     cohort, late_columns = before_the_outcome(cohort)
-    task = None
-    task_notes: list[str] = []
     if recipe.machine == "one_class":
         cohort = with_states(cohort)
-        task = task_without_cases(cohort)
-    several = tells_apart(recipe, cohort)
-    refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
-    if task is None:
-        task, task_notes = infer_task(cohort, several)
+    task, task_notes = _task_of(recipe, cohort)
     target = task.target(labels_of(cohort))
     n_positive = int((target == 1).sum())
     without_cases = plan_without_cases(
@@ -139,6 +133,23 @@ def prepare_study(
         signs=signs,
         notes=notes,
     )
+
+
+def _task_of(recipe: Recipe, cohort: Cohort) -> tuple[Task, list[str]]:
+    """Return the task of a cohort, and what was guessed.
+
+    Raises
+    ------
+    CohortError, UsageError
+        If labels look like typing errors, or do not fit the recipe.
+    """
+    several = tells_apart(recipe, cohort)
+    refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
+    if recipe.machine == "one_class":
+        task = task_without_cases(cohort)
+        if task is not None:
+            return task, []
+    return infer_task(cohort, several)
 
 
 def _refuse_search(search: int | None) -> None:

@@ -90,11 +90,8 @@ def judged_cohort(
     task = champion.document["task"]
     _refuse_unusable(contract, task["kind"], pattern)
     past = with_states(past)
-    is_without_cases = task_without_cases(past) is not None
-    # A past without cases has no label of one: it is that of the model.
-    positive: tuple[str, ...] = tuple(task["positive"])
-    if not is_without_cases:
-        (positive,) = past.positives(task["positive"]).values()
+    has_cases = task_without_cases(past) is None
+    positive = _positive_labels(past, task["positive"], has_cases)
     negatives = [text for text in labels_of(past) if text and text not in positive]
     label_of_verdict = {
         "confirmed": positive[0],
@@ -137,12 +134,23 @@ def judged_cohort(
         disagreeing=int((is_past_case != is_case[known.in_past]).sum()),
         left_out=dict(sorted(left_out.items())),
     )
+    # Without cases the past has no prevalence, and its contract names none.
     prevalence = None
-    if is_without_cases:
-        cohort = replace(cohort, contract=contract.with_roles(positive=positive))
-    else:
+    if has_cases:
         prevalence = float(past.y(task["positive"]).mean())
+    else:
+        cohort = replace(cohort, contract=contract.with_roles(positive=positive))
     return JudgedCohort(cohort, prevalence, facts)
+
+
+def _positive_labels(
+    past: Cohort, names: Sequence[str], has_cases: bool
+) -> tuple[str, ...]:
+    """Return the label texts of cases; without cases their names in the model."""
+    if not has_cases:
+        return tuple(names)
+    (labels,) = past.positives(names).values()
+    return labels
 
 
 def _refuse_unusable(contract: Contract, kind: str, pattern: str) -> None:
