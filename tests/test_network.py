@@ -26,6 +26,7 @@ from screening.report.page import render_overview
 from screening.schemas.base import Reason
 from screening.schemas.figures import MaxFlagRate
 from screening.schemas.history import OverviewDocument, SeriesNight
+from screening.site import night
 from screening.site.night import WORST_FIRST, worst
 from screening.site.processes import PRELOADED, Budget, Processes, tell_hooks
 from screening.site.site import read_network
@@ -632,3 +633,22 @@ def test_unknown_variable_in_night_toml(tmp_path, monkeypatch):
 
     with pytest.raises(UsageError, match=r"site\.runs: \$NOWHERE is not set"):
         read_network(tmp_path / "N.toml")
+
+
+def test_unreadable_run(again, monkeypatch):
+    """A run directory that cannot be read is one line, and no end of the night."""
+    read = night.read_document
+
+    def refuse(place, kind):
+        if place.name == "2026-03-02":
+            raise UsageError(f"cannot use {place}: Permission denied")
+        return read(place, kind)
+
+    monkeypatch.setattr(night, "read_document", refuse)
+
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a", code=2)
+
+    (line,) = answer["caught_up"]
+    assert (line["night"], line["status"]) == ("2026-03-02", "failed")
+    assert "Permission denied" in line["said"]
+    assert answer["series"][0]["status"] == "unchanged"

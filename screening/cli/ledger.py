@@ -1,4 +1,4 @@
-"""Commands of the ledger: `screen history`, `status`, `review`, `promote`, `retire`, `ledger`."""
+"""Commands of the ledger: `screen history`, `status`, `review`, `promote`, `ledger`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from screening.cli.options import (
     names_from,
     series_from,
 )
+from screening.cli.users import open_as_owner
 from screening.errors import UsageError
 from screening.spelling import EACH
 
@@ -172,11 +173,10 @@ class EntryOptions:
     def write(self, place: str, names: list[str], of_site: list[str]) -> None:
         """Write the entry, if there is one, into the ledger."""
         from screening.ledger import status as states
-        from screening.ledger.database import open_ledger
 
         if self.give_up is None and self.acknowledge is None:
             return
-        with open_ledger(place) as book:
+        with open_as_owner(place) as book:
             if self.give_up is not None:
                 day = str(day_from("--give-up", self.give_up))
                 states.give_up(book, names[0], day, str(self.reason), of_site)
@@ -390,10 +390,9 @@ def review(
 
     Reading the same file twice changes nothing.
     """
-    from screening.ledger.database import open_ledger
     from screening.ledger.verdicts import review
 
-    with open_ledger(ledger) as book:
+    with open_as_owner(ledger) as book:
         outcomes = review(run, verdicts, book, series, token)
     print_answer(outcomes, as_json)
 
@@ -407,10 +406,10 @@ def promote(
 ) -> None:
     """Make MODEL the champion of a series from the next night on.
 
-    The trail records how its nights in shadow compare with the champion's, and the reason.
+    The trail records how its nights in shadow compare with the champion's, and the
+    reason.
     """
     from screening.ledger import model_registry
-    from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
     from screening.model_selection.revising import refuse_draft
     from screening.scoring.series_history import series_of
@@ -419,7 +418,7 @@ def promote(
     loaded = load_model(model)
     refuse_draft(loaded, model)
     name = series_of(loaded, series_from(series))
-    with open_ledger(ledger) as book:
+    with open_as_owner(ledger) as book:
         evidence = compare_nights(book, name, loaded.digest)
         head = model_registry.promote(book, name, loaded.digest, reason, evidence)
     beside = evidence.to_dict() if as_json else agreement(evidence)
@@ -446,9 +445,8 @@ def retire(
     Its nights and history stay. A later published night reopens it.
     """
     from screening.ledger import model_registry
-    from screening.ledger.database import open_ledger
 
-    with open_ledger(ledger) as book:
+    with open_as_owner(ledger) as book:
         head = model_registry.retire(book, series, reason)
     print_answer({"retired": series, "entry": head.number}, as_json)
 
@@ -506,10 +504,9 @@ def ledger(
     copy, in which no night is entered.
     """
     from screening.ledger import verifying
-    from screening.ledger.database import open_ledger
 
     answer: dict[str, object]
-    with open_ledger(place) as book:
+    with open_as_owner(place) as book:
         if action is Action.rebuild:
             head = verifying.rebuild(book)
             answer = {"entries": head.number, "head": head.digest}

@@ -14,6 +14,7 @@ from screening.cli import options
 from screening.cli.console import ATTENTION, print_answer
 from screening.cli.logs import note
 from screening.cli.options import AsJson, LedgerHere, Series, Templates, series_from
+from screening.cli.users import open_as_owner
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +70,6 @@ def forget(
     Models that hold a copy of the patient's row are listed; after their last day they
     refuse to score.
     """
-    from screening.ledger.database import open_ledger
     from screening.ledger.erasing import GONE, Scope
     from screening.scoring.erasing import Erasure
 
@@ -82,7 +82,7 @@ def forget(
             "--reason names the patient, and the trail keeps it; say it without"
         )
     signer = options.signer_from(sign)
-    with open_ledger(ledger) as book:
+    with open_as_owner(ledger) as book:
         erasure = Erasure(
             Scope(name), book, runs, models, pages, last_day, dry_run, templates, signer
         )
@@ -145,13 +145,12 @@ def purge(
 
     Their counts stay, and the trail still verifies.
     """
-    from screening.ledger.database import open_ledger
     from screening.ledger.erasing import Scope, before_age
     from screening.scoring.erasing import Erasure
 
     before = before_age(older_than, datetime.date.today())
     scope = Scope(before=before, series=series_from(series))
-    with open_ledger(ledger) as book:
+    with open_as_owner(ledger) as book:
         erasure = Erasure(
             scope, book, runs, pages=pages, dry_run=dry_run, templates=templates
         )

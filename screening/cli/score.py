@@ -17,6 +17,7 @@ import typer
 from screening.cli import logs, options
 from screening.cli.console import ATTENTION, agreement, bar, join_reasons, print_answer
 from screening.cli.processes import prepare_for_scoring
+from screening.cli.users import act_as_owner, open_as_owner
 from screening.errors import UsageError
 from screening.scoring import exports
 from screening.spelling import did_you_mean
@@ -94,7 +95,6 @@ def score(
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
     prepare_for_scoring(cohort, jobs, cluster)
-    from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
@@ -111,6 +111,8 @@ def score(
         raise UsageError("a night in shadow has no page to --publish")
     _refuse_without_ledger(ledger, force, series)
     key = None if require_signature is None else public_key(require_signature)
+    if ledger:
+        act_as_owner(ledger)
     pages = None if publish is None else PageFolder(publish, parse_readers(mode, group))
     if pages is not None:
         # What stands in the way of a copy is refused before the night is scored.
@@ -118,7 +120,7 @@ def score(
     # Before the ledger, which a command that is refused for its model does not begin.
     loaded = load_model(model, key)
     with (
-        open_ledger(ledger, make=True) if ledger else nullcontext() as book,
+        open_as_owner(ledger, make=True) if ledger else nullcontext() as book,
         bar("Scoring") as progress,
     ):
         run = scoring.score(
@@ -220,7 +222,6 @@ def _hand_out(
     patient : str, optional
         The patient whom a page is about.
     """
-    from screening.ledger.database import open_ledger
     from screening.ledger.entries import Artefact
     from screening.ledger.register import digest_at, hand_out
 
@@ -242,7 +243,7 @@ def _hand_out(
             digest = sha256(content).hexdigest()
         about = {"key": entry["key"], "patient": patient}
         artefacts.append(Artefact(what=what, place=place, sha256=digest, **about))
-    with open_ledger(ledger) as book:
+    with open_as_owner(ledger) as book:
         hand_out(book, *artefacts)
 
 
@@ -296,6 +297,7 @@ def run(
         )
     night = night_of_date(date)
     logs.about(night=night)
+    act_as_owner(network.ledger, network.site.runs)
     overview, page = run_night(
         network,
         night,
@@ -487,6 +489,8 @@ def export(
     place = out and out.resolve()
     if url is not None:
         place = Path(f"{described(read_url(url))}/{table}")
+    if ledger:
+        act_as_owner(ledger)
     is_own = _is_own_export(ledger, run, place)
     flagged, write = prepared(run, to, force or is_own, stated)
     entry = flagged.run.ledger.to_dict() if flagged.run.ledger else None

@@ -2,9 +2,9 @@
 
 `trail` and `parts` are the truth: chained entries in parts of facts and names
 (`screening.ledger.trail`). All other tables are a projection of it
-(`screening.ledger.entries.project`), made again by `screen ledger rebuild`. Patients are
-named in `parts`, `cases`, `verdicts` and `artefacts`, and nowhere else. One transaction
-writes at a time.
+(`screening.ledger.entries.project`), made again by `screen ledger rebuild`. Patients
+are named in `parts`, `cases`, `verdicts` and `artefacts`, and nowhere else. One
+transaction writes at a time.
 """
 
 from __future__ import annotations
@@ -108,8 +108,9 @@ PARTS = sa.Table(
     TABLES,
     _number("entry", key=True),
     _number("part", key=True),
-    # `facts`: JSON that names no patient, and never changes; `names`: a JSON list, and `salts` one of each;
-    # `gone`: of names that became stand-ins the digest of each as it was, by its place in the list.
+    # `facts`: JSON that names no patient, and never changes; `names`: a JSON list, and
+    # `salts` one of each; `gone`: of names that became stand-ins the digest of each as
+    # it was, by its place in the list.
     _text("what"),
     _text("facts"),
     _text("names"),
@@ -120,7 +121,8 @@ PARTS = sa.Table(
 RUNS = sa.Table(
     "runs",
     PROJECTED,
-    # Of two runs of a night the later entry is in force; one in shadow, shown to nobody, never is.
+    # Of two runs of a night the later entry is in force; one in shadow, shown to
+    # nobody, never is.
     _number("entry", key=True),
     _text("key"),
     _number("revision"),
@@ -128,7 +130,8 @@ RUNS = sa.Table(
     _text("night"),
     _text("model"),
     sa.Column("shadow", sa.Boolean, nullable=False),
-    # SHA-256 over the digests of the table's files: by it the same bytes on another night are told.
+    # SHA-256 over the digests of the table's files: by it the same bytes on another
+    # night are told.
     _text("source", nullable=True),
     sa.UniqueConstraint("key", "revision"),
     sa.Index("runs_by_series", "series", "night"),
@@ -140,8 +143,9 @@ CASES = sa.Table(
     PROJECTED,
     _number("entry", key=True),
     sa.Column("case_id", _Text, primary_key=True),
-    # `state`: null where it was not flagged, but drawn at random for review; `drawn`: flagged, and in the
-    # random audit; `judged`, `verdict`: night and word of the last verdict on an earlier night.
+    # `state`: null where it was not flagged, but drawn at random for review; `drawn`:
+    # flagged, and in the random audit; `judged`, `verdict`: night and word of the last
+    # verdict on an earlier night.
     _text("state", nullable=True),
     _number("nights"),
     sa.Column("drawn", sa.Boolean, nullable=False),
@@ -160,7 +164,8 @@ REVIEWS = sa.Table(
     _text("series"),
     _text("night"),
     sa.Column("flagged", sa.Boolean, nullable=False),
-    # `given`: when; `reviewer`: which of those who spoke on this case of this run, from 1.
+    # `given`: when; `reviewer`: which of those who spoke on this case of this run, from
+    # 1.
     _text("verdict"),
     _text("given"),
     _number("reviewer"),
@@ -169,7 +174,8 @@ REVIEWS = sa.Table(
     _text("login"),
     _text("token"),
     _text("note"),
-    # Its cases too: of one patient's verdicts only these are read, however many years there are.
+    # Its cases too: of one patient's verdicts only these are read, however many years
+    # there are.
     sa.Index("verdicts_by_case", "series", "case_id"),
     sa.Index("verdicts_by_run", "key", "case_id"),
 )
@@ -186,7 +192,8 @@ CHAMPIONS = sa.Table(
 RESERVATIONS = sa.Table(
     "reservations",
     PROJECTED,
-    # A night that was being scored: killed after that, its directory may stand, and is scored again.
+    # A night that was being scored: killed after that, its directory may stand, and is
+    # scored again.
     _number("entry", key=True),
     _text("series"),
     _text("night"),
@@ -200,7 +207,8 @@ ARTEFACTS = sa.Table(
     _number("entry", key=True),
     _text("what"),
     _text("place"),
-    # `sha256`: null where nothing lies there any more; `patient`: of a page of one case.
+    # `sha256`: null where nothing lies there any more; `patient`: of a page of one
+    # case.
     _text("sha256", nullable=True),
     _text("key", nullable=True),
     _text("series", nullable=True),
@@ -327,8 +335,8 @@ def open_ledger(
     Raises
     ------
     UsageError
-        If there is no ledger, it cannot be reached, or the file is something else, which
-        is left as it is.
+        If there is no ledger, it cannot be reached, or the file is something else,
+        which is left as it is.
     ModelError
         If it is of a newer format, or from before the first release.
 
@@ -341,8 +349,8 @@ def open_ledger(
     'screening.db'
     """
     url = _url(place)
-    if url.drivername == "sqlite":
-        file = Path(str(url.database))
+    file = file_of(place)
+    if file is not None:
         ledger = Ledger(_sqlite(file, make, read_only), clock, file)
     else:
         ledger = Ledger(engine_of(url, {"connect_timeout": WAIT_SECONDS}), clock)
@@ -352,6 +360,12 @@ def open_ledger(
         ledger.close()
         raise
     return ledger
+
+
+def file_of(place: str | Path) -> Path | None:
+    """Return the file of a ledger at a path or URL; None for a database on a server."""
+    url = _url(place)
+    return Path(str(url.database)) if url.drivername == "sqlite" else None
 
 
 def _url(place: str | Path) -> sa.URL:

@@ -1,7 +1,8 @@
 """Verify a ledger: its trail, its tables, and its heads that run directories hold.
 
-Tables are compared with a new projection of the trail. Every run directory names the head
-of the trail at its time: a ledger that lacks it is not continued until somebody accepts.
+Tables are compared with a new projection of the trail. Every run directory names the
+head of the trail at its time: a ledger that lacks it is not continued until somebody
+accepts.
 """
 
 from __future__ import annotations
@@ -306,12 +307,16 @@ def _are_mentions(part: Part, places: Sequence[int]) -> bool:
 # Queries for the kinds and names of what a database holds.
 OBJECTS = {
     "sqlite": """
-        SELECT type, name FROM sqlite_master WHERE type <> 'index' AND substr(name, 1, 7) <> 'sqlite_'""",
+        SELECT type, name FROM sqlite_master WHERE type <> 'index' AND substr(name, 1,
+        7) <> 'sqlite_'""",
     "postgresql": """
-        SELECT CASE WHEN relkind IN ('v', 'm') THEN 'view' ELSE 'table' END, relname FROM pg_class
-            WHERE relkind IN ('r', 'p', 'f', 'v', 'm') AND relnamespace = current_schema()::regnamespace
-        UNION ALL SELECT 'rule', rulename FROM pg_rules WHERE schemaname = current_schema()
-        UNION ALL SELECT 'trigger', tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+        SELECT CASE WHEN relkind IN ('v', 'm') THEN 'view' ELSE 'table' END, relname
+        FROM pg_class
+            WHERE relkind IN ('r', 'p', 'f', 'v', 'm') AND relnamespace =
+            current_schema()::regnamespace
+        UNION ALL SELECT 'rule', rulename FROM pg_rules WHERE schemaname =
+        current_schema() UNION ALL SELECT 'trigger', tgname FROM pg_trigger JOIN
+        pg_class ON pg_class.oid = tgrelid
             WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace""",
 }
 
@@ -480,8 +485,9 @@ def _not_in_trail(
     for place in _run_directories(runs, where)[:n_newest]:
         try:
             run = RunDocument.from_dict(read_document(place, "run"))
-        except ModelError:
-            # What is damaged is reported where it is read for its own sake.
+        except (ModelError, UsageError):
+            # What is damaged or cannot be read is reported where it is read for its own
+            # sake.
             continue
         facts = run.ledger
         if facts is None or (facts.entry, facts.head) in accepted:

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -22,7 +22,7 @@ from urllib.parse import quote
 from joblib import Parallel, delayed
 
 from screening.cluster import open_cluster
-from screening.errors import Locked, ModelError, ScreenError
+from screening.errors import Locked, ModelError, ScreenError, UsageError, of_system
 from screening.io.opening import digests
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import Artefact
@@ -83,6 +83,8 @@ class Task:
         The run of this very table, if it is published already.
     accepted : str, optional
         Why the delivery is accepted as it is.
+    fault : str, optional
+        Why the night is not scored: what it left cannot be read or restored.
     """
 
     network: Network
@@ -94,6 +96,7 @@ class Task:
     excuses: Excuses
     run: RunDocument | None
     accepted: str | None
+    fault: str | None = None
 
     @property
     def out(self) -> Path:
@@ -192,6 +195,8 @@ class Task:
 
     def settled_line(self) -> SeriesNight | None:
         """Return the line of a night that is published or given up, else None."""
+        if self.fault is not None:
+            return self.line("failed", exit_code=2, said=self.fault)
         if self.run is not None:
             return self.line_of_run(self.run, "unchanged")
         given_up = None if self.accepted else self.excuses.given_up.get(self.night)
@@ -271,7 +276,7 @@ def _overview(
     series = []
     shadows = []
     caught_up = []
-    for task in tasks:
+    for task in dict.fromkeys([*tasks, *scored]):
         line = scored.get(task)
         if line is None:
             if task.late:
@@ -369,9 +374,13 @@ class _Series:
         for day in [*self._missed(night), night]:
             accept = accepted if day == night else None
             for shadow in (None, *plan.shadow):
-                run = self._published_run(day, shadow)
-                if accept or (run is not None and not self._is_of_table(run, day)):
-                    run = None
+                run = None
+                fault = None
+                try:
+                    if not accept:
+                        run = self._unchanged_run(day, shadow)
+                except UsageError as error:
+                    fault = _unreadable(error)
                 task = Task(
                     self.network,
                     self.name,
@@ -382,6 +391,7 @@ class _Series:
                     excuses=self.excuses,
                     run=run,
                     accepted=accept,
+                    fault=fault,
                 )
                 tasks.append(task)
         return tasks
@@ -394,11 +404,25 @@ class _Series:
         missed = []
         for day in _catch_up_nights(self.network, self.name, night):
             is_given_up = day not in self.in_force and day in self.excuses.given_up
-            if is_given_up or self._published_run(day, None) is not None:
+            if is_given_up or self._is_published(day):
                 continue
             if _exists(self.network.cohort(self.name, day)):
                 missed.append(day)
         return missed
+
+    def _is_published(self, night: str) -> bool:
+        """Return True if a night has its run; one that cannot be read counts as missed."""
+        try:
+            return self._published_run(night, None) is not None
+        except UsageError:
+            return False
+
+    def _unchanged_run(self, night: str, shadow: Path | None) -> RunDocument | None:
+        """Return the run of a night if it is whole and of the table as it is now."""
+        run = self._published_run(night, shadow)
+        if run is None or not self._is_of_table(run, night):
+            return None
+        return run
 
     def _published_run(self, night: str, shadow: Path | None) -> RunDocument | None:
         """Return the run of a night in force, or that of a shadow, if it is whole."""
@@ -475,10 +499,17 @@ class _Runner:
         """Score the nights of one series; return their lines."""
         tonight = next(task for task in tasks if not task.late)
         try:
-            _restore_pages(self.network, tonight.series, self.night)
+            faults = _restore_pages(self.network, tonight.series, self.night)
         except ScreenError as error:
-            return {tonight: tonight.line("failed", exit_code=2, said=str(error))}
-        return {task: task.settled_line() or self._run(task) for task in tasks}
+            said = str(error)
+            return {task: task.line("failed", exit_code=2, said=said) for task in tasks}
+        lines = {task: task.settled_line() or self._run(task) for task in tasks}
+        nights = {task.night for task in tasks}
+        for night, fault in faults.items():
+            if night not in nights:
+                earlier = replace(tonight, night=night, late=True, fault=fault)
+                lines[earlier] = earlier.line("failed", exit_code=2, said=fault)
+        return lines
 
     def _run(self, task: Task) -> SeriesNight:
         """Score one night; return its line."""
@@ -515,17 +546,23 @@ class _Runner:
         return outcome
 
 
-def _restore_pages(network: Network, name: str, night: str) -> None:
+def _restore_pages(network: Network, name: str, night: str) -> dict[str, str]:
     """Draw lost or altered pages for readers again, and remove what killed runs left.
 
     Of nights before those that are caught up, lost pages are found, altered ones not.
+
+    Returns
+    -------
+    dict of str to str
+        By night why its page cannot be restored.
     """
+    faults: dict[str, str] = {}
     since = min([night, *_catch_up_nights(network, name, night)])
     for folder in {network.out(name, day).parent for day in (since, night)}:
         sweep(folder)
     pages = network.pages_of(name)
     if pages is None:
-        return
+        return faults
     with open_ledger(network.ledger) as ledger:
         in_force, _ = published(ledger, name)
         if in_force:
@@ -534,15 +571,30 @@ def _restore_pages(network: Network, name: str, night: str) -> None:
         for day, key in sorted(in_force.items()):
             out = network.out(name, day)
             is_checked = day >= since or not pages.path_of(day).is_file()
-            if is_checked and _read_run(out, {key}) is not None:
-                _restore_page(ledger, pages, out / "report.html", day, key)
+            try:
+                if is_checked and _read_run(out, {key}) is not None:
+                    _restore_page(ledger, pages, out / "report.html", day, key)
+            except UsageError as error:
+                faults[day] = _unreadable(error)
+    return faults
+
+
+def _unreadable(error: UsageError) -> str:
+    """Return what to do about a run directory that cannot be read."""
+    return (
+        f"{error}; give the run directory to the user of the night (chown -R), then "
+        "run the night again"
+    )
 
 
 def _restore_page(
     ledger: Ledger, pages: PageFolder, source: Path, night: str, key: str
 ) -> None:
     """Copy a run's page for its readers where it is lacking, and register the copies."""
-    page = source.read_bytes()
+    try:
+        page = source.read_bytes()
+    except OSError as error:
+        raise of_system(error, source) from error
     digest = hashlib.sha256(page).hexdigest()
     copies = []
     for path in pages.lacking(page, night):

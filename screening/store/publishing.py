@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -104,8 +105,9 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     Yields
     ------
     Path
-        An empty directory of mode 0700 to write in; its files become 0600. After an
-        error nothing of it is left.
+        An empty directory of mode 0700 to write in; its files become 0600. What it
+        replaces hands on its owner, group and mode. After an error nothing of it is
+        left.
 
     Raises
     ------
@@ -123,6 +125,8 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
         for path in partial.iterdir():
             path.chmod(0o600)
             _sync(path, os.O_RDWR)
+        if target.exists():
+            _inherit_access(partial, target)
         _sync(partial, os.O_RDONLY)
         check_place(target, kind)
         if not target.exists():
@@ -209,7 +213,8 @@ def _acquire(held: _Hold) -> None:
     except Timeout:
         lock_file = Path(held.lock.lock_file)
         if not lock_file.exists():
-            # Nobody holds the lock: the file could not be made, and the system says why.
+            # Nobody holds the lock: the file could not be made, and the system says
+            # why.
             lock_file.touch(0o600)
             lock_file.unlink()
         raise Locked(
@@ -233,17 +238,48 @@ def let_go() -> None:
             held.end()
 
 
+def _inherit_access(partial: Path, target: Path) -> None:
+    """Give a directory the owner, group and mode of the one that it replaces.
+
+    And each file those of the file of its name; a new one the owner and group.
+    """
+    of_folder = target.stat()
+    for path in partial.iterdir():
+        replaced = target / path.name
+        if replaced.is_file():
+            status = replaced.stat()
+            path.chmod(stat.S_IMODE(status.st_mode))
+            _set_owner(path, status)
+        else:
+            _set_owner(path, of_folder)
+    partial.chmod(stat.S_IMODE(of_folder.st_mode))
+    _set_owner(partial, of_folder)
+
+
+def _set_owner(path: Path, status: os.stat_result) -> None:
+    """Set owner and group as far as the system allows: only root gives files away."""
+    if (path.stat().st_uid, path.stat().st_gid) == (status.st_uid, status.st_gid):
+        return
+    try:
+        os.chown(path, status.st_uid, status.st_gid)
+    except PermissionError:
+        with suppress(PermissionError):
+            os.chown(path, -1, status.st_gid)
+
+
 def write_whole(
-    path: Path, content: bytes, mode: int = 0o600, group: int | None = None
+    path: Path, content: bytes, mode: int | None = None, group: int | None = None
 ) -> None:
     """Replace one file in one step.
+
+    The file that it replaces hands on its owner, group and mode.
 
     Parameters
     ----------
     path : Path
     content : bytes
-    mode : int
-        Private by default.
+    mode : int, optional
+        By default that of the file that is replaced, else private.
     group : int, optional
         Number of the group of the file.
 
@@ -266,8 +302,13 @@ def write_whole(
             file.write(content)
             file.flush()
             flush_to_disk(file.fileno())
+        replaced = target.stat() if target.exists() else None
+        if replaced is not None:
+            _set_owner(partial, replaced)
         if group is not None:
             os.chown(partial, -1, group)
+        if mode is None:
+            mode = 0o600 if replaced is None else stat.S_IMODE(replaced.st_mode)
         partial.chmod(mode)
         os.replace(partial, target)
         _sync(target.parent, os.O_RDONLY)
