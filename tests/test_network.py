@@ -1,9 +1,11 @@
-"""A site's night: every series by itself, nothing twice or missed, one overview that names no patient."""
+"""A site's night: every series by itself, nothing twice or missed, one overview that
+names no patient."""
 
 import contextlib
 import json
 import multiprocessing
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,8 +22,10 @@ from flow_cohorts import patients, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from screening import open_ledger
 from screening.cli.logs import KEYS
 from screening.errors import UsageError
+from screening.ledger.entries import Night, stated
 from screening.report.page import render_overview
 from screening.schemas.base import Reason
 from screening.schemas.figures import MaxFlagRate
@@ -187,7 +191,8 @@ def test_run_again_late_table(again):
         ("ward-b", NIGHT, "published"),
     ]
     assert answer["caught_up"] == [] and scored.stat().st_mtime_ns == before
-    # A copy of the ledger from before it is older than what stands among the site's runs.
+    # A copy of the ledger from before it is older than what stands among the site's
+    # runs.
     shutil.copy("older.db", "l.db")
     assert (
         "the ledger is older than"
@@ -652,3 +657,34 @@ def test_unreadable_run(again, monkeypatch):
     assert (line["night"], line["status"]) == ("2026-03-02", "failed")
     assert "Permission denied" in line["said"]
     assert answer["series"][0]["status"] == "unchanged"
+
+
+def test_replace_corrected_table(again):
+    """A corrected table is refused with the command that enters it, which works."""
+    table(again, "a", 3, seed=9)
+
+    refused = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a", code=2)
+    (line,) = [line for line in refused["series"] if line["series"] == "ward-a"]
+    (remedy,) = line["remedies"]
+    words = shlex.split(remedy.replace("WHY", "'two rows were missing'"))[1:]
+    replaced = as_json(*words)
+
+    assert states(replaced["series"])[0] == ("ward-a", NIGHT, "published")
+    assert replaced["series"][0]["remedies"] == []
+    with open_ledger(again / "l.db", read_only=True) as book, book.reading() as rows:
+        nights = stated(rows, Night)
+        reasons = {(night.facts.night, night.facts.replaced) for night in nights}
+    assert (NIGHT, "two rows were missing") in reasons
+
+
+def test_remedies_of_missing_table(again):
+    """A night whose table did not come is run again, or given up, by what is printed."""
+    refused = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b", code=2)
+    (line,) = [line for line in refused["series"] if line["series"] == "ward-b"]
+
+    again_words, give_up = line["remedies"]
+    assert "ward-b" in again_words
+    screen(*shlex.split(give_up.replace("WHY", "moved"))[1:], code=5)
+    after = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b")
+    (line,) = [line for line in after["series"] if line["series"] == "ward-b"]
+    assert line["status"] == "given up"

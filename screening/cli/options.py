@@ -149,6 +149,15 @@ AcceptDelivery = Annotated[
     ),
 ]
 
+Replace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REASON",
+        help="Enter a scored night again, such as with a corrected table; give the "
+        "reason.",
+    ),
+]
+
 
 def _model_there(folder: Path) -> Path:
     """Refuse a place where nothing lies, and name the model that was probably meant."""

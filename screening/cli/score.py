@@ -67,6 +67,7 @@ def score(
             help="With --ledger: enter a night again, with another table or model.",
         ),
     ] = False,
+    replace: options.Replace = None,
     accept_delivery: options.AcceptDelivery = None,
     refused: Annotated[
         Path | None,
@@ -109,7 +110,7 @@ def score(
         )
     if publish is not None and shadow:
         raise UsageError("a night in shadow has no page to --publish")
-    _refuse_without_ledger(ledger, force, series)
+    _refuse_without_ledger(ledger, force or replace is not None, series)
     key = None if require_signature is None else public_key(require_signature)
     if ledger:
         act_as_owner(ledger)
@@ -133,6 +134,7 @@ def score(
             series=series,
             shadow=shadow,
             force=force,
+            replace=replace,
             accept_delivery=accept_delivery,
             refused=refused,
             allow_future=allow_future,
@@ -172,7 +174,9 @@ def score(
 def _refuse_without_ledger(ledger: str | None, force: bool, series: str | None) -> None:
     """Raise UsageError for an option that needs --ledger if there is none."""
     if not ledger and force:
-        raise UsageError("--force makes a new revision in a ledger; give --ledger too")
+        raise UsageError(
+            "--force and --replace make a new revision in a ledger; give --ledger too"
+        )
     if not ledger and series:
         raise UsageError("--series is a name in a ledger; give --ledger too")
 
@@ -260,6 +264,7 @@ def run(
         typer.Option(metavar="NAME", help="Only this series; may be repeated."),
     ] = None,
     accept_delivery: options.AcceptDelivery = None,
+    replace: options.Replace = None,
     ledger: Annotated[
         str | None,
         typer.Option(
@@ -290,10 +295,10 @@ def run(
         if name not in network.series:
             hint = did_you_mean(name, network.series)
             raise UsageError(f"--only {name}: no such series in {site.name}{hint}")
-    if accept_delivery is not None and not only:
+    if (accept_delivery or replace) and not only:
         raise UsageError(
-            "--accept-delivery is for tables that somebody has looked at; give --only "
-            "NAME too"
+            "--accept-delivery and --replace are for tables that somebody has looked "
+            "at; give --only NAME too"
         )
     night = night_of_date(date)
     logs.about(night=night)
@@ -303,6 +308,7 @@ def run(
         night,
         only=only or (),
         accept_delivery=accept_delivery,
+        replace_reason=replace,
         strict=strict,
         relay=logs.relay,
         cluster=cluster,
@@ -340,6 +346,8 @@ def _night_in_words(line: SeriesNight) -> str:
         words += f", {line.flagged} of {line.scored} flagged"
     if line.said is not None:
         words += f": {line.said}"
+    if line.remedies:
+        words += f"; then: {' or: '.join(line.remedies)}"
     return words + join_reasons(line.attention)
 
 

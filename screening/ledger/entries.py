@@ -43,8 +43,8 @@ Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]
 
 # Prefix of what replaces a patient's id.
 STAND_IN = "erased-"
-# Columns of an entry's row that the names of a part fill. A text fills the column of its
-# part's name.
+# Columns of an entry's row that the names of a part fill. A text fills the column of
+# its part's name.
 NAME_COLUMNS = {
     "case": ("case_id",),
     "by": ("site", "initials"),
@@ -125,6 +125,8 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
     review_by : str, optional
         Day on which the model is to be reviewed.
     delivery : Delivery, optional
+    replaced : str, optional
+        Why it replaces an earlier run of the night.
     """
 
     key: str
@@ -139,6 +141,7 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
     promised: SensitivityAndPpv | None = None
     review_by: str | None = None
     delivery: Delivery | None = None
+    replaced: str | None = None
 
     @property
     def units(self) -> int:

@@ -142,7 +142,7 @@ def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
         raise UsageError(
             f"series {shown_series(night.series)} has another table for the night of {night.night}, "
             f"run {run.key[:12]}; another ward needs a --series of its own, a corrected table "
-            "--force, which keeps the old"
+            "--replace REASON, which keeps the old"
         )
 
 
@@ -400,9 +400,9 @@ def _state(
 
     It is known if its last verdict says that it has the condition, and that verdict was
     given in this streak of nights or is recent. Of the others it is pending if it
-    was flagged on the last night, ruled out if moreover it was judged so in this streak,
-    and new otherwise: a case that comes back after a night without a flag is looked at
-    again.
+    was flagged on the last night, ruled out if moreover it was judged so in this
+    streak, and new otherwise: a case that comes back after a night without a flag is
+    looked at again.
 
     Parameters
     ----------

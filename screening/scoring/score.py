@@ -110,6 +110,7 @@ def score(
     series: str | None = None,
     shadow: bool = False,
     force: bool = False,
+    replace: str | None = None,
     accept_delivery: str | None = None,
     refused: str | Path | None = None,
     allow_future: bool = False,
@@ -144,6 +145,8 @@ def score(
     force : bool
         With a ledger: enter a night again as a new revision, with another table or
         model.
+    replace : str, optional
+        The same, with the reason: the trail keeps it.
     accept_delivery : str, optional
         Why the table is right although it does not look like tonight's; page and ledger
         keep these words.
@@ -203,10 +206,7 @@ def score(
             "--shadow is for a ledger, which compares it with the series' champion; "
             "give --ledger"
         )
-    if accept_delivery is not None and not accept_delivery.strip():
-        raise UsageError(
-            "--accept-delivery: say why in a few words; page and ledger keep them"
-        )
+    _refuse_empty(accept_delivery=accept_delivery, replace=replace)
     night = night_of_date(date, allow_future)
     series = series or model.contract.series
     series_key = series_of(model, series)
@@ -251,13 +251,13 @@ def score(
         if ledger is None:
             run = run.replace(attention=attention_of_night(run, trained=model.trained))
         else:
-            entry = night_of(model, run, key, series_key, shadow)
+            entry = night_of(model, run, key, series_key, shadow, replace)
             reserve(ledger, series_key, night)
             opened_night = open_night(
                 ledger,
                 entry,
                 summary.flagged_cases(rows),
-                force=force,
+                force=force or replace is not None,
                 again=accept_delivery not in (None, past.accepted),
             )
             tonight = transaction.enter_context(opened_night)
@@ -280,6 +280,16 @@ def score(
             digest = hashlib.sha256(text).hexdigest()
             tonight.hand_out(*_artefacts(model, out, key, digest))
     return Run(Path(out), document)
+
+
+def _refuse_empty(**reasons: str | None) -> None:
+    """Raise UsageError for a reason without words."""
+    for parameter, reason in reasons.items():
+        if reason is not None and not reason.strip():
+            raise UsageError(
+                f"`{parameter}`: say why in a few words, which are kept",
+                parameters=[parameter],
+            )
 
 
 def _refuse_other_ledger(ledger: Ledger, out: str | Path, series: str) -> None:

@@ -198,9 +198,17 @@ def _drift_of_scores(
 
 
 def night_of(
-    model: Model, run: RunDocument, key: str, series: str, shadow: bool
+    model: Model,
+    run: RunDocument,
+    key: str,
+    series: str,
+    shadow: bool,
+    replaced: str | None = None,
 ) -> Night:
-    """Return what the run brings to the ledger."""
+    """Return what the run brings to the ledger.
+
+    `replaced`: why it replaces an earlier run of the night.
+    """
     contract = model.contract
     counts = run.counts
     due = review_due(run.model, model.trained)
@@ -219,6 +227,7 @@ def night_of(
         series=series,
         night=run.date,
         shadow=shadow,
+        replaced=replaced,
         question=_question(model),
         run_id=run.run_id,
         model=model.digest,

@@ -10,6 +10,7 @@ import glob
 import hashlib
 import itertools
 import os
+import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import copy_context
@@ -45,6 +46,7 @@ from screening.store.publishing import hold, sweep
 from screening.store.serialization import read_document
 
 ATTENTION = 5
+UNUSABLE_TABLE = 3
 LOCKED = 75
 # Exit codes, the worst first: a bug, a refused model, a refused table, a wrong setting,
 # a lock, attention.
@@ -83,6 +85,10 @@ class Task:
         The run of this very table, if it is published already.
     accepted : str, optional
         Why the delivery is accepted as it is.
+    replaced : str, optional
+        Why it replaces what was scored of the night.
+    has_other_table : bool
+        What was scored of the night is of another table.
     fault : str, optional
         Why the night is not scored: what it left cannot be read or restored.
     """
@@ -96,6 +102,8 @@ class Task:
     excuses: Excuses
     run: RunDocument | None
     accepted: str | None
+    replaced: str | None = None
+    has_other_table: bool = False
     fault: str | None = None
 
     @property
@@ -118,6 +126,7 @@ class Task:
             "--templates": plan.templates,
             "--require-signature": plan.require_signature,
             "--accept-delivery": self.accepted,
+            "--replace": self.replaced,
             "--jobs": plan.jobs,
         }
         pages = self.network.pages_of(self.series)
@@ -134,6 +143,21 @@ class Task:
         if self.shadow:
             words.append("--shadow")
         return words
+
+    def failed(self, code: int, said: str | None) -> SeriesNight:
+        """Return the line of a night that failed, with the commands that mend it."""
+        words = ["screen", "run", str(self.network.file), "--date", self.night]
+        again = shlex.join([*words, "--only", self.series])
+        remedies = [again]
+        if code == UNUSABLE_TABLE:
+            remedies.append(f"{again} --accept-delivery WHY")
+        if self.has_other_table:
+            remedies = [f"{again} --replace WHY"]
+        words = ["screen", "status", "--site", str(self.network.file)]
+        words += ["--series", self.series, "--give-up", self.night]
+        if not self.has_other_table and not self.shadow:
+            remedies.append(f"{shlex.join(words)} --reason WHY")
+        return self.line("failed", exit_code=code, said=said, remedies=remedies)
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
         """Return the night's line of the overview."""
@@ -196,10 +220,11 @@ class Task:
     def settled_line(self) -> SeriesNight | None:
         """Return the line of a night that is published or given up, else None."""
         if self.fault is not None:
-            return self.line("failed", exit_code=2, said=self.fault)
+            return self.failed(2, self.fault)
         if self.run is not None:
             return self.line_of_run(self.run, "unchanged")
-        given_up = None if self.accepted else self.excuses.given_up.get(self.night)
+        is_asked_for = self.accepted or self.replaced
+        given_up = None if is_asked_for else self.excuses.given_up.get(self.night)
         return None if given_up is None else self.line("given up", said=given_up)
 
 
@@ -209,6 +234,7 @@ def run_night(
     *,
     only: Sequence[str] = (),
     accept_delivery: str | None = None,
+    replace_reason: str | None = None,
     strict: bool = False,
     relay: Relay = lambda _: None,
     cluster: str | None = None,
@@ -224,6 +250,9 @@ def run_night(
         Series to score; the others stay as they are. By default all.
     accept_delivery : str, optional
         Why tonight's tables of `only` are right although they do not look like it.
+    replace_reason : str, optional
+        Why what was scored of the night of `only` is replaced, such as by a corrected
+        table.
     strict : bool
         Exit code 5 if a complete series needs attention.
     relay : callable
@@ -255,9 +284,9 @@ def run_night(
             folders = [network.folder, network.site.runs]
             workers.check(folders, secret=network.has_password())
         network.pages.prepare()
-        accepted = dict.fromkeys(only, accept_delivery)
+        wishes = dict.fromkeys(only, _Wish(accept_delivery, replace_reason))
         minutes = max(network.series[name].minutes for name in names)
-        tasks = _patiently(lambda _: _list_tasks(network, night, accepted), minutes)
+        tasks = _patiently(lambda _: _list_tasks(network, night, wishes), minutes)
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
         scored = runner.run_all([some for some in tasks if some[0].series in names])
         document = _overview(network, night, itertools.chain(*tasks), scored, strict)
@@ -322,13 +351,31 @@ def _patiently(attempt: Callable[[float], Result], minutes: float) -> Result:
         time.sleep(PAUSE_SECONDS)
 
 
+@dataclass(frozen=True)
+class _Wish:
+    """Why a night is scored even if it was scored before.
+
+    Parameters
+    ----------
+    accepted : str, optional
+        Why the delivery is right.
+    replaced : str, optional
+        Why what was scored of it is replaced.
+    """
+
+    accepted: str | None = None
+    replaced: str | None = None
+
+
+NO_WISH = _Wish()
+
+
 def _list_tasks(
-    network: Network, night: str, accepted: Mapping[str, str | None]
+    network: Network, night: str, wishes: Mapping[str, _Wish]
 ) -> list[list[Task]]:
     """Return the tasks of every series.
 
-    `accepted`: by series why tonight is scored whatever its delivery looks like, even
-    if it was scored before.
+    `wishes`: by series, of tonight.
     """
     with open_ledger(network.ledger, make=True) as ledger:
         refuse_older(ledger, network.site.runs)
@@ -339,7 +386,7 @@ def _list_tasks(
         for name in network.series:
             in_force, shadows = published(ledger, name)
             series = _Series(network, name, excuses[name], in_force, shadows)
-            tasks.append(series.tasks(night, accepted.get(name)))
+            tasks.append(series.tasks(night, wishes.get(name, NO_WISH)))
     return tasks
 
 
@@ -364,21 +411,22 @@ class _Series:
     in_force: Mapping[str, str]
     shadows: Collection[str]
 
-    def tasks(self, night: str, accepted: str | None) -> list[Task]:
-        """Return its tasks, the oldest night first, each champion before its shadows.
-
-        `accepted`: why tonight's table is accepted.
-        """
+    def tasks(self, night: str, wish_of_tonight: _Wish) -> list[Task]:
+        """Return its tasks, the oldest night first, each champion before its shadows."""
         plan = self.network.series[self.name]
         tasks = []
         for day in [*self._missed(night), night]:
-            accept = accepted if day == night else None
+            wish = wish_of_tonight if day == night else NO_WISH
             for shadow in (None, *plan.shadow):
                 run = None
                 fault = None
+                has_other_table = False
                 try:
-                    if not accept:
-                        run = self._unchanged_run(day, shadow)
+                    if wish == NO_WISH:
+                        run = self._published_run(day, shadow)
+                    if run is not None and not self._is_of_table(run, day):
+                        has_other_table = True
+                        run = None
                 except UsageError as error:
                     fault = _unreadable(error)
                 task = Task(
@@ -390,7 +438,9 @@ class _Series:
                     late=day != night,
                     excuses=self.excuses,
                     run=run,
-                    accepted=accept,
+                    accepted=wish.accepted,
+                    replaced=wish.replaced,
+                    has_other_table=has_other_table,
                     fault=fault,
                 )
                 tasks.append(task)
@@ -416,13 +466,6 @@ class _Series:
             return self._published_run(night, None) is not None
         except UsageError:
             return False
-
-    def _unchanged_run(self, night: str, shadow: Path | None) -> RunDocument | None:
-        """Return the run of a night if it is whole and of the table as it is now."""
-        run = self._published_run(night, shadow)
-        if run is None or not self._is_of_table(run, night):
-            return None
-        return run
 
     def _published_run(self, night: str, shadow: Path | None) -> RunDocument | None:
         """Return the run of a night in force, or that of a shadow, if it is whole."""
@@ -502,13 +545,13 @@ class _Runner:
             faults = _restore_pages(self.network, tonight.series, self.night)
         except ScreenError as error:
             said = str(error)
-            return {task: task.line("failed", exit_code=2, said=said) for task in tasks}
+            return {task: task.failed(2, said) for task in tasks}
         lines = {task: task.settled_line() or self._run(task) for task in tasks}
         nights = {task.night for task in tasks}
         for night, fault in faults.items():
             if night not in nights:
                 earlier = replace(tonight, night=night, late=True, fault=fault)
-                lines[earlier] = earlier.line("failed", exit_code=2, said=fault)
+                lines[earlier] = earlier.failed(2, fault)
         return lines
 
     def _run(self, task: Task) -> SeriesNight:
@@ -522,17 +565,16 @@ class _Runner:
                 self.relay({"series": task.series, "night": task.night} | dict(line))
             if outcome.late:
                 late = f"stopped after {plan.minutes:g} minutes (minutes of the series)"
-                return task.line("failed", exit_code=1, said=late)
+                return task.failed(1, late)
             if outcome.code != 0:
-                code = worst([outcome.code])
-                return task.line("failed", exit_code=code, said=outcome.message)
+                return task.failed(worst([outcome.code]), outcome.message)
             run = RunDocument.from_dict(read_document(task.out, "run"))
         except ModelError as error:
-            return task.line("failed", exit_code=4, said=str(error))
+            return task.failed(4, str(error))
         except Locked as error:
-            return task.line("failed", exit_code=LOCKED, said=str(error))
+            return task.failed(LOCKED, str(error))
         except ScreenError as error:
-            return task.line("failed", exit_code=2, said=str(error))
+            return task.failed(2, str(error))
         return task.line_of_run(run, "published", outcome.peak_mb)
 
     def _attempt(self, task: Task, seconds: float) -> Outcome:

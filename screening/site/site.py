@@ -1,4 +1,4 @@
-"""Read `NIGHT.toml`: the series of a site, each with its model and table, and their budget."""
+"""Read `NIGHT.toml`: the series of a site, their models and tables, their budget."""
 
 from __future__ import annotations
 
@@ -218,8 +218,13 @@ class Network:
 
     site: Site
     series: Mapping[str, SeriesPlan]
-    folder: Path
+    file: Path
     ledger: str
+
+    @property
+    def folder(self) -> Path:
+        """The directory of the file; relative paths in it begin there."""
+        return self.file.parent
 
     @property
     def pages(self) -> PageFolder:
@@ -293,7 +298,7 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
         place = file.site.ledger or ledger or ""
         if "://" not in place:
             place = str(folder / Path(os.path.expandvars(place)).expanduser())
-        network = Network(file.site, file.series, folder, place)
+        network = Network(file.site, file.series, path.resolve(), place)
         faults.extend(_conflicts(network))
         if not (file.site.ledger or ledger):
             faults.append(
