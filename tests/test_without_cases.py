@@ -181,13 +181,15 @@ def test_sensitivity_is_of_known_cases(found, n):
 
 def test_cases_choose_no_threshold():
     """The threshold is the same whatever the scores of known cases are."""
-    rows = np.random.default_rng(0).normal(size=100)
+    rows = np.sort(np.random.default_rng(0).normal(size=100))
+    # Also of a case next to the row at the rank.
+    near = (rows[89] + rows[90]) / 2
     thresholds = {
         selector(np.append(score, rows), n_cases=1).point(MaxFlagRate(0.1)).threshold
-        for score in (-9.0, 0.0, 9.0)
+        for score in (-9.0, near, 9.0)
     }
 
-    assert len(thresholds) == 1
+    assert thresholds == {rows[90]}
 
 
 # The setting.

@@ -248,6 +248,7 @@ class ThresholdSelector:
     """
 
     needs_cases: ClassVar[bool] = True
+    usual_rules: ClassVar[Sequence[Rule]] = RULES
 
     scores: np.ndarray
     positive: np.ndarray
@@ -320,9 +321,13 @@ class ThresholdSelector:
         return point.replace(notes=_notes(point, design, self.atom(threshold)))
 
     def points(
-        self, prevalence: float | None, rules: Sequence[Rule] = RULES
+        self, prevalence: float | None, rules: Sequence[Rule] | None = None
     ) -> list[OperatingPoint]:
-        """Return the operating points of several rules at one prevalence."""
+        """Return the operating points of several rules at one prevalence.
+
+        By default the rules of the table of operating points.
+        """
+        rules = self.usual_rules if rules is None else rules
         return [self.point(replace(rule, prevalence=prevalence)) for rule in rules]
 
     @cached_property
@@ -337,9 +342,14 @@ class ThresholdSelector:
             return []
         return [self._counts_of(scores) for scores in self.repeats]
 
+    @property
+    def _chooses(self) -> np.ndarray:
+        """Mask of the rows whose scores may become thresholds."""
+        return np.ones(len(self.scores), dtype=bool)
+
     def _counts_of(self, scores: np.ndarray) -> ThresholdCounts:
         """Return counts at every score, below all (flags everything), and above all."""
-        distinct = np.unique(scores)
+        distinct = np.unique(scores[self._chooses])
         below = min(FLAG_EVERYTHING, 2 * distinct[0])
         above = np.nextafter(distinct[-1], np.inf)
         thresholds = np.concatenate([[below], distinct, [above]])

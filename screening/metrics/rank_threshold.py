@@ -56,6 +56,12 @@ class RankSelector(ThresholdSelector):
     """
 
     needs_cases: ClassVar[bool] = False
+    usual_rules: ClassVar[Sequence[Rule]] = RULES
+
+    @property
+    def _chooses(self) -> np.ndarray:
+        """Mask of the rows whose scores may become thresholds: cases choose none."""
+        return ~self.positive
 
     def threshold(self, counts: ThresholdCounts, rule: Rule) -> tuple[float, float]:
         """Return a rule's threshold and the design effect of the share above it."""
@@ -115,12 +121,6 @@ class RankSelector(ThresholdSelector):
             **figures,
         )
         return point.replace(notes=self._notes(point))
-
-    def points(
-        self, prevalence: float | None, rules: Sequence[Rule] = RULES
-    ) -> list[OperatingPoint]:
-        """Return the operating points of several rules at one prevalence."""
-        return super().points(prevalence, rules)
 
     @staticmethod
     def _expected_share(
