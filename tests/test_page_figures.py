@@ -24,6 +24,7 @@ FIGURES = Path(__file__).with_name("page_figures.json")
 """Of each kind of page: its blocks, their cells, and the fields of the document that each is of."""
 
 KINDS = PAGES | {
+    "model without cases": PAGES["model"],
     "history": (HistoryDocument, lambda document, _: render_history(document)),
     "overview": (OverviewDocument, lambda document, _: render_overview(document)),
     "case": (
@@ -153,6 +154,10 @@ def made(kind: str) -> Document:
     for model in (document, getattr(document, "model", None)):
         if "contract" in getattr(model, "__dict__", {}):
             model.__dict__["contract"] = CONTRACT
+            if kind == "model without cases":
+                model.operating_points[0].__dict__["n_positive"] = 0
+            else:
+                model.validation.__dict__["without_cases"] = None
     cases = [document, *getattr(document, "cases", ())]
     for case in [*cases, *getattr(document, "near_misses", ())]:
         # A case with a value out of bounds has no chance to show.
