@@ -13,6 +13,7 @@ from scipy import stats
 
 from screening import MaxFlagRate, MinSensitivity, Screen, load_model, train
 from screening.data.labels import reads_like_case
+from screening.data.reading import starter_contract
 from screening.errors import ScreenError, UsageError
 from screening.metrics.intervals import exact_interval
 from screening.metrics.rank_threshold import RankSelector
@@ -316,6 +317,27 @@ def test_groups_are_never_split():
     folds = model.validation.groupby("group")["fold"].nunique()
     assert folds.max() == 1
     assert model.facts.operating_points[0].n_groups == 60
+
+
+def test_subgroups_have_shares_of_flags():
+    """Of each subgroup the share that is flagged is known, and no sensitivity."""
+    past = well().drop(columns="ill").assign(sex=np.where(np.arange(240) % 2, "f", "m"))
+    contract, _ = starter_contract(past, id="patient")
+
+    model = train(
+        past,
+        "one_class",
+        rule=MaxFlagRate(0.1),
+        repeats=1,
+        jobs=1,
+        contract=contract.model_copy(update={"subgroup": ["sex"], "label": None}),
+    )
+
+    ((facts,),) = model.facts.validation.subgroups.values()
+    assert [level.level for level in facts.rows] == ["f", "m"]
+    assert all(level.sensitivity.value is None for level in facts.rows)
+    shares = [level.flag_rate for level in facts.rows]
+    assert np.mean(shares) == pytest.approx(0.1, abs=0.01)
 
 
 def test_table_with_enough_cases_is_searched():

@@ -137,9 +137,11 @@ def performance_by_subgroup(
     """
     sample_share = float(np.mean(positive))
     table_share = sample_share if share is None else share
-    weight = np.where(
-        positive, table_share / sample_share, (1 - table_share) / (1 - sample_share)
-    )
+    weight = np.ones(len(scores))
+    if positive.any():
+        weight = np.where(
+            positive, table_share / sample_share, (1 - table_share) / (1 - sample_share)
+        )
     facts = []
     for column, values in subgroups.items():
         edges = band_edges(values)

@@ -199,10 +199,12 @@ def choose_setting(
     usable = [index for index, reason in enumerate(dropped) if reason is None]
     if not usable:
         reasons = "; ".join(sorted({str(reason) for reason in dropped}))
+        # Without cases no settings compete.
+        more = "more settings with `search`, " if target.any() else ""
         raise RecipeError(
             f"recipe {recipe}: no setting of {len(candidates)} can be used on this "
-            f"table ({reasons}); try more settings with `search`, another recipe, or "
-            "drop columns that are nearly unique",
+            f"table ({reasons}); try {more}another recipe, or drop columns that are "
+            "nearly unique",
             parameters=["search"],
         )
     # The first of equally good settings is chosen.

@@ -162,7 +162,7 @@ def plan_without_cases(
                 parameters=["contamination", "max_flag_rate"],
             )
         return None
-    _refuse_few_rows(units_of(target == 0, cohort.group), rule)
+    _refuse_few_rows(int((target == 0).sum()), rule)
     is_labelled = cohort.contract.label is not None
     return WithoutCases(
         state="without the condition" if is_labelled else "unknown",
@@ -228,13 +228,13 @@ def refuse_rule(n_cases: int, n_needed: int, rule: Rule) -> None:
         )
 
 
-def _refuse_few_rows(n_units: int, rule: Rule) -> None:
-    """Raise UsageError if no rank among so few rows, or groups, keeps the flag rate."""
-    if isinstance(rule, MaxFlagRate) and rule.value * (n_units + 1) < 1:
+def _refuse_few_rows(n_rows: int, rule: Rule) -> None:
+    """Raise UsageError if no rank among so few rows keeps the flag rate."""
+    if isinstance(rule, MaxFlagRate) and rule.value * (n_rows + 1) < 1:
         needed = int(np.ceil(1 / rule.value - 1))
         raise UsageError(
-            f"{n_units} rows (or groups) are too few to promise a flag rate of "
-            f"{rule.value:g}: nobody would be flagged; at least {needed} are needed, "
-            "or a larger `max_flag_rate`",
+            f"{n_rows} rows are too few to promise a flag rate of {rule.value:g}: "
+            f"nobody would be flagged; at least {needed} are needed, or a larger "
+            "`max_flag_rate`",
             parameters=["max_flag_rate"],
         )
