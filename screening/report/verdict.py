@@ -78,11 +78,8 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     other = best_other(comparison)
     against = [reason for reason in model.attention if reason.code in UNUSABLE]
     against += beaten_by_other(comparison)
-    uncertain = [reason for reason in model.attention if reason.code in UNCERTAIN]
+    uncertain = _uncertain_reasons(model, other)
     questions = [reason for reason in model.attention if reason.code == QUESTION]
-    uncertain += flags_like_chance(model)
-    if other is None and model.validation.without_cases is None:
-        uncertain.append(reasons.NOT_COMPARED())
     if against:
         verdict: Verdict = "no"
     elif uncertain or questions:
@@ -98,6 +95,18 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     if verdict == "not shown" and questions:
         words = ANSWER_FIRST
     return Usefulness(verdict, words, (*against, *questions, *uncertain))
+
+
+def _uncertain_reasons(model: ModelDocument, other: Beside | None) -> list[Reason]:
+    """Return the reasons for which nobody knows whether a model is useful.
+
+    `other` is the best other method. Without cases none can be compared.
+    """
+    uncertain = [reason for reason in model.attention if reason.code in UNCERTAIN]
+    uncertain += flags_like_chance(model)
+    if other is None and model.validation.without_cases is None:
+        uncertain.append(reasons.NOT_COMPARED())
+    return uncertain
 
 
 def best_other(comparison: BesideFacts | None) -> Beside | None:
