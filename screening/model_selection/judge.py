@@ -37,7 +37,7 @@ from screening.metrics.ranking import auroc
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.model_selection.scores import AFTER, Fixed, HeldOutScores, Population
 from screening.model_selection.search import unusable
-from screening.model_selection.without_cases import refuse_rule
+from screening.model_selection.without_cases import n_cases_needed, refuse_rule
 from screening.schemas.base import Document, Estimate
 from screening.schemas.figures import (
     MinSensitivity,
@@ -290,8 +290,8 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     """
     name = held.task.watched[m]
     if held.without_cases:
-        n_folds = int(held.fold.max()) + 1
-        refuse_rule(int(held.watched[:, m].sum()), n_folds, rule)
+        n_needed = n_cases_needed(int(held.fold.max()) + 1)
+        refuse_rule(int(held.watched[:, m].sum()), n_needed, rule)
     refuse_too_few(name, int(held.watched[:, m].sum()), rule)
     point = held.operating_point(m, rule, seed)
     if point.threshold <= FLAG_EVERYTHING and isinstance(rule, MinSensitivity):

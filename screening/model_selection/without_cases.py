@@ -33,6 +33,8 @@ _MAX_NU = 0.5
 _MAX_CONTAMINATION = 0.5
 # Cases from which those of a fold can be held out from others.
 _MIN_CASES = 2
+# Cases from which there are as many folds as cases, if more were asked for.
+_ENOUGH_CASES = 5
 
 
 def setting_without_cases(
@@ -209,13 +211,18 @@ def notes_without_cases(
 
 
 def fills_folds(cohort: Cohort, target: np.ndarray, folds: int) -> bool:
-    """Return True if there are cases enough for one in every fold.
+    """Return True if there are cases enough for one in every fold, or at least 5.
 
     Voxels of few patients are folded by slabs, and each may hold cases.
     """
     if cohort.coordinates is not None:
         return bool((target == 1).any())
-    return units_of(target == 1, cohort.group) >= folds
+    return units_of(target == 1, cohort.group) >= n_cases_needed(folds)
+
+
+def n_cases_needed(folds: int) -> int:
+    """Return how many cases, or groups with cases, a training with cases needs."""
+    return min(folds, _ENOUGH_CASES)
 
 
 def refuse_rule(n_cases: int, n_needed: int, rule: Rule) -> None:
