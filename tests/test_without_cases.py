@@ -435,6 +435,19 @@ def test_screen_fits_without_cases(y):
     assert not hasattr(classifier, "predict_proba")
 
 
+def test_screen_with_weights_and_without_cases():
+    """Rows of weight 0 are left out, also where rows have no labels."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 3))
+    weight = rng.integers(0, 3, 120)
+    classifier = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1, n_jobs=1)
+
+    classifier.fit(x, sample_weight=weight)
+
+    (point,) = classifier.model_.facts.operating_points
+    assert point.n_negative == np.count_nonzero(weight)
+
+
 def test_screen_of_another_recipe_needs_labels():
     """Only a one-class recipe learns without labels."""
     with pytest.raises(ValueError, match="requires y to be passed"):
