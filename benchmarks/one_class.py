@@ -1,5 +1,5 @@
-"""How well do machines rank that have seen no case? Seven tables beside detectors of other packages.
-
+"""How well do machines rank that have seen no case? Seven tables beside detectors of
+other packages.
     python benchmarks/one_class.py --splits 4 --out one_class.csv
     python benchmarks/one_class.py --recipes one_class:24 one_class_conformal --out one_class.csv
     python benchmarks/one_class.py --out one_class.csv --table
@@ -66,7 +66,8 @@ COLUMNS = (
     "why",
 )
 Scores = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
-"""Returns scores of new rows, higher for more suspicious, from usual rows and a seed."""
+"""Returns scores of new rows, higher for more suspicious, from usual rows and a
+seed."""
 
 
 def isolation_forest(usual: np.ndarray, new: np.ndarray, seed: int) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""One matrix of held-out scores, and the folds are the model: nobody is judged by a machine that saw them."""
+"""One matrix of held-out scores, and the folds are the model: nobody is judged by a
+machine that saw them."""
 
 import gc
 import re
@@ -101,13 +102,48 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
 
 
 @pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
-def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(
-    cohort, recipe, trained
-):
-    model = trained(cohort, recipe, search=3, repeats=1)
+def test_linear_score_far_from_everything_is_one_in_every_fold(cohort, recipe, trained):
+    """As in the paper f tends to -rho, so that far rows tie."""
+    linear = {"score_scale": "linear"}
+    model = trained(cohort, recipe, params=linear, search=3, repeats=1)
     far = np.full((1, model.encoder.transform(cohort).shape[1]), 1e6)
     of_each = [model.ensemble.decision_of(k, far)[0, 0] for k in range(5)]
     assert of_each == pytest.approx([1.0] * 5, rel=1e-6)
+
+
+@pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
+def test_log_score_orders_far_rows_by_distance(cohort, recipe, trained):
+    """No kernel value is left at these distances, in the model or in a fold."""
+    model = trained(cohort, recipe, search=1, repeats=1)
+    steps = np.array([1e2, 1e3, 1e3 + 1e-3, 1e6])
+    far = steps[:, None] * np.ones(model.encoder.transform(cohort).shape[1])
+    ensemble = model.ensemble
+    scores = [ensemble.decisions(far)[:, 0]]
+    scores += [ensemble.decision_of(k, far)[:, 0] for k in range(5)]
+
+    assert np.isfinite(scores).all()
+    assert (np.diff(scores, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
+def test_log_score_is_the_linear_one_on_another_scale(cohort, recipe, trained):
+    """It is -log(1 - linear score), so order and boundary at 0 stay."""
+    encoded = trained(cohort, recipe, search=1, repeats=1).encoder.transform(cohort)
+    log, linear = [
+        trained(
+            cohort, recipe, params={"score_scale": scale}, search=1, repeats=1
+        ).ensemble.decisions(encoded)
+        for scale in ("log", "linear")
+    ]
+
+    np.testing.assert_allclose(1 - np.exp(-log), linear, rtol=0, atol=2e-5)
+
+
+def mean_of_machines(decisions: list[np.ndarray], kind: str) -> np.ndarray:
+    """Return the mean of machines, which of one-class machines is that of f / rho."""
+    if kind != "one_class":
+        return np.mean(decisions, axis=0)
+    return -np.log(np.mean(np.exp(-np.array(decisions)), axis=0))
 
 
 @pytest.mark.parametrize(
@@ -123,9 +159,8 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(
     alone = [oriented_decisions(each, encoded, kind, n) for each in ensemble.machines]
     together = ensemble.decisions(encoded)
 
-    assert (
-        np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
-    )
+    difference = np.abs(together - mean_of_machines(alone, kind)).max()
+    assert difference <= 2e-5 * np.abs(together).max()
 
 
 def ensemble_of(name: str) -> FoldEnsemble:
@@ -136,18 +171,19 @@ def ensemble_of(name: str) -> FoldEnsemble:
     kind = {True: "one_class"}.get(name.startswith("one_class"), "two_class")
     learned = {"one_class": y == 0}.get(kind, y >= 0)
     parts = [np.flatnonzero((np.arange(90) % 3 != k) & learned) for k in range(3)]
-    return FoldEnsemble(
-        [build(name).scaled_to(x).fit(x[part], y[part]) for part in parts], kind, 1
-    )
+    machines = [build(name).scaled_to(x).fit(x[part], y[part]) for part in parts]
+    if kind == "one_class":
+        machines = [machine.relative() for machine in machines]
+    return FoldEnsemble(machines, kind, 1)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(name):
     ensemble, new = ensemble_of(name), two_clouds(40, seed=1)[0]
-    expected = np.mean(
-        [oriented_decisions(each, new, ensemble.kind, 1) for each in ensemble.machines],
-        axis=0,
-    )
+    alone = [
+        oriented_decisions(each, new, ensemble.kind, 1) for each in ensemble.machines
+    ]
+    expected = mean_of_machines(alone, ensemble.kind)
     np.testing.assert_allclose(
         ensemble.decisions(new), expected, rtol=0, atol=1e-4 * np.ptp(expected)
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
@@ -23,6 +23,7 @@ from screening.estimators.base import Classifier, Estimator
 from screening.estimators.forests import Forest
 from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.multi_class import MultiClassSVM
+from screening.estimators.one_class import OneClassSVM
 from screening.estimators.passes import KernelExpansion, Scorer, under
 from screening.factors.first_pass import Pass
 from screening.kernels import Kernel
@@ -67,6 +68,10 @@ class FoldEnsemble:
                 for machine in self.machines
             ]
             return np.mean(decisions, axis=0)
+        if self.kernel_machines[0].has_log_scores:
+            # The mean of f / rho, as of other machines, on the scale of one machine.
+            log_ratios = self._scorer.log_ratios(x)
+            return np.log(len(log_ratios)) - logsumexp(log_ratios, axis=0)
         decisions = []
         # If machines average to one there is a single decision.
         scored = zip(self._scorer.decisions(x), self.kernel_machines, strict=False)
@@ -267,6 +272,8 @@ def oriented_decisions(
     """
     if isinstance(estimator, MultiClassSVM):
         scores = estimator.class_scores(encoded)
+    elif isinstance(estimator, OneClassSVM) and estimator.has_log_scores:
+        scores = estimator.log_ratio(encoded)
     else:
         scores = estimator.decision_function(encoded)
     return oriented(np.asarray(scores, dtype=float), estimator, kind, n_outputs)

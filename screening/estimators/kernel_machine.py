@@ -302,6 +302,11 @@ class KernelMachine(Estimator):
         check_is_fitted(self)
         return self._expansion.decisions(np.ascontiguousarray(self._rows(X)))
 
+    @property
+    def has_log_scores(self) -> bool:
+        """True if folds are scored by log((f + rho) / rho) instead of f."""
+        return False
+
     def scores_from(self, decisions: np.ndarray) -> np.ndarray:
         """Return scores, one per class if there are several, from decisions."""
         return decisions

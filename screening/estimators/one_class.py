@@ -61,6 +61,11 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         Draws the landmarks.
     nu : float in (0, 1]
         Largest share of training rows outside, smallest share of support vectors.
+    score_scale : {"linear", "log"}
+        Scale of the scores of a model that consists of several such machines. "linear"
+        is f / rho, which tends to -1 far from all support vectors, so that far rows
+        tie. "log" is ``log_ratio``, which has the same order and the same sign, and
+        tells far rows apart.
 
     Attributes
     ----------
@@ -84,6 +89,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     """
 
     nu: float = 0.1
+    score_scale: str = "linear"
 
     name: ClassVar[str] = "one_class"
 
@@ -92,6 +98,15 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         super().check_parameters()
         if not 0 < self.nu <= 1:
             raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
+        if self.score_scale not in ("linear", "log"):
+            raise ValueError(
+                f"score_scale must be 'linear' or 'log', got {self.score_scale!r}"
+            )
+
+    @property
+    def has_log_scores(self) -> bool:
+        """True if ``score_scale`` is "log"."""
+        return self.score_scale == "log"
 
     def fit(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
@@ -189,6 +204,16 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     def score_samples(self, X: ArrayLike) -> np.ndarray:
         """Return f(x) + rho, shape (n_rows,)."""
         return self.decision_function(X) + self.offset_
+
+    def log_ratio(self, X: ArrayLike) -> np.ndarray:
+        """Return log((f(x) + rho) / rho), shape (n_rows,).
+
+        It is > 0 for normal rows, as f is, and increases with f. It is computed from
+        the exponents of the kernel values, so that rows far from all support vectors
+        have different values.
+        """
+        x = np.ascontiguousarray(self._rows(X))
+        return self.passes_kept.scorer.log_ratios(x)[0][:, 0]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return +1 for normal rows, -1 for the others, shape (n_rows,)."""

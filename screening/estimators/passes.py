@@ -20,8 +20,8 @@ from screening.factors.first_pass import (
     c_after,
     log_factors,
 )
-from screening.kernels import LogScale
-from screening.kernels.base import Kernel
+from screening.kernels import LogScale, pairwise
+from screening.kernels.base import Kernel, log_sum_exp
 from screening.kernels.expansions import BumpSum, ExpansionSums, KernelBlock, Key
 from screening.kernels.kernel_cache import KernelCache
 from screening.solvers.kernel_rows import Gram
@@ -78,6 +78,33 @@ class KernelExpansion:
     def factors(self, x: np.ndarray) -> np.ndarray:
         """Return c of the last pass at x, (n, 1) or (n, n_outputs)."""
         return self.scorer.factors(x)[0]
+
+    def log_ratio_of(
+        self, sums: np.ndarray, c: np.ndarray, x: np.ndarray
+    ) -> np.ndarray:
+        """Return log((f + rho) / rho) of a one-class machine, shape (n, 1).
+
+        Sums that vanish in floating point, because a row is far from all support
+        vectors, are computed from their exponents, so that such rows do not tie.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (n, 1)
+            Kernel sums of the last pass at x, not yet multiplied by c.
+        c : ndarray of shape (n, 1)
+            Factor of the last pass at x.
+        x : ndarray of shape (n, n_features)
+        """
+        coefficients = self.last.coefficients[:, 0]
+        log_sums = np.log(np.maximum(sums, np.finfo(float).tiny))
+        far = sums[:, 0] < _LEAST_SUM * coefficients.sum()
+        if far.any():
+            distances = pairwise.distances(
+                self.kernel.norm, x[far], self.rows, dtype=np.float64
+            )
+            exponents = -self.kernel.number * distances
+            log_sums[far, 0] = log_sum_exp(exponents, coefficients)
+        return log_sums + np.log(c) - np.log(-self.last.dual.intercept)
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -218,7 +245,10 @@ def _pass_from_state(
 
 
 def decisions_at(
-    cache: KernelCache, machines: Sequence[KernelExpansion], x: np.ndarray
+    cache: KernelCache,
+    machines: Sequence[KernelExpansion],
+    x: np.ndarray,
+    log_ratio: bool = False,
 ) -> list[np.ndarray]:
     """Return f of the last pass at the rows for which the cache was made.
 
@@ -232,6 +262,8 @@ def decisions_at(
         Those fitted last.
     x : ndarray of shape (n, n_features)
         The cache's rows ``asked``.
+    log_ratio : bool
+        Return ``KernelExpansion.log_ratio_of`` instead of f.
 
     Returns
     -------
@@ -240,6 +272,8 @@ def decisions_at(
     across = None
     if len(cache.trained) == len(machines):
         across = cache.across(machines[0].kernel)
+    if across is None and log_ratio:
+        return [machine.scorer.log_ratios(x)[0] for machine in machines]
     if across is None:
         return [machine.scorer.decisions(x)[0] for machine in machines]
     n_outputs = machines[0].n_outputs
@@ -253,6 +287,11 @@ def decisions_at(
     if cache.trained[0] is not None:
         block = KernelBlock(machines[0].kernel, cache.rows, x, across)
         c = c_after([_at_block(block, step, cache) for step in cache.trained])
+    if log_ratio:
+        return [
+            machine.log_ratio_of(machine_sums.T, machine_c, x)
+            for machine_sums, machine_c, machine in zip(sums, c, machines, strict=True)
+        ]
     return [
         machine_sums.T * machine_c + machine.last.dual.intercept
         for machine_sums, machine_c, machine in zip(sums, c, machines, strict=True)
@@ -279,6 +318,9 @@ def under(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]
     }
 
 
+# Kernel sum, as a share of the sum of the weights, below which single kernel values
+# may have been raised to the smallest number of their type.
+_LEAST_SUM = 1e-30
 # Bytes of the kernel between the basis and a block of rows to score.
 _BLOCK_BYTES = 32_000_000
 
@@ -376,6 +418,20 @@ class Scorer:
         blocks = []
         for states in self._states_by_block(x):
             blocks.append([state.decisions for state in states])
+        return self._joined(blocks)
+
+    def log_ratios(self, x: np.ndarray) -> list[np.ndarray]:
+        """Return log((f + rho) / rho) at x, (n, 1) for each one-class machine."""
+        blocks = []
+        for states in self._states_by_block(x):
+            ratios = []
+            for machine, state in zip(self.machines, states, strict=True):
+                ratios.append(machine.log_ratio_of(state.kernel_sums, state.c, state.x))
+            blocks.append(ratios)
+        return self._joined(blocks)
+
+    def _joined(self, blocks: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+        """Return each machine's values at all rows, from those of the blocks."""
         if not blocks:
             return [np.empty((0, machine.n_outputs)) for machine in self.machines]
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]

@@ -204,13 +204,18 @@ class KernelMachineState:
             return np.ones((len(self.x), 1))
         return c_after([self.previous])[0]
 
-    @cached_property
-    def decisions(self) -> np.ndarray:
-        """Return f at the rows of x, (n, n_outputs)."""
+    @property
+    def kernel_sums(self) -> np.ndarray:
+        """Return sum_i weights_i c_i K(x_i, x) at the rows of x, (n, n_outputs)."""
         sums = self.block.precomputed.get(self.key)
         if sums is None:
             sums = self.block.times(self.current_pass.coefficients)
-        return sums * self.c + self.current_pass.dual.intercept
+        return sums
+
+    @cached_property
+    def decisions(self) -> np.ndarray:
+        """Return f at the rows of x, (n, n_outputs)."""
+        return self.kernel_sums * self.c + self.current_pass.dual.intercept
 
     @property
     def predicted(self) -> np.ndarray:

@@ -229,7 +229,10 @@ class EncodedRows:
         if len(kernel_machines) < len(machines):
             return [self.decisions(machine, held_out) for machine in machines]
         decided = decisions_at(
-            cache, [machine.passes_kept for machine in kernel_machines], held_out
+            cache,
+            [machine.passes_kept for machine in kernel_machines],
+            held_out,
+            kernel_machines[0].has_log_scores,
         )
         return [
             oriented(
