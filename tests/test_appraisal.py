@@ -252,7 +252,6 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
 @pytest.mark.parametrize(
     ("rows", "more", "reason"),
     [
-        ({}, {"one_class": True}, "one-class"),
         ({"n": 60}, {}, "cases are too few"),
         ({"shift": 0.0}, {}, "not be shown to be better than the prevalence"),
         ({}, {"groups": np.arange(2000) % 8}, "8 patients are too few"),

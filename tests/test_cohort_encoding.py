@@ -56,6 +56,18 @@ def test_training_rows_get_zero_mean_and_unit_variance(tmp_path):
     np.testing.assert_allclose(encoded.std(axis=0), 1)
 
 
+def test_min_binary_scale_one_keeps_the_unit_of_flags(tmp_path):
+    """Numbers, and ordinal features, have unit variance all the same."""
+    cohort = cohort_of(tmp_path)
+    encoder = Encoder(CONTRACT, min_binary_scale=1.0).fit(cohort)
+    encoded = encoder.transform(cohort)
+    ranges = np.ptp(encoded, axis=0)
+    numbers = [encoder.names.index(name) for name in ("age", "stage")]
+
+    np.testing.assert_allclose(np.delete(ranges, numbers), 1.0)
+    np.testing.assert_allclose(encoded[:, numbers].std(axis=0), 1.0)
+
+
 @pytest.mark.parametrize("size", [1e300, 1e-300])
 def test_numbers_of_any_size_are_encoded_alike(tmp_path, size):
     ages = np.random.default_rng(3).normal(60, 15, 80)

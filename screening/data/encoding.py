@@ -21,6 +21,12 @@ from screening.io.columns import Columns, absent, count_rows
 
 # A 0/1 column set in few rows would stand out by 1 / sd, so its sd is at least this.
 MIN_BINARY_SCALE = 0.1
+ONE_CLASS_MIN_BINARY_SCALE = 1.0
+"""The same for machines that learn one class: 0/1 columns keep their unit.
+
+Such a machine cannot learn that a rare flag tells nothing, and many rare flags in
+units of their sd outweigh every number.
+"""
 # Scale of a column that is constant in training: divided by it, the column stays zero.
 CONSTANT_SCALE = 1e300
 # A standard deviation below this share of the mean is rounding of a constant column.
@@ -67,7 +73,12 @@ class Encoder:
     two levels, it lies at the column's mean. Where the contract asks for it, a 0/1
     column `NAME missing` is added. Every column is then scaled to zero mean and unit
     variance over the training rows; the standard deviation of a 0/1 column is taken as
-    at least 0.1.
+    at least `min_binary_scale`.
+
+    Parameters
+    ----------
+    contract : Contract
+    min_binary_scale : float, > 0
 
     Attributes
     ----------
@@ -83,8 +94,11 @@ class Encoder:
     columns: list[str]
     medians: dict[str, float | str | None]
 
-    def __init__(self, contract: Contract):
+    def __init__(
+        self, contract: Contract, min_binary_scale: float = MIN_BINARY_SCALE
+    ):
         self.contract = contract
+        self._min_binary_scale = min_binary_scale
         # By name: the columns of a table in another order are encoded alike.
         self._learned: dict[str, Category | float] = dict.fromkeys(
             sorted(contract.features), 0.0
@@ -104,7 +118,9 @@ class Encoder:
         # A copy of all columns at once may not fit into memory.
         for first in range(0, len(self.names), BLOCK_COLUMNS):
             block = slice(first, first + BLOCK_COLUMNS)
-            center, scale = _center_and_scale(raw[:, block], self._is_binary[block])
+            center, scale = _center_and_scale(
+                raw[:, block], self._is_binary[block], self._min_binary_scale
+            )
             self._center[block] = center
             self._scale[block] = scale
         return self
@@ -275,7 +291,7 @@ class Bundles:
 
 
 def _center_and_scale(
-    raw: np.ndarray, is_binary: np.ndarray
+    raw: np.ndarray, is_binary: np.ndarray, min_binary_scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the means of columns, and the divisors that give them unit variance."""
     # In units of a power of two, so that squares of 1e300 and 1e-300 stay in range.
@@ -283,8 +299,8 @@ def _center_and_scale(
     reduced = np.ldexp(raw, -power)
     center = np.ldexp(reduced.mean(axis=0), power)
     scale = np.ldexp(reduced.std(axis=0), power)
-    is_rare = is_binary & (scale > 0) & (scale < MIN_BINARY_SCALE)
-    scale[is_rare] = MIN_BINARY_SCALE
+    is_rare = is_binary & (scale > 0) & (scale < min_binary_scale)
+    scale[is_rare] = min_binary_scale
     is_varying = scale > MIN_RELATIVE_SCALE * np.abs(center)
     return center, np.where(is_varying, scale, CONSTANT_SCALE)
 

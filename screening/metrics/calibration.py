@@ -1,8 +1,8 @@
 """From scores to probabilities, if that is justified; and their net benefit.
 
-A one-class score is never a probability: the machine saw no cases. Any other score
-becomes one by Platt's logistic regression on held-out scores, if enough cases show that
-it helps.
+A score becomes a probability by Platt's logistic regression on held-out scores, if
+enough cases show that it helps. Whether the machine itself learned from cases does not
+matter: held-out cases are all that the regression needs.
 
 Conformal p-values, ranks among known negatives, are at the end; they are unrelated to
 the conformal factor of the kernels, which is geometry.
@@ -47,7 +47,6 @@ def calibrate(
     fold: np.ndarray,
     prevalence: float,
     groups: np.ndarray | None = None,
-    one_class: bool = False,
 ) -> Calibration:
     """Fit Platt scaling to held-out scores and decide whether to show probabilities.
 
@@ -64,8 +63,6 @@ def calibrate(
         At the place of use, 0 to 1.
     groups : ndarray of shape (n_rows,), optional
         Group of each row, an independent unit.
-    one_class : bool
-        The scores are of a one-class machine.
 
     Returns
     -------
@@ -80,10 +77,6 @@ def calibrate(
     to 47 cases; a curve limited to what the end bins had observed had a larger log
     loss.
     """
-    if one_class:
-        return _not_calibrated(
-            "a one-class machine learns from patients without the condition only"
-        )
     codes = group_codes(groups)
     units = np.arange(len(scores)) if codes is None else codes
     n_cases = int(positive.sum())

@@ -17,7 +17,7 @@ from joblib import effective_n_jobs
 
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
-from screening.data.encoding import Bundles, Encoder
+from screening.data.encoding import ONE_CLASS_MIN_BINARY_SCALE, Bundles, Encoder
 from screening.errors import RecipeError, ScreenError, UsageError
 from screening.estimators.base import Estimator, WeightedClassifier
 from screening.estimators.ensembles import oriented, oriented_decisions
@@ -75,9 +75,12 @@ class EncodedRows:
         positives stretch the scale.
         """
         target = task.target(labels_of(cohort))
-        encoder = Encoder(cohort.contract).fit(
-            cohort.take(target == 0) if recipe.machine == "one_class" else cohort
-        )
+        encoder = Encoder(cohort.contract)
+        learnable = cohort
+        if recipe.machine == "one_class":
+            encoder = Encoder(cohort.contract, ONE_CLASS_MIN_BINARY_SCALE)
+            learnable = cohort.take(target == 0)
+        encoder.fit(learnable)
         x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
         return cls(
             recipe,

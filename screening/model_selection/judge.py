@@ -198,7 +198,6 @@ class Judgement:
             held.fold,
             prevalence,
             held.groups,
-            held.one_class,
         )
 
     @cached_property
@@ -351,7 +350,6 @@ def _validate_forward(
         later,
         recipe=held.recipe,
         population=Population(held.population.shares),
-        one_class=held.one_class,
     )
     try:
         earlier = judge(later.take(later.fold != AFTER), rules, seed)

@@ -119,8 +119,6 @@ class HeldOutScores:
     groups : ndarray of shape (n_rows,), optional
         Groups that no fold splits.
     recipe : str
-    one_class : bool
-        Nothing was learned from positives.
     predicted : int ndarray of shape (n_rows,), optional
         Class with the highest chance; None for a binary task.
     n_settings : int
@@ -146,7 +144,6 @@ class HeldOutScores:
     fold: np.ndarray
     groups: np.ndarray | None
     recipe: str = ""
-    one_class: bool = False
     predicted: np.ndarray | None = None
     n_settings: int = 1
     alike: np.ndarray | None = None
@@ -179,7 +176,6 @@ class HeldOutScores:
             held_out.class_chances,
             fold=held_out.fold[0],
             recipe=held_out.recipe.name,
-            one_class=held_out.one_class,
             n_settings=held_out.search.n_candidates,
             alike=held_out.encoded.alike,
             without_cases=study.without_cases is not None,
@@ -332,7 +328,6 @@ def held_out_scores(model: Model) -> HeldOutScores:
     return replace(
         _from_columns("", table, task, groups),
         recipe=facts.recipe.name,
-        one_class=validation.encoded_by == "negatives",
         n_settings=validation.search.n_candidates,
         without_cases=validation.without_cases is not None,
         population=_population(model, task),
