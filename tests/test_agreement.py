@@ -45,9 +45,9 @@ TWO_CLASS: list[tuple[str, Callable, dict]] = [
     ("act_input_space", methods.act, {"distance": "input"}),
     ("act_input_space", methods.act, {"distance": "input", "norm": 1}),
     ("act_input_space", methods.act, {"distance": "input", "passes": 3}),
-    ("act_feature_space", methods.act, {}),
-    ("act_feature_space", methods.act, {"norm": 1}),
-    ("act_feature_space", methods.act, {"passes": 3}),
+    ("act_feature_space", methods.act, {"distance": "feature"}),
+    ("act_feature_space", methods.act, {"distance": "feature", "norm": 1}),
+    ("act_feature_space", methods.act, {"distance": "feature", "passes": 3}),
     ("act_feature_space", methods.act, {"distance": "feature_both"}),
     ("act_feature_space", methods.act, {"distance": "feature_both", "passes": 3}),
     ("williams", methods.williams, {}),
@@ -73,7 +73,7 @@ def test_one_class_conformal_recipe_is_equation_15(nu, passes):
     x = two_clouds(n_rows=90)[0]
     z = unseen(x)
     ours = (
-        built("one_class_conformal", nu=nu, gamma=0.05, passes=passes)
+        built("one_class_conformal", nu=nu, gamma=0.05, passes=passes, width=1.0)
         .fit(x)
         .decision_function(z)
     )
@@ -90,7 +90,11 @@ MULTI_CLASS: list[tuple[str, Callable, dict]] = [
     ("amari_wu_multiclass", partial(methods.each_alone, methods.amari_wu), {}),
     ("williams_multiclass", partial(methods.each_alone, methods.williams), {}),
     ("maratea_multiclass", partial(methods.each_alone, methods.maratea), {}),
-    ("act_one_per_class", partial(methods.each_alone, methods.act), {}),
+    (
+        "act_one_per_class",
+        partial(methods.each_alone, methods.act),
+        {"distance": "feature"},
+    ),
     (
         "wu_amari_multiclass",
         partial(methods.wu_amari_all_vectors, kernel=duals.gaussian),

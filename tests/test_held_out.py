@@ -36,6 +36,7 @@ from screening.model_selection.search import (
     APART,
     CONSTANT,
     NOT_FINITE,
+    TIED,
     choose_setting,
     criterion,
     unusable,
@@ -321,6 +322,29 @@ def test_folds_that_score_yes_and_no_a_little_differently_do_not_lie_apart(share
     rng = np.random.default_rng(seed)
     yes = rng.random(N) < share
     assert why(np.where(yes, 0.1, -2.3) + rng.normal(0, 0.1, 5)[FOLD]) is None
+
+
+@pytest.mark.parametrize("rule", [MaxFlagRate(0.1), MinSensitivity(0.9)])
+def test_setting_whose_scores_tie_at_the_rule_is_dropped(rule):
+    """It has the larger AUROC, which counts a tie as half a row; no row may tie so.
+
+    Where all settings tie, the largest AUROC decides as without a rule.
+    """
+    scores = 0.5 * TARGET + np.random.default_rng(1).normal(size=N)
+    better = scores + TARGET
+    least_case = np.sort(better[TARGET == 1])[3]
+    tied = np.minimum(better, min(np.quantile(better, 0.8), least_case))
+    decisions = np.array([tied, scores])[..., None]
+
+    def choose_among(settings):
+        candidates = [{"C": float(number)} for number in settings]
+        rows = decisions[settings]
+        return choose_setting("auroc", "svm", candidates, rows, TARGET, FOLD, rule)
+
+    assert auroc(tied, TARGET == 1) > auroc(scores, TARGET == 1)
+    assert choose_among([0, 1]).chosen == {"C": 1.0}
+    assert choose_among([0, 1]).dropped == [TIED, None]
+    assert choose_among([0]).chosen == {"C": 0.0}
 
 
 def test_the_better_of_two_settings_wins_by_a_hundredth():

@@ -94,9 +94,7 @@ class Encoder:
     columns: list[str]
     medians: dict[str, float | str | None]
 
-    def __init__(
-        self, contract: Contract, min_binary_scale: float = MIN_BINARY_SCALE
-    ):
+    def __init__(self, contract: Contract, min_binary_scale: float = MIN_BINARY_SCALE):
         self.contract = contract
         self._min_binary_scale = min_binary_scale
         # By name: the columns of a table in another order are encoded alike.

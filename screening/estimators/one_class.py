@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,6 +26,8 @@ from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
 from screening.solvers import Gram, Problem, gram_within
 
+# A machine whose kernel is narrow keeps nearly every row it learned from.
+_MAX_ROWS = 20_000
 # Rows on the boundary count as inside, whatever the last digits of their decision: the
 # boundary moves outwards by this share of rho.
 _BOUNDARY_MARGIN = 1e-9
@@ -102,6 +105,11 @@ class OneClassSVM(OutlierMixin, KernelMachine):
             raise ValueError(
                 f"score_scale must be 'linear' or 'log', got {self.score_scale!r}"
             )
+
+    @property
+    def most_rows(self) -> int:
+        """Largest number of rows that it learns from; with landmarks any number."""
+        return _MAX_ROWS if self.approximation == "none" else sys.maxsize
 
     @property
     def has_log_scores(self) -> bool:

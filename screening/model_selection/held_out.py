@@ -172,8 +172,18 @@ def hold_out(
     fits = yield from fitted(tasks_of(competing, fold, candidates), later_work)
     seconds = _mean_seconds(fits)
     matrix = np.stack([_of_setting(fits, at)[1] for at in range(len(candidates))])
+    # Only one-class scores tie far from what was learned.
+    rule = None
+    if recipe.machine == "one_class":
+        rule = study.rule
     search = choose_setting(
-        recipe.search.criterion, recipe.name, candidates, matrix, competing.target, fold
+        recipe.search.criterion,
+        recipe.name,
+        candidates,
+        matrix,
+        competing.target,
+        fold,
+        rule,
     )
     chosen = dict(search.chosen)
     number = candidates.index(chosen)

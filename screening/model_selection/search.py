@@ -13,6 +13,7 @@ from screening.errors import RecipeError
 from screening.metrics.ranking import auroc, average_precision
 from screening.recipes.building import build, candidates_for
 from screening.recipes.recipe import Recipe
+from screening.schemas.figures import MaxFlagRate, MinSensitivity, Rule
 from screening.schemas.validation import SearchFacts
 
 Parameters = dict[str, Any]
@@ -155,6 +156,10 @@ APART = "the machines of its folds lie apart"
 """Reason to drop a setting: no threshold serves all its machines."""
 NOT_FINITE = "scores are not finite"
 """Reason to drop a setting."""
+TIED = "too many scores are equal at the threshold of the rule"
+"""Reason to drop a setting if another one separates these rows."""
+# Share of the rows to flag that may tie at the threshold.
+_MAX_TIED = 0.1
 
 
 def choose_setting(
@@ -164,6 +169,7 @@ def choose_setting(
     decisions: np.ndarray,
     target: np.ndarray,
     fold: np.ndarray,
+    rule: Rule | None = None,
 ) -> SearchFacts:
     """Choose the setting with the best criterion, among those whose folds agree.
 
@@ -181,6 +187,10 @@ def choose_setting(
     decisions : ndarray of shape (n_settings, n_rows, n_outputs)
         Held-out.
     target, fold : int ndarray of shape (n_rows,)
+    rule : Rule, optional
+        Of the threshold. A setting with many equal scores there is dropped if another
+        one has none: the criterion counts a tie as half a row, but the threshold flags
+        all of these rows or none.
 
     Raises
     ------
@@ -207,6 +217,14 @@ def choose_setting(
             "nearly unique",
             parameters=["search"],
         )
+    if rule is not None:
+        tied = [index for index in usable if _ties(decisions[index], target, rule)]
+        untied = [index for index in usable if index not in tied]
+        if untied:
+            usable = untied
+            for index in tied:
+                dropped[index] = TIED
+                scores[index] = None
     # The first of equally good settings is chosen.
     usable_scores = [float(scores[index] or 0.0) for index in usable]
     best = usable[int(np.round(usable_scores, _DIGITS).argmax())]
@@ -218,6 +236,32 @@ def choose_setting(
         scores=scores,
         dropped=dropped,
     )
+
+
+def _ties(decisions: np.ndarray, target: np.ndarray, rule: Rule) -> bool:
+    """Return True if over a tenth of the rows to flag tie at the rule's threshold.
+
+    Only rules that fix a rank are examined; the others choose among distinct scores.
+
+    Parameters
+    ----------
+    decisions : ndarray of shape (n_rows, 1)
+    target : int ndarray of shape (n_rows,)
+    rule : Rule
+    """
+    ordered = np.sort(decisions[:, 0])
+    if isinstance(rule, MaxFlagRate):
+        rank = math.floor((1 - rule.value) * len(ordered))
+        threshold = ordered[min(rank, len(ordered) - 1)]
+    elif isinstance(rule, MinSensitivity):
+        cases = np.sort(decisions[target == 1, 0])
+        rank = math.floor((1 - rule.value) * (len(cases) + 1))
+        threshold = cases[max(rank - 1, 0)]
+    else:
+        return False
+    n_flagged = np.count_nonzero(ordered >= threshold)
+    n_tied = np.count_nonzero(ordered == threshold) - 1
+    return bool(n_tied > _MAX_TIED * n_flagged)
 
 
 def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:
