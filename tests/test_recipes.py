@@ -12,12 +12,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, load_recipe
 from screening.errors import RecipeError
-from screening.recipes.building import (
-    candidates_for,
-    list_recipes,
-    param_grid,
-    read_recipe,
-)
+from screening.recipes.building import list_recipes, param_grid, read_recipe
+from screening.recipes.drawing import SettingSpace
 from screening.recipes.recipe import Recipe
 
 RECIPES = list_recipes()
@@ -76,19 +72,97 @@ def test_recipe_builds_a_scikit_learn_estimator(recipe):
 
 
 @every_single_recipe
-def test_candidates_start_at_the_default_do_not_repeat_and_follow_the_seed(recipe):
-    """The second declines the factor, where there is one."""
-    first, again = (
-        candidates_for(recipe, 12, np.random.default_rng(4)) for _ in range(2)
-    )
+def test_settings_drawn(recipe):
+    """The default is first, none repeats, all decline the factor, the seed decides."""
+    settings = SettingSpace(recipe, seed=4).plain(12)
+    names = set(settings[0])
+    passes = {setting["passes"] for setting in settings if "passes" in setting}
+    default = settings[0] | {
+        name: recipe.parameters[name] for name in names if name == "passes"
+    }
 
-    assert first == again
-    assert first[0] == {name: recipe.parameters[name] for name in first[0]}
-    assert [one for i, one in enumerate(first) if one in first[:i]] == []
-    assert {frozenset(one) for one in first} == {frozenset(first[0])}
-    assert candidates_for(recipe, 1, np.random.default_rng(4)) == first[:1]
-    declined = [one["passes"] for one in first[1:2] if "passes" in recipe.parameters]
-    assert declined == [0] * ("passes" in recipe.parameters)
+    assert settings == SettingSpace(recipe, seed=4).plain(12)
+    assert default == {name: recipe.parameters[name] for name in names}
+    assert [s for i, s in enumerate(settings) if s in settings[:i]] == []
+    assert {frozenset(setting) for setting in settings} == {frozenset(names)}
+    assert SettingSpace(recipe, seed=4).plain(1) == settings[:1]
+    assert passes == set([0] * ("passes" in recipe.search.grid))
+
+
+RESCALED = [recipe for recipe in RECIPES if recipe.factor]
+
+
+def plain_twin(recipe):
+    """Return the shipped recipe of the same machine and kernel without a factor."""
+    names = {
+        ("two_class", "gaussian"): "svm",
+        ("two_class", "laplacian"): "svm_laplacian",
+        ("multi_class", "gaussian"): "one_vs_rest",
+        ("one_class", "gaussian"): "one_class",
+    }
+    name = names.get((recipe.machine, recipe.kernel["type"]))
+    return None if name is None else load_recipe(name)
+
+
+@pytest.mark.parametrize("recipe", RESCALED, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_settings_same_as_plain(recipe, seed):
+    """A rescaled recipe tries the C, gamma, nu and cost of its plain machine."""
+    twin = plain_twin(recipe)
+    if twin is None:
+        pytest.skip("no plain recipe of this machine and kernel")
+    shared = set(recipe.search.grid) & {"C", "nu", "gamma", "cost_ratio"}
+    drawn = []
+    for each in (recipe, twin):
+        settings = SettingSpace(each, seed).plain(24)
+        drawn.append([{n: s[n] for n in shared} for s in settings])
+
+    assert shared
+    assert len(drawn[0]) == 24
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("recipe", RESCALED, ids=lambda recipe: recipe.name)
+def test_settings_with_factor(recipe):
+    """The factor is tried on the best settings, its default parameters first."""
+    space = SettingSpace(recipe)
+    plain = space.plain(8)
+    best = [plain[5], plain[2]]
+
+    settings = space.with_factor(best, plain, 4)
+
+    machine = set(recipe.search.grid) & {"C", "nu", "gamma", "cost_ratio", "kernel"}
+    bases = [{name: base[name] for name in machine} for base in best]
+    assert 2 <= len(settings) <= 4
+    assert all(setting["passes"] > 0 for setting in settings)
+    assert all({n: s[n] for n in machine} in bases for s in settings)
+    for setting, base in zip(settings, bases, strict=False):
+        assert setting == space.default | base
+    assert [s for s in settings if s in plain] == []
+
+
+def test_settings_fixed_parameter():
+    """What the caller fixed is in every setting; fixed passes keep the factor."""
+    fixed = {"passes": 1, "C": 5.0, "n_landmarks": 50}
+    space = SettingSpace(load_recipe("williams"), fixed=fixed)
+    settings = space.plain(24)
+    settings += space.with_factor(settings[:2], settings, 12)
+
+    assert len(settings) == 5 + 6
+    assert all(setting | fixed == setting for setting in settings)
+
+
+def test_settings_of_paper():
+    """The paper's grid is tried whole, without the recipe's default."""
+    space = SettingSpace(load_recipe("shao_local"), paper=True)
+    settings = space.plain(space.n_plain)
+
+    assert len(settings) == 9 * 8
+    assert {setting["sigma"] for setting in settings} == set(space.grid["sigma"])
+    assert {frozenset(setting) for setting in settings} == {
+        frozenset({"C", "sigma", "Q"})
+    }
+    assert SettingSpace(load_recipe("logistic"), paper=True).grid["class_weight"]
 
 
 def test_sigma_goes_wherever_gamma_does():
@@ -293,8 +367,8 @@ def test_candidates_are_only_settings_whose_parts_go_together():
     recipe = read_recipe(
         text.replace("[parameters]", '[parameters]\nkernel = "gaussian"')
     )
-    free = candidates_for(load_recipe("one_class"), 24, np.random.default_rng(0))
-    candidates = candidates_for(recipe, 50, np.random.default_rng(0))
+    free = SettingSpace(load_recipe("one_class")).plain(24)
+    candidates = SettingSpace(recipe).plain(50)
 
     assert {one["kernel"] for one in free} == {"gaussian", "laplacian"}
     assert build("one_class", kernel="laplacian").kernel.name == "laplacian"

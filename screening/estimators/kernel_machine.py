@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -83,6 +84,14 @@ class KernelMachine(Estimator):
         return True
 
     @property
+    def relative_work(self) -> float:
+        """Work of a fit, in fits of a plain machine of two classes on the same rows.
+
+        A rough estimate, by which searches are sized.
+        """
+        return math.prod([remedy.relative_work for remedy in self._remedies])
+
+    @property
     def _remedies(self) -> tuple[Any, ...]:
         remedies = getattr(self, "remedies", ())
         return tuple(remedies) if isinstance(remedies, (tuple, list)) else ()
@@ -153,7 +162,8 @@ class KernelMachine(Estimator):
         return float(self.tol)
 
     @property
-    def _n_passes(self) -> int:
+    def n_rescalings(self) -> int:
+        """Largest number of rescalings; 0 without a factor."""
         return self.passes if self.factor is not None else 0
 
     def check_parameters(self) -> None:
@@ -162,7 +172,7 @@ class KernelMachine(Estimator):
         if not is_whole or self.passes < 0:
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
         allows_nystroem = (
-            self.name == "two_class" and not self._n_passes and self.by_rows
+            self.name == "two_class" and not self.n_rescalings and self.by_rows
         )
         landmarks.check(self.approximation, self.n_landmarks, allows_nystroem)
         if not self.tol > 0:
@@ -257,7 +267,7 @@ class KernelMachine(Estimator):
 
     def _choose_n_passes(self, rows: TrainingRows, memory: int | None) -> int:
         """Return the number of passes to train after the first one."""
-        return self._n_passes
+        return self.n_rescalings
 
     def _near_boundary(
         self, kernel: Kernel, whole: TrainingRows, first: Landmarks
@@ -550,7 +560,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.check_parameters()
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self._check_classes(len(self.classes_))
-        counts_rows = bool(self._n_passes or self._remedies)
+        counts_rows = bool(self.n_rescalings or self._remedies)
         rows = weighted_rows(x, codes, sample_weight, counts_rows, groups)
         if self.class_weight is None:
             return rows
@@ -575,7 +585,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         raise NotImplementedError
 
     def _choose_n_passes(self, rows: TrainingRows, memory: int | None) -> int:
-        max_passes = self._n_passes
+        max_passes = self.n_rescalings
         if self.stop == "fixed" or not max_passes:
             return max_passes
         inner = clone(self).scaled_to(rows.x)

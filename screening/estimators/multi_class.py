@@ -112,6 +112,11 @@ class MultiClassSVM(KernelClassifier):
             )
 
     @property
+    def relative_work(self) -> float:
+        """Work of a decision function, see ``KernelMachine.relative_work``."""
+        return SCHEMES[self.scheme].relative_work
+
+    @property
     def by_rows(self) -> bool:
         """True if a fit needs only some rows of the kernel matrix, never all of it."""
         # The other schemes solve for all classes at once, on the whole matrix.

@@ -146,7 +146,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         x = validate_data(self, X, dtype=np.float64)
         self.check_parameters()
         codes = np.zeros(len(x), int)
-        return weighted_rows(x, codes, sample_weight, bool(self._n_passes))
+        return weighted_rows(x, codes, sample_weight, bool(self.n_rescalings))
 
     def _near_boundary(
         self, kernel: Kernel, whole: TrainingRows, first: Landmarks

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,14 @@ class OneVsRest:
     C : float
     cost_ratio : float or "balanced"
     tol : float
+
+    Attributes
+    ----------
+    relative_work : float
+        Work of a decision function, in fits of a machine of two classes.
     """
+
+    relative_work: ClassVar[float] = 1.0
 
     codes: np.ndarray
     n_classes: int
@@ -211,6 +218,8 @@ def _as_dual(solution: _JointSolution, upper: np.ndarray) -> DualSolution:
 class CrammerSinger(AllAtOnce):
     """Crammer and Singer (2001): a row's class exceeds the best other one by 1."""
 
+    relative_work = 100.0
+
     def _solve_jointly(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
     ) -> _JointSolution:
@@ -229,6 +238,8 @@ class Simplified(AllAtOnce):
 
     f_m = sum_i a_i K(x_i, x) ([y_i = m] - [y_i != m] / (k - 1)).
     """
+
+    relative_work = 10.0
 
     def _solve_jointly(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,20 @@ class EncodedRows:
             estimator.scaled_to(self._learnable_x)
             if hasattr(estimator, "scaled_to")
             else estimator
+        )
+
+    def description(self, parameters: Parameters) -> str:
+        """Return a text that is equal for equal machines, whatever recipe names them.
+
+        A machine that declines its factor is the one that has none.
+        """
+        estimator = self._parts.estimator(parameters)
+        values = estimator.get_params(deep=False)
+        if isinstance(estimator, KernelMachine) and not estimator.n_rescalings:
+            declined = {"factor": None, "passes": 0, "normalise": False, "stop": ""}
+            values |= {name: declined[name] for name in declined if name in values}
+        return repr(
+            [type(estimator).__name__, sorted(values.items(), key=itemgetter(0))]
         )
 
     @property
@@ -406,7 +422,61 @@ def tasks_of(
 def fit_tasks(
     tasks: Sequence[FoldTask], resources: Resources
 ) -> Iterator[FoldFit | ScreenError]:
-    """Yield the fits of tasks, in their order; the error where a fit was refused."""
+    """Yield the fits of tasks, in their order; the error where a fit was refused.
+
+    Tasks of several recipes that fit the same machines are fitted once: without a
+    factor, all recipes of one kernel have the same machine.
+    """
+    contents = _contents(tasks)
+    first_with: dict[str, int] = {}
+    for number, content in enumerate(contents):
+        first_with.setdefault(content, number)
+    distinct = [*first_with.values()]
+    fits = _fit_distinct([tasks[number] for number in distinct], resources)
+    n_uses = Counter(contents)
+    shared: dict[str, FoldFit | ScreenError] = {}
+    for number, content in enumerate(contents):
+        if first_with[content] == number:
+            result = next(fits)
+        else:
+            result = shared[content]
+            if isinstance(result, FoldFit):
+                result = replace(result, settings=tasks[number].lot)
+        n_uses[content] -= 1
+        if n_uses[content]:
+            shared[content] = result
+        else:
+            shared.pop(content, None)
+        yield result
+
+
+def _contents(tasks: Sequence[FoldTask]) -> list[str]:
+    """Return a text for each task that is equal for equal fits of the same rows."""
+    digests: dict[tuple[int, ...], str] = {}
+    contents = []
+    for task in tasks:
+        rows = task.rows
+        arrays = [rows.target, task.dealt]
+        if rows.groups is not None:
+            arrays.append(rows.groups)
+        # The arrays live as long as the tasks, so their addresses tell them apart.
+        key = tuple([id(array) for array in arrays])
+        if key not in digests:
+            digest = hashlib.sha256()
+            for array in arrays:
+                digest.update(array.tobytes())
+            digests[key] = digest.hexdigest()
+        machines = [rows.description(task.settings[number]) for number in task.lot]
+        is_alone = len(task.settings) == 1
+        place = id(rows.distances), digests[key], rows.n_outputs, task.fold, is_alone
+        contents.append(repr([place, machines]))
+    return contents
+
+
+def _fit_distinct(
+    tasks: Sequence[FoldTask], resources: Resources
+) -> Iterator[FoldFit | ScreenError]:
+    """Yield the fits of tasks, in their order, from checkpoints where they are kept."""
     files: Sequence[Path | None] = [None] * len(tasks)
     if resources.kept is not None:
         files = _checkpoints(resources.kept, tasks)

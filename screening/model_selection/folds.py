@@ -59,7 +59,10 @@ class Study:
     params : dict
         Parameters that the caller fixed.
     search : int, optional
-        Number of settings that compete; None for each recipe's own.
+        Number of settings of the machine that compete; None for as many as a budget
+        of work allows.
+    paper_grid : bool
+        Settings are those of the grid that a recipe's paper prints, if it has one.
     seed : int
         Of folds and settings.
     leaks : sequence of Leak
@@ -82,6 +85,7 @@ class Study:
     repeats_asked: bool = True
     params: Mapping[str, object] = field(default_factory=dict)
     search: int | None = None
+    paper_grid: bool = False
     seed: int = 0
     leaks: Sequence[Leak] = ()
     reliance: Reliance | None = None

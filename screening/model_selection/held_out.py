@@ -33,8 +33,9 @@ from screening.model_selection.folds import Study, sub_sample
 from screening.model_selection.plans import Plan, fitted, run_plan, side_by_side
 from screening.model_selection.search import (
     Parameters,
-    candidates_of,
+    SettingSearch,
     choose_setting,
+    n_settings_within_budget,
 )
 from screening.recipes.building import may_span
 from screening.recipes.recipe import ALWAYS, Recipe, members_for, refuse_overrides
@@ -134,20 +135,19 @@ class HeldOut:
 def hold_out(
     study: Study,
     recipe: Recipe,
-    candidates: Sequence[Parameters],
+    search: SettingSearch,
     whole: EncodedRows,
 ) -> Plan[HeldOut]:
     """Decide on every row by machines that have not seen it, and choose the setting.
 
-    The settings compete in the first repeat, on a sub-sample if there are many rows;
-    the first candidate is the default. The rest is fitted at the chosen setting alone.
+    The settings compete in the first repeat, on a sub-sample if there are many rows.
+    The rest is fitted at the chosen setting alone.
 
     Parameters
     ----------
     study : Study
     recipe : Recipe
-    candidates : sequence of dict
-        Settings.
+    search : SettingSearch
     whole : EncodedRows
         The sample, encoded for the recipe.
 
@@ -161,7 +161,7 @@ def hold_out(
     encoded = whole if bundles is None else whole.of_rows(bundles.of(whole.x))
     competing = encoded
     fold = study.fold[0]
-    if n_rows > MANY_ROWS and len(candidates) > 1:
+    if n_rows > MANY_ROWS and len(search.settings) > 1:
         few = sub_sample(
             encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed
         )
@@ -169,31 +169,21 @@ def hold_out(
         fold = fold[few]
     repeats = study.fold[1:] if competing is encoded else study.fold
     later_work = n_rows * study.folds * len(repeats)
-    fits = yield from fitted(tasks_of(competing, fold, candidates), later_work)
-    seconds = _mean_seconds(fits)
-    matrix = np.stack([_of_setting(fits, at)[1] for at in range(len(candidates))])
+    competition = yield from _compete(competing, fold, search, later_work)
     # Only one-class scores tie far from what was learned.
-    rule = None
-    if recipe.machine == "one_class":
-        rule = study.rule
-    search = choose_setting(
-        recipe.search.criterion,
-        recipe.name,
-        candidates,
-        matrix,
-        competing.target,
-        fold,
-        rule,
-    )
-    chosen = dict(search.chosen)
-    number = candidates.index(chosen)
+    rule = study.rule if recipe.machine == "one_class" else None
+    facts = competition.choose(recipe, rule)
+    fits = competition.fits
+    seconds = competition.seconds
+    chosen = dict(facts.chosen)
+    number = competition.settings.index(chosen)
     if competing is not encoded:
         later_work -= n_rows * study.folds
         fits = yield from fitted(tasks_of(encoded, study.fold[0], [chosen]), later_work)
         seconds = _mean_seconds(fits)
         number = 0
     machines, first = _of_setting(fits, number)
-    if competing is encoded and len(candidates) > 1:
+    if competing is encoded and len(competition.settings) > 1:
         first = _decided_alone(encoded, study.fold[0], machines, first)
     decisions = [first]
     ensemble = FoldEnsemble(machines, recipe.machine, study.task.n_outputs, bundles)
@@ -216,10 +206,84 @@ def hold_out(
         ensemble=ensemble,
         recipe=recipe,
         encoded=whole,
-        search=search,
+        search=facts,
         sv_share=ensemble.support_share(_n_learned(encoded, dealt_folds)),
         seconds=seconds,
     )
+
+
+@dataclass(frozen=True)
+class _Competition:
+    """Held-out decisions at all settings that competed.
+
+    Parameters
+    ----------
+    settings : list of dict
+    fits : list of FoldFit
+        Their numbers of settings are places in `settings`.
+    decisions : ndarray of shape (n_settings, n_rows, n_outputs)
+    target, fold : int ndarray of shape (n_rows,)
+    """
+
+    settings: list[Parameters]
+    fits: list[FoldFit]
+    decisions: np.ndarray
+    target: np.ndarray
+    fold: np.ndarray
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Mean time of fitting one machine, and of scoring a thousand rows by it."""
+        return _mean_seconds(self.fits)
+
+    def choose(self, recipe: Recipe, rule: Rule | None) -> SearchFacts:
+        """Choose the best setting; RecipeError if no setting can be used.
+
+        `rule`: see ``choose_setting``.
+        """
+        return choose_setting(
+            recipe.search.criterion,
+            recipe.name,
+            self.settings,
+            self.decisions,
+            self.target,
+            self.fold,
+            rule,
+        )
+
+
+def _compete(
+    rows: EncodedRows, fold: np.ndarray, search: SettingSearch, later_work: int
+) -> Plan[_Competition]:
+    """Fit all settings: those of the machine, then a factor on the best of them.
+
+    Parameters
+    ----------
+    rows : EncodedRows
+        Those that the settings compete on.
+    fold : int ndarray of shape (n_rows,)
+    search : SettingSearch
+    later_work : int
+        Work of the rounds that follow, see ``Round``.
+    """
+    settings = search.settings
+    later_work += len(fold) * (int(fold.max()) + 1) * search.n_with_factor
+    fits = yield from fitted(tasks_of(rows, fold, settings), later_work)
+    decisions = _by_setting(fits, len(settings))
+    with_factor = search.second_round(decisions, rows.target, fold)
+    if with_factor:
+        later_fits = yield from fitted(tasks_of(rows, fold, with_factor), later_work)
+        later = _by_setting(later_fits, len(with_factor))
+        decisions = np.concatenate([decisions, later])
+        for fit in later_fits:
+            numbers = [number + len(settings) for number in fit.settings]
+            fits.append(replace(fit, settings=numbers))
+    return _Competition([*settings, *with_factor], fits, decisions, rows.target, fold)
+
+
+def _by_setting(fits: Sequence[FoldFit], n_settings: int) -> np.ndarray:
+    """Return held-out decisions, (n_settings, n_rows, n_outputs)."""
+    return np.stack([_of_setting(fits, number)[1] for number in range(n_settings)])
 
 
 def _decided_alone(
@@ -337,9 +401,13 @@ def plan_method(
     if recipe.machine == "blend":
         outcome = yield from _plan_blend(study, recipe, memory, like)
         return outcome
-    candidates = candidates_of(recipe, dict(study.params), study.search, study.seed)
+    n_rows = min(study.sample.n_rows, MANY_ROWS)
+    n_settings = n_settings_within_budget(
+        recipe, n_rows, study.task.n_outputs, study.folds
+    )
+    search = SettingSearch.of(recipe, study, n_settings)
     encoded = encode(study, recipe, memory, like)
-    outcome = yield from hold_out(study, recipe, candidates, encoded)
+    outcome = yield from hold_out(study, recipe, search, encoded)
     return outcome
 
 
@@ -357,10 +425,12 @@ def _plan_blend(
     for member in members:
         params, note = _member_params(study, member)
         notes += note
-        candidates = candidates_of(member, params, study.search, study.seed)
+        search = SettingSearch.of(
+            member, replace(study, params=params), member.search.candidates
+        )
         # However the rows were encoded, for this member they stay so.
         rows = replace(encoded, recipe=member)
-        plans.append(_plan_member(study, member, candidates, rows))
+        plans.append(_plan_member(study, member, search, rows))
     outcomes = yield from side_by_side(plans)
     parts = []
     for member, outcome in zip(members, outcomes, strict=True):
@@ -378,10 +448,10 @@ def _plan_blend(
 def _plan_member(
     study: Study,
     member: Recipe,
-    candidates: Sequence[Parameters],
+    search: SettingSearch,
     rows: EncodedRows,
 ) -> Plan[HeldOut]:
-    outcome = yield from hold_out(study, member, candidates, rows)
+    outcome = yield from hold_out(study, member, search, rows)
     return outcome
 
 

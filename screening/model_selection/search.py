@@ -4,46 +4,130 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import recall_score, roc_curve
 
 from screening.errors import RecipeError
+from screening.estimators.kernel_machine import KernelMachine
 from screening.metrics.ranking import auroc, average_precision
-from screening.recipes.building import build, candidates_for
+from screening.model_selection.folds import Study
+from screening.recipes.building import build
+from screening.recipes.drawing import SettingSpace
 from screening.recipes.recipe import Recipe
 from screening.schemas.figures import MaxFlagRate, MinSensitivity, Rule
 from screening.schemas.validation import SearchFacts
 
 Parameters = dict[str, Any]
 """Overrides of a recipe's parameters."""
+# Work of the first round of a search, in kernel values times decision functions: about
+# a minute of one core.
+_BUDGET = 2e10
+# Settings beyond which more of them find nothing better, and only widen intervals.
+_MAX_SETTINGS = 24
+# Settings of the machine that a factor is tried on.
+_N_BEST = 2
 # Landmarks of a setting that names none: the default of the kernel machines.
 _DEFAULT_LANDMARKS = 8000
 
 
-def candidates_of(
-    recipe: Recipe, params: Parameters, search: int | None, seed: int
-) -> list[Parameters]:
-    """Return the settings to try, without repetitions.
+@dataclass(frozen=True)
+class SettingSearch:
+    """Settings that compete: those of the machine, then a factor on the best of them.
+
+    Parameters
+    ----------
+    space : SettingSpace
+    settings : list of dict
+        Settings of the first round, without repetitions. Recipes of one kernel try the
+        same C, gamma and cost.
+    n_with_factor : int
+        Settings of the second round, which has none if 0.
+    """
+
+    space: SettingSpace
+    settings: list[Parameters]
+    n_with_factor: int = 0
+
+    @classmethod
+    def of(cls, recipe: Recipe, study: Study, n_by_default: int) -> SettingSearch:
+        """Draw the settings of a study.
+
+        A single setting is the recipe's default, with its factor. Otherwise a factor
+        is tried in half as many settings again.
+
+        Parameters
+        ----------
+        recipe : Recipe
+        study : Study
+            RecipeError if parameters that it fixes are invalid.
+        n_by_default : int
+            Number of settings of the first round if the caller asked for none.
+        """
+        fixed = dict(study.params)
+        build(recipe, **fixed)
+        space = SettingSpace(recipe, study.seed, fixed, study.paper_grid)
+        n = n_by_default if study.search is None else study.search
+        if study.search is None and space.from_paper:
+            n = space.n_plain
+        if n == 1 and not space.from_paper:
+            return cls(space, [space.default])
+        settings = space.plain(n)
+        n_with_factor = n // 2 if recipe.factor else 0
+        return cls(space, settings, n_with_factor)
+
+    def second_round(
+        self, decisions: np.ndarray, target: np.ndarray, fold: np.ndarray
+    ) -> list[Parameters]:
+        """Return settings that add the factor to the machine's best settings.
+
+        Parameters
+        ----------
+        decisions : ndarray of shape (n_settings, n_rows, n_outputs)
+            Held-out, at the settings of the first round.
+        target, fold : int ndarray of shape (n_rows,)
+        """
+        if not self.n_with_factor:
+            return []
+        name = self.space.recipe.search.criterion
+        worths = []
+        for setting_decisions in decisions:
+            worth = -np.inf
+            if unusable(setting_decisions, target, fold) is None:
+                worth = round(criterion(name, setting_decisions, target), _DIGITS)
+            worths.append(worth)
+        order = np.argsort([-worth for worth in worths], kind="stable")
+        best = [self.settings[number] for number in order[:_N_BEST]]
+        return self.space.with_factor(best, self.settings, self.n_with_factor)
+
+
+def n_settings_within_budget(
+    recipe: Recipe, n_rows: int, n_outputs: int, n_folds: int
+) -> int:
+    """Return how many settings of a recipe's machine compete by default.
+
+    The budget is one of work, estimated from the size of the problem: a clock would
+    give other models on other computers. Trees and linear models, which share no
+    settings with others, and members of a blend, which averages methods instead of
+    choosing among settings, try as many as their recipe says.
 
     Parameters
     ----------
     recipe : Recipe
-    params : dict
-        Parameters that the caller fixed. RecipeError if they are invalid.
-    search : int, optional
-        Number of settings; the recipe's own number by default.
-    seed : int
+    n_rows : int
+        Rows that the settings compete on.
+    n_outputs : int
+        Decision functions of the machine.
+    n_folds : int
     """
-    build(recipe, **params)
-    n = recipe.search.candidates if search is None else search
-    candidates: list[Parameters] = []
-    for candidate in candidates_for(recipe, n, np.random.default_rng(seed)):
-        setting = candidate | params
-        if setting not in candidates:
-            candidates.append(setting)
-    return candidates
+    machine = build(recipe)
+    fewest = recipe.search.candidates
+    if not isinstance(machine, KernelMachine):
+        return fewest
+    work = n_folds * n_outputs * n_rows**2 * machine.relative_work
+    return int(np.clip(_BUDGET / work, fewest, max(fewest, _MAX_SETTINGS)))
 
 
 def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:

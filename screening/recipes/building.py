@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
@@ -11,8 +10,6 @@ from inspect import signature
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from screening.errors import RecipeError
 from screening.estimators.base import Estimator
@@ -34,8 +31,6 @@ from screening.spelling import did_you_mean
 _MAX_BYTES = 1 << 20
 # Settings of a grid among which one is looked for that works with a value.
 _MAX_TRIED_SETTINGS = 1000
-# Grids up to this size are drawn from without repetition.
-_MAX_PERMUTED_GRID = 100_000
 # Parameters that several components may have; all of them get the value.
 _SHARED = ("seed",)
 # The parameter that names the kernel, instead of the recipe's [kernel] type.
@@ -486,78 +481,3 @@ def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
             setting = dict(zip(kernel_grid, combination, strict=True))
             grid["kernel"].append(build(recipe, **setting).kernel)
     return grid | other_grid
-
-
-def candidates_for(
-    recipe: Recipe, n: int, rng: np.random.Generator
-) -> list[dict[str, object]]:
-    """Return settings to choose among, each as overrides for ``build``.
-
-    The first is the default. If there is a factor, the second is its limit (no pass),
-    so that validation can decline the factor. The rest is drawn from the grid without
-    repetition, and without settings whose components cannot work together.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    n : int
-        Largest number of settings; RecipeError below 1.
-    rng : numpy.random.Generator
-    """
-    if n < 1:
-        raise RecipeError(f"at least one candidate is needed, got {n}")
-    grid = recipe.search.grid
-    components = RecipeComponents(recipe)
-    names = [name for name in recipe.parameters if name in grid]
-    names += [name for name in grid if name not in names]
-    default = _default_setting(recipe, names)
-    candidates = [default]
-    if "passes" in default:
-        candidates.append(_without_factor(components, default | {"passes": 0}))
-    if not names:
-        return candidates[:n]
-    total = math.prod([len(grid[name]) for name in names])
-    # In a larger grid repetitions are rare.
-    if total <= _MAX_PERMUTED_GRID:
-        order = rng.permutation(total)
-    else:
-        order = rng.integers(total, size=20 * n)
-    for number in order:
-        if len(candidates) >= n:
-            break
-        setting = _without_factor(components, _nth_setting(grid, names, int(number)))
-        if setting not in candidates and components.works(setting):
-            candidates.append(setting)
-    return candidates[:n]
-
-
-def _default_setting(recipe: Recipe, names: list[str]) -> dict[str, object]:
-    """Return the recipe's own values of the grid's parameters."""
-    parameters = recipe.parameters
-    default = {name: parameters[name] for name in names if name in parameters}
-    # The grid may set the kernel's width by sigma and the recipe by gamma.
-    if "sigma" in names and "gamma" in parameters:
-        default["gamma"] = parameters["gamma"]
-    return default
-
-
-def _nth_setting(
-    grid: Mapping[str, list[Any]], names: list[str], number: int
-) -> dict[str, object]:
-    """Return a setting of the grid by its number, the first name varying fastest."""
-    setting: dict[str, object] = {}
-    for name in names:
-        number, index = divmod(number, len(grid[name]))
-        setting[name] = grid[name][index]
-    return setting
-
-
-def _without_factor(
-    components: RecipeComponents, setting: dict[str, object]
-) -> dict[str, object]:
-    """Return the setting; without passes the factor's parameters are the defaults."""
-    if setting.get("passes") != 0:
-        return setting
-    defaults = components.recipe.parameters
-    unused = [name for name in setting if name in components.factor_names]
-    return setting | {name: defaults[name] for name in unused}

@@ -144,7 +144,8 @@ class Search(BaseModel):
     criterion : str
         Figure of held-out rows that the search maximizes.
     candidates : int
-        Number of settings that are tried if the caller does not say how many.
+        Number of settings that are tried at least if the caller does not say how many;
+        kernel machines try more where the work is small, see ``model_selection.search``.
     grid : dict of str to list
         Values that the search tries, by parameter.
     paper : dict of str to list
