@@ -508,3 +508,102 @@ def test_holm_lies_between_the_raw_value_and_bonferroni(p):
     assert (adjusted >= np.asarray(p)).all()
     assert (adjusted <= np.minimum(1, np.asarray(p) * len(p))).all()
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+FACTORS = ["svm", "williams", "amari_wu"]
+
+
+@pytest.fixture(scope="module")
+def rescaled(folder):
+    """Return a comparison of two factors with the plain machine, two cohorts."""
+    cohorts = {"one": cohort(folder, "one"), "two": cohort(folder, "two")}
+    return comparison.compare(cohorts, FACTORS, **QUICK | {"search": 6})
+
+
+def test_compare_same_settings(rescaled):
+    """Rescaled recipes try the settings of the plain machine, then their factor."""
+    for facts in rescaled.facts.cohorts:
+        numbers = {method.recipe: method.n_candidates for method in facts.methods}
+        assert numbers == {"svm": 6, "williams": 9, "amari_wu": 9}
+
+
+def test_compare_declined_factor(rescaled):
+    """A method that declined its factor is the plain machine, and its row says so."""
+    declined = 0
+    for facts in rescaled.facts.cohorts:
+        plain = facts.methods[0]
+        for method in facts.methods[1:]:
+            assert method.factor is not None
+            machine = {name: method.factor.setting[name] for name in ("C", "gamma")}
+            if method.factor_declined:
+                declined += 1
+                chosen = {name: method.chosen[name] for name in ("C", "gamma")}
+                assert chosen == dict(plain.chosen)
+                assert method.figures["auroc"].value == plain.figures["auroc"].value
+                assert f"plain at C = {chosen['C']}" in method.declined_words
+                assert method.factor.differences["auroc"].value <= 0
+            else:
+                assert method.declined_words == ""
+                assert machine.items() <= method.chosen.items()
+                assert method.factor.differences["auroc"].value > 0
+    lines = [line for lines in rescaled.table().values() for line in lines]
+    n_lines = sum("the factor was declined" in line for line in lines)
+    assert n_lines == declined
+
+
+def test_factor_contrast_same_machine(folder):
+    """The contrast's decisions differ by the factor alone, and by nothing else."""
+    whole = cohort(folder, "one")
+    task = infer_task(whole, False)[0]
+    study = plan_study(whole, task, 3, 1, 0, search=4)
+    held_out = held_out_by(study, load_recipe("williams"))
+    contrast = held_out.factor
+    assert contrast is not None
+    machine = {name: contrast.setting[name] for name in ("C", "gamma")}
+    alone = replace(study, search=1, params=machine)
+
+    plain = held_out_by(alone, load_recipe("svm"))
+    with_factor = replace(alone, params=contrast.setting)
+    rescaled_alone = held_out_by(with_factor, load_recipe("williams"))
+
+    assert contrast.setting["passes"] == 1
+    np.testing.assert_allclose(contrast.without, plain.decisions[0], atol=0.02)
+    np.testing.assert_allclose(
+        contrast.decisions, rescaled_alone.decisions[0], atol=0.02
+    )
+
+
+def test_own_boundary_without_threshold(rescaled):
+    """Figures of the machines' own boundary do not depend on the rule, and are ranked."""
+    facts = rescaled.facts.cohorts[0]
+    scores = rescaled.scores
+    is_plain = (scores["cohort"] == "one") & (scores["recipe"] == "svm")
+    flagged = scores["score"][is_plain] > 0
+    ill = scores["label"][is_plain] == "yes"
+    figures = facts.methods[0].figures
+    ranks = rescaled.facts.ranks
+    assert ranks is not None
+
+    assert figures["own_accuracy"].value == pytest.approx(np.mean(flagged == ill))
+    assert figures["own_sensitivity"].value == pytest.approx(flagged[ill].mean())
+    assert figures["own_specificity"].value == pytest.approx(1 - flagged[~ill].mean())
+    assert figures["own_min_sensitivity"].value == pytest.approx(
+        min(flagged[ill].mean(), 1 - flagged[~ill].mean())
+    )
+    assert {"own_accuracy", "own_g_mean", "own_min_sensitivity"} <= set(ranks.figures)
+
+
+def test_train_own_boundary(folder):
+    """A model's document has its own boundary, which another threshold keeps."""
+    model = train(
+        cohort(folder, "one"), "logistic", search=1, repeats=1, folds=3, beside=()
+    )
+    own = model.facts.validation.own_boundary
+    assert own is not None
+    table = model.validation
+    flagged = table["score"] > 0
+
+    assert own["yes"].accuracy == pytest.approx(
+        np.mean(flagged == (table["label"] == "yes"))
+    )
+    assert "own boundary" in render_model(model.document)

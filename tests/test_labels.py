@@ -4,17 +4,20 @@ head."""
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from commands import LOGISTIC, WHO, screen
 from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening import read_cohort, train
+from screening import load_recipe, read_cohort, train
 from screening.contract.contract import Contract
 from screening.data.ids import row_number_ids
 from screening.data.labels import is_slip
 from screening.errors import CohortError, UsageError
+from screening.model_selection.planning import prepare_study
+from screening.schemas.figures import DEFAULT_RULE
 
 
 def labelled(folder, slips, **roles):
@@ -240,3 +243,79 @@ def test_time_is_named_in_train(tmp_path):
 
     assert cohort.contract.time == "sample_taken"
     assert cohort.time[0] == np.datetime64("2025-01-01")
+
+
+def classes_of(folder, counts):
+    """Return a table with so many rows of each label."""
+    labels = [text for text, n in counts.items() for _ in range(n)]
+    rows = range(len(labels))
+    table = pd.DataFrame({"label": labels, "crp": [float(row % 17) for row in rows]})
+    path = folder / "classes.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def study_of(path, **roles):
+    cohort = read_cohort(path, label="label", need_label=True, **roles)
+    return prepare_study(
+        cohort,
+        load_recipe("logistic"),
+        DEFAULT_RULE,
+        {},
+        folds=3,
+        repeats=1,
+        max_rows=None,
+        search=1,
+        seed=0,
+        independent=True,
+    )
+
+
+ECOLI = {"cp": 50, "im": 30, "pp": 25, "imS": 2, "imL": 1}
+
+
+def test_rare_classes_of_rest_named(tmp_path):
+    """With the positive class of several named, rare values belong to the rest."""
+    path = classes_of(tmp_path, ECOLI)
+
+    with pytest.raises(CohortError, match="stands in 2 rows only"):
+        study_of(path)
+    study = study_of(path, positive="im")
+
+    assert int(study.target.sum()) == 30
+    assert any("3 rows count as not im" in note for note in study.notes)
+
+
+def test_rare_slip_of_named_refused(tmp_path):
+    """A typing error of the named class is refused all the same."""
+    path = classes_of(tmp_path, {"mild": 30, "severe": 20, "none": 40, "severre": 1})
+
+    with pytest.raises(CohortError, match="slip of the pen"):
+        study_of(path, positive="severe")
+
+
+def test_common_classes_that_resemble(tmp_path):
+    """A value of as many rows as the one that it resembles is a word of its own."""
+    counts = {"unacc": 60, "acc": 40, "good": 20, "vgood": 18}
+
+    study = study_of(classes_of(tmp_path, counts), positive="good")
+
+    assert int(study.target.sum()) == 20
+    with pytest.raises(CohortError, match="slip of the pen"):
+        study_of(classes_of(tmp_path, counts | {"vgood": 5}), positive="good")
+
+
+def test_leave_out_classes(tmp_path):
+    """Rows of a class that is left out are in no study, and the contract says so."""
+    path = classes_of(tmp_path, {"0": 40, "1": 20, "4": 15})
+
+    study = study_of(path, positive="4", leave_out=["1"])
+
+    assert study.sample.n_rows == 55
+    assert set(study.sample.label) == {"0", "4"}
+    assert study.sample.contract.leave_out == ["1"]
+    assert any("20 rows are left out" in note for note in study.notes)
+    with pytest.raises(UsageError, match="no row has this label"):
+        study_of(path, positive="4", leave_out=["5"])
+    with pytest.raises(CohortError, match="both named and in `leave_out`"):
+        study_of(path, positive="4", leave_out=["4"])

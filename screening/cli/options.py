@@ -23,6 +23,7 @@ from screening.contract.contract import Unlabelled
 from screening.errors import UsageError
 from screening.files import is_utf8
 from screening.schemas.figures import RULE_TYPES, Rule, rule_named
+from screening.schemas.validation import GridName
 from screening.spelling import did_you_mean, series_name
 
 if TYPE_CHECKING:
@@ -228,6 +229,13 @@ class ColumnOptions:
         Unlabelled | None,
         in_data(help="Rows with a blank label: refuse, count as no, or leave out."),
     ] = None
+    leave_out: Annotated[
+        list[str] | None,
+        in_data(
+            metavar="CLASS",
+            help="Label value whose rows are left out of training; may be repeated.",
+        ),
+    ] = None
     id: Annotated[str | None, in_data(help="Column that names a row.")] = None
     group: Annotated[
         str | None, in_data(help="Column never split over folds, such as the patient.")
@@ -326,6 +334,12 @@ class ValidationOptions:
     search: Annotated[
         int | None, in_method(help="Settings that compete on the held-out rows.", min=1)
     ] = None
+    grid: Annotated[
+        GridName,
+        in_method(
+            help="Grid of the settings: the recipe's, or the one that its paper prints."
+        ),
+    ] = "recipe"
     folds: Annotated[
         int, in_validation(help="Folds; each row is held out once.", min=2)
     ] = 5

@@ -252,6 +252,9 @@ class Contract(BaseModel):
     """Label texts to find, each a class of its own; "A+B" joins A and B into one."""
     negative: Texts = []
     """Label texts that are not positive, although they are rare or resemble another."""
+    leave_out: Texts = []
+    """Label texts whose rows are left out of training, so that the positive classes are
+    compared with the others alone."""
     unlabelled: Unlabelled = "refuse"
     """Treatment of a row with a blank label in training: a violation; "no" for a box
     that is ticked or left blank; or the row is left out and counted."""
@@ -325,6 +328,11 @@ class Contract(BaseModel):
             raise ValueError(
                 f"column '{self.label}' is the label and displayed; remove it from "
                 "`display`"
+            )
+        left_out = sorted({*self.positive, *self.negative} & set(self.leave_out))
+        if left_out:
+            raise ValueError(
+                f"label '{left_out[0]}' is both named and in `leave_out`; name it once"
             )
         in_both = sorted(set(self.positive) & set(self.negative))
         if in_both:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations
 
 import numpy as np
@@ -36,6 +36,12 @@ WORDS_OF_HEALTH = frozenset(
     "sopravvissuto guarito guarita saudavel gezond levend".split()
 )
 MIN_ROWS_OF_LABEL = 3
+# Values that are not rare, from which on a label has classes and not an answer.
+MIN_COMMON_LABELS = 3
+# A value is a word of its own, not a typing error, from so many rows on, and from this
+# share of the rows of the word that it resembles.
+MIN_ROWS_OF_WORD = 10
+MIN_SHARE_OF_WORD = 0.5
 MAX_SHOWN_ROWS = 5
 # A column of more values is hardly a label, so none of its values is shown.
 MAX_LABELS = 20
@@ -234,8 +240,12 @@ def _negates(text: str, other: str) -> bool:
 
 def refuse_slips(
     labels: np.ndarray, rows: np.ndarray, contract: Contract, several: bool
-) -> None:
+) -> list[str]:
     """Refuse labels that few rows have, or that a typing error makes of another.
+
+    Where a positive class is named among several values, the rare ones of the others
+    belong to the rest and are not refused, unless a typing error may make them of
+    another value.
 
     Parameters
     ----------
@@ -248,6 +258,11 @@ def refuse_slips(
     several : bool
         Several classes are told apart. If False, two labels that are both not positive
         need not be.
+
+    Returns
+    -------
+    list of str
+        A note on rare labels that were not refused.
 
     Raises
     ------
@@ -268,15 +283,17 @@ def refuse_slips(
     for name in contract.positive:
         positive.update(joined_labels(name, classes))
     named = positive | {same_label(text, classes) for text in contract.negative}
-    slips = {
-        text: f"a value that stands in {_n_rows(counts[text])} only"
-        for text in rare
-        if text not in named
-    }
-    for pair in combinations(sorted(counts), 2):
-        if named.issuperset(pair) or not is_slip(*pair):
-            continue
-        if several or not positive or positive.intersection(pair):
+    unnamed = [text for text in rare if text not in named]
+    n_common = len(counts) - len(rare)
+    belong_to_rest = bool(positive) and not several and n_common >= MIN_COMMON_LABELS
+    slips = {}
+    if not belong_to_rest:
+        for text in unnamed:
+            slips[text] = f"a value that stands in {_n_rows(counts[text])} only"
+    for pair in _resembling_pairs(counts):
+        is_meant = named.issuperset(pair)
+        matters = several or not positive or positive.intersection(pair)
+        if matters and not is_meant:
             rarer = min(pair, key=counts.__getitem__)
             slips.setdefault(
                 rarer, "a value and that of other rows differ by a slip of the pen"
@@ -289,6 +306,32 @@ def refuse_slips(
         faults.append(f"{column}, {noun} {shown}: {description}; {REMEDY}")
     if faults:
         raise CohortError(faults, parameters=["positive"])
+    if not belong_to_rest or not unnamed:
+        return []
+    n_rare_rows = sum([counts[text] for text in unnamed])
+    return [
+        f"{column}: {len(unnamed)} of its values stand in fewer than "
+        f"{MIN_ROWS_OF_LABEL} rows; these {_n_rows(n_rare_rows)} count as not "
+        f"{', '.join(contract.positive)}"
+    ]
+
+
+def _resembling_pairs(counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of labels that a typing error may make of each other."""
+    for text, other in combinations(sorted(counts), 2):
+        if is_slip(text, other) and not _are_both_common(text, other, counts):
+            yield text, other
+
+
+def _are_both_common(text: str, other: str, counts: Mapping[str, int]) -> bool:
+    """Return True for two labels that are too common to be typing errors.
+
+    They differ in a letter, such as good and vgood; case and signs alone are always
+    taken for an error.
+    """
+    few, many = sorted([counts[text], counts[other]])
+    are_common = few >= MIN_ROWS_OF_WORD and few >= many * MIN_SHARE_OF_WORD
+    return are_common and _stripped(text) != _stripped(other)
 
 
 def _n_rows(count: int) -> str:
@@ -302,8 +345,8 @@ def is_slip(text: str, other: str) -> bool:
     They differ only in case and accidental signs, or in one letter of one word. Short
     words, numbers and grades do not count, nor does a prefixed "a", as in aseptic.
     """
-    stripped = ACCIDENTAL_SIGNS.sub("", text).casefold()
-    if stripped == ACCIDENTAL_SIGNS.sub("", other).casefold():
+    stripped = _stripped(text)
+    if stripped == _stripped(other):
         return bool(stripped)
     words = _words(text)
     other_words = _words(other)
@@ -318,6 +361,11 @@ def is_slip(text: str, other: str) -> bool:
         return False
     are_letters = short.isalpha() and long.isalpha()
     return are_letters and _differ_by_one_letter(short, long)
+
+
+def _stripped(text: str) -> str:
+    """Return a text in lower case without accidental signs."""
+    return ACCIDENTAL_SIGNS.sub("", text).casefold()
 
 
 def _words(text: str) -> list[str]:

@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+import numpy as np
+
 from screening.contract.contract import Contract, Unlabelled
-from screening.data.cohort import NO_LABEL, Cohort, concatenate
+from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
 from screening.data.inference import Ask, completed, proposed, without_guessed_keys
+from screening.data.labels import same_label
 from screening.data.later_names import may_be_later
 from screening.data.plausible import ranges_of_numbers, with_plausible
 from screening.data.stream import (
@@ -31,6 +34,7 @@ class Reading(TypedDict, total=False):
     label: str | None
     positive: str | Sequence[str] | None
     unlabelled: Unlabelled | None
+    leave_out: str | Sequence[str] | None
     id: str | None
     group: str | None
     time: str | None
@@ -45,6 +49,7 @@ def read_cohort(
     label: str | None = None,
     positive: str | Sequence[str] | None = None,
     unlabelled: Unlabelled | None = None,
+    leave_out: str | Sequence[str] | None = None,
     id: str | None = None,
     group: str | None = None,
     time: str | None = None,
@@ -73,6 +78,8 @@ def read_cohort(
         Label values to find, each a class of its own; "A+B" joins A and B into one.
     unlabelled : {"refuse", "no", "leave_out"}, optional
         Treatment of rows with a blank label, where every row needs one.
+    leave_out : str or sequence of str, optional
+        Label values whose rows are left out, where every row needs a label.
     id : str, optional
         Column that names a row.
     group : str, optional
@@ -124,6 +131,7 @@ def read_cohort(
         label=label,
         positive=positive,
         unlabelled=unlabelled,
+        leave_out=[leave_out] if isinstance(leave_out, str) else leave_out,
         id=id,
         group=group,
         time=time,
@@ -149,10 +157,37 @@ def read_cohort(
     cohort = replace(
         concatenate(list(stream)), guesses=inferred.guesses, doubts=inferred.doubts
     )
+    if need_label and complete.leave_out:
+        cohort = _without_classes(cohort)
     if is_proposed:
         complete, notes = with_plausible(complete, ranges_of_numbers([cohort]))
         cohort = replace(cohort, contract=complete, notes=[*cohort.notes, *notes])
     return cohort
+
+
+def _without_classes(cohort: Cohort) -> Cohort:
+    """Return the rows whose label the contract does not leave out, with a note.
+
+    UsageError if no row has such a label.
+    """
+    labels = labels_of(cohort)
+    classes = cohort.classes
+    left_out = set()
+    for text in cohort.contract.leave_out:
+        label = same_label(text, classes)
+        if label is None:
+            # The column may be the wrong one, full of names: its cells are not shown.
+            raise UsageError(
+                f"`leave_out` {text}: no row has this label", parameters=["leave_out"]
+            )
+        left_out.add(label)
+    is_kept = ~np.isin(labels, list(left_out))
+    n_left_out = int(np.count_nonzero(~is_kept))
+    note = (
+        f"{n_left_out} rows are left out, of the label "
+        f"{', '.join(sorted(left_out))} (`leave_out`)"
+    )
+    return replace(cohort.take(is_kept), notes=[*cohort.notes, note])
 
 
 def labelled_cohort(

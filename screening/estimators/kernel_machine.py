@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -82,14 +81,6 @@ class KernelMachine(Estimator):
     def by_rows(self) -> bool:
         """True if a fit needs only some rows of the kernel matrix, never all of it."""
         return True
-
-    @property
-    def relative_work(self) -> float:
-        """Work of a fit, in fits of a plain machine of two classes on the same rows.
-
-        A rough estimate, by which searches are sized.
-        """
-        return math.prod([remedy.relative_work for remedy in self._remedies])
 
     @property
     def _remedies(self) -> tuple[Any, ...]:

@@ -113,7 +113,10 @@ class MultiClassSVM(KernelClassifier):
 
     @property
     def relative_work(self) -> float:
-        """Work of a decision function, see ``KernelMachine.relative_work``."""
+        """Work of a decision function, in fits of a machine of two classes.
+
+        A rough estimate, by which searches are sized.
+        """
         return SCHEMES[self.scheme].relative_work
 
     @property

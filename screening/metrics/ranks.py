@@ -162,7 +162,19 @@ def _check_size(figures: np.ndarray) -> tuple[int, int]:
     return n, k
 
 
-_RANKED_FIGURES = ("g_mean", "auroc", "average_precision", "specificity_at")
+_RANKED_FIGURES = (
+    "g_mean",
+    "auroc",
+    "average_precision",
+    "specificity_at",
+    "own_accuracy",
+    "own_sensitivity",
+    "own_specificity",
+    "own_min_sensitivity",
+    "own_g_mean",
+    "macro_recall",
+    "macro_g",
+)
 
 
 def rank_entry(
@@ -187,11 +199,20 @@ def rank_entry(
     names = [method.recipe for method in cohorts[0].methods]
     if len(cohorts) < 2 or len(names) < 2:
         return None
-    figures = {
-        figure: _figure_ranks(cohorts, names, control, figure)
-        for figure in _RANKED_FIGURES
-    }
+    figures = {}
+    for figure in _RANKED_FIGURES:
+        if _is_known(cohorts, figure):
+            figures[figure] = _figure_ranks(cohorts, names, control, figure)
     return Ranks(first=first, control=control, n_cohorts=len(cohorts), figures=figures)
+
+
+def _is_known(cohorts: Sequence[CohortFacts], figure: str) -> bool:
+    """Return True if every method has the figure on every cohort."""
+    for cohort in cohorts:
+        for method in cohort.methods:
+            if figure not in method.figures:
+                return False
+    return True
 
 
 def _figure_ranks(

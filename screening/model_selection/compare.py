@@ -24,8 +24,10 @@ from screening.io.opening import Readable
 from screening.metrics.intervals import percentiles
 from screening.metrics.paired import (
     DRAWS,
+    auroc_difference,
     drawn_weights,
     false_alarms_at,
+    recall_difference,
     resampled_difference,
     weighted_ranking,
     weighted_rates,
@@ -36,12 +38,13 @@ from screening.metrics.tally import fewest_units
 from screening.model_selection.fold_fits import Progress, Resources, silent
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
+    FactorContrast,
     HeldOut,
     encode,
     plan_method,
     progress_of_parts,
 )
-from screening.model_selection.judge import Judgement, differences, judge
+from screening.model_selection.judge import Judgement, differences, judge, mean_of
 from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
 from screening.model_selection.plans import (
     Plan,
@@ -50,7 +53,7 @@ from screening.model_selection.plans import (
     side_by_side,
 )
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.task import infer_task, watchable
+from screening.model_selection.task import Task, infer_task, watchable
 from screening.recipes.building import list_recipes, load_recipe
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison
@@ -58,10 +61,12 @@ from screening.schemas.base import FORMAT_VERSION, Brief, Estimate, InBrief
 from screening.schemas.comparison import (
     CohortFacts,
     ComparisonDocument,
+    FactorFacts,
     MethodFacts,
     Settings,
 )
 from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule
+from screening.schemas.validation import GridName
 from screening.store.serialization import versions, written
 
 # Sensitivity at which specificity is shown if the rule names none.
@@ -77,7 +82,7 @@ _TABLE_FIGURES = {
     "specificity_at": "specificity at the asked sensitivity",
 }
 # Facts of a method in the summary, besides its figures.
-_SUMMARY_FACTS = ("sv_share", "fit_seconds", "score_seconds")
+_SUMMARY_FACTS = ("sv_share", "fit_seconds", "score_seconds", "factor_declined")
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,6 +140,8 @@ def _table_line(method: MethodFacts) -> str:
     figures = []
     for name, title in _TABLE_FIGURES.items():
         figures.append(f"{title} {_percent(method.figures[name].value)}")
+    if method.declined_words:
+        figures.append(method.declined_words)
     return f"{method.recipe:22}" + "  ".join(figures)
 
 
@@ -163,6 +170,7 @@ def compare(
     folds: int = 5,
     repeats: int | None = None,
     search: int | None = None,
+    grid: GridName = "recipe",
     seed: int = 0,
     jobs: int = -1,
     max_rows: int | None = None,
@@ -192,7 +200,12 @@ def compare(
     repeats : int, optional
         How often the folds are dealt; by default three times if fits are cheap.
     search : int, optional
-        Settings that compete on the held-out rows; each recipe's own number by default.
+        Settings of the machine that compete on the held-out rows; by default each
+        recipe's number, with several classes as many as a budget of work allows. A
+        factor is tried in half as many settings again.
+    grid : {"recipe", "paper"}
+        Grid that they are drawn from: each recipe's, or all of the one that its paper
+        prints, if any.
     seed : int
         Deals the folds and the settings.
     jobs : int
@@ -256,6 +269,7 @@ def compare(
         "repeats": repeats,
         "max_rows": max_rows,
         "search": search,
+        "grid": grid,
         "seed": seed,
     }
     studies = {}
@@ -373,6 +387,9 @@ def _judge_methods(
         factor_declined = None
         if any(setting.get("passes") == 0 for setting in search.candidates):
             factor_declined = search.chosen.get("passes") == 0
+        factor = None
+        if held_out.factor is not None:
+            factor = _test_factor(held_out.factor, study.task, search.n_candidates)
         facts = MethodFacts(
             recipe=recipe.name,
             title=recipe.title,
@@ -385,9 +402,44 @@ def _judge_methods(
             chosen=search.chosen,
             n_candidates=search.n_candidates,
             factor_declined=factor_declined,
+            factor=factor,
         )
         methods.append((facts, judgement))
     return methods
+
+
+def _test_factor(contrast: FactorContrast, task: Task, n_settings: int) -> FactorFacts:
+    """Return what a factor adds to the same machine at the same setting.
+
+    Parameters
+    ----------
+    contrast : FactorContrast
+    task : Task
+    n_settings : int
+        Settings that competed.
+    """
+    target = contrast.target
+    areas = []
+    codes = zip(task.watched_columns, task.watched_codes, strict=True)
+    for column, code in codes:
+        areas.append(
+            auroc_difference(
+                contrast.decisions[:, column],
+                contrast.without[:, column],
+                target == code,
+                contrast.groups,
+                n_settings=n_settings,
+            )
+        )
+    gaps = {"auroc": mean_of(areas)}
+    if task.kind == "multi":
+        gaps["macro_recall"] = recall_difference(
+            contrast.decisions.argmax(axis=1) == target,
+            contrast.without.argmax(axis=1) == target,
+            target,
+            contrast.groups,
+        )
+    return FactorFacts(setting=contrast.setting, differences=gaps)
 
 
 def _cohort_facts(
@@ -477,9 +529,8 @@ def figures_of(
             "g_mean": g_mean,
             "min_sensitivity": np.minimum(sensitivity, specificity),
         }
-        if held.own is not None:
-            _, _, own_g_mean = weighted_rates(held.own[:, m], positive, w)
-            figures["own_g_mean"] = own_g_mean
+        if held.at_own_boundary is not None:
+            figures |= _own_boundary(held.at_own_boundary[:, m], positive, w)
         figures |= weighted_ranking(held.scores[:, m], positive, w, at_sensitivity)
         by_class.append(figures)
     means = {
@@ -489,6 +540,24 @@ def figures_of(
     if held.predicted is not None:
         means |= weighted_recalls(held.target, held.predicted, w)
     return means
+
+
+def _own_boundary(
+    flagged: np.ndarray, positive: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return figures of a machine's own boundary, without a tuned threshold.
+
+    Parameters and values as in ``figures_of``, for one class.
+    """
+    sensitivity, specificity, g_mean = weighted_rates(flagged, positive, weights)
+    right = (flagged == positive).astype(float)
+    return {
+        "own_accuracy": weights @ right / weights.sum(axis=1),
+        "own_sensitivity": sensitivity,
+        "own_specificity": specificity,
+        "own_min_sensitivity": np.minimum(sensitivity, specificity),
+        "own_g_mean": g_mean,
+    }
 
 
 def _resampled_figures(

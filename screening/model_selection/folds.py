@@ -22,7 +22,7 @@ from screening.metrics.tally import units_of
 from screening.model_selection.task import Task, watchable
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import Leak, Reliance
-from screening.schemas.validation import WithoutCases
+from screening.schemas.validation import GridName, WithoutCases
 
 # Slabs of voxels per fold, if there are fewer patients than folds.
 _SLABS_PER_FOLD = 4
@@ -59,10 +59,10 @@ class Study:
     params : dict
         Parameters that the caller fixed.
     search : int, optional
-        Number of settings of the machine that compete; None for as many as a budget
-        of work allows.
-    paper_grid : bool
-        Settings are those of the grid that a recipe's paper prints, if it has one.
+        Number of settings of the machine that compete; None for the recipe's number, or
+        with several classes for as many as a budget of work allows.
+    grid : {"recipe", "paper"}
+        Grid of the settings: the recipe's, or the one that its paper prints, if any.
     seed : int
         Of folds and settings.
     leaks : sequence of Leak
@@ -85,7 +85,7 @@ class Study:
     repeats_asked: bool = True
     params: Mapping[str, object] = field(default_factory=dict)
     search: int | None = None
-    paper_grid: bool = False
+    grid: GridName = "recipe"
     seed: int = 0
     leaks: Sequence[Leak] = ()
     reliance: Reliance | None = None

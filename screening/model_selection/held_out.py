@@ -38,6 +38,7 @@ from screening.model_selection.search import (
     n_settings_within_budget,
 )
 from screening.recipes.building import may_span
+from screening.recipes.drawing import SettingSpace
 from screening.recipes.recipe import ALWAYS, Recipe, members_for, refuse_overrides
 from screening.schemas.validation import Platt, SearchFacts
 
@@ -52,6 +53,31 @@ FOREST: Parameters = {"n_estimators": 40, "min_samples_leaf": 8}
 LEAST_WEIGHT = 0.1
 # Steps in which progress is counted.
 PARTS = 1000
+
+
+@dataclass(frozen=True)
+class FactorContrast:
+    """Held-out decisions with a factor and without it, all else the same.
+
+    Parameters
+    ----------
+    setting : dict
+        With the factor: the chosen setting, or if it has no factor the best one that
+        has.
+    declined : bool
+        The chosen setting has no factor.
+    decisions, without : ndarray of shape (n_rows, n_outputs)
+        At the setting, and at the same setting without the factor.
+    target : int ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,), optional
+    """
+
+    setting: Parameters
+    declined: bool
+    decisions: np.ndarray
+    without: np.ndarray
+    target: np.ndarray
+    groups: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -79,6 +105,8 @@ class HeldOut:
     dropped : tuple of HeldOut
         Members that the blend does not keep.
     notes : tuple of str
+    factor : FactorContrast, optional
+        None for a method without a factor, and for one that may not decline it.
     """
 
     decisions: np.ndarray
@@ -92,6 +120,7 @@ class HeldOut:
     parts: tuple[HeldOut, ...] = ()
     dropped: tuple[HeldOut, ...] = ()
     notes: tuple[str, ...] = ()
+    factor: FactorContrast | None = None
 
     @property
     def one_class(self) -> bool:
@@ -170,9 +199,7 @@ def hold_out(
     repeats = study.fold[1:] if competing is encoded else study.fold
     later_work = n_rows * study.folds * len(repeats)
     competition = yield from _compete(competing, fold, search, later_work)
-    # Only one-class scores tie far from what was learned.
-    rule = study.rule if recipe.machine == "one_class" else None
-    facts = competition.choose(recipe, rule)
+    facts = competition.choose(recipe, study)
     fits = competition.fits
     seconds = competition.seconds
     chosen = dict(facts.chosen)
@@ -209,6 +236,7 @@ def hold_out(
         search=facts,
         sv_share=ensemble.support_share(_n_learned(encoded, dealt_folds)),
         seconds=seconds,
+        factor=competition.contrast(search.space, facts),
     )
 
 
@@ -222,13 +250,14 @@ class _Competition:
     fits : list of FoldFit
         Their numbers of settings are places in `settings`.
     decisions : ndarray of shape (n_settings, n_rows, n_outputs)
-    target, fold : int ndarray of shape (n_rows,)
+    rows : EncodedRows
+    fold : int ndarray of shape (n_rows,)
     """
 
     settings: list[Parameters]
     fits: list[FoldFit]
     decisions: np.ndarray
-    target: np.ndarray
+    rows: EncodedRows
     fold: np.ndarray
 
     @property
@@ -236,19 +265,44 @@ class _Competition:
         """Mean time of fitting one machine, and of scoring a thousand rows by it."""
         return _mean_seconds(self.fits)
 
-    def choose(self, recipe: Recipe, rule: Rule | None) -> SearchFacts:
-        """Choose the best setting; RecipeError if no setting can be used.
-
-        `rule`: see ``choose_setting``.
-        """
-        return choose_setting(
+    def choose(self, recipe: Recipe, study: Study) -> SearchFacts:
+        """Choose the best setting; RecipeError if no setting can be used."""
+        # Only one-class scores tie far from what was learned.
+        rule = study.rule if recipe.machine == "one_class" else None
+        facts = choose_setting(
             recipe.search.criterion,
             recipe.name,
             self.settings,
             self.decisions,
-            self.target,
+            self.rows.target,
             self.fold,
             rule,
+        )
+        return facts.replace(asked=study.search or 0, grid=study.grid)
+
+    def contrast(
+        self, space: SettingSpace, facts: SearchFacts
+    ) -> FactorContrast | None:
+        """Return decisions with and without the factor, None if either is missing."""
+        number = self.settings.index(dict(facts.chosen))
+        declined = facts.chosen.get("passes") == 0
+        if declined:
+            worths = []
+            for setting, score in zip(self.settings, facts.scores, strict=True):
+                has_factor = setting.get("passes") != 0
+                worths.append(score if has_factor and score is not None else -np.inf)
+            number = int(np.argmax(worths))
+        setting = self.settings[number]
+        plain = space.machine_of(setting)
+        if plain is None or plain == setting or plain not in self.settings:
+            return None
+        return FactorContrast(
+            setting=setting,
+            declined=declined,
+            decisions=self.decisions[number],
+            without=self.decisions[self.settings.index(plain)],
+            target=self.rows.target,
+            groups=self.rows.groups,
         )
 
 
@@ -278,7 +332,7 @@ def _compete(
         for fit in later_fits:
             numbers = [number + len(settings) for number in fit.settings]
             fits.append(replace(fit, settings=numbers))
-    return _Competition([*settings, *with_factor], fits, decisions, rows.target, fold)
+    return _Competition([*settings, *with_factor], fits, decisions, rows, fold)
 
 
 def _by_setting(fits: Sequence[FoldFit], n_settings: int) -> np.ndarray:
@@ -508,6 +562,8 @@ def blended(
         search=SearchFacts(
             criterion=recipe.search.criterion,
             n_candidates=n_candidates,
+            asked=parts[0].search.asked,
+            grid=parts[0].search.grid,
             chosen={},
             candidates=[{}] * n_candidates,
             scores=[None],

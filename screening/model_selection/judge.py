@@ -53,6 +53,7 @@ from screening.schemas.validation import (
     Figures,
     Forward,
     LaterClass,
+    OwnBoundary,
 )
 
 
@@ -96,9 +97,9 @@ class Judgement:
             )
             areas.append(Estimate(*area))
         return {
-            "auroc": _mean_of(areas),
-            "sensitivity": _mean_of([point.sensitivity for point in self.points]),
-            "specificity": _mean_of([point.specificity for point in self.points]),
+            "auroc": mean_of(areas),
+            "sensitivity": mean_of([point.sensitivity for point in self.points]),
+            "specificity": mean_of([point.specificity for point in self.points]),
         }
 
     @cached_property
@@ -131,8 +132,22 @@ class Judgement:
             prevalence=held.population.shares,
             confusion=confusion,
             per_class=class_rows,
+            own_boundary=self._own_boundary(),
             **by_class,
         )
+
+    def _own_boundary(self) -> dict[str, OwnBoundary] | None:
+        """Return what the machine's own boundary does, by watched class."""
+        held = self.held
+        flagged = held.at_own_boundary
+        if flagged is None:
+            return None
+        figures = {}
+        for m, name in enumerate(held.task.watched):
+            as_scores = flagged[:, m].astype(float)
+            observed = performance(as_scores, held.watched[:, m], 1.0, held.groups)
+            figures[name] = OwnBoundary(**_shared_fields(OwnBoundary, observed))
+        return figures
 
     def _class_figures(self, m: int) -> dict[str, Any]:
         """Return the figures of one watched class, by number."""
@@ -466,9 +481,9 @@ def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
             )
         )
     means = {
-        "auroc": _mean_of(aurocs),
-        "sensitivity": _mean_of(sensitivities),
-        "specificity": _mean_of(specificities),
+        "auroc": mean_of(aurocs),
+        "sensitivity": mean_of(sensitivities),
+        "specificity": mean_of(specificities),
     }
     if held.predicted is not None and other_held.predicted is not None:
         means["macro_recall"] = recall_difference(
@@ -480,7 +495,7 @@ def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
     return means
 
 
-def _mean_of(classes: Sequence[Estimate]) -> Estimate:
+def mean_of(classes: Sequence[Estimate]) -> Estimate:
     """Return the mean over classes of a figure and of its ends, None if one is None."""
     means = np.array([figure.ends for figure in classes], float).mean(axis=0)
     return Estimate(*[None if np.isnan(end) else end for end in means])

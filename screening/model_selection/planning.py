@@ -38,6 +38,7 @@ from screening.recipes.building import build, may_span
 from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import Rule
 from screening.schemas.model import Approximation, ModelDocument
+from screening.schemas.validation import GridName
 from screening.spelling import shown_series
 from screening.store.serialization import read_document
 
@@ -57,6 +58,7 @@ def prepare_study(
     repeats: int | None,
     max_rows: int | None,
     search: int | None,
+    grid: GridName = "recipe",
     seed: int,
     independent: bool,
     at_most: int | None = None,
@@ -73,7 +75,7 @@ def prepare_study(
     rule : Rule
     params : dict
         Parameters that the caller fixed.
-    folds, repeats, max_rows, search, seed, independent
+    folds, repeats, max_rows, search, grid, seed, independent
         As for ``train``.
     at_most : int, optional
         For several recipes: more rows than this raise UsageError.
@@ -129,6 +131,7 @@ def prepare_study(
         cohort=cohort,
         rule=rule,
         params=params,
+        grid=grid,
         leaks=questions,
         signs=signs,
         notes=notes,
@@ -144,12 +147,13 @@ def _task_of(recipe: Recipe, cohort: Cohort) -> tuple[Task, list[str]]:
         If labels look like typing errors, or do not fit the recipe.
     """
     several = tells_apart(recipe, cohort)
-    refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
+    notes = refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
     if recipe.machine == "one_class":
         task = task_without_cases(cohort)
         if task is not None:
-            return task, []
-    return infer_task(cohort, several)
+            return task, notes
+    task, task_notes = infer_task(cohort, several)
+    return task, [*notes, *task_notes]
 
 
 def _refuse_search(search: int | None) -> None:

@@ -264,6 +264,7 @@ def retrained(
         folds=validation.folds,
         repeats=validation.repeats,
         search=_n_settings(validation),
+        grid=validation.search.grid,
         params=_fixed_parameters(champion.facts, champion.recipe.parameters),
         max_rows=training.max_rows,
         seed=training.seed,
@@ -408,7 +409,10 @@ def _n_settings(validation: ValidationFacts) -> int | None:
     """Return how many settings compete; the recipe's own number after none could."""
     if validation.without_cases is not None:
         return None
-    return validation.search.n_candidates
+    search = validation.search
+    # A model of an earlier version says only how many were tried.
+    asked = search.n_candidates if search.asked is None else search.asked
+    return asked or None
 
 
 def _fixed_parameters(

@@ -125,8 +125,8 @@ class HeldOutScores:
         Settings that competed on these rows.
     alike : int ndarray of shape (n_rows,), optional
         A number for each distinct row.
-    own : bool ndarray of shape (n_rows, n_watched), optional
-        Flagged by a decision above 0, or by the largest decision.
+    largest : int ndarray of shape (n_rows,), optional
+        Class with the largest decision; None for a binary task.
     trained : ndarray of shape (n_rows, n_watched), optional
         Scores by the stored machines, which have seen the rows.
     population : Population
@@ -147,7 +147,7 @@ class HeldOutScores:
     predicted: np.ndarray | None = None
     n_settings: int = 1
     alike: np.ndarray | None = None
-    own: np.ndarray | None = None
+    largest: np.ndarray | None = None
     trained: np.ndarray | None = None
     population: Population = Population()
     others: OtherMethods = OtherMethods()
@@ -164,6 +164,19 @@ class HeldOutScores:
     def watched(self) -> np.ndarray:
         """What the rows really are, shape (n_rows, n_watched), boolean."""
         return self.target[:, None] == np.asarray(self.task.watched_codes)
+
+    @property
+    def at_own_boundary(self) -> np.ndarray | None:
+        """Rows flagged at the machine's own boundary, bool of (n_rows, n_watched).
+
+        The boundary is a decision of 0, or the largest decision of several; None if
+        decisions of several classes are not known.
+        """
+        if self.task.kind == "binary":
+            return self.scores > 0
+        if self.largest is None:
+            return None
+        return self.largest[:, None] == np.asarray(self.task.watched_codes)
 
     @classmethod
     def of(cls, held_out: HeldOut, study: Study) -> HeldOutScores:
@@ -208,9 +221,7 @@ class HeldOutScores:
             fold=np.zeros(len(mean), dtype=int) if fold is None else fold,
             groups=groups,
             predicted=likeliest(chances, mean) if multi else None,
-            own=mean.argmax(axis=1)[:, None] == np.asarray(columns)
-            if multi
-            else mean > 0,
+            largest=mean.argmax(axis=1) if multi else None,
             **others,
         )
 
@@ -223,7 +234,7 @@ class HeldOutScores:
         )
         columns = {
             name: getattr(self, name)
-            for name in ("predicted", "alike", "own", "trained")
+            for name in ("predicted", "largest", "alike", "trained")
         }
         taken = {
             name: values[rows] for name, values in columns.items() if values is not None
@@ -298,7 +309,7 @@ class HeldOutScores:
             for suffix, matrix in matrices.items()
             for m, name in enumerate(names)
         }
-        for name in ("predicted", "alike"):
+        for name in ("predicted", "largest", "alike"):
             if getattr(self, name) is not None:
                 columns[f"{prefix}{name}"] = getattr(self, name)
         if self.trained is not None:
@@ -415,6 +426,7 @@ def _from_columns(
         fold=table.get(f"{prefix}fold", table["fold"]),
         groups=groups,
         predicted=table.get(f"{prefix}predicted"),
+        largest=table.get(f"{prefix}largest"),
         alike=table.get(f"{prefix}alike"),
         trained=matrix(trained) if f"{trained}{first}" in table else None,
     )

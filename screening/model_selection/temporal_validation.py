@@ -74,7 +74,7 @@ def validate_later(
             study.seed,
             search=study.search,
         )
-        earlier = replace(earlier, params=study.params)
+        earlier = replace(earlier, params=study.params, grid=study.grid)
         held_out = yield from plan_method(earlier, recipe, memory)
         x = held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:

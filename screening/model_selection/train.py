@@ -51,7 +51,7 @@ from screening.report.model_attention import attention_of_model
 from screening.schemas.base import Estimate
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.model import ModelDocument
-from screening.schemas.validation import LesionFacts
+from screening.schemas.validation import GridName, LesionFacts
 from screening.store.model import Model
 
 # Rows that the trained machines decide on at a time.
@@ -68,6 +68,7 @@ def train(
     folds: int = 5,
     repeats: int | None = None,
     search: int | None = None,
+    grid: GridName = "recipe",
     params: dict[str, object] | None = None,
     max_rows: int | None = None,
     seed: int = 0,
@@ -101,7 +102,11 @@ def train(
     repeats : int, optional
         How often the folds are dealt, at the chosen setting; by default three times where fits are cheap.
     search : int, optional
-        Settings that compete on the held-out rows; the recipe's own number by default, 1 for none.
+        Settings of the machine that compete on the held-out rows, 1 for none; by default
+        the recipe's number, with several classes as many as a budget of work allows. A
+        factor is tried in half as many settings again.
+    grid : {"recipe", "paper"}
+        Grid that they are drawn from: the recipe's, or all of the one that its paper prints, if any.
     params : dict, optional
         Parameters fixed by the caller; they are taken out of the search.
     max_rows : int, optional
@@ -183,6 +188,7 @@ def train(
         folds=folds,
         repeats=repeats or unit.repeats,
         search=search,
+        grid=grid,
         seed=seed,
         max_rows=max_rows,
         independent=independent,

@@ -155,6 +155,12 @@ class SettingSpace:
                 self._add(settings, base | values)
         return settings[len(tried) :][:n]
 
+    def machine_of(self, setting: _Setting) -> _Setting | None:
+        """Return the setting without its factor; None if the factor is always used."""
+        if "passes" not in self._factor_names or "passes" in self.fixed:
+            return None
+        return self._without_factor(setting | {"passes": 0})
+
     def _add(self, settings: list[_Setting], setting: _Setting) -> None:
         """Append a setting unless it is there or its components cannot work."""
         for name, other in (("gamma", "sigma"), ("sigma", "gamma")):
@@ -229,12 +235,13 @@ class SettingSpace:
         tried : dict, optional
             Setting that is left out the first time.
         """
-        total = math.prod([len(self.grid[name]) for name in names])
-        numbers = _shuffled(rng, total)
+        sizes = [len(self.grid[name]) for name in names]
+        is_machine = set(names) <= set(_DRAWN_TOGETHER) and bool(self._kernel)
+        numbers = _shuffled(rng, sizes, is_machine)
         for _ in range(n):
             if not numbers:
                 tried = None
-                numbers = _shuffled(rng, total)
+                numbers = _shuffled(rng, sizes, is_machine)
             setting = self._nth(names, numbers.pop())
             if setting != tried:
                 yield setting
@@ -257,11 +264,48 @@ class SettingSpace:
         return np.random.default_rng(key)
 
 
-def _shuffled(rng: np.random.Generator, total: int) -> list[int]:
-    """Return the numbers below `total` in random order, to be popped from the end."""
-    if total <= _MAX_PERMUTED_GRID:
-        order = rng.permutation(total)
-    else:
+def _shuffled(
+    rng: np.random.Generator, sizes: Sequence[int], is_machine: bool
+) -> list[int]:
+    """Return numbers of the settings of a grid in random order, to be popped.
+
+    Of the two parameters of a machine, such as C and gamma, every value is drawn before
+    one is drawn again (a Latin square): few draws then cover both ranges.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    sizes : sequence of int
+        Number of values of each parameter; the first varies fastest in the numbers.
+    is_machine : bool
+        They are parameters of a kernel machine.
+    """
+    total = math.prod(sizes)
+    if total > _MAX_PERMUTED_GRID:
         # Repetitions are rare.
         order = rng.integers(total, size=_MAX_PERMUTED_GRID)
+    elif is_machine and len(sizes) == 2:
+        order = _latin_order(rng, *sizes)
+    else:
+        order = rng.permutation(total)
     return [int(number) for number in order[::-1]]
+
+
+def _latin_order(rng: np.random.Generator, n_first: int, n_second: int) -> np.ndarray:
+    """Return the numbers of all pairs, (n_first * n_second,).
+
+    In consecutive pairs values of neither side repeat before all of it were drawn,
+    apart from the ends of blocks.
+    """
+    n_many = max(n_first, n_second)
+    n_few = min(n_first, n_second)
+    many = rng.permutation(n_many)
+    few = rng.permutation(n_few)
+    blocks = []
+    for shift in rng.permutation(n_few):
+        of_few = few[(np.arange(n_many) + shift) % n_few]
+        if n_first >= n_second:
+            blocks.append(many + n_first * of_few)
+        else:
+            blocks.append(of_few + n_first * many)
+    return np.concatenate(blocks)

@@ -145,7 +145,8 @@ class Search(BaseModel):
         Figure of held-out rows that the search maximizes.
     candidates : int
         Number of settings that are tried at least if the caller does not say how many;
-        kernel machines try more where the work is small, see ``model_selection.search``.
+        machines of several classes try more where the work is small, see
+        ``model_selection.search``.
     grid : dict of str to list
         Values that the search tries, by parameter.
     paper : dict of str to list

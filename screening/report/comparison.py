@@ -27,6 +27,10 @@ MEASURES = {
     "auroc": "AUROC",
     "average_precision": "Average precision",
     "specificity_at": "Specificity at the asked sensitivity",
+    "own_accuracy": "Accuracy, own boundary",
+    "own_sensitivity": "Sensitivity, own boundary",
+    "own_specificity": "Specificity, own boundary",
+    "own_min_sensitivity": "Minimum sensitivity, own boundary",
     "own_g_mean": "G-mean, own boundary",
     "macro_recall": "Mean recall",
     "macro_g": "Mean G over classes",
@@ -42,6 +46,12 @@ TABLE_MEASURES = (
     "auroc",
     "average_precision",
     "specificity_at",
+)
+OWN_MEASURES = (
+    "own_accuracy",
+    "own_sensitivity",
+    "own_specificity",
+    "own_min_sensitivity",
     "own_g_mean",
 )
 CLASS_MEASURES = (
@@ -56,6 +66,7 @@ TESTED_MEASURES = (
     "auroc",
     "average_precision",
     "specificity_at",
+    "own_g_mean",
     "macro_recall",
     "macro_g",
 )
@@ -140,9 +151,16 @@ def _cohort_block(
     return {
         "facts": cohort,
         "columns": {name: titles[name] for name in TABLE_MEASURES},
+        "own_columns": {
+            name: titles[name].removesuffix(", own boundary")
+            for name in OWN_MEASURES
+            if name in present
+        },
         "class_columns": {
             name: titles[name] for name in CLASS_MEASURES if name in present
         },
+        "factors": [method for method in methods if method.factor is not None],
+        "several": "macro_recall" in present,
         "drawn": drawn,
         "roc": roc_curves(drawn, number),
         "differences": tested,

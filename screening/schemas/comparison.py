@@ -30,7 +30,26 @@ from screening.schemas.figures import (
 )
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
-from screening.schemas.validation import Figures, LesionFacts, OperatingPointFacts
+from screening.schemas.validation import (
+    Figures,
+    GridName,
+    LesionFacts,
+    OperatingPointFacts,
+)
+
+MACHINE_PARAMETERS = ("C", "nu", "gamma", "sigma", "cost_ratio", "kernel")
+"""Parameters of a kernel machine that its factor has no part in."""
+
+
+class FactorFacts(Document):
+    """A factor tested against no factor, at the same setting of the machine.
+
+    `setting` is the chosen one, or the best one with the factor if it was declined.
+    `differences` are figures with the factor minus those without, by name.
+    """
+
+    setting: Setting
+    differences: Mapping[str, Estimate]
 
 
 class MethodFacts(Document):
@@ -50,6 +69,16 @@ class MethodFacts(Document):
     chosen: Setting
     n_candidates: int
     factor_declined: bool | None
+    factor: FactorFacts | None = None
+
+    @property
+    def declined_words(self) -> str:
+        """What a table says of a method whose factor was declined, else empty."""
+        if not self.factor_declined:
+            return ""
+        names = [name for name in MACHINE_PARAMETERS if name in self.chosen]
+        values = ", ".join([f"{name} = {self.chosen[name]}" for name in names])
+        return f"plain at {values}: the factor was declined"
 
 
 class CohortFacts(Document):
@@ -102,6 +131,7 @@ class Settings(Document):
     folds: int
     repeats: int | None
     search: int | None
+    grid: GridName = "recipe"
     seed: int
     max_rows: int | None
     cohorts: Mapping[str, str]

@@ -241,11 +241,21 @@ class Forward(Document):
     reason: str | None
 
 
+GridName = Literal["recipe", "paper"]
+"""Grid that settings are drawn from: the recipe's, or the one that its paper prints."""
+
+
 class SearchFacts(Document):
-    """Settings tried with their results, and why some could not be used."""
+    """Settings tried with their results, and why some could not be used.
+
+    `asked` is the number of settings that the caller asked for, 0 if none; None in
+    models of earlier versions.
+    """
 
     criterion: str
     n_candidates: int
+    asked: int | None = None
+    grid: GridName = "recipe"
     chosen: Setting
     candidates: Sequence[Setting]
     scores: Sequence[float | None]
@@ -278,6 +288,18 @@ class PerClass(Document):
     precision: float | None
 
 
+class OwnBoundary(Rates):
+    """What a machine's own boundary does on these rows, without a tuned threshold.
+
+    The boundary is a decision of 0, or the largest decision of several. None is
+    undefined.
+    """
+
+    accuracy: float | None
+    min_sensitivity: float | None
+    g_mean: float | None
+
+
 class Figures(Document):
     """Figures of held-out scores under one rule, by watched class."""
 
@@ -294,6 +316,7 @@ class Figures(Document):
     subgroups: Mapping[str, Sequence[SubgroupFacts]]
     predictive: Mapping[str, Predictive]
     calibration: Mapping[str, Calibration]
+    own_boundary: Mapping[str, OwnBoundary] | None = None
 
 
 class WithoutCases(Document):

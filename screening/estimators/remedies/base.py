@@ -21,14 +21,10 @@ class Remedy:
     whole_matrix : bool
         ``solve`` reads the kernel matrix. If no remedy does, problems with many rows
         are solved without computing all of it.
-    relative_work : float
-        Work of a fit with the remedy, in fits of the plain machine: a rough estimate,
-        by which searches are sized.
     """
 
     name: ClassVar[str]
     whole_matrix: ClassVar[bool] = True
-    relative_work: ClassVar[float] = 1.0
 
     def resample(
         self, x: np.ndarray, codes: np.ndarray

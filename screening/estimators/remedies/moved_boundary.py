@@ -36,7 +36,6 @@ class MovedBoundary(Remedy):
 
     name: ClassVar[str] = "moved_boundary"
     whole_matrix: ClassVar[bool] = False
-    relative_work: ClassVar[float] = 4.0
 
     def __post_init__(self) -> None:
         check_count("folds", self.folds, least=2)

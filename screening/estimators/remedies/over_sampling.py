@@ -34,7 +34,6 @@ class Smote(Remedy):
 
     name: ClassVar[str] = "smote"
     whole_matrix: ClassVar[bool] = False
-    relative_work: ClassVar[float] = 4.0
 
     def __post_init__(self) -> None:
         check_count("k", self.k)
@@ -118,7 +117,6 @@ class ESmote(Remedy):
     seed: int = 0
 
     name: ClassVar[str] = "e_smote"
-    relative_work: ClassVar[float] = 4.0
 
     def __post_init__(self) -> None:
         check_count("k", self.k)

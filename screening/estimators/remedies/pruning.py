@@ -65,7 +65,6 @@ class Pruning(Remedy):
     seed: int = 0
 
     name: ClassVar[str] = "pruning"
-    relative_work: ClassVar[float] = 500.0
 
     def __post_init__(self) -> None:
         if self.n_remove != "inner":
