@@ -1,4 +1,4 @@
-"""The `screen` command: the only place that prints, exits or knows typer; a file a group of commands."""
+"""The `screen` command: the only place that prints, exits or knows typer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     retrain: "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv' --out trained/next",
     promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
     retire: 'screen retire ward-7 --reason "the ward has closed" --ledger screening.db',
-    ledger: "screen ledger rebuild screening.db",
+    ledger: "screen ledger backup screening.db --to backups --keep 14",
     schema: "screen schema run",
     status: "screen status --night today --ledger screening.db",
     forget: "screen forget - --ledger screening.db --runs runs --models trained < id.txt",
@@ -93,8 +93,9 @@ def screen(
 ) -> None:
     """Nightly screening for rare conditions with conformally rescaled kernel machines.
 
-    A model is trained on a hospital's own past cohort; every row of a new cohort is scored, and one page says
-    which patients to review, how sure, why, and what the threshold costs.
+    A model is trained on a hospital's own past cohort; every row of a new cohort is
+    scored, and one page says which patients to review, how sure, why, and what the
+    threshold costs.
     """
     log_to_stderr(log)
 

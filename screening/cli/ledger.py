@@ -24,7 +24,7 @@ from screening.cli.options import (
     names_from,
     series_from,
 )
-from screening.cli.users import open_as_owner
+from screening.cli.users import act_as_owner, open_as_owner
 from screening.errors import UsageError
 from screening.spelling import EACH
 
@@ -457,11 +457,16 @@ class Action(StrEnum):
     rebuild = "rebuild"
     accept = "accept"
     moved = "moved"
+    backup = "backup"
+    restore = "restore"
 
 
 def ledger(
     action: Annotated[
-        Action, typer.Argument(metavar="ACTION", help="rebuild, accept or moved.")
+        Action,
+        typer.Argument(
+            metavar="ACTION", help="backup, restore, rebuild, accept or moved."
+        ),
     ],
     place: Annotated[
         str,
@@ -478,14 +483,22 @@ def ledger(
         typer.Option(
             "--from",
             metavar="PLACE",
-            help="For moved: where files were published; absent: the site was moved.",
+            help="For restore: the backup. For moved: where files were published; "
+            "absent: the site was moved.",
         ),
     ] = None,
     to: Annotated[
         Path | None,
         typer.Option(
             metavar="PLACE",
-            help="With --from: where they are now; absent: they are deleted.",
+            help="For backup: its folder. With moved --from: where they are now; absent: "
+            "they are deleted.",
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="For backup: remove all but the newest N."
         ),
     ] = None,
     reason: Annotated[
@@ -494,18 +507,23 @@ def ledger(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild LEDGER, accept an older copy, or register what was moved.
+    """Back LEDGER up, put a backup in its place, or mend it.
 
-    rebuild derives the tables again from the audit trail. accept records that run
-    directories hold heads that this copy of the trail does not have. moved --from
-    records that registered files at or below a place lie elsewhere, or are deleted;
-    until then `forget` and `purge` report them as not reached. moved without --from
-    records that the whole site was moved to where LEDGER is; until then it counts as a
-    copy, in which no night is entered.
+    backup writes a dated, private and verified file, also while a night is scored.
+    restore verifies a backup and puts it in the place of LEDGER; a ledger's file that
+    is there is kept beside it. rebuild derives the tables again from the audit trail.
+    accept records that run directories hold heads that this copy of the trail does not
+    have. moved --from records that registered files at or below a place lie elsewhere,
+    or are deleted; until then `forget` and `purge` report them as not reached. moved
+    without --from records that the whole site was moved to where LEDGER is; until then
+    it counts as a copy, in which no night is entered.
     """
     from screening.ledger import verifying
 
     answer: dict[str, object]
+    if action in (Action.backup, Action.restore):
+        print_answer(_back_up_or_restore(action, place, was, to, keep), as_json)
+        return
     with open_as_owner(place) as book:
         if action is Action.rebuild:
             head = verifying.rebuild(book)
@@ -517,6 +535,27 @@ def ledger(
         else:
             answer = {"accepted": verifying.accept(book, runs, reason or "")}
     print_answer(answer, as_json)
+
+
+def _back_up_or_restore(
+    action: Action, place: str, was: Path | None, to: Path | None, keep: int | None
+) -> dict[str, object]:
+    """Write a backup, or put one back; return the answer."""
+    from screening.ledger.backup import back_up, restore
+
+    act_as_owner(place)
+    if action is Action.backup:
+        if to is None:
+            raise UsageError("backup writes into a folder; give --to DIR")
+        path, head = back_up(place, to, keep)
+        return {"backup": str(path), "entries": head.number, "head": head.digest}
+    if was is None:
+        raise UsageError("restore puts a backup back; give --from BACKUP")
+    head, kept = restore(was, place)
+    answer: dict[str, object] = {"entries": head.number, "head": head.digest}
+    if kept is not None:
+        answer["kept"] = str(kept)
+    return answer
 
 
 def _enter_move(

@@ -348,7 +348,7 @@ def open_ledger(
     ...     ledger.file.name
     'screening.db'
     """
-    url = _url(place)
+    url = url_of(place)
     file = file_of(place)
     if file is not None:
         ledger = Ledger(_sqlite(file, make, read_only), clock, file)
@@ -364,11 +364,11 @@ def open_ledger(
 
 def file_of(place: str | Path) -> Path | None:
     """Return the file of a ledger at a path or URL; None for a database on a server."""
-    url = _url(place)
+    url = url_of(place)
     return Path(str(url.database)) if url.drivername == "sqlite" else None
 
 
-def _url(place: str | Path) -> sa.URL:
+def url_of(place: str | Path) -> sa.URL:
     """Return the URL of a ledger's place; UsageError if none can be there."""
     text = str(place)
     try:

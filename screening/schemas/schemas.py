@@ -189,6 +189,8 @@ ANSWERS: dict[str, type[Document]] = {
             "moved": int,
             "gone": int,
             "site": str,
+            "backup": str,
+            "kept": str,
         },
     ),
     "forget": _of("forget", **ERASED),

@@ -267,21 +267,26 @@ def _set_owner(path: Path, status: os.stat_result) -> None:
             os.chown(path, -1, status.st_gid)
 
 
-def write_whole(
-    path: Path, content: bytes, mode: int | None = None, group: int | None = None
-) -> None:
-    """Replace one file in one step.
+@contextmanager
+def replacing(
+    path: Path, mode: int | None = None, group: int | None = None
+) -> Iterator[Path]:
+    """Replace one file in one step, once the ``with`` block has ended well.
 
     The file that it replaces hands on its owner, group and mode.
 
     Parameters
     ----------
     path : Path
-    content : bytes
     mode : int, optional
         By default that of the file that is replaced, else private.
     group : int, optional
         Number of the group of the file.
+
+    Yields
+    ------
+    Path
+        An empty private file to write. After an error nothing of it is left.
 
     Raises
     ------
@@ -297,11 +302,9 @@ def write_whole(
     target = _resolved(path)
     with hold(target):
         partial = _beside(target, "partial")
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            flush_to_disk(file.fileno())
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield partial
+        _sync(partial, os.O_RDWR)
         replaced = target.stat() if target.exists() else None
         if replaced is not None:
             _set_owner(partial, replaced)
@@ -312,6 +315,14 @@ def write_whole(
         partial.chmod(mode)
         os.replace(partial, target)
         _sync(target.parent, os.O_RDONLY)
+
+
+def write_whole(
+    path: Path, content: bytes, mode: int | None = None, group: int | None = None
+) -> None:
+    """Replace one file in one step by this content, as ``replacing`` does."""
+    with replacing(path, mode, group) as partial:
+        partial.write_bytes(content)
 
 
 def _resolved(path: str | Path) -> Path:

@@ -1,0 +1,176 @@
+"""A backup is dated, private and verified; restored, it is the ledger again."""
+
+import os
+import sqlite3
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from commands import as_json, screen
+
+from screening import open_ledger
+from screening.errors import Locked, ModelError, UsageError
+from screening.ledger import backup
+from screening.ledger.backup import back_up, restore
+from screening.ledger.database import file_of
+from screening.ledger.entries import Reserved, append
+from screening.ledger.trail import head
+
+
+def enter(place: str, night: str) -> None:
+    """Enter something in a ledger."""
+    with open_ledger(place, make=True) as book, book.writing() as connection:
+        append(connection, book.clock(), Reserved(series="w", night=night))
+
+
+def last(place: str) -> int:
+    with open_ledger(place, read_only=True) as book, book.reading() as connection:
+        return head(connection).number
+
+
+def test_backup_restored(place, tmp_path):
+    """What was entered after the backup is gone, and the ledger verifies."""
+    enter(place, "2026-03-01")
+    path, made = back_up(place, tmp_path / "backups")
+    enter(place, "2026-03-02")
+    assert last(place) == made.number + 1
+
+    restored, kept = restore(path, place)
+
+    assert restored == made
+    assert last(place) == made.number
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    screen("history", "--ledger", place, "--verify")
+    enter(place, "2026-03-03")
+    file = file_of(place)
+    if file is not None:
+        assert kept is not None
+        assert last(str(kept)) == made.number + 1
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_backup_by_command(place, tmp_path):
+    """The folder keeps the newest backups, and files of others."""
+    enter(place, "2026-03-01")
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    (folder / "screening-notes.txt").write_text("of others")
+    for stamp in ("20250101T000000Z", "20250102T000000Z"):
+        (folder / f"screening-{stamp}.db").write_bytes(b"old")
+
+    answer = as_json("ledger", "backup", place, "--to", folder, "--keep", 2)
+
+    names = sorted(path.name for path in folder.iterdir())
+    newest = Path(answer["backup"]).name
+    assert names == [
+        "screening-20250102T000000Z.db",
+        newest,
+        "screening-notes.txt",
+    ]
+    back = as_json("ledger", "restore", place, "--from", answer["backup"])
+    assert back["head"] == answer["head"]
+
+
+def test_backup_while_writing(tmp_path):
+    """A backup that is made while a night is entered has it whole, or not at all."""
+    place = str(tmp_path / "l.db")
+    enter(place, "2026-03-01")
+    before = last(place)
+    entered = threading.Event()
+
+    def write():
+        with open_ledger(place) as book, book.writing() as connection:
+            append(connection, book.clock(), Reserved(series="w", night="2026-03-02"))
+            entered.set()
+            time.sleep(0.5)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    entered.wait(10)
+    _, made = back_up(place, tmp_path / "backups")
+    writer.join()
+
+    assert made.number in (before, before + 1)
+
+
+def test_damaged_backup_is_refused(tmp_path):
+    place = str(tmp_path / "l.db")
+    enter(place, "2026-03-01")
+    path, _ = back_up(place, tmp_path / "backups")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE trail SET recorded = '2020-01-01T00:00:00Z'")
+    connection.close()
+    before = (tmp_path / "l.db").read_bytes()
+
+    with pytest.raises(ModelError):
+        restore(path, place)
+
+    assert (tmp_path / "l.db").read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["backups", "l.db"]
+
+
+def test_restore_waits_for_no_writer(tmp_path, monkeypatch):
+    """A ledger that somebody is writing in is not replaced."""
+    monkeypatch.setattr(backup, "WAIT_SECONDS", 0.1)
+    place = str(tmp_path / "l.db")
+    enter(place, "2026-03-01")
+    path, _ = back_up(place, tmp_path / "backups")
+
+    with open_ledger(place) as book, book.writing(), pytest.raises(Locked):
+        restore(path, place)
+
+
+def test_restore_damaged_ledger(tmp_path):
+    """A ledger's file that is no database any more is put aside like any other."""
+    place = str(tmp_path / "l.db")
+    enter(place, "2026-03-01")
+    path, made = back_up(place, tmp_path / "backups")
+    (tmp_path / "l.db").write_bytes(b"damaged")
+    (tmp_path / "l.db-journal").write_bytes(b"of the damaged file")
+
+    restored, kept = restore(path, place)
+
+    assert restored == made
+    assert kept is not None
+    assert kept.read_bytes() == b"damaged"
+    assert not (tmp_path / "l.db-journal").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("backup",), "give --to DIR"),
+        (("restore",), "give --from BACKUP"),
+        (("restore", "--from", "nowhere.db"), "there is no backup nowhere.db"),
+    ],
+)
+def test_backup_usage(tmp_path, words, said):
+    place = tmp_path / "l.db"
+    enter(str(place), "2026-03-01")
+    action, *options = words
+
+    assert said in screen("ledger", action, place, *options, code=2).stderr
+
+
+def test_backup_without_client(monkeypatch, tmp_path):
+    monkeypatch.setattr(backup.shutil, "which", lambda name: None)
+    (tmp_path / "screening-20250101T000000Z.dump").write_bytes(b"")
+
+    with pytest.raises(UsageError, match="needs pg_restore"):
+        restore(
+            tmp_path / "screening-20250101T000000Z.dump", "postgresql://host/ledger"
+        )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_backup_into_closed_folder(tmp_path):
+    place = str(tmp_path / "l.db")
+    enter(place, "2026-03-01")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+
+    with pytest.raises(UsageError):
+        back_up(place, closed / "backups")
