@@ -22,8 +22,7 @@ from screening.cli import logs
 from screening.contract.contract import Unlabelled
 from screening.errors import UsageError
 from screening.files import is_utf8
-from screening.schemas.figures import RULE_TYPES, Rule, rule_named
-from screening.schemas.validation import GridName
+from screening.schemas.figures import RULE_TYPES, GridName, Rule, rule_named
 from screening.spelling import did_you_mean, series_name
 
 if TYPE_CHECKING:

@@ -65,8 +65,7 @@ from screening.schemas.comparison import (
     MethodFacts,
     Settings,
 )
-from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule
-from screening.schemas.validation import GridName
+from screening.schemas.figures import DEFAULT_RULE, GridName, MinSensitivity, Rule
 from screening.store.serialization import versions, written
 
 # Sensitivity at which specificity is shown if the rule names none.

@@ -20,9 +20,9 @@ from screening.errors import UsageError
 from screening.estimators.ensembles import occurrence
 from screening.metrics.tally import units_of
 from screening.model_selection.task import Task, watchable
-from screening.schemas.figures import DEFAULT_RULE, Rule
+from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import Leak, Reliance
-from screening.schemas.validation import GridName, WithoutCases
+from screening.schemas.validation import WithoutCases
 
 # Slabs of voxels per fold, if there are fewer patients than folds.
 _SLABS_PER_FOLD = 4

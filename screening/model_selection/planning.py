@@ -36,9 +36,8 @@ from screening.model_selection.without_cases import (
 )
 from screening.recipes.building import build, may_span
 from screening.recipes.recipe import Recipe, members_for, tells_apart
-from screening.schemas.figures import Rule
+from screening.schemas.figures import GridName, Rule
 from screening.schemas.model import Approximation, ModelDocument
-from screening.schemas.validation import GridName
 from screening.spelling import shown_series
 from screening.store.serialization import read_document
 

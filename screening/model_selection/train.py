@@ -49,9 +49,9 @@ from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
 from screening.schemas.base import Estimate
-from screening.schemas.figures import DEFAULT_RULE, Rule
+from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import ModelDocument
-from screening.schemas.validation import GridName, LesionFacts
+from screening.schemas.validation import LesionFacts
 from screening.store.model import Model
 
 # Rows that the trained machines decide on at a time.

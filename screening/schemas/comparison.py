@@ -22,6 +22,7 @@ from screening.schemas.base import (
 )
 from screening.schemas.figures import (
     Area,
+    GridName,
     OfRule,
     OperatingPoint,
     PredictiveValues,
@@ -32,7 +33,6 @@ from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
 from screening.schemas.validation import (
     Figures,
-    GridName,
     LesionFacts,
     OperatingPointFacts,
 )

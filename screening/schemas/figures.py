@@ -16,6 +16,9 @@ RuleName = Literal[
     "min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"
 ]
 
+GridName = Literal["recipe", "paper"]
+"""Grid that settings are drawn from: the recipe's, or the one that its paper prints."""
+
 
 @dataclass(frozen=True)
 class Rule:

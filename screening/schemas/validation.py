@@ -12,6 +12,7 @@ from scipy.special import expit
 from screening.schemas.base import Columns, Document, Estimate, Setting, even
 from screening.schemas.figures import (
     Area,
+    GridName,
     OfRule,
     OperatingPoint,
     PredictiveValues,
@@ -239,10 +240,6 @@ class Forward(Document):
     n_later: int | None = None
     classes: Mapping[str, LaterClass] | None = None
     reason: str | None
-
-
-GridName = Literal["recipe", "paper"]
-"""Grid that settings are drawn from: the recipe's, or the one that its paper prints."""
 
 
 class SearchFacts(Document):
