@@ -6,7 +6,7 @@ are more suspicious.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -299,14 +299,13 @@ class ThresholdSelector:
         sensitivity = 1.0 if everything else (m - misses) / (m + design)
         share = m / (m + n) if rule.prevalence is None else rule.prevalence
         evidence = self.evidence(threshold, rule)
-        drawn = evidence.drawn(self.prevalence(rule), self.seed)
         figures = {
             "sensitivity": _with_range(sensitivity, evidence.sensitivity_range()),
             "specificity": _with_range(1 - false / n, evidence.specificity_range()),
         }
-        for name, figure in predictive(share, sensitivity, false / n).items():
-            low, high = np.quantile(drawn[name], [0.025, 0.975])
-            figures[name] = _with_range(float(figure), (low, high))
+        figures |= self.predictive_figures(
+            evidence, rule, predictive(share, sensitivity, false / n)
+        )
         point = OperatingPoint(
             threshold=threshold,
             rule=rule,
@@ -319,6 +318,17 @@ class ThresholdSelector:
             **figures,
         )
         return point.replace(notes=_notes(point, design, self.atom(threshold)))
+
+    def predictive_figures(
+        self, evidence: Evidence, rule: Rule, values: Mapping[str, np.ndarray]
+    ) -> dict[str, Estimate]:
+        """Return figures of ``predictive`` with intervals, of the prevalence too."""
+        drawn = evidence.drawn(self.prevalence(rule), self.seed)
+        figures = {}
+        for name, figure in values.items():
+            low, high = np.quantile(drawn[name], [0.025, 0.975])
+            figures[name] = _with_range(float(figure), (low, high))
+        return figures
 
     def points(
         self, prevalence: float | None, rules: Sequence[Rule] | None = None

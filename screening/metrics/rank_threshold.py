@@ -14,7 +14,8 @@ import numpy as np
 
 from screening.metrics.intervals import design_effect, exact_interval
 from screening.metrics.operating_point import ThresholdSelector, notes_on_ties
-from screening.metrics.performance import UNDEFINED, rates
+from screening.metrics.performance import UNDEFINED
+from screening.metrics.predictive_intervals import predictive
 from screening.metrics.tally import ThresholdCounts, units_of
 from screening.metrics.ties import separates_ties
 from screening.schemas.base import Estimate
@@ -96,7 +97,8 @@ class RankSelector(ThresholdSelector):
         n_rows = len(self.scores) - n_cases
         n_flagged = int((flagged & ~self.positive).sum())
         share = self._expected_share(n_flagged, n_rows, design, rule)
-        low, high = self.evidence(threshold, rule).flag_share_range()
+        evidence = self.evidence(threshold, rule)
+        low, high = evidence.flag_share_range()
         low = min(low, share)
         high = max(high, share)
         specificity = Estimate(1 - share, 1 - high, 1 - low)
@@ -106,8 +108,9 @@ class RankSelector(ThresholdSelector):
             prevalence = n_cases / len(self.scores)
         figures: dict[str, Any] = dict.fromkeys(("ppv", "npv", "nne"), UNDEFINED)
         figures["flag_rate"] = Estimate(share, low, high)
-        if n_cases and prevalence is not None:
-            figures = rates(sensitivity, specificity, prevalence)
+        if sensitivity.value is not None and prevalence is not None:
+            values = predictive(prevalence, sensitivity.value, share)
+            figures = self.predictive_figures(evidence, rule, values)
         figures |= {"sensitivity": sensitivity, "specificity": specificity}
         point = OperatingPoint(
             threshold=threshold,
