@@ -17,7 +17,6 @@ from screening.data.reading import starter_contract
 from screening.errors import ScreenError, UsageError
 from screening.metrics.intervals import exact_interval
 from screening.metrics.rank_threshold import RankSelector
-from screening.model_selection.without_cases import setting_without_cases
 from screening.recipes.building import load_recipe
 from screening.schemas.figures import NO_CASE_SEEN, Threshold
 from screening.store.serialization import read_document
@@ -196,20 +195,6 @@ def test_cases_choose_no_threshold():
 # The setting.
 
 
-@pytest.mark.parametrize(
-    ("rate", "contamination", "nu"),
-    [(0.1, 0.0, 0.1), (0.1, 0.05, 0.145), (0.001, 0.0, 0.01), (0.9, 0.1, 0.5)],
-)
-@pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
-def test_nu_follows_from_rule(recipe, rate, contamination, nu):
-    """As many rows may lie outside as are flagged, and the unknown cases."""
-    setting = setting_without_cases(
-        load_recipe(recipe), MaxFlagRate(rate), contamination
-    )
-
-    assert setting == {"nu": pytest.approx(nu)}
-
-
 def test_contamination_is_stated_in_numbers():
     """The card has the share, and between which shares of rows without the condition are flagged."""
     model = train(
@@ -224,7 +209,6 @@ def test_contamination_is_stated_in_numbers():
 
     stated = model.facts.validation.without_cases
     assert stated.contamination == 0.04
-    assert stated.chosen == {"nu": pytest.approx(0.136)}
     notes = " ".join(model.facts.training.notes)
     assert "6.25 % of rows without the condition are flagged if every unknown" in notes
     assert model.operating_points[0]["rule"]["value"] == 0.1
@@ -235,7 +219,7 @@ def test_contamination_is_stated_in_numbers():
 
 @pytest.mark.parametrize("name", PASTS)
 def test_trained_without_cases(name, models):
-    """The share flagged is promised, the setting follows from the rule, known cases only judge."""
+    """The share flagged is promised, the setting is the recipe's own, known cases only judge."""
     model = models[name]
     facts = model.facts
     (point,) = facts.operating_points
@@ -243,7 +227,7 @@ def test_trained_without_cases(name, models):
 
     assert facts.validation.without_cases is not None
     assert facts.validation.search.n_candidates == 1
-    assert facts.recipe.parameters["nu"] == 0.1
+    assert dict(facts.recipe.parameters) == load_recipe("one_class").parameters
     assert point.n_positive == n_cases
     assert point.n_negative == 240
     assert 0.05 < point.flag_rate.value <= 0.1 + 0.02 * n_cases

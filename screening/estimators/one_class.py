@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -26,8 +25,8 @@ from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
 from screening.solvers import Gram, Problem, gram_within
 
-# A machine whose kernel is narrow keeps nearly every row it learned from.
-_MAX_ROWS = 20_000
+# With a larger nu most rows are support vectors.
+_MAX_NU_BY_ROWS = 0.2
 # Rows on the boundary count as inside, whatever the last digits of their decision: the
 # boundary moves outwards by this share of rho.
 _BOUNDARY_MARGIN = 1e-9
@@ -107,9 +106,9 @@ class OneClassSVM(OutlierMixin, KernelMachine):
             )
 
     @property
-    def most_rows(self) -> int:
-        """Largest number of rows that it learns from; with landmarks any number."""
-        return _MAX_ROWS if self.approximation == "none" else sys.maxsize
+    def by_rows(self) -> bool:
+        """True if a fit needs only some rows of the kernel matrix."""
+        return self.nu <= _MAX_NU_BY_ROWS
 
     @property
     def has_log_scores(self) -> bool:

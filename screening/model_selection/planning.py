@@ -100,7 +100,6 @@ def prepare_study(
     if without_cases is not None:
         _refuse_search(search)
         search = 1
-        params = dict(without_cases.chosen) | params
     largest = at_most or _largest_exact(recipe, params, task, n_positive)
     if at_most is None and max_rows is None:
         params = _with_landmarks(recipe, params, cohort.n_rows, largest)
@@ -160,7 +159,7 @@ def _refuse_search(search: int | None) -> None:
     if search is not None and search > 1:
         raise UsageError(
             "`search` compares settings by cases, and there are too few for every "
-            "fold: without cases the setting follows from the rule",
+            "fold: without cases the recipe's own parameters are used",
             parameters=["search"],
         )
 

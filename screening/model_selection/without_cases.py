@@ -1,9 +1,10 @@
 """Training without cases, or with too few to be folded.
 
 A one-class machine learns what past rows are like. Nothing is tuned, since no figure
-that a search maximizes exists without cases: the setting follows from the rule. The
-threshold is a rank among held-out rows that are not known cases, and known cases, which
-no machine learns from, judge it.
+that a search maximizes exists without cases, and none that needs no case chose better
+than the recipe's own parameters did (`benchmarks/label_free.py`). The threshold is a
+rank among held-out rows that are not known cases, and known cases, which no machine
+learns from, judge it.
 """
 
 from __future__ import annotations
@@ -25,42 +26,12 @@ UNKNOWN_STATE = "unknown"
 """Label of every row of a table without a label column."""
 CASE = "case"
 """Name of the class to find where neither a label nor the contract names it."""
-# Range of nu: with a smaller one a machine has hardly a support vector, and one that
-# leaves half of its rows outside does not describe them.
-_MIN_NU = 0.01
-_MAX_NU = 0.5
 # Share of unknown cases from which they would be what is usual.
 _MAX_CONTAMINATION = 0.5
 # Cases from which those of a fold can be held out from others.
 _MIN_CASES = 2
 # Cases from which there are as many folds as cases, if more were asked for.
 _ENOUGH_CASES = 5
-
-
-def setting_without_cases(
-    recipe: Recipe, rule: Rule, contamination: float
-) -> dict[str, object]:
-    """Return the parameters of a recipe that follow from the rule where no case tunes.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Of a one-class machine. Its other parameters keep their defaults.
-    rule : Rule
-    contamination : float
-        Share C of unknown cases among the rows, 0 to 0.5.
-
-    Returns
-    -------
-    dict
-        nu, the largest share of rows outside, is C + (1 - C) R for at most a share R of
-        flags: unknown cases, and as many of the other rows as may be flagged. It is
-        limited to 0.01 to 0.5; with another rule the recipe's own is kept.
-    """
-    if "nu" not in recipe.names or not isinstance(rule, MaxFlagRate):
-        return {}
-    outside = contamination + (1 - contamination) * rule.value
-    return {"nu": min(max(outside, _MIN_NU), _MAX_NU)}
 
 
 def with_states(cohort: Cohort) -> Cohort:
@@ -169,7 +140,6 @@ def plan_without_cases(
     return WithoutCases(
         state="without the condition" if is_labelled else "unknown",
         contamination=contamination or 0.0,
-        chosen=setting_without_cases(recipe, rule, contamination or 0.0),
     )
 
 

@@ -280,9 +280,11 @@ class Recipe(BaseModel):
         """Return all parameters, with overrides.
 
         Of ``gamma`` and ``sigma`` only the one that was chosen is returned; RecipeError
-        if both are overridden.
+        if both are overridden. With ``sigma`` the kernel is Gaussian by default.
         """
         resolved = self.parameters | overrides
+        if "sigma" in overrides and "kernel" in self.parameters:
+            resolved["kernel"] = overrides.get("kernel", "gaussian")
         if {"gamma", "sigma"} <= set(resolved):
             default = "gamma" if "gamma" in self.parameters else "sigma"
             other = "sigma" if default == "gamma" else "gamma"

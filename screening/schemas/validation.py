@@ -322,13 +322,11 @@ class WithoutCases(Document):
     It learned what past rows are like. Its setting was not tuned, its threshold is a
     rank among held-out rows that are not known cases, and known cases only judge.
     `state` says whether these rows are without the condition or of unknown state.
-    `contamination` is the stated share of unknown cases among them, and `chosen` are
-    parameters that follow from the rule (`model_selection.without_cases`).
+    `contamination` is the stated share of unknown cases among them.
     """
 
     state: Literal["without the condition", "unknown"]
     contamination: float
-    chosen: Setting
 
 
 class ValidationFacts(Figures):
