@@ -420,8 +420,7 @@ def _fixed_parameters(
 ) -> Parameters:
     """Return parameters that the caller fixed: those equal in all tried settings.
 
-    Where there were no cases, neither the recipe's `defaults` nor what followed from
-    the rule are fixed.
+    Where there were no cases the recipe's `defaults` are not fixed.
     """
     searches = [member.search for member in model.recipe.members]
     if not searches:
@@ -434,8 +433,6 @@ def _fixed_parameters(
         for name, value in settings[0].items()
         if all(setting.get(name) == value for setting in settings)
     }
-    without_cases = model.validation.without_cases
-    if without_cases is None:
+    if model.validation.without_cases is None:
         return fixed
-    untuned = {**defaults, **without_cases.chosen}
-    return {name: value for name, value in fixed.items() if value != untuned.get(name)}
+    return {name: value for name, value in fixed.items() if value != defaults.get(name)}
