@@ -1,4 +1,7 @@
-"""The papers' data sets under the papers' names: reading, encoding, splits, inner validation, tables."""
+"""The papers' data sets under the papers' names: reading, encoding, splits, inner validation, tables.
+
+`SOURCES.md` in this folder says where the public files come from.
+"""
 
 from __future__ import annotations
 

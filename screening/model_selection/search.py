@@ -213,9 +213,7 @@ def _binary_criterion(name: str, decision: np.ndarray, positive: np.ndarray) -> 
     if name == "best_g_mean":
         false, hit, _ = roc_curve(positive, decision)
         return float(np.sqrt(hit * (1 - false)).max())
-    flagged = decision > 0
-    sensitivity = flagged[positive].mean()
-    specificity = 1 - flagged[~positive].mean()
+    sensitivity, specificity = _own_rates(decision, positive)
     if name == "balanced_accuracy":
         return float((sensitivity + specificity) / 2)
     return float(np.sqrt(sensitivity * specificity))
@@ -313,6 +311,7 @@ def choose_setting(
     # The first of equally good settings is chosen.
     usable_scores = [float(scores[index] or 0.0) for index in usable]
     best = usable[int(np.round(usable_scores, _DIGITS).argmax())]
+    rates = _rates_of_settings(decisions, target)
     return SearchFacts(
         criterion=name,
         n_candidates=len(candidates),
@@ -320,6 +319,8 @@ def choose_setting(
         candidates=[dict(candidate) for candidate in candidates],
         scores=scores,
         dropped=dropped,
+        sensitivity=[sensitivity for sensitivity, _ in rates],
+        specificity=[specificity for _, specificity in rates],
     )
 
 
@@ -347,6 +348,31 @@ def _ties(decisions: np.ndarray, target: np.ndarray, rule: Rule) -> bool:
     n_flagged = np.count_nonzero(ordered >= threshold)
     n_tied = np.count_nonzero(ordered == threshold) - 1
     return bool(n_tied > _MAX_TIED * n_flagged)
+
+
+def _rates_of_settings(
+    decisions: np.ndarray, target: np.ndarray
+) -> list[tuple[float, float]]:
+    """Return sensitivity and specificity of each setting's own boundary.
+
+    Empty with several classes, for a single setting, and if a class has no rows.
+
+    Parameters
+    ----------
+    decisions : ndarray of shape (n_settings, n_rows, n_outputs)
+    target : int ndarray of shape (n_rows,)
+    """
+    positive = target == 1
+    is_binary = decisions.shape[2] == 1 and 0 < positive.sum() < len(positive)
+    if len(decisions) == 1 or not is_binary:
+        return []
+    return [_own_rates(values[:, 0], positive) for values in decisions]
+
+
+def _own_rates(decision: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
+    """Return sensitivity and specificity of a decision above 0."""
+    flagged = decision > 0
+    return float(flagged[positive].mean()), float(1 - flagged[~positive].mean())
 
 
 def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:

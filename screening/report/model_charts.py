@@ -71,6 +71,46 @@ def froc(model: ModelDocument) -> Axes | None:
     return axes
 
 
+def settings_chart(model: ModelDocument) -> Axes | None:
+    """Return sensitivity and specificity of every setting that was tried.
+
+    Each at the machine's own boundary on held-out rows; None where they are not known.
+    """
+    search = model.validation.search
+    if not search.sensitivity:
+        return None
+    chosen = list(search.candidates).index(search.chosen)
+    n_settings = len(search.sensitivity)
+    axes = Axes(
+        name="settings",
+        x=(0.0, 1.0),
+        y=(0.0, 1.0),
+        x_label="specificity",
+        y_label="sensitivity",
+        width=470,
+        height=400,
+        margins=(16, 24, 46, 56),
+        as_percent=(True, True),
+        title="Sensitivity and specificity of every setting tried",
+        description=(
+            f"{fmt.plural(n_settings, 'setting')} at the machine's own boundary, on "
+            "held-out rows. The chosen one has sensitivity "
+            f"{fmt.percent(search.sensitivity[chosen])} and specificity "
+            f"{fmt.percent(search.specificity[chosen])}."
+        ),
+    )
+    for number in range(n_settings):
+        place = search.specificity[number], search.sensitivity[number]
+        if search.candidates[number].get("passes"):
+            axes.dot(*place, "rescaled")
+        else:
+            axes.dot(*place, "plain")
+    axes.mark(
+        search.specificity[chosen], search.sensitivity[chosen], "validated", "chosen"
+    )
+    return axes
+
+
 def pruning_chart(model: ModelDocument) -> Axes | None:
     """Return the chart of the last pass's removals; None where nothing was removed."""
     passes = model.machine.passes
@@ -84,7 +124,7 @@ def pruning_chart(model: ModelDocument) -> Axes | None:
         x=(0.0, float(len(steps))),
         y=(0.0, 1.0),
         x_label="support vectors removed",
-        y_label="training rows",
+        y_label="share of the class",
         height=240,
         title="Support vectors removed",
         description=(
@@ -98,6 +138,17 @@ def pruning_chart(model: ModelDocument) -> Axes | None:
     n_removed = list(range(1, len(steps) + 1))
     axes.line(n_removed, rare_found, "first", "rare found")
     axes.line(n_removed, false_flags, "second", "false flags")
+    held_out = passes[-1].get("pruning_curve")
+    if isinstance(held_out, list | tuple) and held_out:
+        shown = np.array(held_out)[: len(steps) + 1]
+        places = np.arange(len(shown))
+        axes.line(places, shown[:, 0], "first held", "held out")
+        axes.line(places, shown[:, 1], "second held", "held out")
+        axes.description += (
+            " On rows held out inside the training, it went from "
+            f"{fmt.percent(shown[0, 0])} to {fmt.percent(shown[-1, 0])}, and from "
+            f"{fmt.percent(shown[0, 1])} to {fmt.percent(shown[-1, 1])}."
+        )
     return axes
 
 

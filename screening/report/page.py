@@ -122,6 +122,7 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
         "chances": model_charts.chance_charts(model),
         "beside": model_charts.comparison_table(model),
         "pruning": model_charts.pruning_chart(model),
+        "settings": model_charts.settings_chart(model),
         "review_due": review_due(model),
         "reliance": reliance_words(model),
     }

@@ -246,7 +246,8 @@ class SearchFacts(Document):
     """Settings tried with their results, and why some could not be used.
 
     `asked` is the number of settings that the caller asked for, 0 if none; None in
-    models of earlier versions.
+    models of earlier versions. `sensitivity` and `specificity` are those of each
+    setting's own boundary on held-out rows, empty with several classes.
     """
 
     criterion: str
@@ -257,10 +258,13 @@ class SearchFacts(Document):
     candidates: Sequence[Setting]
     scores: Sequence[float | None]
     dropped: Sequence[str | None]
+    sensitivity: Sequence[float] = ()
+    specificity: Sequence[float] = ()
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
         even(self.scores, self.dropped)
+        even(self.sensitivity, self.specificity)
         return self
 
 

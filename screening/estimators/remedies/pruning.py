@@ -77,20 +77,36 @@ class Pruning(Remedy):
         check_count("folds", self.folds, least=2)
 
     def solve(self, training: Training, solve: SolveTraining) -> DualSolution:
-        """Solve the pass, then prune; the path is noted as "pruning_path"."""
+        """Solve the pass, then prune.
+
+        The path is noted as "pruning_path"; as "pruning_curve" what inner folds chose
+        the number of removals by: the share of the minority found and of the majority
+        flagged on rows held out, after each removal from none on.
+        """
+        curve = np.zeros((0, 2))
         if self.n_remove == "inner":
-            n_remove = self._choose_n_remove(training, solve)
+            n_remove, curve = self._choose_n_remove(training, solve)
         else:
             n_remove = int(self.n_remove)
         path = []
         for step in self._prune(training, solve, n_remove, self.trials):
             path.append((step.removed, *step.quality))
         pruning_path = np.array(path[1:], float).reshape(-1, 4)
-        noted = {**step.dual.noted, "pruning_path": pruning_path}
+        noted = {
+            **step.dual.noted,
+            "pruning_path": pruning_path,
+            "pruning_curve": curve,
+        }
         return replace(step.dual, noted=noted)
 
-    def _choose_n_remove(self, training: Training, solve: SolveTraining) -> int:
-        """Return the number of removals with the best out-of-fold G-mean."""
+    def _choose_n_remove(
+        self, training: Training, solve: SolveTraining
+    ) -> tuple[int, np.ndarray]:
+        """Return the number of removals with the best out-of-fold G-mean.
+
+        And the shares of the minority found and of the majority flagged after each
+        removal, (n_removals + 1, 2).
+        """
         codes = (training.labels > 0).astype(int)
         max_removed = int(self.most)
         predicted = np.full((max_removed + 1, len(codes)), -1)
@@ -111,12 +127,17 @@ class Pruning(Remedy):
             max_removed = n_removed
         tested = predicted[0] >= 0
         if not tested.any():
-            return 0
+            return 0, np.zeros((0, 2))
         recalls = [
             mean_recall(codes[tested], predicted_codes[tested])
             for predicted_codes in predicted[: max_removed + 1]
         ]
-        return int(np.argmax(recalls))
+        minority = int(2 * codes.sum() <= len(codes))
+        is_minority = codes[tested] == minority
+        called_minority = predicted[: max_removed + 1, tested] == minority
+        found = called_minority[:, is_minority].mean(axis=1)
+        flagged = called_minority[:, ~is_minority].mean(axis=1)
+        return int(np.argmax(recalls)), np.column_stack([found, flagged])
 
     def _prune(
         self, training: Training, solve: SolveTraining, n_remove: int, trials: int
