@@ -137,7 +137,7 @@ def train(
         Every row is a patient of its own, whatever the table looks like.
     contamination : float, optional
         For a one-class recipe without cases: share of unknown cases among the rows, 0 to 0.5. The share
-        of flags that `rule` promises stays that of all rows; notes state what follows for those without the condition.
+        of flags that `rule` promises stays that of all rows; a note states that of those without the condition.
     **reading
         `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
 
