@@ -94,6 +94,7 @@ def fitted(plane: Plane, recipe: Recipe) -> tuple[Any, Any]:
         "C": C,
         "nu": NU,
         "gamma": GAMMA.get(recipe.kernel.get("type", ""), 2.0),
+        "kernel": recipe.kernel.get("type"),
     }
     own = {
         name: value
@@ -109,7 +110,9 @@ def fitted(plane: Plane, recipe: Recipe) -> tuple[Any, Any]:
     plain = {"one_class": "one_class", "multi_class": "one_vs_rest"}.get(
         recipe.machine, "svm"
     )
-    given = {"nu": NU} if plain == "one_class" else {"C": C}
+    given: dict[str, object] = {"C": C}
+    if plain == "one_class":
+        given = {"nu": NU, "kernel": "gaussian"}
     return build(plain, gamma=GAMMA["gaussian"], **given).fit(rows, codes), after
 
 

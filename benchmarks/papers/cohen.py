@@ -96,14 +96,14 @@ def fold(train: np.ndarray, test: np.ndarray, fast: bool, seed: int) -> dict:
     learned, truth = y[train], y[test]
     found = {}
     for passes, nu, sigma in TABLE_1:
-        given = {"nu": nu, "sigma": sigma, "passes": passes}
+        given = {"nu": nu, "sigma": sigma, "passes": passes, "width": 1.0}
         found["printed", passes, nu, sigma] = suspicion(
             "one_class_conformal", given, x, learned, z
         )
     for passes, nu, gamma in product(
         (0, 1, 2), (0.05, 0.2), GAMMAS[:2] if fast else GAMMAS
     ):
-        given = {"nu": nu, "gamma": gamma, "passes": passes}
+        given = {"nu": nu, "gamma": gamma, "passes": passes, "width": 1.0}
         found["scaled", passes, nu, gamma] = suspicion(
             "one_class_conformal", given, x, learned, z
         )
@@ -117,7 +117,7 @@ def fold(train: np.ndarray, test: np.ndarray, fast: bool, seed: int) -> dict:
     ]
     costs = [{"C": c, "gamma": gamma} for c, gamma in product((0.1, 1.0, 10.0), GAMMAS)]
     grids = {
-        "one_class": plain,
+        "one_class": [{**given, "kernel": "gaussian"} for given in plain],
         "one_class_conformal": more,
         "svm": costs,
         "svm_weighted": costs,
