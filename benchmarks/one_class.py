@@ -1,21 +1,23 @@
-"""How well do machines rank that have seen no case? Seven tables beside detectors of
-other packages.
-    python benchmarks/one_class.py --splits 4 --out one_class.csv
-    python benchmarks/one_class.py --recipes one_class:24 one_class_conformal --out one_class.csv
+"""How well do machines rank that have seen no case? Beside detectors of other packages.
+
+    python benchmarks/one_class.py --splits 6 --out one_class.csv
+    python benchmarks/one_class.py --recipes one_class:24 --out searched.csv
     python benchmarks/one_class.py --out one_class.csv --table
 
-Clinical two-class tasks of the UCI sets in ../shared/data, at random two thirds to one third. Every method
-learns from the rows without the condition alone, of the two thirds, encoded as the recipe `one_class` encodes
-them. A recipe is the mean of its five fold machines at its own parameters; `one_class:24` chooses among 24
-settings by the held-out ranking of the cases in the two thirds, which is what a past with cases allows.
-Isolation forest, local outlier factor, nearest neighbours and Mahalanobis distance are scikit-learn's, ECOD is
-PyOD's and is left out where it is not installed.
+Seven clinical two-class tasks of the UCI sets in ../shared/data (`TASKS`), at random
+two thirds to one third. Every method learns from the rows without the condition alone,
+of the two thirds, encoded as the recipe `one_class` encodes them. A recipe is its five
+fold machines at its own parameters; `one_class:24` chooses among 24 settings by the
+held-out ranking of the cases in the two thirds, which is what a past with cases allows.
+Isolation forest, local outlier factor, nearest neighbours and Mahalanobis distance are
+scikit-learn's. ECOD is PyOD's and is left out where it is not installed
+(`pip install --no-deps pyod`).
 
-AUROC is of the third that was left out. "Found" is the share of its cases among rows that lie above the
-highest tenth of its rows without the condition; rows that tie there count by share. "Ties" is how many rows
-without the condition tie there, as a share of that tenth. "Flagged" is the share of rows without the
-condition over the threshold that `--max-flag-rate 0.1` sets on held-out rows. A split that is in the CSV is
-not run again.
+AUROC is of the third that was left out. "Found" is the share of its cases that are
+flagged where a tenth of its other rows is, rows that tie there by share. "Ties" is how
+many of these other rows tie there, as a share of that tenth. "Flagged" is the share of
+other rows over the threshold that `--max-flag-rate 0.1` sets on held-out rows. A split
+that is in the CSV is not run again.
 """
 
 from __future__ import annotations

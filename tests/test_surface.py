@@ -139,6 +139,17 @@ def test_chances_that_were_not_earned_are_refused_with_the_reason(trained, cohor
         several.predict_proba(voxels(2, seed=5))
 
 
+def test_one_class_model_gives_chances_where_cases_were_held_out(trained, cohort):
+    """The machine learns from no case; Platt's regression of held-out scores does."""
+    model = trained(cohort, "one_class", search=1)
+    night = patients(60, seed=1)
+    chances = model.predict_proba(night)[:, 1]
+    scores = model.score_frame(night)["score"].to_numpy()
+
+    assert 0 < chances.min() < chances.max() < 1
+    assert (np.diff(chances[np.argsort(scores)]) >= 0).all()
+
+
 QUICK = {"search": 1, "repeats": 1, "beside": (), "n_jobs": 1}
 PAST, NIGHT = patients(), patients(60, seed=1).drop(columns="ill")
 SAMPLES = files("screening.sample_cohorts")
