@@ -31,7 +31,7 @@ from screening.spelling import EACH
 if TYPE_CHECKING:
     from screening.ledger.database import Ledger
     from screening.ledger.status import Due
-    from screening.schemas.history import NightRun, SeriesStatus
+    from screening.schemas.history import NightRun, SeriesStatus, VerdictsRead
 
 
 def history(
@@ -366,13 +366,24 @@ def _night(text: str | None, now: datetime.datetime) -> datetime.date | None:
 
 def review(
     run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", help="Run directory whose page was reviewed."),
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="RUN",
+            help="Run directory whose page was reviewed; with --site the folder.",
+        ),
+    ] = None,
     verdicts: Annotated[
-        Path, typer.Argument(metavar="VERDICTS", help="JSON file that the page saved.")
-    ],
+        Path | None,
+        typer.Argument(metavar="VERDICTS", help="JSON file that the page saved."),
+    ] = None,
     ledger: LedgerHere = "screening.db",
+    site: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NIGHT.toml",
+            help="Read every file of the site's folder of verdicts, or of RUN.",
+        ),
+    ] = None,
     series: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Refuse a RUN that is not of this series."),
@@ -388,13 +399,56 @@ def review(
 ) -> None:
     """Read clinicians' verdicts on RUN into the ledger.
 
-    Reading the same file twice changes nothing.
+    Reading the same file twice changes nothing. With --site each file is read by the
+    run that it names, and moved to done/ or refused/ below the folder.
     """
     from screening.ledger.verdicts import review
 
+    if site is not None:
+        _read_folder(site, run, ledger, token, as_json)
+        return
+    if run is None or verdicts is None:
+        raise UsageError("give RUN and VERDICTS, or --site NIGHT.toml")
     with open_as_owner(ledger) as book:
         outcomes = review(run, verdicts, book, series, token)
     print_answer(outcomes, as_json)
+
+
+def _read_folder(
+    site: Path, folder: Path | None, ledger: str, token: Path | None, as_json: bool
+) -> None:
+    """Read a folder of verdicts; exit 5 if one could not be used."""
+    from screening.site.inbox import read_inbox
+    from screening.site.site import read_network
+
+    network = read_network(site, ledger)
+    folder = folder or network.site.verdicts
+    if folder is None:
+        raise UsageError(
+            f"{site.name} names no folder of verdicts: give one, or write verdicts = "
+            '"inbox" under [site]'
+        )
+    with open_as_owner(network.ledger) as book:
+        files = read_inbox(network, book, folder, token)
+    if as_json:
+        print_answer({"files": [file.to_dict() for file in files]}, as_json)
+    else:
+        print_answer({"read": [_line_of_file(file) for file in files]}, as_json)
+    if any(file.refused for file in files):
+        raise typer.Exit(ATTENTION)
+
+
+def _line_of_file(file: VerdictsRead) -> str:
+    """Return what became of a file of verdicts, on one line."""
+    if file.refused is not None:
+        return f"{file.file}: refused: {file.refused}"
+    words = f"{file.file}: {file.series} {file.night}: {file.verdicts} verdicts"
+    words += f", {file.new} new, {file.changed} changed"
+    if file.disputed:
+        words += f", {file.disputed} disputed"
+    if file.superseded:
+        words += f", {file.superseded} of cases that a corrected table no longer has"
+    return words
 
 
 def promote(

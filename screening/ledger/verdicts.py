@@ -1,9 +1,9 @@
 """Read reviewers' verdicts from the files that pages save, and find the current ones.
 
 Every verdict is an entry of the trail, with its time and its reviewer. If a reviewer
-changes a verdict, the latest one counts, by the time it was given and not by the time it
-was read. If two reviewers contradict each other, the case is "disputed" and counts as
-unsure until they agree.
+changes a verdict, the latest one counts, by the time it was given and not by the time
+it was read. If two reviewers contradict each other, the case is "disputed" and counts
+as unsure until they agree.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from screening.files import read_bounded, read_secret
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.entries import VerdictGiven, append
 from screening.ledger.trail import Part, text_part
-from screening.schemas.run import HAS_IT, RunDocument, Word
+from screening.schemas.run import HAS_IT, LedgerFacts, RunDocument, Word
 from screening.store.serialization import read_document
 
 MAX_BYTES = 16 << 20
 MAX_TOKEN_BYTES = 4096
 _FIRST_YEAR = 2000
+# First digits of a run's key that are its id.
+N_ID_DIGITS = 12
 
 
 def _in_utc(text: str) -> str:
@@ -317,7 +319,10 @@ def review(
     Returns
     -------
     dict
-        As `screen review --json` prints it.
+        As `screen review --json` prints it. Verdicts of the page of an earlier run of
+        the night, which a corrected table has replaced, count for the cases that both
+        runs have; the others are kept with the earlier run, and counted as
+        "superseded".
 
     Raises
     ------
@@ -334,15 +339,63 @@ def review(
         )
     if series is not None and entered.series != series:
         raise UsageError(f"{run} is not of series {series} but of {entered.series}")
+    content = read_verdict_file(Path(verdicts))
+    page = _Page(document.run_id, document.model.stated.verdicts_need, bool(digest))
     with ledger.reading() as connection:
         _, cases = reviewable(connection, entered.key)
-    given = _read(Path(verdicts), document, cases, has_token=bool(digest))
-    outcomes = record_verdicts(ledger, entered.key, given, _user(), digest)
+        listed = cases
+        earlier = _replaced_run(connection, entered, content.get("run_id"))
+        if earlier is not None:
+            _, listed = reviewable(connection, earlier)
+            page = page._replace(run_id=run_id_of(earlier))
+    given = _checked(content, page, listed)
+    of_run = [verdict for verdict in given if verdict.case_id in cases]
+    outcomes = record_verdicts(ledger, entered.key, of_run, _user(), digest)
+    if earlier is not None:
+        others = [verdict for verdict in given if verdict.case_id not in cases]
+        record_verdicts(ledger, earlier, others, _user(), digest)
+        outcomes["superseded"] = len(others)
     return {
         "run_id": document.run_id,
         "night": document.date,
         "verdicts": len(given),
     } | outcomes
+
+
+def run_id_of(key: str) -> str:
+    """Return the id of a run, which its page shows, from its key in the ledger."""
+    return key[:N_ID_DIGITS]
+
+
+def _replaced_run(
+    connection: sa.Connection, run: LedgerFacts, run_id: object
+) -> str | None:
+    """Return the key of an earlier run of the same night by its id; None for another id."""
+    of_night = sa.select(RUNS.c.series, RUNS.c.night).where(RUNS.c.key == run.key)
+    series, night = connection.execute(of_night.limit(1)).one()
+    is_earlier = (RUNS.c.series == series) & (RUNS.c.night == night) & ~RUNS.c.shadow
+    keys = sa.select(RUNS.c.key).where(is_earlier, RUNS.c.key != run.key)
+    for key in connection.scalars(keys.distinct()):
+        if run_id_of(key) == run_id:
+            return str(key)
+    return None
+
+
+class _Page(NamedTuple):
+    """The page whose verdicts are read.
+
+    Parameters
+    ----------
+    run_id : str
+    needed : sequence of str
+        Fields that the contract asks reviewers for.
+    has_token : bool
+        The reviewer is known by a token.
+    """
+
+    run_id: str
+    needed: Sequence[str]
+    has_token: bool
 
 
 def _user() -> str:
@@ -354,15 +407,13 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _read(
-    path: Path, run: RunDocument, reviewable: Collection[str], has_token: bool
+def _checked(
+    content: dict[str, Any], page: _Page, reviewable: Collection[str]
 ) -> Sequence[Verdict]:
     """Return the verdicts of a file that a page saved; VerdictError with all faults.
 
-    `reviewable`: the ids on which a verdict may be given; `has_token`: the reviewer is
-    known by a token.
+    `reviewable`: the ids on which a verdict may be given.
     """
-    content = _read_json(path)
     shared = {}
     for name in ("site", "initials"):
         if isinstance(content.get(name), str):
@@ -373,8 +424,8 @@ def _read(
             line = shared | line
         lines.append(line)
     faults = []
-    if content.get("run_id") != run.run_id:
-        faults.append(f"it belongs to another run: its run_id is not {run.run_id}")
+    if content.get("run_id") != page.run_id:
+        faults.append(f"it belongs to another run: its run_id is not {page.run_id}")
     verdicts: Sequence[Verdict] = []
     try:
         verdicts = READER.validate_python(content | {"verdicts": lines}).verdicts
@@ -382,13 +433,13 @@ def _read(
         for problem in error.errors():
             faults.append(_fault(*problem["loc"], message=problem["msg"]))
     faults += _faults_of_ids(lines, reviewable)
-    faults += _faults_of_reviewers(lines, run.model.stated.verdicts_need, has_token)
+    faults += _faults_of_reviewers(lines, page.needed, page.has_token)
     if faults:
         raise VerdictError(faults, parameters=["token"])
     return verdicts
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_verdict_file(path: Path) -> dict[str, Any]:
     """Return the content of a file of verdicts; VerdictError if it is something else."""
     try:
         content = json.loads(read_bounded(path, MAX_BYTES, UsageError))

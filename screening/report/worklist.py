@@ -26,6 +26,7 @@ from screening.schemas.run import (
     State,
     Volume,
 )
+from screening.spelling import shown_series
 
 MAX_OPEN_LINES = 50
 """Lines in sight at first; the others are folded."""
@@ -304,15 +305,23 @@ def form(run: RunDocument) -> dict[str, object] | None:
     """Return what the review form needs; None where nothing waits for a review."""
     if not (run.to_review or run.sample):
         return None
-    run_id = "".join(char for char in run.run_id if char.isalnum())
     return {
         "run_id": run.run_id,
-        "file": f"verdicts-{run_id[:40]}.json",
+        "file": _verdict_file(run),
         "words": [(word, VERDICT_WORDS.get(word, word)) for word in VERDICTS],
         "sampled": [
             (_place(row), fmt.name(row.id), as_it_is(row.id)) for row in run.sample
         ],
     }
+
+
+def _verdict_file(run: RunDocument) -> str:
+    """Return the name of the file of verdicts, with series, night and run."""
+    run_id = "".join(char for char in run.run_id if char.isalnum())
+    parts = ["verdicts", run.date, f"{run_id[:40]}.json"]
+    if run.ledger is not None:
+        parts.insert(1, shown_series(run.ledger.series))
+    return "-".join(parts)
 
 
 def history_words(case: Listed) -> str:

@@ -452,6 +452,24 @@ class SeriesNight(Document):
     peak_mb: int | None = None
 
 
+class VerdictsRead(Document):
+    """What became of a file of verdicts that lay in a site's folder.
+
+    `superseded` verdicts are of cases that a corrected table no longer has. `refused`
+    says why the file could not be used.
+    """
+
+    file: str
+    series: str | None = None
+    night: str | None = None
+    verdicts: int = 0
+    new: int = 0
+    changed: int = 0
+    disputed: int = 0
+    superseded: int = 0
+    refused: str | None = None
+
+
 class OverviewDocument(Document):
     """The document of all series of a site on one night, and of missed nights."""
 
@@ -461,6 +479,8 @@ class OverviewDocument(Document):
     series: Sequence[SeriesNight]
     shadows: Sequence[SeriesNight]
     caught_up: Sequence[SeriesNight]
+    # Files that clinicians put into the site's folder of verdicts.
+    verdicts: Sequence[VerdictsRead] = ()
 
 
 class HookFacts(Document):

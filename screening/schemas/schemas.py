@@ -22,6 +22,7 @@ from screening.schemas.history import (
     NightsBeside,
     OverviewDocument,
     SeriesStatus,
+    VerdictsRead,
 )
 from screening.schemas.model import Approval, ModelDocument, TrainedOn
 from screening.schemas.run import Counts, ExplainedCase, RunDocument
@@ -162,14 +163,18 @@ ANSWERS: dict[str, type[Document]] = {
     "report": _of("report", {"attention": Reasons, **HIDDEN}, report=str),
     "review": _of(
         "review",
-        run_id=str,
-        night=str,
-        verdicts=int,
-        new=int,
-        changed=int,
-        unchanged=int,
-        older=int,
-        disputed=int,
+        {
+            "run_id": str,
+            "night": str,
+            "verdicts": int,
+            "new": int,
+            "changed": int,
+            "unchanged": int,
+            "older": int,
+            "disputed": int,
+            "superseded": int,
+            "files": Sequence[VerdictsRead],
+        },
     ),
     "history": _of("history", {"beside": NightsBeside}, HistoryDocument),
     "status": _of(

@@ -35,10 +35,11 @@ from screening.ledger.verifying import refuse_older
 from screening.report import format as shown
 from screening.report.page import render_overview
 from screening.schemas.figures import Rule
-from screening.schemas.history import OverviewDocument, SeriesNight
+from screening.schemas.history import OverviewDocument, SeriesNight, VerdictsRead
 from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import OVER_MEMORY
 from screening.schemas.run import RunDocument
+from screening.site.inbox import read_inbox
 from screening.site.processes import Budget, Outcome, Processes
 from screening.site.site import Network
 from screening.store.pages import PageFolder
@@ -284,12 +285,18 @@ def run_night(
             folders = [network.folder, network.site.runs]
             workers.check(folders, secret=network.has_password())
         network.pages.prepare()
+        verdicts = []
+        if network.site.verdicts is not None:
+            with open_ledger(network.ledger, make=True) as ledger:
+                verdicts = read_inbox(network, ledger, network.site.verdicts)
         wishes = dict.fromkeys(only, _Wish(accept_delivery, replace_reason))
         minutes = max(network.series[name].minutes for name in names)
         tasks = _patiently(lambda _: _list_tasks(network, night, wishes), minutes)
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
         scored = runner.run_all([some for some in tasks if some[0].series in names])
-        document = _overview(network, night, itertools.chain(*tasks), scored, strict)
+        document = _overview(
+            network, night, itertools.chain(*tasks), scored, verdicts, strict
+        )
         page = network.pages.show(render_overview(document).encode(), night)
     return document, page
 
@@ -299,6 +306,7 @@ def _overview(
     night: str,
     tasks: Iterable[Task],
     scored: Mapping[Task, SeriesNight],
+    verdicts: Sequence[VerdictsRead],
     strict: bool,
 ) -> OverviewDocument:
     """Return the overview of a night; `scored`: the lines of what this run scored."""
@@ -317,10 +325,14 @@ def _overview(
             caught_up.append(line)
         else:
             series.append(line)
+    exit_code = _exit_code(scored.values(), strict)
+    if strict and any(file.refused for file in verdicts):
+        exit_code = worst([exit_code, ATTENTION])
     return OverviewDocument(
         title=network.site.title,
         night=night,
-        exit_code=_exit_code(scored.values(), strict),
+        exit_code=exit_code,
+        verdicts=verdicts,
         series=series,
         shadows=shadows,
         caught_up=caught_up,

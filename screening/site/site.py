@@ -121,6 +121,8 @@ class Site(_Table):
         Threads and MiB that all series take together; by default all cores, and 4096.
     catch_up : int
         How many nights back missed ones are caught up.
+    verdicts : Path, optional
+        Folder of the files of verdicts; each night reads them.
     hooks : list of lists of str
         Commands that receive the overview, each by its words; no shell reads them.
     hook_seconds : float
@@ -136,6 +138,7 @@ class Site(_Table):
     jobs: Count = Field(default_factory=available_cores)
     memory_mb: Count = 4096
     catch_up: Days = 7
+    verdicts: Place | None = None
     hooks: list[Words] = []
     hook_seconds: Annotated[float, Field(gt=0, le=3600)] = 30
 

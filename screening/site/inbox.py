@@ -1,0 +1,132 @@
+"""Read the verdicts that clinicians put into a site's folder."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from screening.errors import ScreenError, UsageError, VerdictError, of_system
+from screening.ledger.database import RUNS, Ledger
+from screening.ledger.verdicts import read_verdict_file, review, run_id_of
+from screening.schemas.history import VerdictsRead
+from screening.site.site import Network
+from screening.spelling import shown_series
+from screening.store.publishing import write_whole
+
+DONE = "done"
+REFUSED = "refused"
+# A file that is no JSON may still be on its way for so many seconds.
+SETTLE_SECONDS = 60
+# Names of files that pages save; others may be called after a patient.
+_SAVED = re.compile(r"verdicts-[\w.-]{1,120}\.json")
+
+
+def read_inbox(
+    network: Network, ledger: Ledger, folder: Path, token: Path | None = None
+) -> list[VerdictsRead]:
+    """Read every file of verdicts in a folder, each by the run that it names.
+
+    A file that was read is moved to `done` below the folder, one that cannot be used to
+    `refused`, with the reason beside it. A file that is still being written is left.
+
+    Parameters
+    ----------
+    network : Network
+    ledger : Ledger
+    folder : Path
+    token : Path, optional
+        Private file with a secret of the reviewer's.
+
+    Returns
+    -------
+    list of VerdictsRead
+        One for each file that was moved, in the order of their names.
+
+    Raises
+    ------
+    UsageError
+        If the folder cannot be read or written.
+    """
+    try:
+        files = sorted(folder.glob("*.json"))
+        (folder / DONE).mkdir(mode=0o700, exist_ok=True)
+        (folder / REFUSED).mkdir(mode=0o700, exist_ok=True)
+        return list(_read_each(network, ledger, files, token))
+    except OSError as error:
+        raise of_system(error, folder) from error
+
+
+def _read_each(
+    network: Network, ledger: Ledger, files: list[Path], token: Path | None
+) -> Iterator[VerdictsRead]:
+    """Read files and move them; yield what became of each."""
+    for number, file in enumerate(files, start=1):
+        name = file.name if _SAVED.fullmatch(file.name) else f"file {number}"
+        if _is_on_its_way(file):
+            continue
+        try:
+            line = _read_one(network, ledger, file, name, token)
+        except ScreenError as error:
+            refused = _move(file, REFUSED)
+            write_whole(refused.with_suffix(".txt"), f"{error}\n".encode())
+            yield VerdictsRead(file=name, refused=str(error))
+            continue
+        _move(file, DONE)
+        yield line
+
+
+def _is_on_its_way(file: Path) -> bool:
+    """Return True if a file that is no JSON was changed a moment ago."""
+    if time.time() - file.lstat().st_mtime > SETTLE_SECONDS:
+        return False
+    try:
+        json.loads(file.read_bytes())
+    except ValueError:
+        return True
+    return False
+
+
+def _read_one(
+    network: Network, ledger: Ledger, file: Path, name: str, token: Path | None
+) -> VerdictsRead:
+    """Enter the verdicts of one file; raise ScreenError if they cannot be used."""
+    if file.is_symlink() or not file.is_file():
+        raise VerdictError("it is a link or no file")
+    run_id = read_verdict_file(file).get("run_id")
+    series, night = _run_of(ledger, run_id)
+    if series not in network.series:
+        raise UsageError(
+            f"series {shown_series(series)} is not in {network.file.name}; read it with "
+            "screen review RUN FILE"
+        )
+    outcomes = review(network.out(series, night), file, ledger, series, token)
+    line: dict[str, object] = {"file": name, "series": series, "night": night}
+    for key in ("verdicts", "new", "changed", "disputed", "superseded"):
+        line[key] = outcomes.get(key, 0)
+    return VerdictsRead.from_dict(line)
+
+
+def _run_of(ledger: Ledger, run_id: object) -> tuple[str, str]:
+    """Return series and night of a run by its id; UsageError if there is none."""
+    columns = sa.select(RUNS.c.key, RUNS.c.series, RUNS.c.night)
+    with ledger.reading() as connection:
+        rows = connection.execute(columns.where(~RUNS.c.shadow)).all()
+    for row in rows:
+        if run_id_of(row.key) == run_id:
+            return row.series, row.night
+    raise UsageError("the ledger knows no run whose page saved it")
+
+
+def _move(file: Path, where: str) -> Path:
+    """Move a file into a folder beside it, under a name that is free there."""
+    target = file.parent / where / file.name
+    number = 2
+    while target.exists() or target.is_symlink():
+        target = target.with_name(f"{file.stem}.{number}{file.suffix}")
+        number += 1
+    return file.rename(target)

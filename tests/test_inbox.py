@@ -1,0 +1,170 @@
+"""Verdicts reach the ledger from a folder, and survive a corrected table."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from commands import as_json, screen, verdict_file
+from flow_cohorts import patients, written
+
+from screening.schemas.figures import MaxFlagRate
+from screening.store.model import save_model
+from screening.store.serialization import read_document
+
+NIGHT = "2026-03-03"
+SITE = """
+[site]
+ledger = "l.db"
+verdicts = "inbox"
+
+[series.ward-a]
+model = "m"
+cohort = "in/{date}.csv"
+"""
+
+
+@pytest.fixture
+def site(cohort, trained, tmp_path, monkeypatch):
+    """A site of one ward after a night; the inbox is empty."""
+    rule = MaxFlagRate(0.3)
+    save_model(trained(cohort, "logistic", search=1, rule=rule), tmp_path / "m")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "inbox").mkdir()
+    night = patients(60, seed=2).drop(columns="ill")
+    written(night, tmp_path / "in" / f"{NIGHT}.csv")
+    (tmp_path / "NIGHT.toml").write_text(SITE)
+    monkeypatch.chdir(tmp_path)
+    screen("run", "NIGHT.toml", "--date", NIGHT)
+    return tmp_path
+
+
+def flagged(site: Path) -> list[str]:
+    run = site / "runs" / "ward-a" / NIGHT
+    return [case["id"] for case in read_document(run, "run")["cases"]]
+
+
+def saved(site: Path, ids: list[str], name: str, word: str = "confirmed") -> Path:
+    """A file of verdicts in the inbox, as the page of the night saves it."""
+    run = site / "runs" / "ward-a" / NIGHT
+    given = [{"id": case, "verdict": word} for case in ids]
+    return Path(shutil.move(verdict_file(run, given), site / "inbox" / name))
+
+
+def test_file_of_page_names_series_and_night(site):
+    page = (site / "runs" / "ward-a" / NIGHT / "report.html").read_text()
+    run_id = read_document(site / "runs" / "ward-a" / NIGHT, "run")["run_id"]
+
+    assert f'data-file="verdicts-ward-a-{NIGHT}-{run_id}.json"' in page
+
+
+def test_inbox_read_by_command(site):
+    """Each file is read by its run and moved; why one is refused lies beside it."""
+    ids = flagged(site)
+    saved(site, ids[:2], f"verdicts-ward-a-{NIGHT}-x.json")
+    saved(site, ["nobody"], "Mrs Smith.json")
+    other = saved(site, ids[:1], "other.json")
+    other.write_text(other.read_text().replace('"run_id": "', '"run_id": "0'))
+
+    answer = as_json("review", "--site", "NIGHT.toml", code=5)
+
+    by_file = {line["file"]: line for line in answer["files"]}
+    read = by_file[f"verdicts-ward-a-{NIGHT}-x.json"]
+    assert (read["series"], read["night"], read["new"]) == ("ward-a", NIGHT, 2)
+    refused = [line["refused"] for line in answer["files"] if line["refused"]]
+    assert len(refused) == 2
+    assert "Smith" not in json.dumps(answer)
+    assert sorted(path.name for path in (site / "inbox" / "done").iterdir()) == [
+        f"verdicts-ward-a-{NIGHT}-x.json"
+    ]
+    kept = sorted(path.name for path in (site / "inbox" / "refused").iterdir())
+    assert kept == ["Mrs Smith.json", "Mrs Smith.txt", "other.json", "other.txt"]
+    reason = (site / "inbox" / "refused" / "Mrs Smith.txt").read_text()
+    assert "nobody" not in reason
+    assert not list((site / "inbox").glob("*.json"))
+
+
+def test_inbox_read_by_night(site):
+    """A night reads the folder first, and its overview says what was read."""
+    ids = flagged(site)
+    saved(site, ids[:3], f"verdicts-ward-a-{NIGHT}-x.json")
+
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
+
+    (line,) = answer["verdicts"]
+    assert (line["verdicts"], line["new"], line["refused"]) == (3, 3, None)
+    page = Path(answer["overview"]).read_text()
+    assert "Verdicts read" in page
+    history = as_json("history", "--ledger", "l.db")
+    assert [run for run in history["runs"] if run["in_force"]][0]["verdicts"]["confirmed"] == 3
+
+
+def test_same_name_twice(site):
+    ids = flagged(site)
+    for case in ids[:2]:
+        saved(site, [case], "verdicts-x.json")
+        screen("review", "--site", "NIGHT.toml")
+
+    names = sorted(path.name for path in (site / "inbox" / "done").iterdir())
+    assert names == ["verdicts-x.2.json", "verdicts-x.json"]
+
+
+def test_half_written_file_is_left(site):
+    """A file that is no JSON yet is left for the next time, for a minute."""
+    half = site / "inbox" / "verdicts-x.json"
+    half.write_text('{"format": 1, "verd')
+
+    assert as_json("review", "--site", "NIGHT.toml") == {"files": []}
+    assert half.exists()
+    os.utime(half, (0, 0))
+    answer = as_json("review", "--site", "NIGHT.toml", code=5)
+    assert "no JSON" in answer["files"][0]["refused"]
+
+
+def test_link_is_not_followed(site, tmp_path):
+    secret = tmp_path / "secret.json"
+    secret.write_text("{}")
+    (site / "inbox" / "verdicts-x.json").symlink_to(secret)
+
+    answer = as_json("review", "--site", "NIGHT.toml", code=5)
+
+    assert "a link" in answer["files"][0]["refused"]
+    assert secret.read_text() == "{}"
+
+
+def test_verdicts_survive_corrected_table(site):
+    """Verdicts of patients who are in both tables count, the others are kept."""
+    ids = flagged(site)
+    path = saved(site, ids[:4], "verdicts-x.json")
+    table = site / "in" / f"{NIGHT}.csv"
+    corrected = pd.read_csv(table, dtype=str)
+    corrected = corrected[corrected["patient"] != ids[0]]
+    written(corrected, table)
+    words = ["--only", "ward-a", "--replace", "a patient of another ward"]
+    (site / "NIGHT.toml").write_text(SITE.replace('verdicts = "inbox"\n', ""))
+    screen("run", "NIGHT.toml", "--date", NIGHT, *words)
+    assert ids[0] not in flagged(site)
+
+    run = site / "runs" / "ward-a" / NIGHT
+    answer = as_json("review", run, path, "--ledger", "l.db")
+    again = as_json("review", run, path, "--ledger", "l.db")
+
+    assert (answer["verdicts"], answer["new"], answer["superseded"]) == (4, 3, 1)
+    assert (again["new"], again["unchanged"]) == (0, 3)
+    history = as_json("history", "--ledger", "l.db", "--verify")
+    assert [run for run in history["runs"] if run["in_force"]][0]["verdicts"]["confirmed"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "give RUN and VERDICTS"),
+        (("--site", "NIGHT.toml"), "names no folder of verdicts"),
+    ],
+)
+def test_review_usage(site, words, said):
+    (site / "NIGHT.toml").write_text(SITE.replace('verdicts = "inbox"\n', ""))
+
+    assert said in screen("review", *words, code=2).stderr
