@@ -98,7 +98,10 @@ def test_inbox_read_by_night(site):
     page = Path(answer["overview"]).read_text()
     assert "Verdicts read" in page
     history = as_json("history", "--ledger", "l.db")
-    assert [run for run in history["runs"] if run["in_force"]][0]["verdicts"]["confirmed"] == 3
+    assert (
+        next(run for run in history["runs"] if run["in_force"])["verdicts"]["confirmed"]
+        == 3
+    )
 
 
 def test_same_name_twice(site):
@@ -154,7 +157,10 @@ def test_verdicts_survive_corrected_table(site):
     assert (answer["verdicts"], answer["new"], answer["superseded"]) == (4, 3, 1)
     assert (again["new"], again["unchanged"]) == (0, 3)
     history = as_json("history", "--ledger", "l.db", "--verify")
-    assert [run for run in history["runs"] if run["in_force"]][0]["verdicts"]["confirmed"] == 3
+    assert (
+        next(run for run in history["runs"] if run["in_force"])["verdicts"]["confirmed"]
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
