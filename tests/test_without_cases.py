@@ -266,14 +266,28 @@ def test_state_of_rows(models):
     assert "every row is of unknown state" in notes
 
 
-def test_share_of_new_patients_is_within_interval(models):
+def test_share_of_new_patients_is_within_interval():
     """Of new patients without the condition the share that is flagged is as promised."""
-    model = models["one value"]
-    (point,) = model.facts.operating_points
+    new = well(3000, seed=99).drop(columns="ill")
+    shares = []
+    n_covered = 0
+    for seed in range(10):
+        past = well(120, seed=seed).drop(columns="ill")
+        model = train(
+            past,
+            "one_class",
+            rule=MaxFlagRate(0.1),
+            repeats=1,
+            jobs=1,
+            id="patient",
+        )
+        promised = model.facts.operating_points[0].flag_rate
+        share = float(model.score_frame(new)["flagged"].mean())
+        n_covered += promised.low <= share <= promised.high
+        shares.append(share)
 
-    flagged = model.score_frame(well(3000, seed=4).drop(columns="ill"))["flagged"]
-
-    assert point.flag_rate.low <= flagged.mean() <= point.flag_rate.high
+    assert np.mean(shares) <= 0.1 + 2 * np.std(shares) / np.sqrt(len(shares))
+    assert n_covered >= 9
 
 
 def test_ill_patients_are_flagged_more_often(models):
