@@ -245,6 +245,7 @@ def test_figures_unknown_without_case(name, models):
     calibration = facts.validation.calibration[point.label]
 
     assert point.prevalence is None
+    assert facts.validation.own_boundary is None
     assert facts.validation.summary[point.label].auroc.value is None
     assert facts.validation.search.scores == [None]
     assert any(NO_CASE_SEEN in note for note in point.notes)

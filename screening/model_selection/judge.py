@@ -137,10 +137,13 @@ class Judgement:
         )
 
     def _own_boundary(self) -> dict[str, OwnBoundary] | None:
-        """Return what the machine's own boundary does, by watched class."""
+        """Return what the machine's own boundary does, by watched class.
+
+        None where it is not known, and where no case has been seen.
+        """
         held = self.held
         flagged = held.at_own_boundary
-        if flagged is None:
+        if flagged is None or not held.watched.any():
             return None
         figures = {}
         for m, name in enumerate(held.task.watched):
