@@ -39,6 +39,7 @@ from screening.model_selection.search import (
     TIED,
     choose_setting,
     criterion,
+    n_settings_within_budget,
     unusable,
 )
 from screening.recipes.recipe import Criterion
@@ -401,3 +402,72 @@ def test_a_binary_criterion_has_its_textbook_value(name, value):
     for each in get_args(Criterion):
         assert criterion(each, TRUTH - 0.5, TRUTH) == pytest.approx(1.0)
         assert criterion(each, np.eye(3)[target], target) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["g_mean", "balanced_accuracy", "macro_recall"])
+def test_criterion_of_several_classes_named(name):
+    """With several classes these are the mean recall, and the document says so."""
+    target = np.repeat([0, 1, 2], 20)
+    fold = np.arange(60) % 5
+    decisions = np.random.default_rng(0).normal(size=(1, 60, 3))
+    decisions[0, np.arange(60), target] += 1.0
+    predicted = decisions[0].argmax(axis=1)
+    recalls = [np.mean(predicted[target == code] == code) for code in range(3)]
+
+    facts = choose_setting(name, "one_vs_rest", [{}], decisions, target, fold)
+
+    assert facts.criterion == "macro_recall"
+    assert facts.scores[0] == pytest.approx(np.mean(recalls))
+    assert facts.sensitivity == []
+
+
+def test_rates_of_settings():
+    """Every setting has the rates of its own boundary on held-out rows."""
+    noise = np.random.default_rng(1).normal(size=N)
+    decisions = np.array([TARGET + noise, noise - 0.5])[..., None]
+
+    facts = choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions, TARGET, FOLD)
+
+    ill = TARGET == 1
+    for number, decision in enumerate(decisions[..., 0]):
+        assert facts.sensitivity[number] == np.mean(decision[ill] > 0)
+        assert facts.specificity[number] == pytest.approx(np.mean(decision[~ill] <= 0))
+
+
+def test_factor_map_of_two_strongest_columns(cohort, trained):
+    """c(x) is that of the machines at typical rows; without a factor there is none."""
+    model = trained(cohort, "williams", params={"passes": 1}, search=1, repeats=1)
+    declined = trained(cohort, "williams", params={"passes": 0}, search=1, repeats=1)
+    factor = model.facts.machine.factor_map
+    assert factor is not None
+    log_c = np.array(factor.log_c)
+    values = {
+        name: np.full(2, median, dtype=object)
+        for name, median in model.encoder.medians.items()
+    }
+    first, second = factor.columns
+    values[first] = np.array([factor.values[0][3], factor.values[0][17]])
+    values[second] = np.array([factor.values[1][5], factor.values[1][5]])
+    x = model.encoder.transform_values(values)
+    logs = [np.log(machine.factor_at(x)[:, 0]) for machine in model.ensemble.machines]
+    gap = np.diff(np.mean(logs, axis=0))[0]
+
+    assert log_c.shape == (21, 21)
+    assert log_c.max() == 0
+    assert log_c[17, 5] - log_c[3, 5] == pytest.approx(gap, abs=2e-4)
+    assert declined.facts.machine.factor_map is None
+
+
+def test_settings_of_several_classes_within_budget():
+    """Some thousand rows of several classes are worth twenty settings and more."""
+
+    def n_settings(name, n_rows, n_classes):
+        recipe = load_recipe(name)
+        return n_settings_within_budget(recipe, n_rows, n_classes, n_folds=5)
+
+    assert n_settings("one_vs_rest", 3_000, 6) == 24
+    assert n_settings("shao_local", 3_000, 6) == 24
+    assert n_settings("one_vs_rest", 5_000, 10) >= 16
+    assert n_settings("one_vs_rest", 5_000, 40) == 8
+    assert n_settings("crammer_singer", 3_000, 6) == 4
+    assert n_settings("svm", 500, 1) == n_settings("williams", 500, 1) == 8

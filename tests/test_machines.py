@@ -377,6 +377,22 @@ def test_pruning_by_inner_folds_finds_removals_that_help_a_skewed_machine():
     assert inner.predict(x)[y == 1].mean() > plain.predict(x)[y == 1].mean()
 
 
+def test_pruning_curve_on_held_out_rows():
+    """Inner folds choose the number of removals with the largest G-mean they noted."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(160) % 8 == 0).astype(int)
+    x = rng.normal(size=(160, 2)) + 1.5 * y[:, None]
+    pruning = Pruning(most=15, inner_trials=5, trials=5)
+    machine = TwoClassSVM(KERNEL, remedies=(pruning,)).fit(x, y)
+    curve = np.array(machine.passes_[-1]["pruning_curve"])
+
+    recalls = np.column_stack([curve[:, 0], 1 - curve[:, 1]])
+
+    assert curve.shape == (16, 2)
+    assert ((curve >= 0) & (curve <= 1)).all()
+    assert recalls.prod(axis=1).argmax() == len(machine.pruning_path_)
+
+
 AWKWARD = [
     TwoClassSVM(remedies=(Smote(),)),
     TwoClassSVM(remedies=(ESmote(),), factor=MarginDecay(), passes=2),

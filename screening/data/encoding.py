@@ -125,7 +125,11 @@ class Encoder:
 
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Return the encoded rows, float64, shape (n_rows, n_encoded)."""
-        encoded = self._raw(cohort.values)
+        return self.transform_values(cohort.values)
+
+    def transform_values(self, values: Columns) -> np.ndarray:
+        """Return rows given by their columns, encoded as ``transform`` does."""
+        encoded = self._raw(values)
         encoded -= self._center
         encoded /= self._scale
         return np.nan_to_num(encoded, copy=False, posinf=np.inf, neginf=-np.inf)

@@ -12,6 +12,7 @@ from screening.data.encoding import Encoder
 from screening.data.ids import id_shape
 from screening.estimators.ensembles import FoldEnsemble
 from screening.io.columns import absent
+from screening.model_selection.factor_map import factor_map
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.judge import Judgement
@@ -90,7 +91,9 @@ def model_document(
             **judgement.facts,
         ),
         training=_training_facts(study, held_out, approximation, max_rows, command),
-        machine=_machine_facts(held_out),
+        machine=_machine_facts(held_out).replace(
+            factor_map=factor_map(study, held_out)
+        ),
         versions=versions(),
         blend=judgement.members or (),
         attention=(),

@@ -179,8 +179,9 @@ def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:
 def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
     """Return the criterion of decisions against their labels; higher is better.
 
-    "g_mean" and "balanced_accuracy" judge the machine's own boundary (0, or the largest
-    decision), "best_g_mean" the best threshold on these rows. With several classes the
+    "g_mean", "balanced_accuracy" and "macro_recall" judge the machine's own boundary
+    (0, or the largest decision), "best_g_mean" the best threshold on these rows. With
+    several classes the first three are the mean recall, see ``criterion_name``, and the
     others are averaged over one class against the rest.
 
     Parameters
@@ -193,7 +194,7 @@ def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
     if decisions.ndim == 1 or decisions.shape[1] == 1:
         return _binary_criterion(name, decisions.ravel(), target == 1)
     present = np.unique(target)
-    if name in ("g_mean", "balanced_accuracy"):
+    if criterion_name(name, several=True) == "macro_recall":
         predicted = decisions.argmax(axis=1)
         return float(recall_score(target, predicted, labels=present, average="macro"))
     return float(
@@ -201,6 +202,17 @@ def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
             [_binary_criterion(name, decisions[:, m], target == m) for m in present]
         )
     )
+
+
+def criterion_name(name: str, *, several: bool) -> str:
+    """Return what a criterion is with several classes, or with two.
+
+    With several classes a G-mean of sensitivity and specificity does not exist, and the
+    balanced accuracy is the mean recall.
+    """
+    if several and name in ("g_mean", "balanced_accuracy"):
+        return "macro_recall"
+    return name
 
 
 def _binary_criterion(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
@@ -214,7 +226,7 @@ def _binary_criterion(name: str, decision: np.ndarray, positive: np.ndarray) -> 
         false, hit, _ = roc_curve(positive, decision)
         return float(np.sqrt(hit * (1 - false)).max())
     sensitivity, specificity = _own_rates(decision, positive)
-    if name == "balanced_accuracy":
+    if name in ("balanced_accuracy", "macro_recall"):
         return float((sensitivity + specificity) / 2)
     return float(np.sqrt(sensitivity * specificity))
 
@@ -313,7 +325,7 @@ def choose_setting(
     best = usable[int(np.round(usable_scores, _DIGITS).argmax())]
     rates = _rates_of_settings(decisions, target)
     return SearchFacts(
-        criterion=name,
+        criterion=criterion_name(name, several=decisions.shape[2] > 1),
         n_candidates=len(candidates),
         chosen=dict(candidates[best]),
         candidates=[dict(candidate) for candidate in candidates],

@@ -60,9 +60,15 @@ FITS = {
 }
 """Machines by the kind of question they answer: one class and the rest, or several."""
 Criterion = Literal[
-    "auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"
+    "auroc",
+    "average_precision",
+    "g_mean",
+    "best_g_mean",
+    "balanced_accuracy",
+    "macro_recall",
 ]
-"""Figure of held-out rows that a search maximizes."""
+"""Figure of held-out rows that a search maximizes. With several classes g_mean and
+balanced_accuracy are macro_recall, the mean recall over classes, and are called so."""
 
 _MAX_CANDIDATES = 10_000
 # Encoded columns are of size 1: a parameter outside this range is a mistake, and sums

@@ -197,6 +197,28 @@ class Axes:
             outline = self._path(upper + lower[::-1]) + "Z"
             self.bands.append(Stroke(Markup(outline), kind))
 
+    def cells(self, xs: Values, ys: Values, where: np.ndarray, kind: str) -> None:
+        """Fill the cells of a grid around values, where a mask is True.
+
+        Parameters
+        ----------
+        xs, ys : ndarray of shape (n_x,), (n_y,)
+            Evenly spaced, from one end of the axis to the other.
+        where : bool ndarray of shape (n_x, n_y)
+        kind : str
+        """
+        lefts = np.linspace(self.left, self.right, len(xs) + 1)
+        tops = np.linspace(self.lower, self.upper, len(ys) + 1)
+        width = lefts[1] - lefts[0]
+        height = tops[1] - tops[0]
+        path = ""
+        for i, j in np.argwhere(where):
+            path += (
+                f"M{lefts[i]:.1f} {tops[j]:.1f}h{width:.1f}v{height:.1f}h{-width:.1f}z"
+            )
+        if path:
+            self.bands.append(Stroke(Markup(path), kind))
+
     def upright(self, value: float, kind: str, label: str) -> None:
         """Draw a vertical line at `value`, labelled on the side that has room."""
         x = self.across.at(value)

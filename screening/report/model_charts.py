@@ -26,6 +26,8 @@ MEASURES = {
     "specificity": "Specificity",
     "macro_recall": "Mean recall",
 }
+FACTOR_LEVELS = 6
+"""Shades of a factor's chart; `.band.c0` to `.band.c5` of the style sheet."""
 # A benefit closer than this to another is equal to it.
 BENEFIT_TOLERANCE = 1e-9
 # Lowest net benefit that is drawn, as a share of the highest.
@@ -108,6 +110,44 @@ def settings_chart(model: ModelDocument) -> Axes | None:
     axes.mark(
         search.specificity[chosen], search.sensitivity[chosen], "validated", "chosen"
     )
+    return axes
+
+
+def factor_chart(model: ModelDocument) -> Axes | None:
+    """Return the factor c(x) over the two strongest columns; None without a factor.
+
+    The darker, the larger c: there the rescaled kernel magnifies space most.
+    """
+    factor = model.machine.factor_map
+    if factor is None:
+        return None
+    first, second = [np.array(values) for values in factor.values]
+    log_c = np.array(factor.log_c)
+    first_title, second_title = [model.title_of(name) for name in factor.columns]
+    highest = np.unravel_index(log_c.argmax(), log_c.shape)
+    axes = Axes(
+        name="factor",
+        x=(float(first[0]), float(first[-1])),
+        y=(float(second[0]), float(second[-1])),
+        x_label=first_title,
+        y_label=second_title,
+        width=470,
+        height=400,
+        margins=(16, 24, 46, 66),
+        as_percent=(False, False),
+        title="The factor c(x) over the two columns that rank best alone",
+        description=(
+            f"c is largest at {first_title} {fmt.number(first[highest[0]])} and "
+            f"{second_title} {fmt.number(second[highest[1]])}, and smallest "
+            f"{fmt.number(float(np.exp(log_c.min())))} times as large. The other columns "
+            "are at their typical values."
+        ),
+    )
+    lowest = min(float(log_c.min()), -1e-9)
+    share = 1 - log_c / lowest
+    level = np.minimum((share * FACTOR_LEVELS).astype(int), FACTOR_LEVELS - 1)
+    for number in range(FACTOR_LEVELS):
+        axes.cells(first, second, level == number, f"c{number}")
     return axes
 
 

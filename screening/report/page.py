@@ -123,6 +123,7 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
         "beside": model_charts.comparison_table(model),
         "pruning": model_charts.pruning_chart(model),
         "settings": model_charts.settings_chart(model),
+        "factor": model_charts.factor_chart(model),
         "review_due": review_due(model),
         "reliance": reliance_words(model),
     }

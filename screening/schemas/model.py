@@ -295,6 +295,18 @@ class TrainingFacts(Document):
         return self
 
 
+class FactorMap(Document):
+    """The factor c(x) over two columns, the others at their typical values.
+
+    `values` are those of each column, and `log_c` has a row for each value of the
+    first: the mean over the machines, at most 0.
+    """
+
+    columns: Sequence[str]
+    values: Sequence[Sequence[float]]
+    log_c: Sequence[Sequence[float]]
+
+
 class MachineFacts(Document):
     """Size and certificate of the machines; empty for a baseline."""
 
@@ -302,6 +314,7 @@ class MachineFacts(Document):
     sv_share: float | None
     passes: Sequence[Table]
     kkt_gap: float | None
+    factor_map: FactorMap | None = None
 
 
 class MemberFacts(Document):
