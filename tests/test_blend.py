@@ -1,4 +1,5 @@
-"""The blend: every member on the same folds, their scores weighted, and nothing chosen between them."""
+"""The blend: every member on the same folds, their scores weighted, and nothing chosen
+between them."""
 
 import json
 
@@ -10,7 +11,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from screening import build, load_model, read_cohort, save_model, train
+from screening import (
+    MaxFlagRate,
+    build,
+    load_model,
+    read_cohort,
+    save_model,
+    train,
+)
 from screening.errors import RecipeError
 from screening.estimators.baselines import Logistic
 from screening.estimators.ensembles import BlendedClassifier, Pooling
@@ -61,8 +69,9 @@ def test_held_out_rows_are_weighted_by_average_precision_and_put_on_log_odds(
     ]
     ill = (both.validation.set_index("id")["label"][ids] == both.watched[0]).to_numpy()
     standardised = [(own - own.mean()) / own.std() for own in columns]
+    steepness = 15 * ill.sum() / (ill.sum() + 30)
     weights = np.exp(
-        5 * np.array([average_precision_score(ill, own) for own in columns])
+        steepness * np.array([average_precision_score(ill, own) for own in columns])
     )
     mean = np.average(standardised, axis=0, weights=weights)[:, None]
 
@@ -108,15 +117,25 @@ def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(
     assert "member logistic left out: it will not" in document["training"]["notes"]
 
 
-def test_with_very_few_positives_the_one_class_machines_carry_it():
-    """Training without a recipe is the blend."""
-    few = patients(300).assign(ill=np.where(np.arange(300) < 9, "yes", "no"))
+@pytest.mark.parametrize("n_cases", [3, 9])
+def test_few_cases(n_cases):
+    """Without a recipe it is the blend, which has both kinds of machines and says so."""
+    is_case = np.arange(300) < n_cases
+    few = patients(300).assign(ill=np.where(is_case, "yes", "no"))
     few.loc[few["ill"] == "yes", "fever"] += 2
-    document = train(few, search=6, beside=(), label="ill", id="patient").document
-    members = {each["name"] for each in document["recipe"]["members"]}
+    roles = {"label": "ill", "id": "patient"}
+    document = train(few, search=2, rule=MaxFlagRate(0.1), beside=(), **roles).document
+
+    weights = {
+        member["recipe"]: member["classes"]["yes"]["weight"]
+        for member in document["blend"]
+    }
+    one_class = [weights.pop(name) for name in ("one_class", "one_class_conformal")]
     assert document["recipe"]["name"] == "auto"
-    assert members <= {"one_class", "one_class_conformal"}
-    assert document["validation"]["encoded_by"] == "negatives"
+    assert 0.1 < sum(one_class) < 0.5
+    assert {"svm_weighted", "logistic", "balanced_forest"} <= weights.keys()
+    notes = " ".join(document["training"]["notes"])
+    assert f"{n_cases} cases: machines that learn from labels" in notes
 
 
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
@@ -194,7 +213,8 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
     logistic, forest, boosted = (member.machines for member in model.ensemble.members)
     assert max(learned) == 60
     assert {machine.n_estimators for machine in forest} == {40}
-    # Trees of boosting see the five wards as one column, also once the model was stored.
+    # Trees of boosting see the five wards as one column, also once the model was
+    # stored.
     n_encoded = len(model.encoder.names)
     assert {machine.n_features_in_ for machine in logistic + forest} == {n_encoded}
     assert {machine.n_features_in_ for machine in boosted} == {n_encoded - 4}
@@ -266,4 +286,4 @@ def test_of_many_cases_the_weights_are_those_of_the_best_mean():
         Pooling.of(decisions[:n], ill[:n, None]).weights[:, 0] for n in (10_000, 4_000)
     )
     assert many[0] > 0.95 and (many > 0).all()
-    assert few.max() < 0.6
+    assert 0.6 < few[0] < many[0]

@@ -40,7 +40,14 @@ QUICK = {
 # A row of weight 2 is one row: a forest draws it as one, and a leaf counts it as one.
 EQUIVALENCE = {"check_sample_weight_equivalence_on_dense_data"}
 UNEQUAL = dict.fromkeys(
-    ("sv_pruning", "random_forest", "balanced_forest", "boosting"), EQUIVALENCE
+    (
+        "sv_pruning",
+        "random_forest",
+        "balanced_forest",
+        "boosting",
+        "histogram_boosting",
+    ),
+    EQUIVALENCE,
 )
 
 PLAIN = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "two_class"\n'

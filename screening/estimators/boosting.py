@@ -89,10 +89,20 @@ class _Boosted(WeightedClassifier):
         raise NotImplementedError
 
 
+@dataclass(eq=False, repr=False)
 class HistogramBoosting(_Boosted, TreesClassifier):
     """Gradient boosting by scikit-learn, stored and scored as arrays of its trees.
 
-    Parameters as for ``Boosting``.
+    Parameters are those of ``Boosting``, and those below.
+
+    Parameters
+    ----------
+    max_depth : int, > 0, or None
+        Splits between a tree's root and any leaf; None for no limit.
+    l2_regularization : float, >= 0
+        Shrinks the value of a leaf, more so one of few rows.
+    max_features : float, in (0, 1]
+        Share of the columns that are drawn for each split.
 
     References
     ----------
@@ -100,7 +110,25 @@ class HistogramBoosting(_Boosted, TreesClassifier):
     Statistics 29.
     """
 
+    max_depth: int | None = None
+    l2_regularization: float = 0.0
+    max_features: float = 1.0
+
     name = "histogram_boosting"
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for invalid parameters."""
+        super().check_parameters()
+        if self.max_depth is not None:
+            check_whole(self, "max_depth")
+        if not (np.isfinite(self.l2_regularization) and self.l2_regularization >= 0):
+            raise ValueError(
+                f"l2_regularization must be >= 0, got {self.l2_regularization!r}"
+            )
+        if not 0 < self.max_features <= 1:
+            raise ValueError(
+                f"max_features must be in (0, 1], got {self.max_features!r}"
+            )
 
     def _learn(
         self, x: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
@@ -109,7 +137,10 @@ class HistogramBoosting(_Boosted, TreesClassifier):
             learning_rate=self.learning_rate,
             max_iter=self.n_rounds,
             max_leaf_nodes=self.max_leaf_nodes,
+            max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
+            l2_regularization=self.l2_regularization,
+            max_features=self.max_features,
             early_stopping=False,
             random_state=self.seed,
         )

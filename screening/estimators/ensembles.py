@@ -308,8 +308,11 @@ def oriented(
     return all_classes
 
 
-# A member whose average precision is 0.14 below the best has half its weight.
-_STEEPNESS = 5.0
+# With many cases a member whose average precision is 0.05 below the best has half its
+# weight; with as many as the second number, where chance moves average precision more,
+# one that is 0.09 below.
+_STEEPNESS = 15.0
+_CASES_OF_HALF_STEEPNESS = 30
 # Cases, and as many others, from which weights can be estimated.
 _MIN_CASES_TO_STACK = 2_500
 # Smallest weight of a member that is estimated.
@@ -408,7 +411,9 @@ def _member_weights(
     if min(cases.sum(), (~cases).sum()) >= _MIN_CASES_TO_STACK:
         return _stacked_weights(standardized, cases)
     precisions = [average_precision(decision, cases) for decision in decisions.T]
-    return np.exp(_STEEPNESS * np.array(precisions))
+    n_cases = cases.sum()
+    steepness = _STEEPNESS * n_cases / (n_cases + _CASES_OF_HALF_STEEPNESS)
+    return np.exp(steepness * np.array(precisions))
 
 
 def _stacked_weights(decisions: np.ndarray, cases: np.ndarray) -> np.ndarray:

@@ -42,8 +42,8 @@ from screening.recipes.drawing import SettingSpace
 from screening.recipes.recipe import ALWAYS, Recipe, members_for, refuse_overrides
 from screening.schemas.validation import Platt, SearchFacts
 
-# With more rows than this settings compete on a sub-sample, and the chosen one learns from
-# all rows; of a blend two-class machines learn in the span of some rows
+# With more rows than this settings compete on a sub-sample, and the chosen one learns
+# from all rows; of a blend two-class machines learn in the span of some rows
 # (`estimators.landmarks`), forests have fewer and smaller trees a fold (better ones in
 # sum, because the trees of all folds draw from so many), and light members are dropped.
 MANY_ROWS = 5_000
@@ -544,6 +544,11 @@ def blended(
     if any(part.recipe.machine != "one_class" for part in parts):
         positive = _positive_rows(encoded.target, decisions.shape[-1])
     pooling = Pooling.of(mean, positive)
+    is_one_class = np.array([part.recipe.machine == "one_class" for part in parts])
+    if is_one_class.any() and not is_one_class.all():
+        n_cases = int((encoded.target == 1).sum())
+        share = float(pooling.weights[is_one_class].sum())
+        notes = (*notes, _note_on_scarce(n_cases, share))
     if len(encoded.x) > MANY_ROWS:
         reasons = _reasons_to_drop(mean, positive, pooling)
         if any(reasons) and not all(reasons):
@@ -573,6 +578,14 @@ def blended(
         seconds=(float(seconds[0]), float(seconds[1])),
         parts=tuple(replace(part, encoded=encoded) for part in parts),
         notes=notes,
+    )
+
+
+def _note_on_scarce(n_cases: int, share: float) -> str:
+    """Return what a blend of both kinds of machines is; `share`: of the weight."""
+    return (
+        f"{n_cases} cases: machines that learn from labels, and with {100 * share:.0f} % "
+        "of the weight machines that learn from the others alone"
     )
 
 

@@ -50,9 +50,8 @@ COMPONENTS: dict[str, Mapping[str, type]] = {
 """Classes that a recipe may name, by kind of component and name."""
 ALWAYS = ("approximation", "n_landmarks")
 """Parameters of every kernel machine, whether or not its [parameters] name them."""
-# With fewer positives, machines that learn from labels learn noise: a blend then
-# consists of its `scarce` members.
-_MIN_POSITIVES = 10
+# With at most so many positives a blend has its `scarce` members beside the others.
+_MAX_SCARCE_POSITIVES = 30
 
 FITS = {
     "binary": ("one_class", "two_class", "baseline"),
@@ -395,7 +394,7 @@ def members_for(
         Kind of question.
     n_positive : int, optional
         Number of positives, None if it is not known yet. If there are few, the
-        `scarce` members replace the others.
+        `scarce` members join the others.
 
     Raises
     ------
@@ -403,9 +402,9 @@ def members_for(
         If there is no such member.
     """
     names = recipe.members
-    has_few = n_positive is not None and n_positive < _MIN_POSITIVES
-    if kind == "binary" and has_few and recipe.scarce:
-        names = recipe.scarce
+    has_few = n_positive is not None and n_positive <= _MAX_SCARCE_POSITIVES
+    if kind == "binary" and has_few:
+        names = [*recipe.members, *recipe.scarce]
     members = [
         recipe.every[name] for name in names if recipe.every[name].machine in FITS[kind]
     ]
