@@ -1,5 +1,5 @@
-"""Write a page a method: its recipe, the formulas of its parts, one paragraph, and a
-picture.
+"""Write a page a method: its recipe, the formulas of its parts, one paragraph, and a picture.
+
 Run by `make docs`: pages are made from `models/*.toml` and `docs/methods.toml`, and kept in no repository.
 """
 
@@ -23,14 +23,14 @@ KINDS = {
 }
 CAPTION = {
     True: (
-        "Left: c(x) on a logarithmic scale, and the first machine's boundary. Middle:
-        how much longer a " "small step becomes in the rescaled kernel's feature space,
-        against the step at the median row. " "Right: the boundary before and after.
-        Both machines have the same parameters; " "thresholds are the machines' own."
+        "Left: c(x) on a logarithmic scale, and the first machine's boundary. Middle: how much longer a "
+        "small step becomes in the rescaled kernel's feature space, against the step at the median row. "
+        "Right: the boundary before and after. Both machines have the same parameters; "
+        "thresholds are the machines' own."
     ),
     False: (
-        "The boundary of the plain kernel machine and the method's own, on the same made
-        rows; thresholds " "are the methods' own."
+        "The boundary of the plain kernel machine and the method's own, on the same made rows; thresholds "
+        "are the methods' own."
     ),
 }
 
@@ -41,8 +41,7 @@ def read() -> dict[str, Any]:
 
 
 def parts_of(recipe: Recipe, words: dict[str, Any]) -> list[dict[str, str]]:
-    """Return title, formula and words of the components that `docs/methods.toml`
-    describes."""
+    """Return title, formula and words of the components that `docs/methods.toml` describes."""
     names = [
         ("kernel", recipe.kernel.get("type")),
         ("machine", recipe.scheme or recipe.machine),
@@ -81,10 +80,10 @@ def page(recipe: Recipe, words: dict[str, Any]) -> str:
             "",
         ]
         if part is words["factor"].get(recipe.factor.get("type")):
-            again = f"The machine is trained again with the rescaled kernel
-            ${words['rescaled']['formula']}$." lines += [
-                f"{again} At a new row everything is computed anew: $f$, then $c$, then
-                $\\tilde K$.", "",
+            again = f"The machine is trained again with the rescaled kernel ${words['rescaled']['formula']}$."
+            lines += [
+                f"{again} At a new row everything is computed anew: $f$, then $c$, then $\\tilde K$.",
+                "",
             ]
     if recipe.members:
         lines += [
@@ -93,7 +92,7 @@ def page(recipe: Recipe, words: dict[str, Any]) -> str:
             ", ".join(f"[{name}]({name}.md)" for name in recipe.members) + ".",
         ]
         stand_in = ", ".join(f"[{name}]({name}.md)" for name in recipe.scarce)
-        lines += ["", f"With thirty cases or fewer also: {stand_in}.", ""]
+        lines += ["", f"With few cases also: {stand_in}.", ""]
     if recipe.parameters:
         lines += [*table(recipe, words["parameter"]), ""]
     return "\n".join(
@@ -125,8 +124,7 @@ def table(recipe: Recipe, meanings: dict[str, str]) -> list[str]:
     return [
         *lines,
         "",
-        f"{recipe.search.candidates} settings are tried unless `--search` says
-        otherwise.",
+        f"{recipe.search.candidates} settings are tried unless `--search` says otherwise.",
     ]
 
 
@@ -144,8 +142,7 @@ def index(recipes: list[Recipe]) -> str:
     lines = [
         "# Methods",
         "",
-        "A method is a recipe: a kernel, a factor c(x), a machine and a remedy for
-        imbalance. Made from the",
+        "A method is a recipe: a kernel, a factor c(x), a machine and a remedy for imbalance. Made from the",
     ]
     lines += ["files of `models/`; [which one to take](../choosing.md).", ""]
     for kind, title in KINDS.items():

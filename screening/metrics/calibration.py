@@ -140,7 +140,8 @@ def calibration_elsewhere(
         return written
     codes = group_codes(groups)
     weight = np.ones(len(scores))
-    p = _bound(written.platt.chances(scores)[0])
+    as_written = written.platt.chances(scores)[0]
+    p = _bound(as_written)
     share, low, high = share_range(positive, codes)
     if prevalence is not None:
         weight = _weights_for_prevalence(positive, prevalence)
@@ -153,14 +154,17 @@ def calibration_elsewhere(
     low = max(share - (share - low) / narrowing, 0.0)
     high = share + (high - share) / narrowing
     reach = _Z_TWO_SIDED * float(np.sqrt(refitted.covariance[2])) / narrowing
-    expected = float(np.average(p, weights=weight))
+    # The sum of the chances on the page, without the bounds that logarithms need.
+    expected = float(np.average(as_written, weights=weight))
     if prevalence is not None:
-        error = _error_of_expected(p, positive, weight, codes)
+        error = _error_of_expected(as_written, positive, weight, codes)
         wide = _Z_TWO_SIDED * error / narrowing
         low = share * expected / (expected + wide)
         high = share * expected / max(expected - wide, 1e-9)
     assessed = _assess(written.platt, p, positive, weight, share, codes)
+    units = np.arange(len(p)) if codes is None else codes
     return assessed.replace(
+        misfit=_misfit(p, positive, weight, units, written.platt, scores),
         slope=Estimate(refitted.slope, refitted.slope - reach, refitted.slope + reach),
         observed_expected=Estimate(share / expected, low / expected, high / expected),
     )
@@ -190,13 +194,12 @@ def _assess(
     """Return figures of probabilities for rows that they were not fitted to."""
     units = np.arange(len(p)) if codes is None else codes
     brier = float(np.average((p - positive) ** 2, weights=weight))
-    spiegelhalter = _z(weight * (positive - p) * (1 - 2 * p), units)
     return Calibration(
         earned=True,
         reason=None,
         platt=platt,
         log_loss=float(np.average(_log_loss(p, positive), weights=weight)),
-        misfit=float(2 * ndtr(-abs(spiegelhalter))),
+        misfit=_misfit(p, positive, weight, units),
         prevalence=prevalence,
         brier=brier,
         brier_skill=1 - brier / (prevalence * (1 - prevalence)),
@@ -204,6 +207,39 @@ def _assess(
         reliability=_reliability(p, positive, weight, codes),
         decision_curve=decision_curve(p, positive, weight),
     )
+
+
+def _misfit(
+    p: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    units: np.ndarray,
+    platt: Platt | None = None,
+    scores: np.ndarray | None = None,
+) -> float:
+    """Return the p-value of Spiegelhalter's test of calibration.
+
+    With the curve that made the probabilities of these scores, the variance of its two
+    coefficients counts too, by the delta method: a curve of few cases is off by chance.
+
+    Parameters
+    ----------
+    p, positive, weight, units : ndarray of shape (n_rows,)
+        Rows of one unit are added first.
+    platt : Platt, optional
+    scores : ndarray of shape (n_rows,), optional
+    """
+    of_row = weight * (positive - p) * (1 - 2 * p)
+    sums = np.bincount(np.unique(units, return_inverse=True)[1].ravel(), weights=of_row)
+    variance = float(np.var(sums)) * len(sums)
+    if platt is not None and scores is not None:
+        design = np.column_stack([np.ones(len(p)), scores - platt.centre])
+        gradient = design.T @ (weight * p * (1 - p) * (1 - 2 * p))
+        of_intercept, both, of_slope = platt.covariance
+        covariance = np.array([[of_intercept, both], [both, of_slope]])
+        variance += float(gradient @ covariance @ gradient)
+    z = float(sums.sum()) / np.sqrt(variance) if variance > 0 else 0.0
+    return float(2 * ndtr(-abs(z)))
 
 
 def fit_platt(

@@ -233,8 +233,12 @@ class _Search:
                 self._qualities(dual.weights, dual.intercept)[0] for dual in duals
             ]
         qualities |= dict(zip(used.tolist(), new_qualities, strict=True))
-        j = [quality.j for quality in qualities.values()]
-        best = int(candidates[np.argmax(j) if largest else np.argmin(j)])
+        j = np.array([quality.j for quality in qualities.values()])
+        # J counts rows, so many candidates tie: of these the one with the largest alpha
+        # is removed.
+        is_best = j == (j.max() if largest else j.min())
+        alphas = np.abs(step.dual.weights[candidates, 0])
+        best = int(candidates[np.argmax(np.where(is_best, alphas, -1.0))])
         dual = step.dual
         if best in used:
             index = int(np.flatnonzero(used == best)[0])
