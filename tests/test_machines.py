@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from machines_cohort import three_clouds, two_clouds
+from machines_cohort import rows_and_labels, three_clouds, two_clouds
+from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.svm import SVC
 from sklearn.svm import OneClassSVM as ScikitOneClass
@@ -35,7 +36,7 @@ from screening.factors import (
     MarginDensity,
     OneSidedMarginDecay,
 )
-from screening.kernels import FLOOR, Gaussian, Laplacian
+from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances
 from screening.kernels.kernel_cache import KernelCache
 from screening.solvers import Problem, solve
 
@@ -278,6 +279,24 @@ def test_two_class_machine_and_its_gamma_are_scikit_learns():
         ours.decision_function(x), theirs.decision_function(x), atol=1e-3
     )
     np.testing.assert_array_equal(ours.predict(x), theirs.predict(x))
+
+
+@pytest.mark.parametrize("gamma", [0.1, 10.0, 1e4])
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
+def test_log_ratio_is_that_of_the_kernel_sums(kernel, gamma):
+    """It is log((f + rho) / rho), summed from exponents where the kernel vanishes."""
+    x = rows_and_labels(200)[0]
+    far = 40.0 * rows_and_labels(50)[0]
+    machine = OneClassSVM(kernel, gamma=gamma, nu=0.3).fit(x)
+    norm = machine.kernel_.norm
+    distances = input_distances(far, machine.support_vectors_, norm)
+    log_sums = logsumexp(-gamma * distances, b=machine.dual_coef_[0], axis=1)
+    expected = log_sums - np.log(machine.offset_)
+
+    np.testing.assert_allclose(machine.log_ratio(far), expected, rtol=1e-6, atol=1e-4)
+    assert (
+        np.sign(machine.log_ratio(x)) == np.sign(machine.decision_function(x))
+    ).all()
 
 
 @pytest.mark.parametrize("nu", [0.055, 0.3, 0.985])
