@@ -276,26 +276,43 @@ def decisions_at(
         return [machine.scorer.log_ratios(x)[0] for machine in machines]
     if across is None:
         return [machine.scorer.decisions(x)[0] for machine in machines]
+    sums = _sums_across(machines, across)
+    c = [np.ones((len(x), 1))] * len(machines)
+    if cache.trained[0] is not None:
+        block = KernelBlock(machines[0].kernel, cache.rows, x, across)
+        c = c_after([_at_block(block, step, cache) for step in cache.trained])
+    decided = []
+    for machine, machine_sums, machine_c in zip(machines, sums, c, strict=True):
+        if log_ratio:
+            decided.append(machine.log_ratio_of(machine_sums, machine_c, x))
+        else:
+            intercept = machine.last.dual.intercept
+            decided.append(machine_sums * machine_c + intercept)
+    return decided
+
+
+def _sums_across(
+    machines: Sequence[KernelExpansion], across: np.ndarray
+) -> list[np.ndarray]:
+    """Return the kernel sums of machines from the kernel to all training rows.
+
+    Parameters
+    ----------
+    machines : sequence of KernelExpansion
+    across : ndarray of shape (n_training_rows, n)
+
+    Returns
+    -------
+    list of ndarray of shape (n, n_outputs), one per machine
+    """
     n_outputs = machines[0].n_outputs
     weights = np.zeros((len(machines), n_outputs, len(across)))
     for machine_weights, machine in zip(weights, machines, strict=True):
         machine_weights[:, machine.support] = machine.last.coefficients.T
     used = np.flatnonzero(weights.any(axis=(0, 1)))
     sums = weights[:, :, used].reshape(-1, len(used)) @ across[used]
-    sums = sums.reshape(len(machines), n_outputs, len(x))
-    c = [np.ones((len(x), 1))] * len(machines)
-    if cache.trained[0] is not None:
-        block = KernelBlock(machines[0].kernel, cache.rows, x, across)
-        c = c_after([_at_block(block, step, cache) for step in cache.trained])
-    if log_ratio:
-        return [
-            machine.log_ratio_of(machine_sums.T, machine_c, x)
-            for machine_sums, machine_c, machine in zip(sums, c, machines, strict=True)
-        ]
-    return [
-        machine_sums.T * machine_c + machine.last.dual.intercept
-        for machine_sums, machine_c, machine in zip(sums, c, machines, strict=True)
-    ]
+    sums = sums.reshape(len(machines), n_outputs, across.shape[1])
+    return [machine_sums.T for machine_sums in sums]
 
 
 def _at_block(block: KernelBlock, step: Rescaling, cache: KernelCache) -> Rescaling:
