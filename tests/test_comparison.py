@@ -607,3 +607,21 @@ def test_train_own_boundary(folder):
         np.mean(flagged == (table["label"] == "yes"))
     )
     assert "own boundary" in render_model(model.document)
+
+
+def test_compare_grid_of_paper(folder):
+    """Each recipe tries all of its paper's grid; one without such a grid its own."""
+    methods = ["svm", "wu_amari", "logistic"]
+    options = QUICK | {"search": None, "grid": "paper", "repeats": 1}
+
+    compared = comparison.compare({"one": cohort(folder, "one")}, methods, **options)
+
+    by_recipe = {method.recipe: method for method in compared.facts.cohorts[0].methods}
+    paper = load_recipe("svm").search.paper
+    assert by_recipe["svm"].n_candidates == 7 * 7
+    assert by_recipe["svm"].chosen["C"] in paper["C"]
+    assert by_recipe["svm"].chosen["gamma"] in paper["gamma"]
+    assert by_recipe["wu_amari"].n_candidates == 6 * 5
+    assert by_recipe["wu_amari"].factor_declined is None
+    assert by_recipe["logistic"].n_candidates == 6
+    assert compared.facts.settings.grid == "paper"
