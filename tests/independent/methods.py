@@ -339,7 +339,10 @@ def nearest_in_feature_space(x, y, gamma, k=5):
 
 
 def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
-    """Chen 2005: the decision at z, and the rows removed in their order."""
+    """Chen 2005: the decision at z, and the rows removed in their order.
+
+    Of candidates that tie, the one with the largest alpha goes.
+    """
     signs = signs_of(y)
     gram = gaussian(x, x, gamma)
 
@@ -363,7 +366,11 @@ def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
     for _ in range(n_remove):
         candidates = kept[signs[kept] < 0]
         worth = np.array([criterion(kept[kept != row]) for row in candidates])
-        best = candidates[np.argmax(worth) if rule == "max" else np.argmin(worth)]
+        is_best = worth == (worth.max() if rule == "max" else worth.min())
+        rows, coef, _ = fitted(kept)
+        alphas = np.zeros(len(x))
+        alphas[rows] = np.round(np.abs(coef), 6)
+        best = candidates[np.argmax(np.where(is_best, alphas[candidates], -1))]
         removed.append(int(best))
         kept = kept[kept != best]
     rows, coef, intercept = fitted(kept)
