@@ -5,9 +5,9 @@
 
 Of the two-class UCI sets in ../shared/data two thirds are trained on, with all cases but a few taken out and up
 to 900 others, and one third is ranked. Members are at their recipes' own settings. Compared: the blend as `auto`
-makes it with few cases (all members weighed by held-out scores), its machines of labels alone, its one-class
-machines alone, one-class machines with a weight of min(.5, 2.5 / cases), and a balanced forest. A piece that is
-in the CSV is not run again.
+makes it with few cases (members weighed by held-out scores, one-class ones less the more cases), its machines
+of labels alone, its one-class machines alone, one-class machines with a weight of min(.5, 2.5 / cases), and a
+balanced forest. A piece that is in the CSV is not run again.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import held_out_by
 from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
+from screening.recipes.recipe import ENOUGH_POSITIVES
 
 CASES = (2, 3, 5, 9, 15, 30)
 MAX_NEGATIVES = 900
@@ -102,8 +103,10 @@ def _methods(
     labels = _pooled(of_labels, is_case)
     normal = _pooled(one_class, None)
     share = min(0.5, 2.5 / n_cases)
+    remaining = max(1 - n_cases / ENOUGH_POSITIVES, 0.0)
+    fading = np.where([member.is_one_class for member in every], remaining, 1.0)
     return {
-        "all by held-out scores (auto)": _pooled(every, is_case),
+        "all by held-out scores (auto)": _pooled(every, is_case, fading),
         "labels alone": labels,
         "one-class alone": normal,
         "one-class by min(.5, 2.5 / cases)": (1 - share) * _standardised(labels)
@@ -112,11 +115,15 @@ def _methods(
     }
 
 
-def _pooled(members: list[Member], is_case: np.ndarray | None) -> np.ndarray:
+def _pooled(
+    members: list[Member],
+    is_case: np.ndarray | None,
+    fading: np.ndarray | None = None,
+) -> np.ndarray:
     held_out = np.stack([member.held_out for member in members], axis=1)[:, :, None]
     new = np.stack([member.new for member in members], axis=1)[:, :, None]
     positive = None if is_case is None else is_case[:, None]
-    return Pooling.of(held_out, positive).pooled(new)[:, 0]
+    return Pooling.of(held_out, positive, fading).pooled(new)[:, 0]
 
 
 def _standardised(scores: np.ndarray) -> np.ndarray:

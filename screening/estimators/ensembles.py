@@ -343,7 +343,12 @@ class Pooling:
     weights: np.ndarray
 
     @classmethod
-    def of(cls, held_out: np.ndarray, positive: np.ndarray | None) -> Pooling:
+    def of(
+        cls,
+        held_out: np.ndarray,
+        positive: np.ndarray | None,
+        fading: np.ndarray | None = None,
+    ) -> Pooling:
         """Fit the blend to held-out decisions.
 
         Parameters
@@ -352,6 +357,8 @@ class Pooling:
         positive : bool ndarray of shape (n_rows, n_outputs), optional
             True for rows of an output's class. None if members know no labels:
             standardized decisions then have equal weights.
+        fading : ndarray of shape (n_members,), optional
+            Factor of each member's weight, where labels are known.
         """
         centres = held_out.mean(axis=0)
         scales = held_out.std(axis=0)
@@ -363,6 +370,8 @@ class Pooling:
         for k, cases in enumerate(cases_of_outputs):
             standardized = held_out[:, :, k] * slopes[:, k] + intercepts[:, k]
             weights[:, k] = _member_weights(held_out[:, :, k], standardized, cases)
+            if fading is not None:
+                weights[:, k] *= fading
         pooling = cls(slopes, intercepts, weights / weights.sum(axis=0))
         pooled = pooling.pooled(held_out)
         for k, cases in enumerate(cases_of_outputs):

@@ -39,7 +39,13 @@ from screening.model_selection.search import (
 )
 from screening.recipes.building import may_span
 from screening.recipes.drawing import SettingSpace
-from screening.recipes.recipe import ALWAYS, Recipe, members_for, refuse_overrides
+from screening.recipes.recipe import (
+    ALWAYS,
+    ENOUGH_POSITIVES,
+    Recipe,
+    members_for,
+    refuse_overrides,
+)
 from screening.schemas.validation import Platt, SearchFacts
 
 # With more rows than this settings compete on a sub-sample, and the chosen one learns
@@ -543,10 +549,16 @@ def blended(
     positive = None
     if any(part.recipe.machine != "one_class" for part in parts):
         positive = _positive_rows(encoded.target, decisions.shape[-1])
-    pooling = Pooling.of(mean, positive)
     is_one_class = np.array([part.recipe.machine == "one_class" for part in parts])
-    if is_one_class.any() and not is_one_class.all():
-        n_cases = int((encoded.target == 1).sum())
+    is_of_both = bool(is_one_class.any() and not is_one_class.all())
+    n_cases = int((encoded.target == 1).sum())
+    fading = None
+    if is_of_both:
+        # The more cases, the less they add: no step where they are left out.
+        remaining = max(1 - n_cases / ENOUGH_POSITIVES, 0.0)
+        fading = np.where(is_one_class, remaining, 1.0)
+    pooling = Pooling.of(mean, positive, fading)
+    if is_of_both:
         share = float(pooling.weights[is_one_class].sum())
         notes = (*notes, _note_on_scarce(n_cases, share))
     if len(encoded.x) > MANY_ROWS:

@@ -50,8 +50,8 @@ COMPONENTS: dict[str, Mapping[str, type]] = {
 """Classes that a recipe may name, by kind of component and name."""
 ALWAYS = ("approximation", "n_landmarks")
 """Parameters of every kernel machine, whether or not its [parameters] name them."""
-# With at most so many positives a blend has its `scarce` members beside the others.
-_MAX_SCARCE_POSITIVES = 30
+# With fewer positives a blend has its `scarce` members beside the others.
+ENOUGH_POSITIVES = 30
 
 FITS = {
     "binary": ("one_class", "two_class", "baseline"),
@@ -402,7 +402,7 @@ def members_for(
         If there is no such member.
     """
     names = recipe.members
-    has_few = n_positive is not None and n_positive <= _MAX_SCARCE_POSITIVES
+    has_few = n_positive is not None and n_positive < ENOUGH_POSITIVES
     if kind == "binary" and has_few:
         names = [*recipe.members, *recipe.scarce]
     members = [
