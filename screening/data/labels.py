@@ -271,18 +271,8 @@ def refuse_slips(
     """
     column = f"column '{contract.label or 'label'}'"
     counts = Counter(labels[labels != ""].tolist())
-    classes = list(counts)
-    rare = sorted(text for text in classes if counts[text] < MIN_ROWS_OF_LABEL)
-    if len(counts) > MAX_LABELS and len(rare) > len(counts) / 2:
-        raise CohortError(
-            f"{column}: {len(rare)} of its {len(counts)} values stand in fewer than "
-            f"{MIN_ROWS_OF_LABEL} rows; is it the label? {REMEDY}",
-            parameters=["positive"],
-        )
-    positive: set[str] = set()
-    for name in contract.positive:
-        positive.update(joined_labels(name, classes))
-    named = positive | {same_label(text, classes) for text in contract.negative}
+    rare = _rare_labels(counts, column)
+    positive, named = _named_labels(contract, list(counts))
     unnamed = [text for text in rare if text not in named]
     n_common = len(counts) - len(rare)
     belong_to_rest = bool(positive) and not several and n_common >= MIN_COMMON_LABELS
@@ -300,10 +290,8 @@ def refuse_slips(
             )
     faults = []
     for text, description in slips.items():
-        numbers = rows[labels == text].tolist()
-        noun = "row" if len(numbers) == 1 else "rows"
-        shown = first_of(numbers, MAX_SHOWN_ROWS)
-        faults.append(f"{column}, {noun} {shown}: {description}; {REMEDY}")
+        place = _place_of_rows(rows[labels == text].tolist())
+        faults.append(f"{column}, {place}: {description}; {REMEDY}")
     if faults:
         raise CohortError(faults, parameters=["positive"])
     if not belong_to_rest or not unnamed:
@@ -314,6 +302,35 @@ def refuse_slips(
         f"{MIN_ROWS_OF_LABEL} rows; these {_n_rows(n_rare_rows)} count as not "
         f"{', '.join(contract.positive)}"
     ]
+
+
+def _rare_labels(counts: Mapping[str, int], column: str) -> list[str]:
+    """Return the labels that few rows have; CohortError if most of many are such."""
+    rare = sorted(text for text, count in counts.items() if count < MIN_ROWS_OF_LABEL)
+    if len(counts) > MAX_LABELS and len(rare) > len(counts) / 2:
+        raise CohortError(
+            f"{column}: {len(rare)} of its {len(counts)} values stand in fewer than "
+            f"{MIN_ROWS_OF_LABEL} rows; is it the label? {REMEDY}",
+            parameters=["positive"],
+        )
+    return rare
+
+
+def _named_labels(
+    contract: Contract, classes: Sequence[str]
+) -> tuple[set[str], set[str | None]]:
+    """Return the labels that a contract names as positive, and all that it names."""
+    positive: set[str] = set()
+    for name in contract.positive:
+        positive.update(joined_labels(name, classes))
+    negative = {same_label(text, classes) for text in contract.negative}
+    return positive, {*positive, *negative}
+
+
+def _place_of_rows(numbers: Sequence[int]) -> str:
+    """Return row numbers for a message, the first of many."""
+    noun = "row" if len(numbers) == 1 else "rows"
+    return f"{noun} {first_of(numbers, MAX_SHOWN_ROWS)}"
 
 
 def _resembling_pairs(counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:

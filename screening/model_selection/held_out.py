@@ -549,22 +549,18 @@ def blended(
     positive = None
     if any(part.recipe.machine != "one_class" for part in parts):
         positive = _positive_rows(encoded.target, decisions.shape[-1])
-    is_one_class = np.array([part.recipe.machine == "one_class" for part in parts])
-    is_of_both = bool(is_one_class.any() and not is_one_class.all())
+    # The more cases, the less `scarce` members add: no step where they end.
+    is_scarce = np.array([part.recipe.name in recipe.scarce for part in parts])
     n_cases = int((encoded.target == 1).sum())
-    fading = None
-    if is_of_both:
-        # The more cases, the less they add: no step where they are left out.
-        remaining = max(1 - n_cases / ENOUGH_POSITIVES, 0.0)
-        fading = np.where(is_one_class, remaining, 1.0)
-    pooling = Pooling.of(mean, positive, fading)
-    if is_of_both:
-        share = float(pooling.weights[is_one_class].sum())
-        notes = (*notes, _note_on_scarce(n_cases, share))
+    remaining = 1 - n_cases / ENOUGH_POSITIVES
+    pooling = Pooling.of(mean, positive, np.where(is_scarce, remaining, 1.0))
     if len(encoded.x) > MANY_ROWS:
         reasons = _reasons_to_drop(mean, positive, pooling)
         if any(reasons) and not all(reasons):
             return _blended_without(recipe, encoded, parts, notes, reasons)
+    if is_scarce.any():
+        share = float(pooling.weights[is_scarce].sum())
+        notes = (*notes, _note_on_scarce(n_cases, share))
     # Settings compete within a member only: the member that tried most says what
     # choosing is worth.
     n_candidates = max(part.search.n_candidates for part in parts)

@@ -303,15 +303,7 @@ def choose_setting(
             scores.append(None)
     usable = [index for index, reason in enumerate(dropped) if reason is None]
     if not usable:
-        reasons = "; ".join(sorted({str(reason) for reason in dropped}))
-        # Without cases no settings compete.
-        more = "more settings with `search`, " if target.any() else ""
-        raise RecipeError(
-            f"recipe {recipe}: no setting of {len(candidates)} can be used on this "
-            f"table ({reasons}); try {more}another recipe, or drop columns that are "
-            "nearly unique",
-            parameters=["search"],
-        )
+        raise _no_setting_usable(recipe, dropped, has_cases=bool(target.any()))
     if rule is not None:
         tied = [index for index in usable if _ties(decisions[index], target, rule)]
         untied = [index for index in usable if index not in tied]
@@ -333,6 +325,20 @@ def choose_setting(
         dropped=dropped,
         sensitivity=[sensitivity for sensitivity, _ in rates],
         specificity=[specificity for _, specificity in rates],
+    )
+
+
+def _no_setting_usable(
+    recipe: str, dropped: Sequence[str | None], has_cases: bool
+) -> RecipeError:
+    """Return the error of a recipe none of whose settings can be used."""
+    reasons = "; ".join(sorted({str(reason) for reason in dropped}))
+    # Without cases no settings compete.
+    more = "more settings with `search`, " if has_cases else ""
+    return RecipeError(
+        f"recipe {recipe}: no setting of {len(dropped)} can be used on this table "
+        f"({reasons}); try {more}another recipe, or drop columns that are nearly unique",
+        parameters=["search"],
     )
 
 
