@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from screening.ledger.entries import ArtefactKind
     from screening.report.values import Value
     from screening.schemas.history import SeriesNight
+    from screening.scoring.score import Run
 
 
 def score(
@@ -104,12 +105,7 @@ def score(
 
     series = options.series_from(series)
     logs.about(series=series, night=date)
-    if publish is None and (mode or group):
-        raise UsageError(
-            "--mode and --group are those of a copy for readers; give --publish too"
-        )
-    if publish is not None and shadow:
-        raise UsageError("a night in shadow has no page to --publish")
+    _refuse_without_page(publish, shadow, mode or group)
     _refuse_without_ledger(ledger, force or replace is not None, series)
     key = None if require_signature is None else public_key(require_signature)
     if ledger:
@@ -165,10 +161,31 @@ def score(
     logs.about(peak_mb=logs.peak_mb())
     logs.done("the night is scored and its run directory is complete")
     print_answer(answer if as_json else _in_words(answer), as_json)
-    if strict and run.attention:
+    if strict:
+        _exit_if_attention(run)
+
+
+def _exit_if_attention(run: Run) -> None:
+    """Exit 5 if a night needs attention, and say why."""
+    if run.attention:
         words = " ".join(reason.words for reason in run.attention)
         logs.note(f"the run is complete but wants attention: {words}")
         raise typer.Exit(ATTENTION)
+
+
+def _refuse_without_page(
+    publish: Path | None, shadow: bool, access: str | None
+) -> None:
+    """Raise UsageError for an option that needs a page for readers if there is none.
+
+    `access`: mode or group of the page.
+    """
+    if publish is None and access:
+        raise UsageError(
+            "--mode and --group are those of a copy for readers; give --publish too"
+        )
+    if publish is not None and shadow:
+        raise UsageError("a night in shadow has no page to --publish")
 
 
 def _refuse_without_ledger(ledger: str | None, force: bool, series: str | None) -> None:
