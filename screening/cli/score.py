@@ -96,6 +96,9 @@ def score(
     as_json: options.AsJson = False,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
+    if ledger:
+        # Before processes are started, which could not be ended by another user.
+        act_as_owner(ledger)
     prepare_for_scoring(cohort, jobs, cluster)
     from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
@@ -108,8 +111,6 @@ def score(
     _refuse_without_page(publish, shadow, mode or group)
     _refuse_without_ledger(ledger, force or replace is not None, series)
     key = None if require_signature is None else public_key(require_signature)
-    if ledger:
-        act_as_owner(ledger)
     pages = None if publish is None else PageFolder(publish, parse_readers(mode, group))
     if pages is not None:
         # What stands in the way of a copy is refused before the night is scored.

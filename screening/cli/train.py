@@ -277,6 +277,7 @@ def compare(
     that was stopped resumes from its finished folds.
     """
     chosen_by = rule.rule()
+    prepare_for_training(cohorts[0], validation.jobs, cluster)
 
     from screening.data.reading import read_cohort
     from screening.model_selection import compare as comparison
@@ -526,12 +527,14 @@ def retrain(
 
     It is trained on its past COHORT and the verdicts of SERIES, with the champion's
     recipe, rule and contract. The new model is not used until it is promoted: score it
-    with
-    --shadow, look at `screen history --beside`, then `screen promote` it.
+    with --shadow, look at `screen history --beside`, then `screen promote` it.
     """
     n_bytes = options.bytes_from(memory)
     signer = options.signer_from(sign)
     day = options.day_from("--review-by", review_by)
+    # Before processes are started, which could not be ended by another user.
+    act_as_owner(ledger)
+    prepare_for_training(cohort, jobs, None)
 
     from screening.data.reading import read_cohort
     from screening.ledger.model_registry import (
