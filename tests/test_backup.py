@@ -53,23 +53,25 @@ def test_backup_restored(place, tmp_path):
 
 
 def test_backup_by_command(place, tmp_path):
-    """The folder keeps the newest backups, and files of others."""
+    """The folder keeps this backup, the newest others of the ledger, and other files."""
     enter(place, "2026-03-01")
     folder = tmp_path / "backups"
-    folder.mkdir()
-    (folder / "screening-notes.txt").write_text("of others")
-    for stamp in ("20250101T000000Z", "20250102T000000Z"):
-        (folder / f"screening-{stamp}.db").write_bytes(b"old")
+    first = Path(as_json("ledger", "backup", place, "--to", folder)["backup"])
+    stem = first.stem.rpartition("-")[0]
+    others = [
+        "screening-notes.txt",
+        f"screening-0123456789ab-20250101T000000Z{first.suffix}",
+    ]
+    for name in others:
+        (folder / name).write_text("of others")
+    first.rename(folder / f"{stem}-20250101T000000Z{first.suffix}")
+    ahead = f"{stem}-20990101T000000Z{first.suffix}"
+    (folder / ahead).write_bytes(b"a clock that ran ahead")
 
     answer = as_json("ledger", "backup", place, "--to", folder, "--keep", 2)
 
-    names = sorted(path.name for path in folder.iterdir())
-    newest = Path(answer["backup"]).name
-    assert names == [
-        "screening-20250102T000000Z.db",
-        newest,
-        "screening-notes.txt",
-    ]
+    names = {path.name for path in folder.iterdir()}
+    assert names == {*others, ahead, Path(answer["backup"]).name}
     back = as_json("ledger", "restore", place, "--from", answer["backup"])
     assert back["head"] == answer["head"]
 
@@ -112,6 +114,57 @@ def test_damaged_backup_is_refused(tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["backups", "l.db"]
 
 
+def test_bad_dump_is_put_right(new_place, tmp_path):
+    """A dump that does not verify leaves the ledger on the server as it was."""
+    place = new_place("postgresql")
+    enter(place, "2026-03-01")
+    good, _ = back_up(place, tmp_path / "good")
+    with open_ledger(place) as book, book.writing() as connection:
+        connection.exec_driver_sql("UPDATE trail SET recorded = '2020'")
+    bad = tmp_path / "bad.dump"
+    backup._dump(place, bad)
+    restore(good, place)
+    enter(place, "2026-03-02")
+    before = last(place)
+
+    with pytest.raises(ModelError):
+        restore(bad, place)
+
+    assert last(place) == before
+    screen("history", "--ledger", place, "--verify")
+
+
+def test_dump_of_something_else(new_place, tmp_path):
+    place = new_place("postgresql")
+    enter(place, "2026-03-01")
+    other = tmp_path / "other.dump"
+    other.write_bytes(b"no dump")
+
+    with pytest.raises(UsageError):
+        restore(other, place)
+
+    assert last(place) == 1
+
+
+def test_full_disk(tmp_path, monkeypatch):
+    """What SQLite cannot write is an error in words."""
+    place = str(tmp_path / "l.db")
+    enter(place, "2026-03-01")
+    connect = sqlite3.connect
+
+    def connect_small(target, **options):
+        connection = connect(target, **options)
+        connection.execute("PRAGMA max_page_count = 1")
+        return connection
+
+    monkeypatch.setattr(backup.sqlite3, "connect", connect_small)
+
+    with pytest.raises(UsageError, match="cannot write a backup"):
+        back_up(place, tmp_path / "backups")
+
+    assert not list((tmp_path / "backups").glob("*.db"))
+
+
 def test_restore_waits_for_no_writer(tmp_path, monkeypatch):
     """A ledger that somebody is writing in is not replaced."""
     monkeypatch.setattr(backup, "WAIT_SECONDS", 0.1)
@@ -144,7 +197,7 @@ def test_restore_damaged_ledger(tmp_path):
     [
         (("backup",), "give --to DIR"),
         (("restore",), "give --from BACKUP"),
-        (("restore", "--from", "nowhere.db"), "there is no backup nowhere.db"),
+        (("restore", "--from", "nowhere.db"), "there is no file nowhere.db"),
     ],
 )
 def test_backup_usage(tmp_path, words, said):

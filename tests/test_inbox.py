@@ -15,6 +15,7 @@ from screening.store.model import save_model
 from screening.store.serialization import read_document
 
 NIGHT = "2026-03-03"
+PAGE_FILE = f"verdicts-ward-a-{NIGHT}-0123456789ab.json"
 SITE = """
 [site]
 ledger = "l.db"
@@ -63,7 +64,7 @@ def test_file_of_page_names_series_and_night(site):
 def test_inbox_read_by_command(site):
     """Each file is read by its run and moved; why one is refused lies beside it."""
     ids = flagged(site)
-    saved(site, ids[:2], f"verdicts-ward-a-{NIGHT}-x.json")
+    saved(site, ids[:2], PAGE_FILE)
     saved(site, ["nobody"], "Mrs Smith.json")
     other = saved(site, ids[:1], "other.json")
     other.write_text(other.read_text().replace('"run_id": "', '"run_id": "0'))
@@ -71,13 +72,13 @@ def test_inbox_read_by_command(site):
     answer = as_json("review", "--site", "NIGHT.toml", code=5)
 
     by_file = {line["file"]: line for line in answer["files"]}
-    read = by_file[f"verdicts-ward-a-{NIGHT}-x.json"]
+    read = by_file[PAGE_FILE]
     assert (read["series"], read["night"], read["new"]) == ("ward-a", NIGHT, 2)
     refused = [line["refused"] for line in answer["files"] if line["refused"]]
     assert len(refused) == 2
     assert "Smith" not in json.dumps(answer)
     assert sorted(path.name for path in (site / "inbox" / "done").iterdir()) == [
-        f"verdicts-ward-a-{NIGHT}-x.json"
+        PAGE_FILE
     ]
     kept = sorted(path.name for path in (site / "inbox" / "refused").iterdir())
     assert kept == ["Mrs Smith.json", "Mrs Smith.txt", "other.json", "other.txt"]
@@ -89,7 +90,7 @@ def test_inbox_read_by_command(site):
 def test_inbox_read_by_night(site):
     """A night reads the folder first, and its overview says what was read."""
     ids = flagged(site)
-    saved(site, ids[:3], f"verdicts-ward-a-{NIGHT}-x.json")
+    saved(site, ids[:3], PAGE_FILE)
 
     answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
 
@@ -124,6 +125,61 @@ def test_half_written_file_is_left(site):
     os.utime(half, (0, 0))
     answer = as_json("review", "--site", "NIGHT.toml", code=5)
     assert "no JSON" in answer["files"][0]["refused"]
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_deep(path: Path) -> None:
+    path.write_text("[" * 200_000)
+
+
+def make_link(path: Path) -> None:
+    path.symlink_to(path.with_name("gone"))
+
+
+ODD = {
+    "deep": make_deep,
+    "directory": Path.mkdir,
+    "fifo": make_fifo,
+    "broken link": make_link,
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("stem", ["x", "y" * 245])
+def test_odd_entry_is_refused(site, kind, stem):
+    """Whatever lies there is one refused line, with a reason, and ends no night."""
+    ODD[kind](site / "inbox" / f"{stem}.json")
+
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
+
+    (line,) = answer["verdicts"]
+    assert line["refused"]
+    assert answer["series"][0]["status"] == "unchanged"
+    kept = [path.suffix for path in (site / "inbox" / "refused").iterdir()]
+    assert sorted(kept) == [".json", ".txt"]
+
+
+def test_missing_inbox_ends_no_night(site):
+    shutil.rmtree(site / "inbox")
+
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
+
+    assert "there is no folder" in answer["verdicts"][0]["refused"]
+    assert answer["series"][0]["status"] == "unchanged"
+
+
+def test_other_directories_are_no_inbox(site):
+    """A run or model directory is left as it is."""
+    for place in (site / "runs" / "ward-a" / NIGHT, site / "m"):
+        before = sorted(path.name for path in place.iterdir())
+
+        answer = screen("review", "--site", "NIGHT.toml", place, code=2)
+
+        assert "no folder of verdicts" in answer.stderr
+        assert sorted(path.name for path in place.iterdir()) == before
 
 
 def test_link_is_not_followed(site, tmp_path):

@@ -313,11 +313,7 @@ def run(
         if name not in network.series:
             hint = did_you_mean(name, network.series)
             raise UsageError(f"--only {name}: no such series in {site.name}{hint}")
-    if (accept_delivery or replace) and not only:
-        raise UsageError(
-            "--accept-delivery and --replace are for tables that somebody has looked "
-            "at; give --only NAME too"
-        )
+    _refuse_empty_reasons(only, accept_delivery, replace)
     night = night_of_date(date)
     logs.about(night=night)
     act_as_owner(network.ledger, network.site.runs)
@@ -336,6 +332,9 @@ def run(
     n_failed = sum(line.status == "failed" for line in lines)
     if n_failed:
         logs.note(f"{n_failed} of {len(lines)} nights failed")
+    for file in overview.verdicts:
+        if file.refused:
+            logs.note(f"verdicts, {file.file}: refused: {file.refused}")
     logs.done("the overview is written")
     content = json.dumps(answer, ensure_ascii=False).encode()
     hooks = tell_hooks(network.site.hooks, content, network.site.hook_seconds, site)
@@ -354,6 +353,23 @@ def run(
     print_answer(answer, as_json)
     if overview.exit_code:
         raise typer.Exit(overview.exit_code)
+
+
+def _refuse_empty_reasons(
+    only: list[str] | None, accept_delivery: str | None, replace: str | None
+) -> None:
+    """Raise UsageError for a reason without words, or of more than one series."""
+    for option, reason in (
+        ("--accept-delivery", accept_delivery),
+        ("--replace", replace),
+    ):
+        if reason is not None and not reason.strip():
+            raise UsageError(f"{option}: say why in a few words, which are kept")
+    if (accept_delivery or replace) and not only:
+        raise UsageError(
+            "--accept-delivery and --replace are for tables that somebody has looked "
+            "at; give --only NAME too"
+        )
 
 
 def _night_in_words(line: SeriesNight) -> str:

@@ -12,13 +12,13 @@ import re
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from screening.errors import Locked, UsageError
+from screening.errors import Locked, ModelError, ScreenError, UsageError
 from screening.ledger.database import (
     PROJECTED,
     TABLES,
@@ -27,16 +27,17 @@ from screening.ledger.database import (
     open_ledger,
     url_of,
 )
+from screening.ledger.location import N_SHOWN_DIGITS
 from screening.ledger.trail import Head
+from screening.ledger.trail import head as first_of
 from screening.ledger.verifying import verify
 from screening.store.publishing import replacing
 
 SQLITE_ENDING = "db"
 SERVER_ENDING = "dump"
-# Written by this program: other files of the folder are never removed.
-_BACKUP = re.compile(r"screening-\d{8}T\d{6}Z\.(db|dump)")
 # Beside a ledger's file; SQLite would apply an old one to the file that is put back.
 _SIDE_FILES = ("-journal", "-wal", "-shm")
+_OF_DUMP = ("--single-transaction", "--exit-on-error", "--no-owner")
 
 
 def back_up(place: str, folder: Path, keep: int | None = None) -> tuple[Path, Head]:
@@ -49,12 +50,13 @@ def back_up(place: str, folder: Path, keep: int | None = None) -> tuple[Path, He
     folder : Path
         Created (0700) if it is missing.
     keep : int, optional
-        Backups to keep in the folder, the newest; older ones are removed.
+        Backups of this ledger to keep in the folder, this one and the newest others;
+        older ones are removed.
 
     Returns
     -------
     backup : Path
-        A file of mode 0600, named by the time (UTC).
+        A file of mode 0600, named by the ledger's identity and the time (UTC).
     head : Head
         End of its trail.
 
@@ -69,15 +71,17 @@ def back_up(place: str, folder: Path, keep: int | None = None) -> tuple[Path, He
         raise UsageError("`keep` is at least 1", parameters=["keep"])
     is_file = file_of(place) is not None
     ending = SQLITE_ENDING if is_file else SERVER_ENDING
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-    target = folder / f"screening-{stamp}.{ending}"
+    identity = _identity(place)
+    target = folder / f"screening-{identity}-{_stamp()}.{ending}"
     with replacing(target) as partial:
         if is_file:
-            head = _copy_file(place, partial)
+            _copy_file(place, partial)
+            head = _verified(str(partial))
         else:
-            head = _dump(place, partial)
+            head = _verified(place)
+            _dump(place, partial)
     if keep is not None:
-        for old in _backups_in(folder)[keep:]:
+        for old in _others_of(target, identity)[keep - 1 :]:
             old.unlink()
     return target, head
 
@@ -90,34 +94,37 @@ def restore(backup: Path, place: str) -> tuple[Head, Path | None]:
     backup : Path
         Written by ``back_up``.
     place : str
-        Path or URL of the ledger that it was made of. A ledger's file that is there is
-        kept beside it.
+        Path or URL of the ledger that it was made of.
 
     Returns
     -------
     head : Head
         End of the trail.
     kept : Path or None
-        The file that was there before.
+        What was there before: the ledger's file under another name, or of a ledger on a
+        server a dump beside the backup.
 
     Raises
     ------
     Unchained
-        If the backup is not as it was written; nothing was changed.
+        If the backup is not as it was written; the ledger is as it was.
     Locked
         If somebody is writing in the ledger.
     UsageError
         If there is no such backup, or `pg_restore` is missing or fails.
     """
-    file = file_of(place)
     if not backup.is_file():
-        raise UsageError(f"there is no backup {backup}", parameters=["backup"])
+        raise UsageError(f"there is no file {backup}", parameters=["backup"])
+    file = file_of(place)
     if file is None:
-        _run_client("pg_restore", place, "--clean", "--if-exists", *_ONE, str(backup))
-        return _verified(place), None
+        return _restore_on_server(backup, place)
     with replacing(file) as partial:
         shutil.copyfile(backup, partial)
-        head = _verified(str(partial))
+        try:
+            head = _verified(str(partial))
+        except ScreenError as error:
+            reason = str(error).replace(str(partial), "it")
+            raise type(error)(f"backup {backup}: {reason}") from None
         kept = None
         if file.exists():
             with _quiet(file):
@@ -125,31 +132,61 @@ def restore(backup: Path, place: str) -> tuple[Head, Path | None]:
     return head, kept
 
 
-_ONE = ("--single-transaction", "--exit-on-error", "--no-owner")
+def _restore_on_server(backup: Path, place: str) -> tuple[Head, Path | None]:
+    """Restore a dump; put back what was there before if the dump is not verified."""
+    _refuse_other_dump(backup)
+    kept = None
+    if _has_ledger(place):
+        kept = backup.with_name(f"before-{_stamp()}.{SERVER_ENDING}")
+        with replacing(kept) as partial:
+            _dump(place, partial)
+    try:
+        _run_client("pg_restore", place, "--clean", "--if-exists", *_OF_DUMP, backup)
+        return _verified(place), kept
+    except ScreenError:
+        if kept is not None:
+            _run_client("pg_restore", place, "--clean", "--if-exists", *_OF_DUMP, kept)
+        raise
 
 
-def _backups_in(folder: Path) -> list[Path]:
-    """Return the backups of a folder, the newest first."""
-    backups = [path for path in folder.iterdir() if _BACKUP.fullmatch(path.name)]
-    return sorted(backups, key=lambda path: path.stem, reverse=True)
+def _stamp() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
-def _copy_file(place: str, target: Path) -> Head:
-    """Copy a SQLite ledger by SQLite's own online backup, and verify the copy."""
+def _identity(place: str) -> str:
+    """Return the first digits of a ledger's first entry, which identify it."""
+    with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
+        return first_of(connection, 1).digest[:N_SHOWN_DIGITS]
+
+
+def _others_of(backup: Path, identity: str) -> list[Path]:
+    """Return the other backups of a ledger in a folder, the newest first."""
+    name = re.compile(rf"screening-{identity}-\d{{8}}T\d{{6}}Z\.(db|dump)")
+    others = []
+    for path in backup.parent.iterdir():
+        if path.is_file() and name.fullmatch(path.name) and path.name != backup.name:
+            others.append(path)
+    return sorted(others, key=lambda path: path.stem, reverse=True)
+
+
+def _copy_file(place: str, target: Path) -> None:
+    """Copy a SQLite ledger by SQLite's own online backup."""
     with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
         source = connection.connection.driver_connection
         assert isinstance(source, sqlite3.Connection)
         copy = sqlite3.connect(target)
         try:
             source.backup(copy)
+        except sqlite3.Error as error:
+            raise UsageError(
+                f"cannot write a backup into {target.parent}: {error}"
+            ) from None
         finally:
             copy.close()
-    return _verified(str(target))
 
 
-def _dump(place: str, target: Path) -> Head:
-    """Dump the tables of a ledger on a server, after they were verified."""
-    head = _verified(place)
+def _dump(place: str, target: Path) -> None:
+    """Dump the tables of a ledger on a server."""
     with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
         schema = connection.scalar(sa.select(sa.func.current_schema()))
     tables = []
@@ -157,7 +194,26 @@ def _dump(place: str, target: Path) -> Head:
         tables.append(f'--table="{schema}"."{name}"')
     options = ("--format=custom", "--no-owner", f"--file={target}", *tables)
     _run_client("pg_dump", place, *options)
-    return head
+
+
+def _has_ledger(place: str) -> bool:
+    """Return True if a ledger, whole or not, is at a place."""
+    try:
+        open_ledger(place, read_only=True).close()
+    except UsageError:
+        return False
+    except ModelError:
+        # It is there, and cannot be used: what it holds is kept all the same.
+        return True
+    return True
+
+
+def _refuse_other_dump(backup: Path) -> None:
+    """Raise UsageError for a dump that holds tables of something else."""
+    listing = _run_client("pg_restore", None, "--list", backup)
+    tables = set(re.findall(r" TABLE (?:DATA )?\S+ (\S+) ", listing))
+    if not tables or tables - {*TABLES.tables, *PROJECTED.tables}:
+        raise UsageError(f"{backup} is no backup of a ledger; nothing was changed")
 
 
 def _verified(place: str) -> Head:
@@ -188,8 +244,7 @@ def _quiet(file: Path) -> Iterator[None]:
 
 def _set_aside(file: Path) -> Path:
     """Rename a ledger's file and its side files; return where it is kept."""
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-    kept = file.with_name(f"{file.name}.before-{stamp}")
+    kept = file.with_name(f"{file.name}.before-{_stamp()}")
     os.link(file, kept)
     for ending in _SIDE_FILES:
         side = Path(f"{file}{ending}")
@@ -198,34 +253,41 @@ def _set_aside(file: Path) -> Path:
     return kept
 
 
-def _run_client(program: str, place: str, *options: str) -> None:
-    """Run a program of PostgreSQL; its password is in the environment, not a word."""
+def _run_client(program: str, place: str | None, *options: str | Path) -> str:
+    """Run a program of PostgreSQL, and return what it prints.
+
+    Its password is in the environment, and no word of the command. Without a place it
+    connects to no server.
+    """
     command = shutil.which(program)
     if command is None:
         raise UsageError(
             f"a ledger on a server needs {program} (Debian: apt-get install "
             "postgresql-client)"
         )
-    url = url_of(place)
-    address = f"--dbname={_address(url)}"
+    words = [command, *map(str, options)]
+    environment = dict(os.environ)
+    if place is not None:
+        url = url_of(place)
+        words.insert(1, f"--dbname={_address(url)}")
+        if url.password is not None:
+            environment["PGPASSWORD"] = str(url.password)
     ended = subprocess.run(
-        [command, address, *options],
-        env=os.environ | _secrets(url),
-        capture_output=True,
-        text=True,
-        check=False,
+        words, env=environment, capture_output=True, text=True, check=False
     )
     if ended.returncode != 0:
-        words = ended.stderr.strip().splitlines()
-        reason = words[-1] if words else f"exit {ended.returncode}"
+        lines = ended.stderr.strip().splitlines()
+        if any("lock timeout" in line for line in lines):
+            raise Locked("another command is using the ledger; wait for it")
+        reason = lines[-1] if lines else f"exit {ended.returncode}"
         raise UsageError(f"{program} failed: {reason}")
+    return ended.stdout
 
 
 def _address(url: sa.URL) -> str:
-    """Return the URL for libpq, without the password and SQLAlchemy's driver."""
+    """Return the URL for libpq: without the password, and with a limit on waiting."""
+    stated = url.query.get("options", "")
+    options = f"{stated} -c lock_timeout={WAIT_SECONDS}s".strip()
     plain = url.set(drivername="postgresql", password=None)
+    plain = plain.update_query_dict({"options": options})
     return plain.render_as_string(hide_password=False)
-
-
-def _secrets(url: sa.URL) -> Mapping[str, str]:
-    return {} if url.password is None else {"PGPASSWORD": str(url.password)}

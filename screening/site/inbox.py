@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +18,17 @@ from screening.ledger.verdicts import read_verdict_file, review, run_id_of
 from screening.schemas.history import VerdictsRead
 from screening.site.site import Network
 from screening.spelling import shown_series
-from screening.store.publishing import write_whole
 
 DONE = "done"
 REFUSED = "refused"
 # A file that is no JSON may still be on its way for so many seconds.
 SETTLE_SECONDS = 60
 # Names of files that pages save; others may be called after a patient.
-_SAVED = re.compile(r"verdicts-[\w.-]{1,120}\.json")
+_SAVED = re.compile(r"verdicts-[\w.-]{1,40}-\d{4}-\d\d-\d\d-[0-9a-f]{12}\.json")
+# Longest name of the file with the reason of a refusal, without its ending.
+_MAX_STEM = 100
+# Files of directories that are no inbox.
+_OF_OTHERS = ("run.json", "model.json", "comparison.json", "validation.json")
 
 
 def read_inbox(
@@ -45,20 +50,36 @@ def read_inbox(
     Returns
     -------
     list of VerdictsRead
-        One for each file that was moved, in the order of their names.
+        One for each file, in the order of their names.
 
     Raises
     ------
     UsageError
-        If the folder cannot be read or written.
+        If the folder cannot be read or written, or is a run or model directory.
     """
+    for name in _OF_OTHERS:
+        if (folder / name).exists():
+            raise UsageError(f"{folder} holds {name}: it is no folder of verdicts")
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}; make it for the verdicts")
     try:
         files = sorted(folder.glob("*.json"))
-        (folder / DONE).mkdir(mode=0o700, exist_ok=True)
-        (folder / REFUSED).mkdir(mode=0o700, exist_ok=True)
-        return list(_read_each(network, ledger, files, token))
+        for name in (DONE, REFUSED):
+            (folder / name).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise of_system(error, folder) from error
+    return list(_read_each(network, ledger, files, token))
+
+
+def inbox_of_night(network: Network, ledger: Ledger) -> list[VerdictsRead]:
+    """Return what became of the files in a site's folder; no error ends the night."""
+    folder = network.site.verdicts
+    if folder is None:
+        return []
+    try:
+        return read_inbox(network, ledger, folder)
+    except UsageError as error:
+        return [VerdictsRead(file="folder of verdicts", refused=str(error))]
 
 
 def _read_each(
@@ -72,22 +93,28 @@ def _read_each(
         try:
             line = _read_one(network, ledger, file, name, token)
         except ScreenError as error:
-            refused = _move(file, REFUSED)
-            write_whole(refused.with_suffix(".txt"), f"{error}\n".encode())
-            yield VerdictsRead(file=name, refused=str(error))
-            continue
-        _move(file, DONE)
+            reason = "; ".join(str(error).split("\n")).replace(str(file), "it")
+            line = VerdictsRead(file=name, refused=reason)
+        try:
+            _put_away(file, line)
+        except OSError as error:
+            reason = f"it cannot be moved: {error.strerror}"
+            line = VerdictsRead(file=name, refused=reason)
         yield line
 
 
 def _is_on_its_way(file: Path) -> bool:
     """Return True if a file that is no JSON was changed a moment ago."""
-    if time.time() - file.lstat().st_mtime > SETTLE_SECONDS:
+    status = file.lstat()
+    is_recent = time.time() - status.st_mtime < SETTLE_SECONDS
+    if not stat.S_ISREG(status.st_mode) or not is_recent:
         return False
     try:
         json.loads(file.read_bytes())
     except ValueError:
         return True
+    except (OSError, RecursionError):
+        return False
     return False
 
 
@@ -95,8 +122,8 @@ def _read_one(
     network: Network, ledger: Ledger, file: Path, name: str, token: Path | None
 ) -> VerdictsRead:
     """Enter the verdicts of one file; raise ScreenError if they cannot be used."""
-    if file.is_symlink() or not file.is_file():
-        raise VerdictError("it is a link or no file")
+    if not stat.S_ISREG(file.lstat().st_mode):
+        raise VerdictError("it is a link, or no file")
     run_id = read_verdict_file(file).get("run_id")
     series, night = _run_of(ledger, run_id)
     if series not in network.series:
@@ -122,11 +149,24 @@ def _run_of(ledger: Ledger, run_id: object) -> tuple[str, str]:
     raise UsageError("the ledger knows no run whose page saved it")
 
 
+def _put_away(file: Path, line: VerdictsRead) -> None:
+    """Move a file to `done`, or to `refused` with the reason beside it."""
+    if line.refused is None:
+        _move(file, DONE)
+        return
+    moved = _move(file, REFUSED)
+    reason = moved.with_name(f"{moved.stem[:_MAX_STEM]}.txt")
+    with open(
+        os.open(reason, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w"
+    ) as words:
+        words.write(f"{line.refused}\n")
+
+
 def _move(file: Path, where: str) -> Path:
     """Move a file into a folder beside it, under a name that is free there."""
     target = file.parent / where / file.name
     number = 2
     while target.exists() or target.is_symlink():
-        target = target.with_name(f"{file.stem}.{number}{file.suffix}")
+        target = target.with_name(f"{file.stem[:_MAX_STEM]}.{number}{file.suffix}")
         number += 1
     return file.rename(target)

@@ -39,7 +39,7 @@ from screening.schemas.history import OverviewDocument, SeriesNight, VerdictsRea
 from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import OVER_MEMORY
 from screening.schemas.run import RunDocument
-from screening.site.inbox import read_inbox
+from screening.site.inbox import inbox_of_night
 from screening.site.processes import Budget, Outcome, Processes
 from screening.site.site import Network
 from screening.store.pages import PageFolder
@@ -150,7 +150,8 @@ class Task:
         words = ["screen", "run", str(self.network.file), "--date", self.night]
         again = shlex.join([*words, "--only", self.series])
         remedies = [again]
-        if code == UNUSABLE_TABLE:
+        # A table that breaks the contract is never right.
+        if code == UNUSABLE_TABLE and "--accept-delivery" in (said or ""):
             remedies.append(f"{again} --accept-delivery WHY")
         if self.has_other_table:
             remedies = [f"{again} --replace WHY"]
@@ -285,10 +286,8 @@ def run_night(
             folders = [network.folder, network.site.runs]
             workers.check(folders, secret=network.has_password())
         network.pages.prepare()
-        verdicts = []
-        if network.site.verdicts is not None:
-            with open_ledger(network.ledger, make=True) as ledger:
-                verdicts = read_inbox(network, ledger, network.site.verdicts)
+        with open_ledger(network.ledger, make=True) as ledger:
+            verdicts = inbox_of_night(network, ledger)
         wishes = dict.fromkeys(only, _Wish(accept_delivery, replace_reason))
         minutes = max(network.series[name].minutes for name in names)
         tasks = _patiently(lambda _: _list_tasks(network, night, wishes), minutes)
