@@ -17,6 +17,7 @@ from screening.data.reading import starter_contract
 from screening.errors import ScreenError, UsageError
 from screening.metrics.intervals import exact_interval
 from screening.metrics.rank_threshold import RankSelector
+from screening.model_selection.revising import set_threshold
 from screening.recipes.building import load_recipe
 from screening.schemas.figures import NO_CASE_SEEN, Threshold
 from screening.store.serialization import read_document
@@ -635,3 +636,28 @@ def test_no_unsure_outcome_is_guessed(tmp_path):
     document = read_document(tmp_path / "m", "model")
     assert document["validation"]["without_cases"]["state"] == "unknown"
     assert "stroke" in document["contract"]["features"]
+
+
+def test_another_flag_rate_restates_contamination():
+    """A new threshold says what it means, and keeps what so few rows can promise."""
+    past = well(150, seed=3).drop(columns="ill")
+    rule = MaxFlagRate(0.05)
+    model = train(
+        past,
+        "one_class",
+        rule=rule,
+        contamination=0.02,
+        repeats=1,
+        jobs=1,
+        id="patient",
+    )
+
+    changed = set_threshold(model, MaxFlagRate(0.1), "more beds")
+
+    before = " ".join(model.facts.training.notes)
+    after = " ".join(changed.facts.training.notes)
+    assert "3.06 % of rows" in before
+    assert "8.16 % of rows" in after
+    assert "3.06 %" not in after
+    with pytest.raises(UsageError, match="too few to promise a flag rate"):
+        set_threshold(model, MaxFlagRate(0.001), "fewer beds")

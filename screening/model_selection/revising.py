@@ -16,6 +16,10 @@ from screening.metrics.ties import hashed
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.judge import judge
 from screening.model_selection.scores import held_out_scores
+from screening.model_selection.without_cases import (
+    notes_without_cases,
+    refuse_few_rows,
+)
 from screening.report.model_attention import attention_of_model
 from screening.report.verdict import usefulness_of
 from screening.schemas.figures import Rule
@@ -26,6 +30,7 @@ from screening.schemas.model import (
     ModelDocument,
     Profile,
     TextProfile,
+    TrainingFacts,
 )
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS, ROWS_OF_ONE_PATIENT
 from screening.schemas.validation import OperatingPointFacts
@@ -99,6 +104,7 @@ def set_threshold(
         points.append(revised if watched in (None, point.label) else point)
     document = facts.replace(
         operating_points=points,
+        training=_training_by_rule(facts, rule),
         validation=facts.validation.replace(**judgement.facts),
         blend=judgement.members or (),
         approval=None,  # nobody has approved the new operating point
@@ -111,6 +117,26 @@ def set_threshold(
         held_out={**model.held_out, "score": overall(scores.scores, thresholds)},
         directory=None,
     )
+
+
+def _training_by_rule(facts: ModelDocument, rule: Rule) -> TrainingFacts:
+    """Return the facts of training, with what another rule means without cases.
+
+    Raise UsageError if no rank among so few rows keeps the new flag rate.
+    """
+    validation = facts.validation
+    if validation.without_cases is None:
+        return facts.training
+    n_cases = validation.n_positive or 0
+    refuse_few_rows(validation.n_rows - n_cases, rule)
+    notes = []
+    (before,) = facts.operating_points
+    outdated = notes_without_cases(validation.without_cases, before.rule, n_cases)
+    for note in facts.training.notes:
+        if note not in outdated:
+            notes.append(note)
+    notes += notes_without_cases(validation.without_cases, rule, n_cases)
+    return facts.training.replace(notes=notes)
 
 
 def _with_attention(document: ModelDocument) -> ModelDocument:

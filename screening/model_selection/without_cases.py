@@ -135,7 +135,7 @@ def plan_without_cases(
                 parameters=["contamination", "max_flag_rate"],
             )
         return None
-    _refuse_few_rows(int((target == 0).sum()), rule)
+    refuse_few_rows(int((target == 0).sum()), rule)
     is_labelled = cohort.contract.label is not None
     return WithoutCases(
         state="without the condition" if is_labelled else "unknown",
@@ -206,7 +206,7 @@ def refuse_rule(n_cases: int, n_needed: int, rule: Rule) -> None:
         )
 
 
-def _refuse_few_rows(n_rows: int, rule: Rule) -> None:
+def refuse_few_rows(n_rows: int, rule: Rule) -> None:
     """Raise UsageError if no rank among so few rows keeps the flag rate."""
     if isinstance(rule, MaxFlagRate) and rule.value * (n_rows + 1) < 1:
         needed = int(np.ceil(1 / rule.value - 1))
