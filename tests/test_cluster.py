@@ -168,7 +168,8 @@ def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained
     shares = [done / total for done, total in progress]
     assert model.digest == train(cohort, "svm_weighted", search=3, **quick).digest
     assert blend.digest == train(cohort, search=2, **quick).digest
-    assert len(killed.pieces) + len(workers.pieces) == 9
+    # Two of the three settings share a kernel and are fitted together, in each fold.
+    assert len(killed.pieces) + len(workers.pieces) == 6
     assert [name for name in cohort.id if name.encode() in travelled] == []
     assert shares == sorted(shares) and shares[-1] == 1.0
 

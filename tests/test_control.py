@@ -469,9 +469,15 @@ def visits(n_patients, each, seed):
 def test_more_visits_a_patient_in_training_than_tonight_are_no_change(each, tmp_path):
     past = read_cohort(visits(120, 4, 0), label="ill", id="visit", group="patient")
     model = train(past, "logistic", search=1, forward=False, beside=())
+    p_values = []
     for seed in range(1, 9):
-        drift = score(model, visits(100, each, seed), tmp_path / f"{seed}").document[
-            "drift"
-        ]
+        night = visits(100, each, seed)
+        drift = score(model, night, tmp_path / f"{seed}").document["drift"]
         assert (drift["unit"], sum(drift["counted"])) == ("group", 100)
-        assert drift["p"] > 0.001
+        p_values.append(drift["p"])
+
+    # Which visit of a patient counts follows the model's id: of eight nights one may be
+    # below 1 %, two hardly ever.
+    lowest, second, *_ = sorted(p_values)
+    assert lowest > 1e-4
+    assert second > 0.01
