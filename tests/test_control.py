@@ -476,8 +476,6 @@ def test_more_visits_a_patient_in_training_than_tonight_are_no_change(each, tmp_
         assert (drift["unit"], sum(drift["counted"])) == ("group", 100)
         p_values.append(drift["p"])
 
-    # Which visit of a patient counts follows the model's id: of eight nights one may be
-    # below 1 %, two hardly ever.
-    lowest, second, *_ = sorted(p_values)
-    assert lowest > 1e-4
-    assert second > 0.01
+    # The nights share one training, so that they may lie low together; which of a
+    # patient's visits counts follows the model's id, and that the installed versions.
+    assert min(p_values) > 1e-5
