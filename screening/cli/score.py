@@ -17,7 +17,7 @@ import typer
 from screening.cli import logs, options
 from screening.cli.console import ATTENTION, agreement, bar, join_reasons, print_answer
 from screening.cli.processes import prepare_for_scoring
-from screening.cli.users import act_as_owner, open_as_owner
+from screening.cli.users import act_as_owner
 from screening.errors import UsageError
 from screening.scoring import exports
 from screening.spelling import did_you_mean
@@ -100,6 +100,7 @@ def score(
         # Before processes are started, which could not be ended by another user.
         act_as_owner(ledger)
     prepare_for_scoring(cohort, jobs, cluster)
+    from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
@@ -118,7 +119,7 @@ def score(
     # Before the ledger, which a command that is refused for its model does not begin.
     loaded = load_model(model, key)
     with (
-        open_as_owner(ledger, make=True) if ledger else nullcontext() as book,
+        open_ledger(ledger, make=True) if ledger else nullcontext() as book,
         bar("Scoring") as progress,
     ):
         run = scoring.score(
@@ -244,6 +245,7 @@ def _hand_out(
     patient : str, optional
         The patient whom a page is about.
     """
+    from screening.ledger.database import open_ledger
     from screening.ledger.entries import Artefact
     from screening.ledger.register import digest_at, hand_out
 
@@ -265,7 +267,7 @@ def _hand_out(
             digest = sha256(content).hexdigest()
         about = {"key": entry["key"], "patient": patient}
         artefacts.append(Artefact(what=what, place=place, sha256=digest, **about))
-    with open_as_owner(ledger) as book:
+    with open_ledger(ledger) as book:
         hand_out(book, *artefacts)
 
 
@@ -415,6 +417,8 @@ def explain(
     from screening.store.loading import load_model
     from screening.store.publishing import write_whole
 
+    if ledger:
+        act_as_owner(ledger)
     explained = explaining.explain(
         run,
         options.id_from(os.fsencode(case)),
@@ -598,6 +602,8 @@ def report(
     from screening.store.publishing import write_whole
     from screening.store.serialization import read_document
 
+    if ledger:
+        act_as_owner(ledger)
     kinds = (kind for kind in PAGES if (directory / f"{kind}.json").exists())
     kind = next(kinds, "model")
     target = out or directory / "report.html"

@@ -17,7 +17,7 @@ from screening.cli import logs, options
 from screening.cli.console import POINT_KEYS, bar, facts_of, print_answer
 from screening.cli.options import AsJson, ContractFile, LedgerHere, Source, Templates
 from screening.cli.processes import prepare_for_training
-from screening.cli.users import act_as_owner, open_as_owner
+from screening.cli.users import act_as_owner
 from screening.errors import UsageError
 from screening.store.publishing import publish
 
@@ -471,6 +471,7 @@ def _revised(
     """
     signer = options.signer_from(revision.sign)
 
+    from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import record_revision
     from screening.store.loading import load_model
 
@@ -483,7 +484,7 @@ def _revised(
         _write(after, folder, revision.templates, signer)
         if revision.ledger:
             series = options.series_from(revision.series) or before.contract.series
-            with open_as_owner(revision.ledger, make=True) as book:
+            with open_ledger(revision.ledger, make=True) as book:
                 record_revision(book, action, change(before, after), series)
     return after
 
@@ -537,6 +538,7 @@ def retrain(
     prepare_for_training(cohort, jobs, None)
 
     from screening.data.reading import read_cohort
+    from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import (
         find_retraining,
         judged,
@@ -549,7 +551,7 @@ def retrain(
     check_templates(templates, "model")
     is_there = (out / "model.json").exists()
     champion = load_model(model)
-    with open_as_owner(ledger) as book, bar("Training") as progress:
+    with open_ledger(ledger) as book, bar("Training") as progress:
         verdicts = judged(book, series, champion.digest)
         past = read_cohort(
             database.source(cohort),

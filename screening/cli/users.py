@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from screening.ledger.database import Ledger
 
 
-def open_as_owner(place: str, make: bool = False) -> Ledger:
+def open_as_owner(place: str) -> Ledger:
     """Open a ledger for writing, as the user who owns its file."""
     from screening.ledger.database import open_ledger
 
     act_as_owner(place)
-    return open_ledger(place, make=make)
+    return open_ledger(place)
 
 
 def act_as_owner(place: str, folder: Path | None = None) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+import pandas as pd
+
 from screening.data.column_names import BEFORE, in_words, is_after_outcome
 
 # Beginnings of words, in lower case.
@@ -35,9 +38,9 @@ MEASURED_TIMES = re.compile(
 FINDINGS = frozenset({"discharge", "ausfluss", "sekret"})
 
 
-def is_finding(column: str, n_values: int) -> bool:
+def is_finding(column: str, values: np.ndarray) -> bool:
     """Return True for a finding that is there or not, under a name of something later."""
-    return in_words(column) in FINDINGS and n_values <= 2
+    return in_words(column) in FINDINGS and pd.Series(values).nunique() <= 2
 
 
 def may_be_later(column: str) -> bool:

@@ -58,6 +58,10 @@ KINDS: dict[str, type[Facts]] = {}
 BEGINS = '"begins":true'
 
 
+# First digits of a run's key that are its id.
+N_ID_DIGITS = 12
+
+
 class Facts(Document):
     """Facts of an entry, which name no patient; each kind of entry has a type."""
 
@@ -93,6 +97,11 @@ class Facts(Document):
             for name in names.keys() & values.keys():
                 values[name] = names[name]
         yield self.TABLE, [values | {"entry": entry}]
+
+
+def run_id_of(key: str) -> str:
+    """Return the id of a run, which its page shows, from its key in the ledger."""
+    return key[:N_ID_DIGITS]
 
 
 class Night(NightFigures, Facts, kind="run", table=RUNS):

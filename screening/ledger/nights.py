@@ -36,6 +36,7 @@ from screening.ledger.entries import (
     Reserved,
     append,
     nights_at,
+    run_id_of,
     scores_at,
     source_digest,
 )
@@ -141,7 +142,7 @@ def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
     if run is not None:
         raise UsageError(
             f"series {shown_series(night.series)} has another table for the night of {night.night}, "
-            f"run {run.key[:12]}; another ward needs a --series of its own, a corrected table "
+            f"run {run_id_of(run.key)}; another ward needs a --series of its own, a corrected table "
             "--replace REASON, which keeps the old"
         )
 

@@ -25,7 +25,7 @@ from pydantic.dataclasses import dataclass
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
-from screening.ledger.entries import VerdictGiven, append
+from screening.ledger.entries import VerdictGiven, append, run_id_of
 from screening.ledger.trail import Part, text_part
 from screening.schemas.run import HAS_IT, LedgerFacts, RunDocument, Word
 from screening.store.serialization import read_document
@@ -33,8 +33,6 @@ from screening.store.serialization import read_document
 MAX_BYTES = 16 << 20
 MAX_TOKEN_BYTES = 4096
 _FIRST_YEAR = 2000
-# First digits of a run's key that are its id.
-N_ID_DIGITS = 12
 
 
 def _in_utc(text: str) -> str:
@@ -360,11 +358,6 @@ def review(
         "night": document.date,
         "verdicts": len(given),
     } | outcomes
-
-
-def run_id_of(key: str) -> str:
-    """Return the id of a run, which its page shows, from its key in the ledger."""
-    return key[:N_ID_DIGITS]
 
 
 def _replaced_run(

@@ -161,10 +161,8 @@ def calibration_elsewhere(
         wide = _Z_TWO_SIDED * error / narrowing
         low = share * expected / (expected + wide)
         high = share * expected / max(expected - wide, 1e-9)
-    assessed = _assess(written.platt, p, positive, weight, share, codes)
-    units = np.arange(len(p)) if codes is None else codes
+    assessed = _assess(written.platt, p, positive, weight, share, codes, scores)
     return assessed.replace(
-        misfit=_misfit(p, positive, weight, units, written.platt, scores),
         slope=Estimate(refitted.slope, refitted.slope - reach, refitted.slope + reach),
         observed_expected=Estimate(share / expected, low / expected, high / expected),
     )
@@ -190,8 +188,13 @@ def _assess(
     weight: np.ndarray,
     prevalence: float,
     codes: np.ndarray | None,
+    scores: np.ndarray | None = None,
 ) -> Calibration:
-    """Return figures of probabilities for rows that they were not fitted to."""
+    """Return figures of probabilities for rows that they were not fitted to.
+
+    `scores`: where all probabilities come from the curve at these scores, whose own
+    variance then counts in the misfit.
+    """
     units = np.arange(len(p)) if codes is None else codes
     brier = float(np.average((p - positive) ** 2, weights=weight))
     return Calibration(
@@ -199,7 +202,7 @@ def _assess(
         reason=None,
         platt=platt,
         log_loss=float(np.average(_log_loss(p, positive), weights=weight)),
-        misfit=_misfit(p, positive, weight, units),
+        misfit=_misfit(p, positive, weight, units, platt, scores),
         prevalence=prevalence,
         brier=brier,
         brier_skill=1 - brier / (prevalence * (1 - prevalence)),
@@ -214,25 +217,25 @@ def _misfit(
     positive: np.ndarray,
     weight: np.ndarray,
     units: np.ndarray,
-    platt: Platt | None = None,
-    scores: np.ndarray | None = None,
+    platt: Platt,
+    scores: np.ndarray | None,
 ) -> float:
     """Return the p-value of Spiegelhalter's test of calibration.
 
-    With the curve that made the probabilities of these scores, the variance of its two
+    With the scores that the curve made the probabilities of, the variance of its two
     coefficients counts too, by the delta method: a curve of few cases is off by chance.
 
     Parameters
     ----------
     p, positive, weight, units : ndarray of shape (n_rows,)
         Rows of one unit are added first.
-    platt : Platt, optional
+    platt : Platt
     scores : ndarray of shape (n_rows,), optional
     """
     of_row = weight * (positive - p) * (1 - 2 * p)
     sums = np.bincount(np.unique(units, return_inverse=True)[1].ravel(), weights=of_row)
     variance = float(np.var(sums)) * len(sums)
-    if platt is not None and scores is not None:
+    if scores is not None:
         design = np.column_stack([np.ones(len(p)), scores - platt.centre])
         gradient = design.T @ (weight * p * (1 - p) * (1 - 2 * p))
         of_intercept, both, of_slope = platt.covariance

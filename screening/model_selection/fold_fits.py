@@ -1,5 +1,4 @@
-"""Encoded rows, what is fitted on all folds but one, and what it decides on the rows
-held out."""
+"""Encoded rows, machines fitted on all folds but one, decisions on the rows held out."""
 
 from __future__ import annotations
 
@@ -383,6 +382,16 @@ class FoldTask:
         return len(self.dealt) * len(self.lot)
 
     @property
+    def arrays_by_row(self) -> list[np.ndarray]:
+        """What a fit depends on beside the encoded rows, (n_rows,) each."""
+        rows = self.rows
+        arrays = [rows.target, self.dealt]
+        for optional in (rows.groups, rows.weight):
+            if optional is not None:
+                arrays.append(optional)
+        return arrays
+
+    @property
     def arguments(self) -> tuple[Any, ...]:
         """Arguments of ``_fit``; large ones are the same objects in many tasks."""
         rows = self.rows
@@ -456,9 +465,7 @@ def _contents(tasks: Sequence[FoldTask]) -> list[str]:
     contents = []
     for task in tasks:
         rows = task.rows
-        arrays = [rows.target, task.dealt]
-        if rows.groups is not None:
-            arrays.append(rows.groups)
+        arrays = task.arrays_by_row
         # The arrays live as long as the tasks, so their addresses tell them apart.
         key = tuple([id(array) for array in arrays])
         if key not in digests:
@@ -582,12 +589,9 @@ def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
             continue
         key = id(rows.distances), id(task.dealt)
         if key not in digests:
-            content = rows.x.tobytes() + rows.target.tobytes() + task.dealt.tobytes()
-            digest = hashlib.sha256(content)
-            if rows.groups is not None:
-                digest.update(rows.groups.tobytes())
-            if rows.weight is not None:
-                digest.update(rows.weight.tobytes())
+            digest = hashlib.sha256(rows.x.tobytes())
+            for array in task.arrays_by_row:
+                digest.update(array.tobytes())
             digests[key] = digest.hexdigest()
         depends_on = [
             digests[key],

@@ -45,7 +45,7 @@ MIN_COMPARED_ROWS = 20
 MIN_FILLED_SHARE = 0.2
 MAX_FILLED_RATIO = 0.05
 MIN_FILLED_ROWS = 10
-# A number that counts days or seconds is a later time if it lies more than a day behind
+# A number that counts days or seconds is a later time if it lies more than a day after
 # the row's own time in at least this share of the rows.
 MIN_LATER_SHARE = 0.5
 
@@ -94,8 +94,7 @@ def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
     signs: dict[str, tuple[str, str]] = {}
     for name in cohort.contract.features:
         values = cohort.values[name]
-        n_values = len(pd.unique(values[~absent(values)]))
-        if may_be_later(name) and not is_finding(name, n_values):
+        if may_be_later(name) and not is_finding(name, values):
             signs[name] = ("named_after", "by its name")
         elif any(_is_filled_in_one_class(values, positive) for positive in compared):
             signs[name] = ("filled_in_one_class", "filled almost in one class alone")
@@ -132,7 +131,7 @@ def _is_filled_in_one_class(values: np.ndarray, positive: np.ndarray) -> bool:
 
 
 def _is_later_than_row(cohort: Cohort, name: str) -> bool:
-    """Return True if a column counts days or seconds up to times behind the row's own."""
+    """Return True if a column counts days or seconds of times after the row's own."""
     feature = cohort.contract.features[name]
     numbers = cohort.values[name]
     if cohort.time is None or feature.type != "number" or absent(numbers).all():

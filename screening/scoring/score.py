@@ -20,7 +20,7 @@ from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
-from screening.ledger.entries import Artefact
+from screening.ledger.entries import Artefact, run_id_of
 from screening.ledger.location import refuse_copy
 from screening.ledger.nights import Tonight, open_night, past_nights, reserve
 from screening.ledger.verifying import refuse_older
@@ -233,7 +233,7 @@ def score(
         summary = Summary(scorer, _add_parts(scored, rows, stream.source, progress))
         key = _key_of_run(scorer, stream, label, series, shadow)
         run = summary.document(
-            stream, rows, key[:12], started.isoformat(timespec="seconds")
+            stream, rows, run_id_of(key), started.isoformat(timespec="seconds")
         )
         past = NO_NIGHTS
         if ledger is not None:

@@ -14,10 +14,12 @@ import sqlalchemy as sa
 
 from screening.errors import ScreenError, UsageError, VerdictError, of_system
 from screening.ledger.database import RUNS, Ledger
-from screening.ledger.verdicts import read_verdict_file, review, run_id_of
+from screening.ledger.entries import run_id_of
+from screening.ledger.verdicts import read_verdict_file, review
 from screening.schemas.history import VerdictsRead
 from screening.site.site import Network
 from screening.spelling import shown_series
+from screening.store.publishing import FILES
 
 DONE = "done"
 REFUSED = "refused"
@@ -27,8 +29,6 @@ SETTLE_SECONDS = 60
 _SAVED = re.compile(r"verdicts-[\w.-]{1,40}-\d{4}-\d\d-\d\d-[0-9a-f]{12}\.json")
 # Longest name of the file with the reason of a refusal, without its ending.
 _MAX_STEM = 100
-# Files of directories that are no inbox.
-_OF_OTHERS = ("run.json", "model.json", "comparison.json", "validation.json")
 
 
 def read_inbox(
@@ -57,18 +57,20 @@ def read_inbox(
     UsageError
         If the folder cannot be read or written, or is a run or model directory.
     """
-    for name in _OF_OTHERS:
-        if (folder / name).exists():
-            raise UsageError(f"{folder} holds {name}: it is no folder of verdicts")
+    for kind, files in FILES.items():
+        if (folder / files[0]).exists():
+            raise UsageError(
+                f"{folder} is a {kind} directory, and no folder of verdicts"
+            )
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}; make it for the verdicts")
     try:
-        files = sorted(folder.glob("*.json"))
+        found = sorted(folder.glob("*.json"))
         for name in (DONE, REFUSED):
             (folder / name).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise of_system(error, folder) from error
-    return list(_read_each(network, ledger, files, token))
+    return list(_read_each(network, ledger, found, token))
 
 
 def inbox_of_night(network: Network, ledger: Ledger) -> list[VerdictsRead]:
