@@ -12,8 +12,11 @@ import pytest
 from joblib import parallel_config
 from workers import die, die_once
 
+from screening import load_recipe
 from screening.errors import UsageError
+from screening.kernels import kernel_cache
 from screening.kernels.threads import available_cores, n_threads
+from screening.model_selection.fold_fits import EncodedRows, tasks_of
 from screening.parallel import in_parallel
 
 
@@ -227,3 +230,46 @@ def processes_of_session(number):
         if int(session) == number and state != "Z":
             found.append(path.parent.name)
     return found
+
+
+def largest_gram(name, n_rows):
+    rows = EncodedRows(
+        load_recipe(name),
+        1,
+        kernel_cache.Distances(np.zeros((n_rows, 1))),
+        np.arange(n_rows) % 2,
+        None,
+    )
+    tasks = tasks_of(rows, np.arange(n_rows) % 5, [{}])
+    return max(task.n_gram_rows for task in tasks)
+
+
+@pytest.mark.parametrize("name", ["random_forest", "logistic", "histogram_boosting"])
+def test_fits_without_kernel_hold_no_gram(name):
+    """The memory for kernel matrices does not limit them to one core."""
+    assert largest_gram(name, 100_000) == 0
+
+
+def test_fits_of_kernel_machines_hold_gram_of_training_rows():
+    assert largest_gram("svm_weighted", 10_000) == 8_000
+
+
+def test_concurrent_fits_follow_memory_of_machine(monkeypatch):
+    monkeypatch.setattr(kernel_cache, "machine_memory", lambda: 128 << 30)
+
+    assert kernel_cache.n_concurrent_fits(0, None) >= 1 << 30
+    # 0.5 GB each for 8,000 landmarks, in half of 128 GB.
+    assert kernel_cache.n_concurrent_fits(8_000, None) == 134
+    assert kernel_cache.n_concurrent_fits(8_000, 1 << 30) == 2
+    assert kernel_cache.n_concurrent_fits(1_000_000, None) == 1
+
+
+def test_machine_memory_is_that_of_container(monkeypatch, tmp_path):
+    limit = tmp_path / "memory.max"
+    unlimited = kernel_cache.machine_memory.__wrapped__()
+    monkeypatch.setattr(kernel_cache, "CONTAINER_LIMITS", [limit])
+
+    limit.write_text("max\n")
+    assert kernel_cache.machine_memory.__wrapped__() >= unlimited
+    limit.write_text("536870912\n")
+    assert kernel_cache.machine_memory.__wrapped__() == 512 << 20

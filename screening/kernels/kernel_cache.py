@@ -7,8 +7,11 @@ own rows; a caller that fits the same rows several times passes one cache to eac
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from functools import cached_property
+from contextlib import suppress
+from functools import cache, cached_property
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -18,8 +21,13 @@ from screening.kernels import pairwise
 from screening.kernels.base import Kernel, gram_precision
 from screening.kernels.pairwise import Precision, input_distances
 
-# Bytes for kernel matrices where the caller sets no limit: 4 GiB.
+# Bytes for the kernel matrices of one fit where the caller sets no limit: 4 GiB.
 DEFAULT_MEMORY = 4 << 30
+# Limits of a container's memory in bytes, by the two versions of control groups.
+CONTAINER_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 
 
 class Distances:
@@ -184,9 +192,27 @@ class KernelCache:
 
 
 def n_concurrent_fits(n_rows: int, memory: int | None) -> int:
-    """Return how many fits of so many rows fit into `memory` bytes, at least 1.
+    """Return how many fits may hold their kernel matrices at a time, at least 1.
 
     Each needs a float32 Gram matrix and a copy of it.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the Gram matrix.
+    memory : int or None
+        Limit in bytes; None for half of the machine's memory.
     """
-    limit = DEFAULT_MEMORY if memory is None else memory
+    limit = machine_memory() // 2 if memory is None else memory
     return max(1, limit // (8 * max(n_rows, 1) ** 2))
+
+
+@cache
+def machine_memory() -> int:
+    """Return the bytes of memory of this machine, or of the container it is."""
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for path in CONTAINER_LIMITS:
+        with suppress(OSError, ValueError):
+            # The limit of a container without one is the word "max".
+            sizes.append(int(path.read_text()))
+    return min(sizes)

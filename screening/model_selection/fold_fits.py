@@ -399,11 +399,14 @@ class FoldTask:
         place = self.fold, self.lot, self.settings
         return rows.recipe, rows.n_outputs, *shared, *place
 
-    def n_concurrent(self, memory: int | None) -> int:
-        """Return how many such fits may run at a time within a memory, in bytes."""
+    @property
+    def n_gram_rows(self) -> int:
+        """Rows of the largest kernel matrix of the fit; 0 for a machine without one."""
+        if self.rows.recipe.machine == "baseline":
+            return 0
         n_rows = int(np.count_nonzero(self.dealt != self.fold))
         settings = [self.settings[number] for number in self.lot]
-        return kernel_cache.n_concurrent_fits(rows_held(settings, n_rows), memory)
+        return rows_held(settings, n_rows)
 
 
 def tasks_of(
@@ -514,8 +517,9 @@ def _n_jobs(tasks: Sequence[FoldTask], resources: Resources) -> int:
     """Return how many tasks to run at a time; 1 if they are little work."""
     if max((len(task.dealt) for task in tasks), default=0) < MIN_ROWS_FOR_PROCESSES:
         return 1
-    within_memory = [task.n_concurrent(resources.memory) for task in tasks]
-    return min(effective_n_jobs(resources.jobs), *within_memory)
+    n_gram_rows = max(task.n_gram_rows for task in tasks)
+    within_memory = kernel_cache.n_concurrent_fits(n_gram_rows, resources.memory)
+    return min(effective_n_jobs(resources.jobs), within_memory)
 
 
 def _fit(
