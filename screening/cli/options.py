@@ -240,6 +240,10 @@ class ColumnOptions:
         str | None, in_data(help="Column never split over folds, such as the patient.")
     ] = None
     time: Annotated[str | None, in_data(help="Column of the row's date.")] = None
+    score: Annotated[
+        str | None,
+        in_data(help="Column of a score made elsewhere, for --recipe given."),
+    ] = None
     drop: Annotated[
         str | None, in_data(metavar="A,B", help="Columns to leave out.")
     ] = None

@@ -6,7 +6,7 @@ import csv
 import datetime
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,6 +49,8 @@ SHOWN_KEYS = {
     "time": "",
     "subgroup": [],
     "display": [],
+    "score": "",
+    "show": [],
     "drop": [],
     "prevalence": 0.1,
     "minutes_per_review": 0.1,
@@ -143,10 +145,12 @@ class Feature(BaseModel):
     labels: dict[str, str] | None = None
     """Meanings of the codes of a category, shown beside them; or the name of a CSV file
     next to the contract with two columns, code and meaning."""
-    missing: Literal["impute", "indicator", "refuse", "category", "no"] = "impute"
+    missing: Literal["impute", "indicator", "refuse", "leave_out", "category", "no"] = (
+        "impute"
+    )
     """Treatment of missing cells: the median or most frequent value; the same with an
-    extra 0/1 column; a violation; a category of its own; or "no", for a box that is
-    ticked or left blank."""
+    extra 0/1 column; a violation; the row is left out and counted; a category of its
+    own; or "no", for a box that is ticked or left blank."""
     missing_values: Texts = []
     """Texts that mean missing, such as "NA". An empty cell always does."""
     censored: Literal["refuse", "limit", "half"] = "refuse"
@@ -277,6 +281,14 @@ class Contract(BaseModel):
     """Columns shown beside a patient on the page and in flagged.csv, such as ward, bed
     and name; the page filters by the first. Read when a night is scored, and used for
     training only if listed under features."""
+    score: Name = None
+    """Numeric feature that is a score made elsewhere, such as by the record system;
+    judged by the recipe `given`, and a feature of no other recipe."""
+    higher: Literal["worse", "better"] = "worse"
+    """Meaning of a higher `score`: more or less suspicious."""
+    show: Texts = []
+    """Features whose values and percentiles stand beside a patient where a `score` or
+    points are judged, which have no reasons of their own."""
     drop: Texts = []
     """Columns that are not read."""
     on_violation: Literal["stop", "refuse_rows"] = "stop"
@@ -339,6 +351,19 @@ class Contract(BaseModel):
             raise ValueError(
                 f"label '{in_both[0]}' is both `positive` and `negative`; name it once"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_score(self) -> Contract:
+        if not self.features:
+            return self
+        for name in filter(None, (self.score, *self.show)):
+            if name not in self.features:
+                raise ValueError(
+                    f"`score` or `show` names '{name}', which is not under [features]"
+                )
+        if self.score and self.features[self.score].type != "number":
+            raise ValueError(f"`score`: '{self.score}' must be of type number")
         return self
 
     @model_validator(mode="after")
@@ -467,6 +492,16 @@ class Contract(BaseModel):
         }
         cohort = content["cohort"] | changed
         return Contract.from_dict(content | {"cohort": cohort, "features": features})
+
+    def with_features(self, names: Container[str]) -> Contract:
+        """Return the contract with these of its features only."""
+        features = {
+            name: feature for name, feature in self.features.items() if name in names
+        }
+        score = self.score if self.score in features else None
+        show = [name for name in self.show if name in features]
+        changes = {"features": features, "score": score, "show": show}
+        return self.model_copy(update=changes)
 
     def policy(self, key: Literal["on_unseen", "on_unit_change"], name: str) -> str:
         """Return a policy for feature `name`: its own, or the contract's."""

@@ -61,7 +61,7 @@ def parse_feature(cells: pa.Array, feature: Feature, decimal: str) -> TypedColum
         column = _parse_numbers(cells, feature, decimal)
     else:
         column = _parse_words(cells, feature)
-    if feature.missing == "refuse":
+    if feature.missing in ("refuse", "leave_out"):
         filled_or_at_fault = ~absent(column.values)
         for _, mask in column.faults:
             filled_or_at_fault = filled_or_at_fault | mask

@@ -178,6 +178,8 @@ class Violations:
         """Return True if such rows are left out, whatever `on_violation` says."""
         if place.kind == "no_label":
             return self.contract.unlabelled == "leave_out"
+        if place.kind == "missing":
+            return self.contract.features[place.column].missing == "leave_out"
         if place.kind != UNSEEN:
             return False
         return self.contract.policy("on_unseen", place.column) == "refuse_row"

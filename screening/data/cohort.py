@@ -129,6 +129,14 @@ class Cohort:
             return self
         return _map_rows(lambda values: values[selected], self)
 
+    def with_features(self, contract: Contract) -> Cohort:
+        """Return the rows with the features of a contract that has fewer."""
+        values = {name: self.values[name] for name in contract.features}
+        raw = None
+        if self.raw is not None:
+            raw = {name: self.raw[name] for name in self.raw if name in values}
+        return replace(self, contract=contract, values=values, raw=raw)
+
     @property
     def classes(self) -> list[str]:
         """Return the sorted texts of the label; raise UsageError without a label."""

@@ -252,6 +252,12 @@ class Encoder:
         return raw
 
 
+def typical_value(feature: Feature, values: np.ndarray) -> float | str | None:
+    """Return a column's median, lower median or most frequent text."""
+    learned = _learn(feature, values)
+    return learned.typical if isinstance(learned, Category) else learned
+
+
 def _learn(feature: Feature, values: np.ndarray) -> Category | float:
     """Return what is learned from a column: its category, or the value to impute."""
     if feature.type == "category":

@@ -344,7 +344,8 @@ def _boolean_or_unanswered(column: Candidate) -> dict[str, Any]:
     return _boolean(column) | {"missing_values": sorted(_unanswered(column))}
 
 
-def _number(column: Candidate) -> dict[str, Any]:
+def number_feature(column: Candidate) -> dict[str, Any]:
+    """Return the keys of a numeric feature's table in the contract."""
     summary = column.summary
     sentinels = {plain_number(value) for value in column.sentinels}
     feature: dict[str, Any] = {"type": "number", "missing": _missing(column)}
@@ -384,7 +385,7 @@ TYPE_RULES = (
         lambda column: {"type": "boolean", "missing": "no"},
     ),
     TypeRule("yes_no", _is_yes_no, _boolean),
-    TypeRule("number", lambda column: column.holds_numbers, _number),
+    TypeRule("number", lambda column: column.holds_numbers, number_feature),
     TypeRule("yes_no_unanswered", _is_yes_no_or_unanswered, _boolean_or_unanswered),
     TypeRule("category", lambda column: True, _category),
 )

@@ -32,6 +32,7 @@ from screening.data.feature_rules import (
     ReviewRule,
     drop_rule,
     infer_feature,
+    number_feature,
 )
 from screening.data.outcome_rules import (
     MAX_SHOWN,
@@ -355,11 +356,13 @@ def with_features(table: TableSummary, contract: Contract) -> Inference:
         if name in taken:
             continue
         candidate = Candidate(name, summary)
-        rule = drop_rule(candidate)
+        rule = None if name == contract.score else drop_rule(candidate)
         if rule is not None:
             dropped[rule.reason].append(name)
             continue
         feature = infer_feature(candidate)
+        if name == contract.score:
+            feature = number_feature(candidate) | {"missing": "impute"}
         features[name] = feature
         inferred[feature["type"]].append(name)
         if feature["missing"] in ("indicator", "category"):

@@ -38,6 +38,7 @@ class Reading(TypedDict, total=False):
     id: str | None
     group: str | None
     time: str | None
+    score: str | None
     drop: str | Sequence[str]
     neighbourhood: int | None
 
@@ -53,6 +54,7 @@ def read_cohort(
     id: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    score: str | None = None,
     drop: str | Sequence[str] = (),
     neighbourhood: int | None = None,
     need_label: bool = False,
@@ -87,6 +89,8 @@ def read_cohort(
         voxel.
     time : str, optional
         Column of the row's date.
+    score : str, optional
+        Column of a score made elsewhere, for the recipe ``given``.
     drop : str or sequence of str
         Columns to leave out.
     neighbourhood : int, optional
@@ -135,6 +139,7 @@ def read_cohort(
         id=id,
         group=group,
         time=time,
+        score=score,
         drop=drop,
         neighbourhood=neighbourhood,
     )

@@ -327,7 +327,9 @@ class BlockReader:
     def _is_missing_cell(self, column: str, kind: str) -> bool:
         """Return True if cells of this fault are missing, and their rows are scored."""
         feature = self.contract.features.get(column)
-        if feature is None or feature.type != "number" or feature.missing == "refuse":
+        if feature is None or feature.type != "number":
+            return False
+        if feature.missing in ("refuse", "leave_out"):
             return False
         stops = self.contract.on_violation == "stop"
         return stops and kind in CELLS_OF_NO_NUMBER

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from screening.data.cohort import Cohort
-from screening.data.encoding import Encoder
 from screening.estimators.ensembles import FoldEnsemble
 from screening.metrics.ranking import auroc
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
+from screening.recipes.encoders import RowEncoder
 from screening.schemas.model import FactorMap
 
 # Values of each column at which c is computed.
@@ -70,7 +70,7 @@ def factor_map(study: Study, held_out: HeldOut) -> FactorMap | None:
     )
 
 
-def _typical_rows(encoder: Encoder, values: dict[str, np.ndarray]) -> np.ndarray:
+def _typical_rows(encoder: RowEncoder, values: dict[str, np.ndarray]) -> np.ndarray:
     """Return encoded rows that have these values, and typical ones elsewhere."""
     n_rows = len(next(iter(values.values())))
     columns = {}

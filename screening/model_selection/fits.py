@@ -60,7 +60,7 @@ def recipes_of(
     wrong = [
         recipe.name
         for recipe in recipes.values()
-        if recipe.machine not in FITS[task.kind]
+        if recipe.machine not in (*FITS[task.kind], "blend")
     ]
     if wrong:
         classes = "one class and the rest"

@@ -18,7 +18,7 @@ from joblib import effective_n_jobs
 
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
-from screening.data.encoding import ONE_CLASS_MIN_BINARY_SCALE, Bundles, Encoder
+from screening.data.encoding import Bundles
 from screening.errors import RecipeError, ScreenError, UsageError
 from screening.estimators.base import Estimator, WeightedClassifier
 from screening.estimators.ensembles import oriented, oriented_decisions
@@ -38,6 +38,7 @@ from screening.model_selection.search import (
 from screening.model_selection.task import Task
 from screening.parallel import in_parallel
 from screening.recipes.building import RecipeComponents, build
+from screening.recipes.encoders import RowEncoder, fitted_encoder
 from screening.recipes.recipe import Recipe
 from screening.store.checkpoints import keep_piece, read_piece
 
@@ -59,7 +60,7 @@ class EncodedRows:
     target: np.ndarray
     groups: np.ndarray | None  # kept whole by remedies that validate inside the fit
     weight: np.ndarray | None = None  # how much each row counts; None for all alike
-    encoder: Encoder | None = None  # what made them of a cohort; workers need none
+    encoder: RowEncoder | None = None  # what made them of a cohort; workers need none
 
     @classmethod
     def of(
@@ -70,18 +71,12 @@ class EncodedRows:
         groups: np.ndarray | None = None,
         memory: int | None = None,
     ) -> EncodedRows:
-        """A cohort as the numbers that machines learn from: one encoder, fitted once without a label.
+        """Return a cohort as the numbers that machines learn from.
 
-        A one-class machine learns from negatives alone, and so does its encoder:
-        positives stretch the scale.
+        There is one encoder, fitted once.
         """
         target = task.target(labels_of(cohort))
-        encoder = Encoder(cohort.contract)
-        learnable = cohort
-        if recipe.machine == "one_class":
-            encoder = Encoder(cohort.contract, ONE_CLASS_MIN_BINARY_SCALE)
-            learnable = cohort.take(target == 0)
-        encoder.fit(learnable)
+        encoder = fitted_encoder(recipe, cohort, target)
         x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
         return cls(
             recipe,
@@ -402,7 +397,7 @@ class FoldTask:
     @property
     def n_gram_rows(self) -> int:
         """Rows of the largest kernel matrix of the fit; 0 for a machine without one."""
-        if self.rows.recipe.machine == "baseline":
+        if not self.rows.recipe.has_kernel:
             return 0
         n_rows = int(np.count_nonzero(self.dealt != self.fold))
         settings = [self.settings[number] for number in self.lot]
@@ -571,7 +566,7 @@ def fit_fold(
 
 def _lots(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
     """Numbers of settings to be fitted together: those of one kernel go on from each other's solutions."""
-    if recipe.machine == "baseline":
+    if not recipe.has_kernel:
         return [[at] for at in range(len(settings))]
     order = by_shared_work(settings)
     return [

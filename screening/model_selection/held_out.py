@@ -14,7 +14,6 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from screening.data.encoding import Encoder
 from screening.errors import RecipeError
 from screening.estimators.base import Estimator
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble, Pooling
@@ -39,6 +38,7 @@ from screening.model_selection.search import (
 )
 from screening.recipes.building import may_span
 from screening.recipes.drawing import SettingSpace
+from screening.recipes.encoders import RowEncoder, is_encoded_alike
 from screening.recipes.recipe import (
     ALWAYS,
     ENOUGH_POSITIVES,
@@ -161,7 +161,7 @@ class HeldOut:
         return self.ensemble.condensed(int(self.fold.max()) + 1)
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> RowEncoder:
         """Fitted once, on all rows (of one class: on the negatives)."""
         assert self.encoded.encoder is not None
         return self.encoded.encoder
@@ -403,8 +403,7 @@ def encode(
         members = _members(study, recipe)
         if all(member.machine == "one_class" for member in members):
             recipe = members[0]
-    is_one_class = recipe.machine == "one_class"
-    if like is None or (like.recipe.machine == "one_class") != is_one_class:
+    if like is None or not is_encoded_alike(like.recipe, recipe):
         return EncodedRows.of(study.sample, recipe, study.task, study.groups, memory)
     return replace(
         like, recipe=recipe, target=study.target, n_outputs=study.task.n_outputs

@@ -65,14 +65,8 @@ def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
 
 
 def _without_columns(cohort: Cohort, columns: Sequence[str]) -> Cohort:
-    features = {
-        name: feature
-        for name, feature in cohort.contract.features.items()
-        if name not in columns
-    }
-    contract = cohort.contract.model_copy(update={"features": features})
-    values = {name: cohort.values[name] for name in features}
-    return replace(cohort, contract=contract, values=values)
+    kept = [name for name in cohort.contract.features if name not in columns]
+    return cohort.with_features(cohort.contract.with_features(kept))
 
 
 def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:

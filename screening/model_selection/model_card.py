@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from screening.data.cohort import Cohort, labels_of
-from screening.data.encoding import Encoder
 from screening.data.ids import id_shape
 from screening.estimators.ensembles import FoldEnsemble
 from screening.io.columns import absent
@@ -18,6 +17,7 @@ from screening.model_selection.held_out import HeldOut
 from screening.model_selection.judge import Judgement
 from screening.model_selection.planning import by_landmarks, cost_of_landmarks
 from screening.monitoring.drift import profile
+from screening.recipes.encoders import RowEncoder
 from screening.schemas.base import FORMAT_VERSION
 from screening.schemas.model import (
     Approximation,
@@ -151,7 +151,7 @@ def _training_facts(
     )
 
 
-def _feature_facts(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
+def _feature_facts(sample: Cohort, encoder: RowEncoder) -> list[FeatureFacts]:
     """Return unit, ranges and median of each feature."""
     facts = []
     for name, feature in sample.contract.features.items():

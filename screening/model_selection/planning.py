@@ -35,6 +35,7 @@ from screening.model_selection.without_cases import (
     with_states,
 )
 from screening.recipes.building import build, may_span
+from screening.recipes.encoders import contract_of
 from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import GridName, Rule
 from screening.schemas.model import Approximation, ModelDocument
@@ -115,7 +116,8 @@ def prepare_study(
         search=search,
         without_cases=without_cases,
     )
-    questions = leaks(sample, study.task, by_class=without_cases is None)
+    read = sample.with_features(contract_of(recipe, sample.contract))
+    questions = leaks(read, study.task, by_class=without_cases is None)
     notes += [*task_notes, *study.notes]
     for name in late_columns:
         notes.append(
@@ -190,8 +192,6 @@ def _largest_exact(
 
     None if it is no kernel machine.
     """
-    if recipe.machine == "baseline":
-        return None
     if recipe.machine == "blend":
         sizes = []
         for member in members_for(recipe, task.kind, n_positive):
@@ -200,6 +200,8 @@ def _largest_exact(
                 if size is not None:
                     sizes.append(size)
         return min(sizes, default=None)
+    if not recipe.has_kernel:
+        return None
     machine = build(recipe, **params)
     assert isinstance(machine, KernelMachine)
     return _MAX_ROWS_BY_ROWS if machine.by_rows else LARGEST_WHOLE

@@ -18,7 +18,6 @@ import numpy as np
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import reasons
-from screening.data.encoding import Encoder
 from screening.data.ids import row_number_ids
 from screening.data.reading import Reading, labelled_cohort
 from screening.errors import UsageError
@@ -45,6 +44,7 @@ from screening.model_selection.plans import run_plan
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import HeldOutScores, OtherMethods, Population
 from screening.recipes.building import load_recipe
+from screening.recipes.encoders import RowEncoder, contract_of, is_summed, with_score
 from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
@@ -171,6 +171,8 @@ def train(
         recipe = load_recipe(recipe)
     needs_no_label = recipe.machine == "one_class"
     cohort = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
+    for method in [recipe, *map(load_recipe, beside or ())]:
+        cohort = with_score(cohort, method)
     progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
     recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:
@@ -207,7 +209,7 @@ def train(
         plan_training(study, recipe, others, memory, dated),
         Resources(jobs, memory, fitting, cluster, kept),
     )
-    held = unit.held(study, fits.method)
+    held = unit.held(_as_read_by(recipe, study), fits.method)
     prevalence = rule.prevalence or cohort.contract.prevalence
     scores = evidence(held, fits, others, prevalence)
     judging(1, 2)
@@ -217,6 +219,16 @@ def train(
         held.study, fits.method, judgement, max_rows=max_rows, command=command
     )
     return _model(held, judgement, unit.card(card, held))
+
+
+def _as_read_by(recipe: Recipe, study: Study) -> Study:
+    """Return a study with the columns that a recipe's model needs, and no others."""
+    contract = contract_of(recipe, study.cohort.contract)
+    return replace(
+        study,
+        cohort=study.cohort.with_features(contract),
+        sample=study.sample.with_features(contract),
+    )
 
 
 def _refuse_baselines(beside: Sequence[str] | None) -> None:
@@ -291,7 +303,8 @@ class ByRow:
     def held(self, study: Study, method: HeldOut) -> Held:
         """Return held-out scores, and what their ranking rests on."""
         scores = HeldOutScores.of(method, study)
-        study = replace(study, reliance=reliance_of(study))
+        if not is_summed(method.recipe):
+            study = replace(study, reliance=reliance_of(study))
         decisions = []
         x = method.encoded.x
         for start in range(0, len(x), AT_ONCE):
@@ -377,7 +390,7 @@ def _table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
     return table | judgement.held.columns(judgement.thresholds)
 
 
-def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
+def _self_test(encoder: RowEncoder, sample: Cohort) -> np.ndarray:
     """A few encoded rows, blended so that none is a patient's, whose scores are compared at each loading."""
     rows = np.linspace(0, sample.n_rows - 1, min(sample.n_rows, 32)).astype(int)
     encoded = encoder.transform(sample.take(rows))

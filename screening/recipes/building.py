@@ -51,7 +51,7 @@ class RecipeComponents:
         self._parameters = {"machine": _machine_parameters(recipe)}
         self._fixed: dict[str, dict[str, object]] = {"machine": {}}
         self._types: dict[str, type] = {}
-        if recipe.machine == "baseline":
+        if not recipe.has_kernel:
             return
         self._add("kernel", recipe.kernel or {"type": "gaussian"})
         if self._types["kernel"] is Gaussian:
@@ -142,6 +142,8 @@ class RecipeComponents:
     def check(self) -> None:
         """Raise ValueError, naming both sides, if components cannot work together."""
         recipe = self.recipe
+        if not recipe.has_kernel:
+            _refuse_components(recipe)
         if recipe.machine == "baseline":
             _check_baseline(recipe)
         elif recipe.baseline:
@@ -294,6 +296,10 @@ def _check_baseline(recipe: Recipe) -> None:
         raise ValueError(
             f"baseline {recipe.baseline!r} is not one of {', '.join(baselines)}"
         )
+
+
+def _refuse_components(recipe: Recipe) -> None:
+    """Raise ValueError if a recipe without a kernel machine has its components."""
     tables = {
         "kernel": recipe.kernel,
         "factor": recipe.factor,
@@ -301,7 +307,7 @@ def _check_baseline(recipe: Recipe) -> None:
     }
     for name, table in tables.items():
         if table:
-            raise ValueError(f"machine baseline takes no [{name}]")
+            raise ValueError(f"machine {recipe.machine} takes no [{name}]")
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:

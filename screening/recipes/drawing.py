@@ -70,7 +70,7 @@ class SettingSpace:
     @property
     def _kernel(self) -> str:
         """Name of the kernel, "" if there is none."""
-        if self.recipe.machine == "baseline":
+        if not self.recipe.has_kernel:
             return ""
         return str(self.recipe.kernel.get("type", "gaussian"))
 

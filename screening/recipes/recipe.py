@@ -26,8 +26,10 @@ from screening.errors import RecipeError
 from screening.estimators.base import Estimator
 from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.remedies import REMEDIES
+from screening.estimators.scores import GivenScore
 from screening.factors import FACTORS
 from screening.kernels import KERNELS
+from screening.recipes.points import PointsTable
 from screening.registry import members
 from screening.spelling import did_you_mean
 
@@ -44,7 +46,7 @@ COMPONENTS: dict[str, Mapping[str, type]] = {
     "baseline": {
         name: kind
         for name, kind in _ESTIMATORS.items()
-        if not issubclass(kind, KernelMachine)
+        if not issubclass(kind, (KernelMachine, GivenScore))
     },
 }
 """Classes that a recipe may name, by kind of component and name."""
@@ -54,7 +56,7 @@ ALWAYS = ("approximation", "n_landmarks")
 ENOUGH_POSITIVES = 30
 
 FITS = {
-    "binary": ("one_class", "two_class", "baseline"),
+    "binary": ("one_class", "two_class", "baseline", "given", "points"),
     "multi": ("multi_class", "baseline"),
 }
 """Machines by the kind of question they answer: one class and the rest, or several."""
@@ -182,6 +184,8 @@ class Recipe(BaseModel):
         ``type`` and fixed fields; empty if there is none.
     remedy : dict of str to dict
         Fixed fields by remedy, outermost first.
+    points : PointsTable, optional
+        Of machine "points".
     members : list of str
         Names of the recipes that a blend averages.
     scarce : list of str
@@ -196,13 +200,22 @@ class Recipe(BaseModel):
     name: str
     title: str
     paper: str
-    machine: Literal["one_class", "two_class", "multi_class", "baseline", "blend"]
+    machine: Literal[
+        "one_class",
+        "two_class",
+        "multi_class",
+        "baseline",
+        "blend",
+        "given",
+        "points",
+    ]
     about: str = ""
     scheme: str | None = None
     baseline: str | None = None
     kernel: Values = {}
     factor: Values = {}
     remedy: dict[str, Values] = {}
+    points: PointsTable | None = None
     members: list[str] = []
     scarce: list[str] = []
     parameters: Values = {}
@@ -258,6 +271,8 @@ class Recipe(BaseModel):
         for key in ("members", "scarce"):
             if getattr(self, key) and self.machine != "blend":
                 problems.append(f"{key} belong to machine blend, not to {self.machine}")
+        if (self.machine == "points") != (self.points is not None):
+            problems.append("a [points] table and machine points belong together")
         return problems
 
     @property
@@ -277,7 +292,7 @@ class Recipe(BaseModel):
         is_gaussian = self.kernel.get("type") == "gaussian"
         if is_gaussian and {"gamma", "sigma"} & set(names):
             names += [name for name in ("gamma", "sigma") if name not in names]
-        if self.machine not in ("baseline", "blend"):
+        if self.has_kernel:
             names += [name for name in ALWAYS if name not in names]
         return names
 
@@ -306,6 +321,11 @@ class Recipe(BaseModel):
     def estimator(self) -> type[Estimator] | None:
         """Class of the estimator; None for a blend and for an unknown baseline."""
         return _ESTIMATORS.get(self.baseline or self.machine)
+
+    @property
+    def has_kernel(self) -> bool:
+        """True if its machine is a kernel machine; of a blend some members may be."""
+        return self.machine in COMPONENTS["machine"]
 
     @property
     def persistable(self) -> bool:

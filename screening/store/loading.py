@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from screening.contract.contract import Contract
-from screening.data.encoding import Bundles, Encoder
+from screening.data.encoding import Bundles
 from screening.errors import CohortError, ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.estimators.passes import under
 from screening.files import read_bounded
 from screening.io.arrow_files import read_small_table
 from screening.recipes.building import build, read_recipe
+from screening.recipes.encoders import restored_encoder
 from screening.recipes.recipe import Recipe
 from screening.store.model import Model
 from screening.store.serialization import read_document, steady, unpack
@@ -152,7 +153,7 @@ def _build_model(
     document = files.document
     recipe = read_recipe(document["recipe"]["text"])
     contract = Contract.from_dict(document["contract"])
-    encoder = Encoder.from_state(contract, under(arrays, "encoder/"))
+    encoder = restored_encoder(recipe, contract, under(arrays, "encoder/"))
     ensemble = _restore_ensemble(
         recipe, document, under(arrays, "estimator/"), encoder.bundles()
     )

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from screening.contract.contract import AXES, Contract
 from screening.data.cohort import Cohort
-from screening.data.encoding import Encoder
 from screening.data.stream import BATCH_ROWS, CohortStream, open_cohort
 from screening.errors import ModelError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
@@ -32,6 +31,7 @@ from screening.metrics.calibration import likeliest, p_values, probability_inter
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.monitoring.drift import Gates
 from screening.monitoring.out_of_bounds import Bounds, bounds_of_columns
+from screening.recipes.encoders import RowEncoder
 from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.schemas.base import Brief, InBrief
@@ -70,7 +70,7 @@ class Model(InBrief):
         Content of `model.json`, without digests.
     recipe : Recipe
     contract : Contract
-    encoder : Encoder
+    encoder : RowEncoder
     ensemble : FoldEnsemble or BlendedEnsemble
     calibration : ndarray of shape (n,)
         Held-out scores of negative rows, ascending, in which p-values are ranks.
@@ -90,7 +90,7 @@ class Model(InBrief):
     document: dict[str, Any]
     recipe: Recipe
     contract: Contract
-    encoder: Encoder
+    encoder: RowEncoder
     ensemble: FoldEnsemble | BlendedEnsemble
     calibration: np.ndarray
     held_out: Columns

@@ -1,0 +1,251 @@
+"""The encoder of a recipe's rows.
+
+Machines learn from all features, centred and scaled (`data.encoding.Encoder`). A score
+that somebody else made, and a table of points, are encoded as the terms of a sum, for
+which nothing is learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from screening.contract.contract import Contract
+from screening.data.cohort import Cohort
+from screening.data.encoding import (
+    ONE_CLASS_MIN_BINARY_SCALE,
+    Bundles,
+    Encoder,
+    typical_value,
+)
+from screening.errors import RecipeError
+from screening.io.columns import Columns, absent
+from screening.recipes.points import PointsTable
+from screening.recipes.recipe import Recipe
+
+NO_SCORE = (
+    "recipe given judges a score that the table brings: name its column with `score`"
+)
+
+
+class RowEncoder(Protocol):
+    """Encodes parsed rows as the matrix that a machine decides on.
+
+    Attributes
+    ----------
+    names : list of str, length n_encoded
+    columns : list of str, length n_encoded
+        The feature of each encoded column.
+    medians : dict of str to float, str or None
+        Typical value of each feature.
+    """
+
+    names: list[str]
+    columns: list[str]
+    medians: dict[str, float | str | None]
+
+    def transform(self, cohort: Cohort) -> np.ndarray:
+        """Return the encoded rows, float64, shape (n_rows, n_encoded)."""
+
+    def transform_values(self, values: Columns) -> np.ndarray:
+        """Return rows given by their columns, encoded as ``transform`` does."""
+
+    def typical_row(self) -> np.ndarray:
+        """Return the encoded row of typical values, shape (n_encoded,)."""
+
+    def bundles(self) -> Bundles:
+        """Return the bundles of the encoded columns."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return what was learned as arrays without objects."""
+
+
+def is_summed(recipe: Recipe) -> bool:
+    """Return True if the score is a sum for which nothing is learned."""
+    return recipe.machine in ("given", "points")
+
+
+def is_encoded_alike(recipe: Recipe, other: Recipe) -> bool:
+    """Return True if one encoding of the same rows serves both recipes."""
+    if is_summed(recipe) or is_summed(other):
+        return False
+    return (recipe.machine == "one_class") == (other.machine == "one_class")
+
+
+def columns_used(recipe: Recipe, contract: Contract) -> list[str]:
+    """Return the features that a recipe reads, and those that are shown beside them.
+
+    Raises
+    ------
+    RecipeError
+        If the contract lacks one.
+    """
+    if recipe.machine == "given":
+        if not contract.score:
+            raise RecipeError(NO_SCORE, parameters=["score"])
+        used = [contract.score]
+    elif recipe.points is not None:
+        used = recipe.points.columns
+        _check_points(recipe, recipe.points, contract)
+    else:
+        return [name for name in contract.features if name != contract.score]
+    return list(dict.fromkeys([*used, *contract.show]))
+
+
+def _check_points(recipe: Recipe, table: PointsTable, contract: Contract) -> None:
+    """Raise RecipeError unless the contract has the columns, of fitting types."""
+    absent_columns = [name for name in table.columns if name not in contract.features]
+    if absent_columns:
+        raise RecipeError(
+            f"recipe {recipe.name}: the table has no feature "
+            f"{', '.join(absent_columns)}; copy the recipe (`screen recipes show "
+            f"{recipe.name}`) and name your columns"
+        )
+    faults = [item.fault(contract.features[item.column]) for item in table.items]
+    stated = [fault for fault in faults if fault is not None]
+    if stated:
+        raise RecipeError(f"recipe {recipe.name}: {'; '.join(stated)}")
+
+
+def contract_of(recipe: Recipe, contract: Contract) -> Contract:
+    """Return a contract with the features that a recipe's model needs every night.
+
+    A row without the value of a score is left out there.
+    """
+    narrowed = contract.with_features(columns_used(recipe, contract))
+    features = dict(narrowed.features)
+    for name in columns_needed(recipe, contract):
+        features[name] = features[name].model_copy(update={"missing": "leave_out"})
+    if not is_summed(recipe):
+        narrowed = narrowed.model_copy(update={"show": []})
+    return narrowed.model_copy(update={"features": features})
+
+
+def columns_needed(recipe: Recipe, contract: Contract) -> list[str]:
+    """Return the features without whose value a row has no score."""
+    if recipe.machine == "given":
+        return [contract.score] if contract.score else []
+    if recipe.points is not None and recipe.points.missing == "leave_out":
+        return [item.column for item in recipe.points.items if item.missing is None]
+    return []
+
+
+def with_score(cohort: Cohort, recipe: Recipe) -> Cohort:
+    """Return the rows of a cohort that a recipe can score, and note how many are not.
+
+    RecipeError if the cohort lacks a column that the score is made of.
+    """
+    if is_summed(recipe):
+        columns_used(recipe, cohort.contract)
+    has_score = np.ones(cohort.n_rows, dtype=bool)
+    for name in columns_needed(recipe, cohort.contract):
+        has_score &= ~absent(cohort.values[name])
+    n_without = int(np.count_nonzero(~has_score))
+    if not n_without:
+        return cohort
+    note = f"{n_without} rows are left out: they lack what {recipe.name} is made of"
+    return replace(cohort.take(has_score), notes=[*cohort.notes, note])
+
+
+class ScoreEncoder:
+    """Encodes rows as the terms of a score: its value, or the points of each item.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of machine "given" or "points".
+    contract : Contract
+    """
+
+    def __init__(self, recipe: Recipe, contract: Contract) -> None:
+        self._table = recipe.points
+        self.contract = contract_of(recipe, contract)
+        if self._table is not None:
+            self.columns = self._table.columns
+        else:
+            self.columns = [str(contract.score)]
+        self.names = list(self.columns)
+        self.medians: dict[str, float | str | None] = {}
+        self._typical = np.zeros(len(self.columns))
+
+    def fit(self, cohort: Cohort) -> ScoreEncoder:
+        """Note typical values; a given score is explained beside its median."""
+        for name, feature in self.contract.features.items():
+            self.medians[name] = typical_value(feature, cohort.values[name])
+        if self._table is None:
+            self._typical = np.nanmedian(self.transform(cohort), axis=0)
+        return self
+
+    def transform(self, cohort: Cohort) -> np.ndarray:
+        """Return the terms, float64, shape (n_rows, n_terms)."""
+        return self.transform_values(cohort.values)
+
+    def transform_values(self, values: Columns) -> np.ndarray:
+        """Return the terms of rows given by their columns."""
+        if self._table is None:
+            score = np.asarray(values[self.columns[0]], dtype=float)[:, None]
+            return -score if self.contract.higher == "better" else score
+        terms = []
+        for item in self._table.items:
+            feature = self.contract.features[item.column]
+            points = item.points_of(
+                values[item.column], feature, self._table.points_if_missing
+            )
+            terms.append(points)
+        return np.column_stack(terms)
+
+    def typical_row(self) -> np.ndarray:
+        """Return the terms of a typical row: no points, or the median score."""
+        return self._typical
+
+    def bundles(self) -> Bundles:
+        """Return every term as a bundle of its own."""
+        n_terms = len(self.columns)
+        return Bundles(np.arange(n_terms), np.ones(n_terms))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return the typical row, for `restored_encoder`."""
+        return {"typical": self._typical}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> ScoreEncoder:
+        """Set the state; ValueError if it is that of other terms."""
+        typical = state["typical"]
+        if typical.shape != self._typical.shape or typical.dtype != np.float64:
+            raise ValueError("typical: one number a term is needed")
+        self._typical = typical
+        return self
+
+
+def fitted_encoder(recipe: Recipe, cohort: Cohort, target: np.ndarray) -> RowEncoder:
+    """Return the encoder of a recipe's rows, fitted to a cohort.
+
+    A one-class machine learns from negatives alone, and so does its encoder: positives
+    stretch the scale.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    cohort : Cohort
+    target : int ndarray of shape (n_rows,)
+        Class codes.
+    """
+    contract = cohort.contract
+    if is_summed(recipe):
+        return ScoreEncoder(recipe, contract).fit(cohort)
+    narrowed = contract.with_features(columns_used(recipe, contract))
+    if recipe.machine == "one_class":
+        encoder = Encoder(narrowed, ONE_CLASS_MIN_BINARY_SCALE)
+        return encoder.fit(cohort.take(target == 0))
+    return Encoder(narrowed).fit(cohort)
+
+
+def restored_encoder(
+    recipe: Recipe, contract: Contract, state: Mapping[str, np.ndarray]
+) -> RowEncoder:
+    """Return the encoder of a stored model; ValueError if the state is of another."""
+    if is_summed(recipe):
+        return ScoreEncoder(recipe, contract).restore(state)
+    return Encoder.from_state(contract, state)
