@@ -20,6 +20,8 @@ KINDS = {
     "one_class": "One class",
     "multi_class": "Several classes",
     "baseline": "Baselines",
+    "given": "Scores made elsewhere",
+    "points": "Tables of points",
 }
 CAPTION = {
     True: (
@@ -133,8 +135,8 @@ def listed(values: list[Any]) -> str:
 
 
 def pictured(recipe: Recipe) -> bool:
-    """A blend's parts have pictures of their own."""
-    return recipe.machine != "blend"
+    """A blend's parts have pictures of their own, and a given score has no plane of its own."""
+    return recipe.machine not in ("blend", "given", "points")
 
 
 def index(recipes: list[Recipe]) -> str:

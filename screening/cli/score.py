@@ -467,8 +467,11 @@ def _value_in_words(value: Value) -> str:
     words = [value.feature, value.value, value.unit, value.outside]
     if value.range:
         words.append(f"({value.range_is} {value.range})")
+    shown = " ".join(filter(None, words))
+    if not value.change:
+        return shown
     effect = "raises" if value.raises else "lowers"
-    return f"{' '.join(filter(None, words))}: {effect} the score, {value.change}"
+    return f"{shown}: {effect} the score, {value.change}"
 
 
 Form = StrEnum("Form", {form: form for form in exports.FORMS})  # type: ignore[misc]

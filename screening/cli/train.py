@@ -207,6 +207,9 @@ def recipes(
     name: Annotated[
         str | None, typer.Argument(help="Show this recipe in full.")
     ] = None,
+    toml: Annotated[
+        bool, typer.Option("--toml", help="Print the recipe's file, to copy it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the methods, or show one in full.
@@ -217,6 +220,11 @@ def recipes(
 
     shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
     listed = shipped or [load_recipe(str(name))]
+    if toml:
+        if name is None:
+            raise UsageError("--toml prints one recipe: give its name")
+        print(listed[0].text.strip())
+        return
     if as_json:
         answer: dict[str, object] = {"recipes": list(map(_recipe_in_full, listed))}
     elif name:

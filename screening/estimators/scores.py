@@ -33,7 +33,10 @@ class GivenScore(Classifier):
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         if len(self.classes_) > 2:
-            raise ValueError("a given score tells two classes apart, not more")
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                "multiclass: a given score tells two classes apart."
+            )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return the sums of the columns, shape (n_rows,)."""

@@ -55,6 +55,7 @@ from screening.model_selection.plans import (
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task, infer_task, watchable
 from screening.recipes.building import list_recipes, load_recipe
+from screening.recipes.encoders import with_scores
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison
 from screening.schemas.base import FORMAT_VERSION, Brief, Estimate, InBrief
@@ -262,6 +263,7 @@ def compare(
     if not control:
         control = "one_vs_rest" if _are_multi_class(read) else "svm"
     recipes = _with_control(recipes, control)
+    read = {name: with_scores(cohort, recipes) for name, cohort in read.items()}
     plan: dict[str, Any] = {
         "rule": rule,
         "folds": folds,

@@ -44,7 +44,7 @@ from screening.model_selection.plans import run_plan
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import HeldOutScores, OtherMethods, Population
 from screening.recipes.building import load_recipe
-from screening.recipes.encoders import RowEncoder, contract_of, is_summed, with_score
+from screening.recipes.encoders import RowEncoder, contract_of, is_summed, with_scores
 from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
@@ -171,8 +171,7 @@ def train(
         recipe = load_recipe(recipe)
     needs_no_label = recipe.machine == "one_class"
     cohort = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
-    for method in [recipe, *map(load_recipe, beside or ())]:
-        cohort = with_score(cohort, method)
+    cohort = with_scores(cohort, [recipe, *map(load_recipe, beside or ())])
     progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
     recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:

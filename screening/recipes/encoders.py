@@ -7,7 +7,7 @@ which nothing is learned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -101,8 +101,8 @@ def _check_points(recipe: Recipe, table: PointsTable, contract: Contract) -> Non
     if absent_columns:
         raise RecipeError(
             f"recipe {recipe.name}: the table has no feature "
-            f"{', '.join(absent_columns)}; copy the recipe (`screen recipes show "
-            f"{recipe.name}`) and name your columns"
+            f"{', '.join(absent_columns)}; copy the recipe (`screen recipes "
+            f"{recipe.name} --toml`) and name your columns"
         )
     faults = [item.fault(contract.features[item.column]) for item in table.items]
     stated = [fault for fault in faults if fault is not None]
@@ -133,21 +133,26 @@ def columns_needed(recipe: Recipe, contract: Contract) -> list[str]:
     return []
 
 
-def with_score(cohort: Cohort, recipe: Recipe) -> Cohort:
-    """Return the rows of a cohort that a recipe can score, and note how many are not.
+def with_scores(cohort: Cohort, recipes: Sequence[Recipe]) -> Cohort:
+    """Return the rows of a cohort that all of some recipes can score.
 
-    RecipeError if the cohort lacks a column that the score is made of.
+    How many are left out is noted.
+
+    Raises
+    ------
+    RecipeError
+        If the cohort lacks a column that a score is made of.
     """
-    if is_summed(recipe):
+    for recipe in recipes:
         columns_used(recipe, cohort.contract)
-    has_score = np.ones(cohort.n_rows, dtype=bool)
-    for name in columns_needed(recipe, cohort.contract):
-        has_score &= ~absent(cohort.values[name])
-    n_without = int(np.count_nonzero(~has_score))
-    if not n_without:
-        return cohort
-    note = f"{n_without} rows are left out: they lack what {recipe.name} is made of"
-    return replace(cohort.take(has_score), notes=[*cohort.notes, note])
+        has_score = np.ones(cohort.n_rows, dtype=bool)
+        for name in columns_needed(recipe, cohort.contract):
+            has_score &= ~absent(cohort.values[name])
+        n_without = int(np.count_nonzero(~has_score))
+        if n_without:
+            note = f"{n_without} rows are left out: {recipe.name} needs their score"
+            cohort = replace(cohort.take(has_score), notes=[*cohort.notes, note])
+    return cohort
 
 
 class ScoreEncoder:

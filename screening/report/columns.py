@@ -65,6 +65,11 @@ def _odds_head(run: RunDocument) -> str:
     return "Chance" if has_chance and not run.groups else "Rarity"
 
 
+def _reasons_head(run: RunDocument) -> str:
+    is_given = run.model.recipe.machine == "given"
+    return "Values" if is_given else "Strongest reasons"
+
+
 def _reasons_note(run: RunDocument) -> str:
     return f"bar: percentile among past {people_of(run.model)} (centre = median)"
 
@@ -89,8 +94,9 @@ COLUMNS = (
         "why",
         "minmax(0,1fr)",
         "minmax(0,1fr)",
-        "the three values that raise the score most, each with its percentile among past patients",
-        head=lambda run: "Strongest reasons",
+        "the three values that raise the score most, or those that the contract shows "
+        "beside a given score, each with its percentile among past patients",
+        head=_reasons_head,
         note=_reasons_note,
     ),
 )

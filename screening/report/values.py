@@ -32,9 +32,10 @@ class Value:
         "H" or "L" outside a reference range, "above" or "below" outside that of past
         patients, empty within.
     raises : bool
-        It raises the score.
+        It does not lower the score.
     change : str
-        By how much it changes the score, with a sign.
+        By how much it changes the score, with a sign; empty for a value that is only
+        shown.
     bar : Markup
         SVG path from the median of past patients to this value's place among them: to
         the right if higher, to the left if lower. A category has no order: the rarer it
@@ -79,6 +80,9 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
         range_is = f"range in past {people_of(model)}"
         outside = _outside(value, bounds, "below", "above")
     bar, past = _among_past(contribution, text, people_of(model))
+    change = ""
+    if contribution.direction != "shown":
+        change = fmt.minus(f"{contribution.change:+.{places}f}")
     return Value(
         feature=fmt.name(model.title_of(contribution.feature)),
         about=fmt.text(declared.description or "", 200),
@@ -88,7 +92,7 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
         range_is=range_is,
         outside=outside,
         raises=contribution.direction != "lowers",
-        change=fmt.minus(f"{contribution.change:+.{places}f}"),
+        change=change,
         bar=bar,
         past=past,
     )

@@ -42,6 +42,7 @@ each other."""
 class Contribution(Document):
     """Change of a case's score from replacing one value by the median.
 
+    `direction` is raises, lowers, or shown for a value that the score does not read.
     `lower` is the share of training rows with a lower value, `alike` that with the same
     category, yes or no.
     """

@@ -234,11 +234,16 @@ def explained(
         explained_share = None
         if largest:
             explained_share = float(sizes[largest].sum()) / float(sizes.sum())
+        if model.recipe.machine == "given":
+            # The score is no reason for itself.
+            largest = []
+            explained_share = None
         contributions = []
         for j in largest:
-            value = cohort.measured[names[j]][[row]].tolist()[0]
             amount = float(change[row, j])
-            contributions.append(_contribution(model, cohort, names[j], value, amount))
+            contributions.append(_contribution(model, cohort, names[j], row, amount))
+        for name in cohort.contract.show:
+            contributions.append(_contribution(model, cohort, name, row, None))
         case = case.replace(
             contributions=contributions,
             explained=explained_share,
@@ -250,9 +255,16 @@ def explained(
 
 
 def _contribution(
-    model: Model, cohort: Cohort, name: str, value: Any, change: float
+    model: Model, cohort: Cohort, name: str, row: int, change: float | None
 ) -> Contribution:
-    """Return what a feature's value changes, and where it lies among past ones."""
+    """Return what a row's value changes, and where it lies among past ones.
+
+    `change` is None for a value that is shown and no part of the score.
+    """
+    value = cohort.measured[name][[row]].tolist()[0]
+    direction = "shown"
+    if change:
+        direction = "raises" if change > 0 else "lowers"
     training = model.facts.training
     fact = next(feature for feature in training.features if feature.name == name)
     past = None
@@ -263,8 +275,8 @@ def _contribution(
         feature=name,
         value=cohort.contract.features[name].format_value(value),
         unit=fact.unit,
-        direction="raises" if change > 0 else "lowers",
-        change=change,
+        direction=direction,
+        change=change or 0.0,
         reference=fact.reference,
         seen=fact.seen,
         lower=lower,

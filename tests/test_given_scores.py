@@ -1,0 +1,337 @@
+"""Scores made elsewhere, and tables of points: judged and used like any method."""
+
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from screening import MaxFlagRate, compare, load_model, load_recipe, score, train
+from screening.contract.contract import Contract, Feature
+from screening.data.reading import read_cohort
+from screening.errors import CohortError, RecipeError
+from screening.recipes.encoders import ScoreEncoder
+from screening.recipes.points import Item
+from screening.recipes.recipe import Recipe
+from screening.store.model import save_model
+
+RULE = MaxFlagRate(0.2)
+QUICK = {"rule": RULE, "beside": (), "jobs": 1}
+NEWS2 = load_recipe("news2")
+OBSERVATIONS = {
+    "respiratory_rate": 16.0,
+    "oxygen_saturation": 97.0,
+    "supplemental_oxygen": 0.0,
+    "systolic_blood_pressure": 120.0,
+    "heart_rate": 70.0,
+    "consciousness": "A",
+    "temperature": 37.0,
+}
+TYPES = {"supplemental_oxygen": "boolean", "consciousness": "category"}
+OBSERVED = Contract(
+    features={
+        name: Feature(type=TYPES.get(name, "number"), missing="impute")
+        for name in OBSERVATIONS
+    }
+)
+
+
+def scored_past(n_rows=300, seed=0, higher="worse"):
+    """Return patients with a vendor's score of whole numbers that ranks the ill."""
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n_rows) < 0.2
+    ews = np.clip(np.round(rng.normal(4 + 3 * ill, 2)), 0, 20)
+    crp = rng.normal(50 + 40 * ill, 20).round(1)
+    return pd.DataFrame(
+        {
+            "id": [f"p{number:04d}" for number in range(n_rows)],
+            "age": rng.integers(20, 90, n_rows),
+            "crp": crp,
+            "ews": ews if higher == "worse" else 20 - ews,
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+
+
+def contract_of(higher="worse", **more):
+    features = {name: Feature(type="number") for name in ("age", "crp", "ews")}
+    return Contract(
+        id="id", label="ill", score="ews", higher=higher, features=features, **more
+    )
+
+
+def trained(past, contract=None, recipe="given", **more):
+    return train(past, recipe, contract=contract or contract_of(), **QUICK | more)
+
+
+@pytest.mark.parametrize("higher", ["worse", "better"])
+def test_given_score_is_judged_as_it_stands(higher):
+    past = scored_past(higher=higher)
+    model = trained(past, contract_of(higher))
+
+    sign = 1 if higher == "worse" else -1
+    suspicion = sign * past.ews
+    ill = past.ill == "yes"
+    (point,) = model.operating_points
+    is_flagged = suspicion >= point["threshold"]
+    # Printed rates allow for the choice of the threshold on these rows.
+    sensitivity = pytest.approx(is_flagged[ill].mean(), abs=0.02)
+    specificity = pytest.approx(1 - is_flagged[~ill].mean(), abs=0.02)
+    assert point["sensitivity"]["value"] == sensitivity
+    assert point["specificity"]["value"] == specificity
+    assert is_flagged.mean() <= 0.2
+    area = model.document["validation"]["summary"]["yes"]["auroc"]["value"]
+    assert area == pytest.approx(roc_auc_score(ill, suspicion))
+
+
+def test_given_score_is_the_score_of_a_night(tmp_path):
+    past = scored_past()
+    night = scored_past(40, seed=1).drop(columns="ill")
+    saved = save_model(trained(past), tmp_path / "model")
+
+    run = score(load_model(saved), night, tmp_path / "run")
+
+    scores = pd.read_parquet(run.directory / "scores.parquet")
+    assert scores.set_index("id").score.to_dict() == night.set_index("id").ews.to_dict()
+
+
+def test_given_model_reads_the_score_and_what_is_shown(tmp_path):
+    model = trained(scored_past(), contract_of(show=["crp"]))
+    night = scored_past(40, seed=1)[["id", "ews", "crp"]]
+
+    run = score(model, night, tmp_path / "run")
+
+    assert list(model.contract.features) == ["crp", "ews"]
+    for case in run.document["cases"]:
+        (value,) = case["contributions"]
+        assert value["feature"] == "crp"
+        assert value["direction"] == "shown"
+        assert 0 <= value["lower"] <= 1
+
+
+def test_rows_without_a_score_are_left_out_and_counted(tmp_path):
+    past = scored_past()
+    past.loc[:9, "ews"] = np.nan
+    night = scored_past(40, seed=1).drop(columns="ill")
+    night.loc[:2, "ews"] = np.nan
+
+    model = trained(past)
+    run = score(model, night, tmp_path / "run")
+
+    notes = model.document["training"]["notes"]
+    assert "10 rows are left out: given needs their score" in notes
+    assert model.document["validation"]["n_rows"] == 290
+    assert run.document["counts"]["scored"] == 37
+    assert sum(run.document["refused"].values()) == 3
+
+
+def test_own_model_does_not_read_the_given_score(tmp_path):
+    model = trained(scored_past(), recipe="logistic", search=1)
+    night = scored_past(40, seed=1)[["id", "age", "crp"]]
+
+    score(model, night, tmp_path / "run")
+
+    assert list(model.contract.features) == ["age", "crp"]
+    assert model.contract.score is None
+
+
+def test_given_score_is_compared_on_the_same_rows():
+    past = scored_past()
+    past.loc[:9, "ews"] = np.nan
+    compared = compare(
+        {"ward": past},
+        ["given", "logistic"],
+        contract=contract_of(),
+        control="logistic",
+        search=1,
+        rule=RULE,
+        jobs=1,
+    )
+
+    ward = compared.summary()["cohorts"]["ward"]
+    assert set(ward) == {"given", "logistic"}
+    assert compared.document["cohorts"][0]["n_rows"] == 290
+
+
+def test_score_without_contract_is_named():
+    past = scored_past().drop(columns="id")
+
+    model = train(past, "given", score="ews", label="ill", **QUICK)
+
+    assert model.contract.score == "ews"
+    with pytest.raises(RecipeError, match="name its column with `score`"):
+        train(past, "given", label="ill", **QUICK)
+
+
+def test_score_must_be_a_numeric_feature():
+    with pytest.raises(ValueError, match="'news', which is not under"):
+        contract_of(show=["news"])
+    with pytest.raises(ValueError, match="must be of type number"):
+        Contract(score="ews", features={"ews": Feature(type="category")})
+
+
+def points_of(**observed):
+    """Return the NEWS2 points of each observation, those not named being normal."""
+    values = {}
+    for name, value in (OBSERVATIONS | observed).items():
+        dtype = object if isinstance(value, str) else float
+        values[name] = np.array([value], dtype=dtype)
+    encoder = ScoreEncoder(NEWS2, OBSERVED)
+    points = encoder.transform_values(values)[0]
+    return dict(zip(encoder.columns, points, strict=True))
+
+
+# Royal College of Physicians 2017, chart 1: both ends of every interval.
+CHART = {
+    "respiratory_rate": {8: 3, 9: 1, 11: 1, 12: 0, 20: 0, 21: 2, 24: 2, 25: 3},
+    "oxygen_saturation": {91: 3, 92: 2, 93: 2, 94: 1, 95: 1, 96: 0, 100: 0},
+    "supplemental_oxygen": {0: 0, 1: 2},
+    "systolic_blood_pressure": {
+        **{90: 3, 91: 2, 100: 2, 101: 1, 110: 1, 111: 0, 219: 0, 220: 3}
+    },
+    "heart_rate": {
+        **{40: 3, 41: 1, 50: 1, 51: 0, 90: 0, 91: 1, 110: 1, 111: 2, 130: 2, 131: 3}
+    },
+    "consciousness": {"A": 0, "C": 3, "V": 3, "P": 3, "U": 3},
+    "temperature": {
+        **{35.0: 3, 35.1: 1, 36.0: 1, 36.1: 0, 38.0: 0, 38.1: 1, 39.0: 1, 39.1: 2}
+    },
+}
+
+
+@pytest.mark.parametrize("name", CHART)
+def test_news2_has_the_points_of_its_chart(name):
+    for value, expected in CHART[name].items():
+        points = points_of(**{name: value})
+        assert points[name] == expected
+        assert sum(points.values()) == expected
+
+
+def test_news2_takes_a_missing_observation_for_normal():
+    assert sum(points_of(temperature=np.nan, heart_rate=135).values()) == 3
+
+
+@given(
+    st.lists(st.floats(-100, 100), min_size=1, max_size=5, unique=True).map(sorted),
+    st.lists(st.floats(-150, 150), min_size=1, max_size=20),
+    st.booleans(),
+)
+def test_points_follow_cut_points(cuts, values, closed_above):
+    """Every value has the points of the one interval that it lies in."""
+    key = "up_to" if closed_above else "from"
+    points = [float(number) for number in range(len(cuts) + 1)]
+    item = Item.model_validate({"column": "x", key: cuts, "points": points})
+    given_points = item.points_of(np.array(values), Feature(type="number"), -1.0)
+
+    for value, found in zip(values, given_points, strict=True):
+        if closed_above:
+            expected = sum(cut < value for cut in cuts)
+        else:
+            expected = sum(cut <= value for cut in cuts)
+        assert found == expected
+
+
+def test_reasons_of_points_are_the_points(tmp_path):
+    samples = files("screening.sample_cohorts")
+    contract = samples / "nosocomial.toml"
+    past = samples / "nosocomial_past.csv"
+    model = train(past, "ward_points", contract=contract, **QUICK)
+    run = score(model, samples / "nosocomial_night.csv", tmp_path / "run")
+
+    recipe = load_recipe("ward_points")
+    for case in run.document["cases"]:
+        sizes = [value["change"] for value in case["contributions"]]
+        assert all(size == round(size) and size > 0 for size in sizes)
+        if case["explained"] == 1:
+            assert sum(sizes) == case["score"]
+    columns = {item.column for item in recipe.points.items}
+    assert set(model.contract.features) == columns
+
+
+def points_recipe(items, missing="0"):
+    text = f"""
+name = "own"
+title = "Own points"
+paper = "none"
+machine = "points"
+[points]
+missing = {missing}
+{items}
+"""
+    return Recipe.from_toml(text, "own.toml")
+
+
+CRP = '[[points.items]]\ncolumn = "crp"\nfrom = [60]\npoints = [0, 2]\n'
+
+
+def test_points_may_leave_rows_out(tmp_path):
+    past = scored_past()
+    past.loc[:4, "crp"] = np.nan
+    path = tmp_path / "own.toml"
+    path.write_text(points_recipe(CRP, '"leave_out"').text)
+
+    model = trained(past, recipe=load_recipe(path))
+
+    assert model.document["validation"]["n_rows"] == 295
+    assert model.contract.features["crp"].missing == "leave_out"
+
+
+@pytest.mark.parametrize(
+    ("items", "fault"),
+    [
+        ('[[points.items]]\ncolumn = "crp"\npoints = [0, 2]\n', "give `points` with"),
+        (CRP.replace("[60]", "[60, 20]"), "cut points must rise"),
+        (CRP.replace("[0, 2]", "[0, 2, 3]"), "1 cut points need 2 points"),
+        (CRP + CRP, "one item a column"),
+        ("", "items"),
+    ],
+)
+def test_faulty_points_are_refused(items, fault):
+    with pytest.raises(RecipeError, match=fault):
+        points_recipe(items)
+
+
+def test_points_name_the_columns_that_the_table_lacks():
+    with pytest.raises(RecipeError, match="has no feature respiratory_rate, "):
+        trained(scored_past(), recipe="qsofa")
+
+
+def test_points_name_the_value_that_a_column_cannot_have():
+    items = '[[points.items]]\ncolumn = "crp"\nvalues = { high = 2 }\n'
+    with pytest.raises(RecipeError, match="crp is of type number and has no 'high'"):
+        trained(scored_past(), recipe=points_recipe(items))
+
+
+def test_values_that_are_not_listed_have_points_of_their_own():
+    item = Item.model_validate(
+        {"column": "mind", "values": {"A": 0}, "other": 3, "missing": 1}
+    )
+    feature = Feature(type="category")
+    values = np.array(["A", "V", None], dtype=object)
+
+    assert item.points_of(values, feature, 0.0).tolist() == [0, 3, 1]
+
+
+def test_missing_value_may_leave_its_row_out():
+    past = scored_past(60)
+    past.loc[:4, "crp"] = np.nan
+    features = {
+        "age": Feature(type="number"),
+        "crp": Feature(type="number", missing="leave_out"),
+    }
+    contract = Contract(id="id", label="ill", drop=["ews"], features=features)
+
+    cohort = read_cohort(past, contract, need_label=True)
+
+    assert cohort.n_rows == 55
+    assert sum(cohort.refused.values()) == 5
+    refusing = contract.model_copy(
+        update={
+            "features": features | {"crp": Feature(type="number", missing="refuse")}
+        }
+    )
+    with pytest.raises(CohortError, match="'crp', rows 1, 2, 3, 4"):
+        read_cohort(past, refusing, need_label=True)
