@@ -238,7 +238,8 @@ def test_reasons_of_points_are_the_points(tmp_path):
     samples = files("screening.sample_cohorts")
     contract = samples / "nosocomial.toml"
     past = samples / "nosocomial_past.csv"
-    model = train(past, "ward_points", contract=contract, **QUICK)
+    trained_model = train(past, "ward_points", contract=contract, **QUICK)
+    model = load_model(save_model(trained_model, tmp_path / "model"))
     run = score(model, samples / "nosocomial_night.csv", tmp_path / "run")
 
     recipe = load_recipe("ward_points")
