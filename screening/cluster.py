@@ -64,6 +64,11 @@ class Cluster:
     # What receives the result of each unfinished task.
     _receivers: set[Callable[[Any], None]] = field(default_factory=set, repr=False)
 
+    @property
+    def n_workers(self) -> int:
+        """Number of workers that are there now."""
+        return len(self.client.nthreads())
+
     def backend(self) -> ParallelBackendBase:
         """Return a new backend of joblib for one series of tasks."""
         cluster = self
@@ -162,6 +167,11 @@ class Cluster:
                     "workers read and write by the same paths as this command: use a "
                     "shared file system"
                 )
+
+    def sees(self, paths: Sequence[Path]) -> bool:
+        """Return True if every worker can read some files by the paths of this process."""
+        answers = self.client.run(_survey, [str(path.resolve()) for path in paths])
+        return not any(missing for _, missing in answers.values())
 
     def watch(self, closed: threading.Event) -> None:
         """Call off all tasks if no worker is left for `DESERTED_SECONDS`."""

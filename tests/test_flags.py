@@ -44,8 +44,8 @@ def ward(row):
 def listed(folder, scores, flagged):
     """The tables of flagged rows, of a night that came in batches."""
     rows = Rows(folder / "scores.parquet")
-    with rows.appending() as append:
-        append(SCHEMA.empty_table())
+    with rows.appending() as file:
+        file.append(SCHEMA.empty_table())
         for start in range(0, len(scores), BATCH):
             mine = np.arange(start, min(start + BATCH, len(scores)))
             ids, wards = [f"{row:07d}" for row in mine], [ward(row) for row in mine]
@@ -58,7 +58,7 @@ def listed(folder, scores, flagged):
                 wards,
                 ids,
             ]
-            append(pa.table(columns, schema=SCHEMA))
+            file.append(pa.table(columns, schema=SCHEMA))
     return map(as_listed, rows.by_rank(listed_columns(rows.schema)))
 
 

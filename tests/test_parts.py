@@ -141,11 +141,11 @@ def outcome(model, table, folder, cuts, seed=0):
     results = scored_in(scorer, stream, cuts, rng)
     reading = Reading(stream)
     rows = Rows(folder / "scores.parquet")
-    with rows.appending() as append:
+    with rows.appending() as file:
         for result in results:
             reading.add(result.counts, result.id_hashes)
             for scores in result.rows:
-                append(scores)
+                file.append(scores)
     reading.conclude()
     total = added([result.part for result in results if result.part], rng)
     document = Summary(scorer, total).document(stream, rows, "0" * 12, "now")

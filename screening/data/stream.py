@@ -38,7 +38,14 @@ from screening.data.refused_cells import refused_cells, repeated_ids
 from screening.errors import CohortError
 from screening.io.columns import Columns, absent, stretches
 from screening.io.opening import Readable, source_at
-from screening.io.readers import Block, FilePlace, Part, PartFormat, Source
+from screening.io.readers import (
+    Block,
+    FilePlace,
+    Part,
+    PartFormat,
+    SectionedFile,
+    Source,
+)
 from screening.monitoring.drift import GateCounts, Gates
 from screening.monitoring.out_of_bounds import (
     Bounds,
@@ -103,6 +110,8 @@ class TypedBlock:
 
     Parameters
     ----------
+    first_row : int
+        Number of the first row in the table, counted from 1.
     rows : Cohort or None
         Normalised where the contract says so; None if no row is sound.
     id_hashes : ndarray of uint64, shape (n_rows,), optional
@@ -114,6 +123,7 @@ class TypedBlock:
         Lines of `refused_cells`; None where nobody wants them.
     """
 
+    first_row: int
     rows: Cohort | None
     id_hashes: np.ndarray | None
     is_sound: np.ndarray
@@ -259,10 +269,11 @@ class BlockReader:
         if unreadable:
             violations = Violations(self.contract, table_faults=unreadable)
             counts = ReadCounts(violations, None)
-            yield TypedBlock(None, None, np.zeros(0, dtype=bool), counts)
+            yield TypedBlock(0, None, None, np.zeros(0, dtype=bool), counts)
 
     def _type_block(self, piece: Piece, block: Block) -> TypedBlock:
-        numbers = piece.n_above + block.first_row + np.arange(block.n_rows)
+        first_row = piece.n_above + block.first_row
+        numbers = first_row + np.arange(block.n_rows)
         parser = _BlockParser(piece.part, block)
         rows = self._type_rows(parser, numbers)
         faults, unlisted, unreadable = self._sort_faults(parser.faults)
@@ -294,7 +305,7 @@ class BlockReader:
             file = piece.part.name
             refused = refused_cells(file, block, rows.id, faults, self.bounds)
         counts = ReadCounts(violations, gates)
-        return TypedBlock(sound, id_hashes, is_sound, counts, refused)
+        return TypedBlock(first_row, sound, id_hashes, is_sound, counts, refused)
 
     def _sort_faults(
         self, found: Sequence[Fault]
@@ -572,7 +583,7 @@ class CohortStream:
         return all_scales
 
     def pieces(
-        self, columns: Sequence[str] | None = None, by_place: bool = False
+        self, columns: Sequence[str] | None = None, place_rows: int | None = None
     ) -> Iterator[Piece]:
         """Yield the rows of all files in order.
 
@@ -584,9 +595,10 @@ class CohortStream:
         ----------
         columns : sequence of str, optional
             Columns to read, those of the contract by default.
-        by_place : bool
-            Leave the reading to whoever iterates the blocks of a piece, where a file
-            can be read at any place; else a piece is a block that was read.
+        place_rows : int, optional
+            Rows that are left to be read by whoever iterates the blocks of a piece,
+            where a file can be read at any place; else a piece is a block that was
+            read.
         """
         if columns is None:
             columns = self._columns
@@ -594,13 +606,21 @@ class CohortStream:
         for file in self.source.files:
             places: Sequence[FilePlace] = []
             # A blank is filled from the rows above it.
-            if by_place and not self.contract.fill_down:
-                places = file.places(columns, self.batch_rows)
+            if place_rows is not None and not self.contract.fill_down:
+                places = file.places(columns, self.batch_rows, place_rows)
             for place in places:
                 yield Piece(file.format, n_above, place)
             if not places:
                 yield from self._read_pieces(file, n_above, columns)
             n_above += file.rows or 0
+
+    def paths_of_places(self) -> list[Path]:
+        """Return the files of the table, if all can be read at any place; else none."""
+        files = [file for file in self.source.files if isinstance(file, SectionedFile)]
+        is_placed = len(files) == len(self.source.files)
+        if not is_placed or self.by_group or self.contract.fill_down:
+            return []
+        return [file.path for file in files]
 
     def _read_pieces(
         self, file: Part, n_above: int, columns: Sequence[str]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from screening.files import refuse_other_bytes
 from screening.io.arrow_types import refuse_other_texts
 from screening.io.columns import Columns
-from screening.io.readers import Batches, SectionedFile, TableFile
+from screening.io.readers import Batches, SectionedFile
 
 
 def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
@@ -43,26 +43,15 @@ class ParquetFile(SectionedFile):
             self.section_rows = [file.metadata.row_group(k).num_rows for k in groups]
             self.rows = file.metadata.num_rows
 
-    def read(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows in order."""
-        yield from self._read(None, 1, wanted, batch_rows)
-
-    def read_section(self, number: int, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows of one row group."""
-        first_row = 1 + sum(self.section_rows[:number])
-        yield from self._read([number], first_row, wanted, batch_rows)
-
-    def _read(
-        self,
-        row_groups: list[int] | None,
-        first_row: int,
-        wanted: list[str],
-        batch_rows: int,
+    def read_sections(
+        self, numbers: range, wanted: list[str], batch_rows: int
     ) -> Batches:
+        """Yield the rows of consecutive row groups."""
+        first_row = 1 + sum(self.section_rows[: numbers.start])
         with parquet_file(self.path) as file:
             for batch in file.iter_batches(
                 batch_size=batch_rows,
-                row_groups=row_groups,
+                row_groups=[*numbers],
                 columns=wanted,
                 use_threads=False,
             ):
@@ -71,8 +60,8 @@ class ParquetFile(SectionedFile):
                 yield batch.select(wanted)
 
 
-class ArrowFile(TableFile):
-    """An Arrow IPC file, also called Feather."""
+class ArrowFile(SectionedFile):
+    """An Arrow IPC file, also called Feather, whose sections are its record batches."""
 
     kind = "Arrow"
     suffixes = (".arrow", ".feather")
@@ -83,11 +72,22 @@ class ArrowFile(TableFile):
         with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
             self.header = list(file.schema.names)
             self.note = self.kind
+        # One column is enough to count the rows.
+        one_column = pa.ipc.IpcReadOptions(included_fields=[0])
+        with (
+            pa.memory_map(str(self.path)) as source,
+            pa.ipc.open_file(source, options=one_column) as file,
+        ):
+            numbers = range(file.num_record_batches)
+            self.section_rows = [file.get_batch(k).num_rows for k in numbers]
+            self.rows = sum(self.section_rows)
 
-    def read(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows in order."""
+    def read_sections(
+        self, numbers: range, wanted: list[str], batch_rows: int
+    ) -> Batches:
+        """Yield the rows of consecutive record batches."""
         with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
-            for number in range(file.num_record_batches):
+            for number in numbers:
                 batch = file.get_batch(number)
                 batch.validate(full=True)
                 yield batch.select(wanted)

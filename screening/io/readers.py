@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -26,9 +27,11 @@ Item = TypeVar("Item")
 Opened = TypeVar("Opened")
 # Cells of a block, however wide the table is.
 MAX_BLOCK_CELLS = 1 << 23
-# Rows of a place. Rows of its section that lie above it are decoded in vain, so fewer
-# would cost more than they spread.
+# Rows of a place, at least. Rows of its section that lie above it are decoded in vain,
+# so fewer would cost more than they spread.
 PLACE_ROWS = 1 << 18
+# Places of a process from which on they are twice as large.
+MANY_PLACES = 8
 # Size and time of a file that is not there.
 NO_FILE = (-1, -1)
 
@@ -195,8 +198,10 @@ class Part:
         self.refuse_changed()
         self.rows = n_rows
 
-    def places(self, columns: Sequence[str], batch_rows: int) -> Sequence[FilePlace]:
-        """Return places at which the rows can be read one by one, in order.
+    def places(
+        self, columns: Sequence[str], batch_rows: int, place_rows: int
+    ) -> Sequence[FilePlace]:
+        """Return places of `place_rows` rows that can be read one by one, in order.
 
         Empty if the part can only be read from its start to its end.
         """
@@ -348,31 +353,40 @@ class FilePlace:
     Parameters
     ----------
     file : SectionedFile
-    section : int
-        Number of the section of the file that holds the rows.
     start, stop : int
-        The rows in the section, counted from 0.
-    first_row : int
-        Number of the first row in the file, counted from 1.
+        The rows in the file, counted from 0.
     columns : list of str
     batch_rows : int
         Rows of a block.
     """
 
     file: SectionedFile
-    section: int
     start: int
     stop: int
-    first_row: int
     columns: list[str]
     batch_rows: int
 
     def __iter__(self) -> Iterator[Block]:
         self.file.refuse_changed()
-        batches = self.file.section_batches(self.section, self.columns, self.batch_rows)
-        rows = _slice_rows(batches, self.start, self.stop)
-        yield from blocks_of(rows, self.columns, self.batch_rows, self.first_row)
+        batches = self.file.row_batches(
+            self.start, self.stop, self.columns, self.batch_rows
+        )
+        yield from blocks_of(batches, self.columns, self.batch_rows, self.start + 1)
         self.file.refuse_changed()
+
+
+def rows_of_place(n_rows: int | None, n_processes: int) -> int:
+    """Return the rows of each place of a table that so many processes read.
+
+    Parameters
+    ----------
+    n_rows : int or None
+        Rows of the table, None if they are not known.
+    n_processes : int
+    """
+    if n_rows is None or n_rows < MANY_PLACES * n_processes * 2 * PLACE_ROWS:
+        return PLACE_ROWS
+    return 2 * PLACE_ROWS
 
 
 def _slice_rows(batches: Batches, start: int, stop: int) -> Batches:
@@ -399,33 +413,44 @@ class SectionedFile(TableFile):
 
     section_rows: list[int]
 
-    def read_section(self, number: int, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows of one section in order, errors as they come."""
+    def read_sections(
+        self, numbers: range, wanted: list[str], batch_rows: int
+    ) -> Batches:
+        """Yield the rows of consecutive sections in order, errors as they come."""
         raise NotImplementedError
 
-    def section_batches(
-        self, number: int, wanted: list[str], batch_rows: int
-    ) -> Batches:
-        """Yield the rows of one section in order, in batches of any size."""
-        with self._errors_named():
-            yield from self.read_section(number, wanted, batch_rows)
+    def read(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order."""
+        return self.read_sections(range(len(self.section_rows)), wanted, batch_rows)
 
-    def places(self, columns: Sequence[str], batch_rows: int) -> Sequence[FilePlace]:
-        """Return the places of the table's blocks, which another process can read."""
+    def row_batches(
+        self, start: int, stop: int, wanted: list[str], batch_rows: int
+    ) -> Batches:
+        """Yield rows `start` to `stop`, counted from 0, in batches of any size."""
+        ends = np.cumsum(self.section_rows)
+        first = int(np.searchsorted(ends, start, side="right"))
+        last = int(np.searchsorted(ends, stop, side="left"))
+        n_above = sum(self.section_rows[:first])
+        with self._errors_named():
+            batches = self.read_sections(range(first, last + 1), wanted, batch_rows)
+            yield from _slice_rows(batches, start - n_above, stop - n_above)
+
+    def places(
+        self, columns: Sequence[str], batch_rows: int, place_rows: int
+    ) -> Sequence[FilePlace]:
+        """Return the places of the table's rows, which another process can read.
+
+        The first is small, so that it tells soon what a place costs.
+        """
         wanted = list(dict.fromkeys(columns))
         batch_rows = limit_rows(batch_rows, len(wanted))
-        places = []
-        n_before = 0
-        for section, n_rows in enumerate(self.section_rows):
-            for start in range(0, n_rows, PLACE_ROWS):
-                stop = min(start + PLACE_ROWS, n_rows)
-                first_row = 1 + n_before + start
-                place = FilePlace(
-                    self, section, start, stop, first_row, wanted, batch_rows
-                )
-                places.append(place)
-            n_before += n_rows
-        return places
+        n_rows = sum(self.section_rows)
+        starts = range(0, n_rows, place_rows)
+        cuts = sorted({min(batch_rows, n_rows), *starts, n_rows})
+        return [
+            FilePlace(self, start, stop, wanted, batch_rows)
+            for start, stop in pairwise(cuts)
+        ]
 
 
 @dataclass

@@ -162,6 +162,8 @@ class ScoredPiece:
     ----------
     rows : list of pyarrow.Table
         Of `scores.parquet`.
+    numbers : range
+        Numbers of all its rows in the table, counted from 1.
     part : NightPart or None
         None if no row was scored.
     counts : ReadCounts
@@ -173,6 +175,7 @@ class ScoredPiece:
     """
 
     rows: list[pa.Table]
+    numbers: range
     part: NightPart | None
     counts: ReadCounts
     id_hashes: list[np.ndarray]
@@ -255,7 +258,10 @@ class BlockScorer:
         refused = []
         part = None
         counts = self.reader.no_counts()
+        first_row = piece.n_above + 1
         for block in self.reader.read(piece):
+            if not counts.violations.n_rows:
+                first_row = block.first_row
             counts += block.counts
             if block.id_hashes is not None:
                 id_hashes.append(block.id_hashes)
@@ -270,7 +276,8 @@ class BlockScorer:
             counted = self.count(block.rows, scored, hashes, drift_limit)
             part = counted if part is None else part + counted
             rows.append(scored.rows)
-        return ScoredPiece(rows, part, counts, id_hashes, refused)
+        numbers = range(first_row, first_row + counts.violations.n_rows)
+        return ScoredPiece(rows, numbers, part, counts, id_hashes, refused)
 
     def count(
         self,

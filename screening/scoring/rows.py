@@ -14,9 +14,8 @@ from importlib import import_module
 from inspect import Parameter, signature
 from itertools import chain, pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
-from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
@@ -29,83 +28,13 @@ from screening.files import digest_of
 from screening.io.arrow_files import parquet_file
 from screening.schemas.run import RunDocument
 from screening.scoring import exports
+from screening.scoring.row_file import ListedCopy, RowFile
 from screening.store.model import CHANCES, DISPLAY, OUT_OF_BOUNDS
 from screening.store.serialization import read_document
 
 READ_ROWS = 1 << 16
-# Rows of a row group.
-GROUP_ROWS = 1 << 16
 # What the ledger knows of a flagged row's case.
 HISTORY = {"state": pa.string(), "nights": pa.int64(), "drawn": pa.bool_()}
-# Texts of few values; a dictionary of any other column only takes time.
-FEW_VALUES = ("group", "class", "predicted", "state")
-
-
-class _ListedCopy:
-    """The rows of a file that is being written which `flagged.csv` lists.
-
-    They are in a file without a name: who has just written the rows need not decode all
-    of them to read these.
-    """
-
-    def __init__(self, folder: Path, schema: pa.Schema):
-        self._file = TemporaryFile(dir=folder)  # noqa: SIM115
-        self._writer = pa.ipc.new_stream(self._file, schema)
-        finalize(self, self._file.close)
-
-    def append(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows.filter(_is_listed(rows)))
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield some columns of the rows in their order."""
-        self._writer.close()
-        self._file.seek(0)
-        for batch in pa.ipc.open_stream(self._file):
-            yield batch.select(columns)
-
-
-def _is_listed(rows: pa.Table | pa.RecordBatch) -> pa.Array:
-    """Return a mask of rows that are flagged or have a cell out of bounds."""
-    if OUT_OF_BOUNDS not in rows.schema.names:
-        return rows["flagged"]
-    return pc.or_(rows["flagged"], pc.is_valid(rows[OUT_OF_BOUNDS]))
-
-
-class _RowWriter:
-    """Writes tables into a Parquet file, the same file however the rows are cut."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.copy: _ListedCopy | None = None
-        self._writer: pq.ParquetWriter | None = None
-        self._waiting: list[pa.Table] = []
-
-    def append(self, rows: pa.Table) -> None:
-        """Append rows; the first have the columns of all."""
-        if self._writer is None:
-            few = [name for name in rows.column_names if name in FEW_VALUES]
-            self._writer = pq.ParquetWriter(self.path, rows.schema, use_dictionary=few)
-            if "flagged" in rows.column_names:
-                self.copy = _ListedCopy(self.path.parent, rows.schema)
-        if self.copy is not None:
-            self.copy.append(rows)
-        self._waiting.append(rows)
-        if sum(table.num_rows for table in self._waiting) >= GROUP_ROWS:
-            self._write(self._writer, least=GROUP_ROWS)
-
-    def _write(self, writer: pq.ParquetWriter, least: int) -> None:
-        """Write row groups, the last one of at least so many rows."""
-        rows = pa.concat_tables(self._waiting)
-        while rows.num_rows >= least:
-            writer.write_table(rows.slice(0, GROUP_ROWS).combine_chunks())
-            rows = rows.slice(GROUP_ROWS)
-        self._waiting = [rows]
-
-    def close(self) -> None:
-        """Write what is left, and the end of the file."""
-        if self._writer is not None:
-            self._write(self._writer, least=1)
-            self._writer.close()
 
 
 @dataclass
@@ -116,15 +45,15 @@ class Rows:
     """
 
     path: Path
-    _copy: _ListedCopy | None = field(default=None, init=False, repr=False)
+    _copy: ListedCopy | None = field(default=None, init=False, repr=False)
 
     @contextmanager
-    def appending(self) -> Iterator[Callable[[pa.Table], None]]:
-        """Yield a function that appends rows; the first have the columns of all."""
-        writer = _RowWriter(self.path)
-        with closing(writer):
-            yield writer.append
-        self._copy = writer.copy
+    def appending(self) -> Iterator[RowFile]:
+        """Open the file to write it anew."""
+        file = RowFile(self.path)
+        with closing(file):
+            yield file
+        self._copy = file.copy
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the order of the table, all columns or some."""
@@ -282,7 +211,7 @@ class Rows:
         names = self.schema.names
         is_numbered = "flagged" in names and "rank" not in names
         start = 0
-        with Rows(target).appending() as append:
+        with Rows(target).appending() as file:
             for batch in self.batches():
                 rows = pa.Table.from_batches([batch])
                 if is_numbered:
@@ -292,7 +221,7 @@ class Rows:
                     rank[is_flagged] = self.ranks[start:end]
                     rows = rows.append_column("rank", pa.array(rank, mask=~is_flagged))
                     start = end
-                append(rows.filter(pa.array(~gone(batch))))
+                file.append(rows.filter(pa.array(~gone(batch))))
 
     def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Any]]) -> None:
         """Add what the ledger knows of the flagged rows' cases.
@@ -304,7 +233,7 @@ class Rows:
         """
         unit = self._unit
         new = Rows(self.path.with_suffix(".new"))
-        with new.appending() as append:
+        with new.appending() as file:
             for batch in self.batches():
                 cases = known(batch[unit].filter(batch["flagged"]).unique().to_pylist())
                 number = pc.index_in(batch[unit], pa.array([*cases], pa.string()))
@@ -313,7 +242,7 @@ class Rows:
                 for name, kind in HISTORY.items():
                     facts = [getattr(case, name) for case in cases.values()]
                     rows = rows.append_column(name, pa.array(facts, kind).take(number))
-                append(rows)
+                file.append(rows)
         new.path.replace(self.path)
         self._copy = new._copy
         del self.schema

@@ -32,7 +32,7 @@ from screening.schemas.run import RunDocument
 from screening.scoring.part import BlockScorer, NightPart
 from screening.scoring.refused_file import refused_file
 from screening.scoring.rows import Rows, write_flagged
-from screening.scoring.scoring_pass import ScoredTables, score_pieces
+from screening.scoring.scoring_pass import ScoredRows, score_pieces
 from screening.scoring.series_history import (
     NO_NIGHTS,
     attention_of,
@@ -313,16 +313,16 @@ def _enter(
 
 
 def _add_parts(
-    scored: ScoredTables,
+    scored: ScoredRows,
     rows: Rows,
     source: Source,
     progress: Callable[[int, int], None] | None,
 ) -> NightPart:
     """Append the rows of all pieces, and return the sum of their parts."""
     total: NightPart | None = None
-    with rows.appending() as append:
-        for table, part in scored:
-            append(table)
+    with rows.appending() as file:
+        for encoded, part in scored:
+            file.append_encoded(encoded)
             total = part if total is None else total + part
             if progress is not None:
                 progress(total.n_scored, source.n_rows or 0)

@@ -22,15 +22,17 @@ from joblib import effective_n_jobs
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream, Piece, Reading
+from screening.io.readers import rows_of_place
 from screening.parallel import in_parallel, seconds_to_start, shares_files
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
+from screening.scoring.row_file import EncodedRows, encode_rows, unencoded
 from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
 from screening.store.model import pad_rows, score_batch, score_decisions
 from screening.store.serialization import canonical, versions
 
-ScoredTables = Iterator[tuple[pa.Table, NightPart]]
-"""Rows of `scores.parquet` in order, each table with its part of the night."""
+ScoredRows = Iterator[tuple[EncodedRows, NightPart]]
+"""Rows of `scores.parquet` in order, each with their part of the night."""
 
 WORTH_STARTS = 3
 """Starts of processes that the work left must take, for processes to be started.
@@ -47,21 +49,23 @@ def score_pieces(
     folder: Path,
     jobs: int,
     cluster: Cluster | None,
-) -> ScoredTables:
+) -> ScoredRows:
     """Score a table, the same whatever does the work.
+
+    Workers of a cluster read the table themselves if they see its files, and get the
+    places of its pieces; else they get encoded rows and return decisions.
 
     Parameters
     ----------
     scorer : BlockScorer
     stream : CohortStream
     out : str or Path
-        Beside which the work of a cluster is kept until the table has been read.
+        Beside which decisions of a cluster are kept until the table has been read.
     folder : Path
         Private folder in which processes leave rows until they are taken.
     jobs : int
         Processes, which are started where they are worth it.
     cluster : Cluster or None
-        Workers that make the decisions.
 
     Raises
     ------
@@ -69,61 +73,82 @@ def score_pieces(
         At the end, with all that is wrong with the table.
     """
     if cluster is not None:
-        yield from _score_by_cluster(cluster, scorer, stream, out)
-    elif stream.by_group:
+        cluster.check(secret=True)
+    if stream.by_group and cluster is None:
         for batch in stream:
             scored = score_batch(scorer.model, batch)
-            yield scored.rows, scorer.count(batch, scored)
+            yield unencoded(scored.rows), scorer.count(batch, scored)
+    elif cluster is None or _is_seen_by(cluster, stream):
+        yield from _Pass(scorer, stream, folder, jobs, cluster).scored()
     else:
-        yield from _Pass(scorer, stream, folder, jobs).scored()
+        yield from _decide_by_cluster(cluster, scorer, stream, out)
+
+
+def _is_seen_by(cluster: Cluster, stream: CohortStream) -> bool:
+    """Return True if workers can read every piece of a table at its place."""
+    paths = stream.paths_of_places()
+    return bool(paths) and cluster.sees(paths)
 
 
 class _Pass:
-    """Scores the pieces of a stream in order."""
+    """Scores the pieces of a stream in order, and encodes their rows."""
 
     def __init__(
-        self, scorer: BlockScorer, stream: CohortStream, folder: Path, jobs: int
+        self,
+        scorer: BlockScorer,
+        stream: CohortStream,
+        folder: Path,
+        jobs: int,
+        cluster: Cluster | None,
     ):
         self.scorer = scorer
         self.stream = stream
         self.folder = folder
         self.jobs = jobs
+        self.cluster = cluster
         self.reading = Reading(stream)
         self.drift_limit = ALL_HASHES
 
-    def scored(self) -> ScoredTables:
+    def scored(self) -> ScoredRows:
         """Yield the rows of each piece with its part; raise CohortError at the end."""
-        by_processes = effective_n_jobs(self.jobs) > 1
-        pieces = self.stream.pieces(by_place=by_processes)
-        for scored in self._results(pieces, by_processes):
+        for rows, scored in self._results():
             self.reading.add(scored.counts, scored.id_hashes, scored.refused)
-            if scored.part is not None and self.reading.is_sound:
+            if rows is not None and scored.part is not None and self.reading.is_sound:
                 self.drift_limit = min(self.drift_limit, scored.part.drift.limit)
-                yield pa.concat_tables(scored.rows), scored.part
+                yield rows, scored.part
         self.reading.conclude()
 
-    def _results(
-        self, pieces: Iterator[Piece], by_processes: bool
-    ) -> Iterator[ScoredPiece]:
-        """Score the first pieces here, and the others by processes if it is worth it."""
+    def _results(self) -> Iterator[_EncodedPiece]:
+        """Score the first pieces here, and the others by processes if it is worth it.
+
+        A cluster scores them all.
+        """
+        n_processes = effective_n_jobs(self.jobs)
+        if self.cluster is not None:
+            n_processes = self.cluster.n_workers
+        place_rows = None
+        if n_processes > 1 or self.cluster is not None:
+            place_rows = rows_of_place(self.stream.source.n_rows, n_processes)
+        pieces = self.stream.pieces(place_rows=place_rows)
+        if self.cluster is not None:
+            yield from self._results_of_processes(pieces)
         start = time.perf_counter()
         for piece in pieces:
-            yield self.scorer.score_piece(
-                piece, self.reading.is_sound, self.drift_limit
-            )
+            yield _score(self.scorer, piece, self.reading.is_sound, self.drift_limit)
             seconds = time.perf_counter() - start
             least = WORTH_STARTS * seconds_to_start()
-            if by_processes and self._seconds_left(seconds) > least:
+            if n_processes > 1 and self._seconds_left(seconds) > least:
                 yield from self._results_of_processes(pieces)
 
     def _seconds_left(self, seconds: float) -> float:
         """Estimate the seconds of what is left: of a table of unknown length as many again."""
-        n_rows, n_done = self.stream.source.n_rows, self.reading.n_rows
+        n_rows = self.stream.source.n_rows
+        n_done = self.reading.n_rows
         if n_rows is None or not n_done:
             return seconds
         return seconds * (n_rows - n_done) / n_done
 
-    def _results_of_processes(self, pieces: Iterator[Piece]) -> Iterator[ScoredPiece]:
+    def _results_of_processes(self, pieces: Iterator[Piece]) -> Iterator[_EncodedPiece]:
         """Score pieces by processes, if there are any left."""
         first = next(pieces, None)
         if first is None:
@@ -134,13 +159,36 @@ class _Pass:
         key = uuid4().hex
         with TemporaryDirectory(dir=self.folder) as folder:
             # Another machine could not leave its rows in a file here.
-            place = folder if shares_files() else None
+            is_shared = self.cluster is None and shares_files()
+            place = folder if is_shared else None
             tasks = (
                 (packed, key, piece, self.reading.is_sound, self.drift_limit, place)
                 for piece in chain([first], pieces)
             )
-            for scored, file in in_parallel(_score_packed, tasks, jobs=self.jobs):
-                yield scored if file is None else replace(scored, rows=_take_rows(file))
+            results = in_parallel(
+                _score_packed, tasks, jobs=self.jobs, cluster=self.cluster
+            )
+            for rows, scored, file in results:
+                if file is not None:
+                    rows = replace(rows, groups=_take(file))
+                yield rows, scored
+
+
+_EncodedPiece = tuple[EncodedRows | None, ScoredPiece]
+"""A piece that was scored, whose rows are encoded; None if there are none."""
+
+
+def _score(
+    scorer: BlockScorer, piece: Piece, is_sound: bool, drift_limit: int
+) -> _EncodedPiece:
+    """Score a piece and encode its rows."""
+    scored = scorer.score_piece(piece, is_sound, drift_limit)
+    if not scored.rows:
+        return None, scored
+    first = scored.numbers.start
+    last = scored.numbers.stop - 1
+    rows = encode_rows(pa.concat_tables(scored.rows), first, last)
+    return rows, replace(scored, rows=[])
 
 
 @dataclass(frozen=True)
@@ -164,59 +212,55 @@ def _score_packed(
     is_sound: bool,
     drift_limit: int,
     folder: str | None,
-) -> tuple[ScoredPiece, str | None]:
+) -> tuple[EncodedRows | None, ScoredPiece, str | None]:
     """Score a piece in a process, which unpacks the scorer for its first one.
 
     Returns
     -------
+    rows : EncodedRows or None
     scored : ScoredPiece
     file : str or None
-        File in `folder` that has its rows: the caller maps it, where a pipe would copy
-        them four times.
+        File in `folder` that has the row groups: the caller maps it, where a pipe would
+        copy them four times.
     """
     scorer = _unpack(_Packed(key, content))
-    scored = scorer.score_piece(piece, is_sound, drift_limit)
-    if folder is None or not scored.rows:
-        return scored, None
+    rows, scored = _score(scorer, piece, is_sound, drift_limit)
+    if folder is None or rows is None or rows.groups is None:
+        return rows, scored, None
     handle, file = mkstemp(dir=folder)
-    with (
-        os.fdopen(handle, "wb") as stream,
-        pa.ipc.new_file(stream, scored.rows[0].schema) as writer,
-    ):
-        for table in scored.rows:
-            writer.write_table(table)
-    return replace(scored, rows=[]), file
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(rows.groups)
+    return replace(rows, groups=None), scored, file
 
 
-def _take_rows(file: str) -> list[pa.Table]:
-    """Map the rows that a process left in a file, which needs no name any longer."""
+def _take(file: str) -> pa.Buffer:
+    """Map what a process left in a file, which needs no name any longer."""
     with pa.memory_map(file) as source:
-        table = pa.ipc.open_file(source).read_all()
+        content = source.read_buffer()
     Path(file).unlink()
-    return [table]
+    return content
 
 
-def _score_by_cluster(
+def _decide_by_cluster(
     cluster: Cluster, scorer: BlockScorer, stream: CohortStream, out: str | Path
-) -> ScoredTables:
+) -> ScoredRows:
     """Score a table with the decisions of workers.
 
     What they decided is kept beside `out` for as long as the table is read: if the
     command is killed, the same command goes on from there.
     """
-    cluster.check(secret=True)
     model = scorer.model
     decisions_of = type(model.ensemble).decisions
-    n_ahead = 2 * max(1, len(cluster.client.nthreads()))
+    n_ahead = 2 * max(1, cluster.n_workers)
     salt = canonical({"model": model.digest, "versions": versions()})
     pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
 
-    def finish() -> tuple[pa.Table, NightPart]:
+    def finish() -> tuple[EncodedRows, NightPart]:
         batch, encoded, path, results = pending.popleft()
         (decisions,) = results
         keep_piece(path, {"decisions": decisions})
         scored = score_decisions(model, batch, encoded, decisions[: len(encoded)])
-        return scored.rows, scorer.count(batch, scored)
+        return unencoded(scored.rows), scorer.count(batch, scored)
 
     with waiting_beside(out, "fragments") as folder:
         for batch in stream:
