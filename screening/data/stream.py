@@ -56,8 +56,10 @@ from screening.monitoring.out_of_bounds import (
 from screening.registry import optional
 
 BATCH_ROWS = 65536
-# Rows whose hashed ids are held in memory, and read from their file, at a time.
-HELD_ROWS = 1 << 22
+# Rows whose hashed ids are held in memory before they go to a file, sorted at a time,
+# and read at a time.
+UNFILED_ROWS = 1 << 22
+HELD_ROWS = 1 << 24
 READ_ROWS = 1 << 19
 SCALES = {"within_group": Moments, "within_group_robust": Medians}
 
@@ -833,7 +835,7 @@ class DuplicateIds:
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self._file = tempfile.SpooledTemporaryFile(8 * HELD_ROWS)  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(8 * UNFILED_ROWS)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
 
     def add(self, hashes: np.ndarray) -> None:
@@ -850,8 +852,11 @@ class DuplicateIds:
         repeated = [np.zeros(0, np.uint64)]
         # Equal hashes have one remainder, by which a part of the rows is held at a time.
         for remainder in range(n_parts):
-            hashes = np.sort(np.concatenate(list(self._read(remainder, n_parts))))
-            repeated.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
+            hashes = np.concatenate(list(self._read(remainder, n_parts)))
+            hashes.sort()
+            is_repeated = hashes[1:] == hashes[:-1]
+            if is_repeated.any():
+                repeated.append(np.unique(hashes[1:][is_repeated]))
         hashes = np.sort(np.concatenate(repeated))
         # 0 stands for no id.
         hashes = hashes[hashes != 0]
@@ -867,8 +872,9 @@ class DuplicateIds:
         self._file.seek(0)
         for _ in range(0, 1 + self.n_rows, READ_ROWS):
             hashes = np.frombuffer(self._file.read(8 * READ_ROWS), np.uint64)
-            is_member = hashes % np.uint64(n_parts) == remainder
-            yield hashes if n_parts == 1 else hashes[is_member]
+            if n_parts > 1:
+                hashes = hashes[hashes % np.uint64(n_parts) == remainder]
+            yield hashes
 
 
 def _hash_ids(ids: np.ndarray, key: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
 from inspect import Parameter, signature
+from io import BytesIO
 from itertools import chain, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +27,7 @@ from pyarrow.csv import WriteOptions, write_csv
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.io.arrow_files import parquet_file
+from screening.parallel import in_parallel
 from screening.schemas.run import RunDocument
 from screening.scoring import exports
 from screening.scoring.row_file import ListedCopy, RowFile
@@ -250,6 +252,8 @@ class Rows:
 
 # Rows in memory at a time.
 PIECE_ROWS = 100_000
+# Flagged rows that are worth several processes.
+MANY_FLAGGED = 300_000
 # Columns of `flagged.csv`, in this order; one to be shown may have the same name.
 COLUMNS = (
     "rank",
@@ -275,16 +279,34 @@ FORMULA = re.compile(
 MAY_BEGIN = BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
 
 
-def write_flagged(path: Path, rows: Rows) -> None:
+def write_flagged(path: Path, rows: Rows, jobs: int = 1) -> None:
     """Write `flagged.csv`, as a spreadsheet may read it.
 
     The flagged rows, the highest score first, and then, without a rank, the others that
     have a cell out of bounds.
+
+    Parameters
+    ----------
+    path : Path
+    rows : Rows
+    jobs : int
+        Processes, which are used where many rows are flagged.
     """
+    if len(rows.ranks) < MANY_FLAGGED:
+        jobs = 1
     columns = listed_columns(rows.schema)
     tables = chain(rows.by_rank(columns), [rows.to_check(columns)])
+    tasks = ((table, number == 0) for number, table in enumerate(tables))
     with path.open("wb") as file:
-        write_table(file, map(as_listed, tables))
+        for lines in in_parallel(_lines_of, tasks, jobs=jobs):
+            file.write(lines)
+
+
+def _lines_of(rows: pa.Table, header: bool) -> bytes:
+    """Return lines of `flagged.csv`."""
+    lines = BytesIO()
+    write_table(lines, [as_listed(rows)], header)
+    return lines.getvalue()
 
 
 def listed_columns(schema: pa.Schema) -> list[str]:

@@ -264,7 +264,7 @@ def score(
             _enter(tonight, model, run, stream)
             run = with_states(run, tonight, rows)
         if not shadow:
-            write_flagged(folder / "flagged.csv", rows)
+            write_flagged(folder / "flagged.csv", rows, jobs)
         run = run.replace(
             stopping=summary.histogram.stopping(waiting(run), model.contract.capacity),
             times=run.times.replace(seconds=round(time.perf_counter() - clock, 3)),
