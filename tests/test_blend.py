@@ -235,7 +235,7 @@ def test_of_many_rows_a_member_by_chance_is_not_kept_and_not_fitted_again_to_sta
     monkeypatch.setattr(held_out, "MANY_ROWS", 100)
     # What a ranking rests on is found by logistic regressions too.
     monkeypatch.setattr(
-        "screening.model_selection.train.reliance_of", lambda study: None
+        "screening.model_selection.train.reliance_of", lambda study, jobs: None
     )
     fits, steps, fit = [], [], Logistic.fit
     monkeypatch.setattr(

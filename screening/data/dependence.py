@@ -134,14 +134,26 @@ def dependence(
         return []
     roles = (contract.label, contract.time)
     names = [name for name in head_columns(source) if name not in roles]
+    if contract.group:
+        names = [name for name in names if name == contract.group]
+    key = (contract.group, *names)
+    if key not in source.signs:
+        source.signs[key] = _signs_of_head(source, contract, names, head)
+    return source.signs[key]
+
+
+def _signs_of_head(
+    source: Source,
+    contract: Contract,
+    names: Sequence[str],
+    head: Sequence[tuple[Part, Block]] | None,
+) -> list[Sign]:
+    """Return the signs in some columns of the first rows."""
     if head is None:
         head = _read_head(source, names)
     frame = pd.DataFrame({name: head_values(name, head)[:MOST_ROWS] for name in names})
-    if contract.group:
-        group = contract.group
-        has_own = group in frame and frame[group].nunique() == len(frame)
-        frame = frame[[contract.group]] if has_own else frame[[]]
-    return signs(frame)
+    is_believed = contract.group and frame.nunique().lt(len(frame)).all()
+    return [] if is_believed else signs(frame)
 
 
 def _read_head(source: Source, names: Sequence[str]) -> list[tuple[Part, Block]]:

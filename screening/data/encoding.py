@@ -104,6 +104,15 @@ class Encoder:
 
     def fit(self, cohort: Cohort) -> Encoder:
         """Learn the encoding from a cohort; raise CohortError if it has no rows."""
+        self._fit_raw(cohort)
+        return self
+
+    def fit_transform(self, cohort: Cohort) -> np.ndarray:
+        """Learn the encoding from a cohort, and return its encoded rows."""
+        return self._scaled(self._fit_raw(cohort))
+
+    def _fit_raw(self, cohort: Cohort) -> np.ndarray:
+        """Learn the encoding, and return the columns before centring and scaling."""
         if not cohort.n_rows:
             raise CohortError("no rows to learn the encoding from")
         for name in self._learned:
@@ -121,7 +130,7 @@ class Encoder:
             )
             self._center[block] = center
             self._scale[block] = scale
-        return self
+        return raw
 
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Return the encoded rows, float64, shape (n_rows, n_encoded)."""
@@ -129,10 +138,13 @@ class Encoder:
 
     def transform_values(self, values: Columns) -> np.ndarray:
         """Return rows given by their columns, encoded as ``transform`` does."""
-        encoded = self._raw(values)
-        encoded -= self._center
-        encoded /= self._scale
-        return np.nan_to_num(encoded, copy=False, posinf=np.inf, neginf=-np.inf)
+        return self._scaled(self._raw(values))
+
+    def _scaled(self, raw: np.ndarray) -> np.ndarray:
+        """Centre and scale raw columns in place."""
+        raw -= self._center
+        raw /= self._scale
+        return np.nan_to_num(raw, copy=False, posinf=np.inf, neginf=-np.inf)
 
     def typical_row(self) -> np.ndarray:
         """Return the encoded row of all imputed values, shape (n_encoded,)."""
@@ -239,13 +251,13 @@ class Encoder:
         raw = np.zeros((count_rows(features), len(self.names)))
         start = 0
         for name, learned in self._learned.items():
-            is_missing = absent(features[name])
+            values = features[name]
             if isinstance(learned, Category):
-                encoded = learned.encode(features[name])
+                encoded = learned.encode(values)
             else:
-                encoded = np.where(is_missing, learned, features[name])[:, None]
+                encoded = np.where(absent(values), learned, values)[:, None]
             if self.contract.features[name].missing == "indicator":
-                encoded = np.column_stack([encoded, is_missing])
+                encoded = np.column_stack([encoded, absent(values)])
             end = start + encoded.shape[1]
             raw[:, start:end] = encoded
             start = end
@@ -393,23 +405,29 @@ class Category:
 
         Where one column distinguishes two levels, it is NaN for any other text.
         """
-        texts = values
-        if not self.missing_level:
-            texts = np.where(absent(values), self.typical or "", values)
-        codes, distinct = pd.factorize(texts)
+        codes, distinct = pd.factorize(values)
         n_levels = len(self.levels)
-        # The last row is that of None, whose code is -1.
+        # The last row is that of missing values, whose code is -1.
         encoded = np.zeros((len(distinct) + 1, n_levels + self.missing_level))
-        for row, value in enumerate(distinct):
-            key = _pad_number(value, self.width) if self._has_prefixes else value
-            for column, level in enumerate(self.levels):
-                is_set = key.startswith(level) if self._has_prefixes else key == level
-                encoded[row, column] = is_set
-        encoded[-1, n_levels:] = 1
+        places = {level: place for place, level in enumerate(self.levels)}
+        for row, value in enumerate([*distinct, self.typical or ""]):
+            for key in self._keys(value):
+                if key in places:
+                    encoded[row, places[key]] = 1
+        if self.missing_level:
+            encoded[-1] = 0
+            encoded[-1, n_levels:] = 1
         if self._has_one_column:
             is_known = encoded.any(axis=1)
             encoded = np.where(is_known, encoded[:, 1], np.nan)[:, None]
         return encoded[codes]
+
+    def _keys(self, value: str) -> list[str]:
+        """Return the levels that a value may have: itself, or its prefixes."""
+        if not self._has_prefixes:
+            return [value]
+        padded = _pad_number(value, self.width)
+        return [padded[:end] for end in range(1, len(padded) + 1)]
 
 
 def frequent_levels(counts: Mapping[str, int]) -> tuple[list[str], int]:

@@ -313,7 +313,7 @@ class ByLesion:
     def check_cases(self, study: Study) -> None:
         """Allow few rows: lesions may be more than the rows of voxels show."""
 
-    def held(self, study: Study, method: HeldOut) -> Held:
+    def held(self, study: Study, method: HeldOut, jobs: int) -> Held:
         """Choose smoothing, smallest cluster and threshold by lesions of patients.
 
         Every voxel of a patient is scored by the machine of the fold in which the

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -466,12 +466,18 @@ class Source:
         Column of the patient, where the kind of source has one: a folder of images.
     geometries : sequence of Geometry
         Where the voxels of each image lie.
+    signs : dict
+        Signs of dependent rows that were looked for, by the columns: they are needed
+        for guessing roles and again for training.
     """
 
     files: Sequence[Part]
     notes: list[str] = field(default_factory=list)
     group: str | None = None
     geometries: Sequence[Geometry] = ()
+    signs: dict[tuple[str | None, ...], list[Any]] = field(
+        default_factory=dict, repr=False
+    )
 
     @property
     def n_rows(self) -> int | None:

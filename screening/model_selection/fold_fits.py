@@ -38,7 +38,7 @@ from screening.model_selection.search import (
 from screening.model_selection.task import Task
 from screening.parallel import in_parallel
 from screening.recipes.building import RecipeComponents, build
-from screening.recipes.encoders import RowEncoder, fitted_encoder
+from screening.recipes.encoders import RowEncoder, learned_encoding
 from screening.recipes.recipe import Recipe
 from screening.store.checkpoints import keep_piece, read_piece
 
@@ -76,8 +76,8 @@ class EncodedRows:
         There is one encoder, fitted once.
         """
         target = task.target(labels_of(cohort))
-        encoder = fitted_encoder(recipe, cohort, target)
-        x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
+        encoder, x = learned_encoding(recipe, cohort, target)
+        x = np.ascontiguousarray(x, dtype=np.float64)
         return cls(
             recipe,
             task.n_outputs,

@@ -15,14 +15,15 @@ import pandas as pd
 
 from screening.data.cohort import Cohort, labels_of
 from screening.data.later_names import is_finding, may_be_later
-from screening.errors import RecipeError, UsageError
+from screening.errors import ScreenError
 from screening.io.columns import absent
 from screening.io.date_formats import date_numbers_of, times_of_numbers
 from screening.metrics.ranking import auroc, auroc_either_way, auroc_of_levels
 from screening.model_selection.blocks import blocks_of
-from screening.model_selection.fold_fits import Resources
+from screening.model_selection.fold_fits import EncodedRows, Resources
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import held_out_by
+from screening.model_selection.held_out import HeldOut, encode, plan_method
+from screening.model_selection.plans import Plan, run_plan, side_by_side
 from screening.model_selection.task import Task
 from screening.recipes.building import load_recipe
 from screening.schemas.model import Block, Leak, Reliance
@@ -194,13 +195,18 @@ def _column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
     )
 
 
-def reliance_of(study: Study) -> Reliance | None:
+def reliance_of(study: Study, jobs: int = 1) -> Reliance | None:
     """Return what the ranking of the first watched class rests on.
 
     A quick member is fitted on the study's folds with all columns, and without the one,
     two, ... five blocks that rank best alone. None where it cannot be fitted, as
     without cases.
     """
+    return run_plan(_plan_reliance(study), Resources(jobs=jobs))
+
+
+def _plan_reliance(study: Study) -> Plan[Reliance | None]:
+    """Plan the fits of the quick member side by side."""
     label = study.task.watched[0]
     positive = study.task.is_watched(labels_of(study.sample))[:, 0]
     quick = _quick_study(study, positive)
@@ -217,18 +223,22 @@ def reliance_of(study: Study) -> Reliance | None:
     ]
     blocks.sort(key=lambda block: -block.alone)
     blocks = blocks[:MAX_BLOCKS]
-    whole = _auroc_without(quick, [], is_case)
+    encoded = encode(quick, load_recipe(QUICK_MEMBER))
+    left_out: list[list[str]] = [[]]
+    for block in blocks:
+        left_out.append([*left_out[-1], *block.columns])
+    plans = [_plan_without(quick, encoded, columns) for columns in left_out]
+    outcomes = yield from side_by_side(plans)
+    whole, *areas = [_area(outcome, is_case) for outcome in outcomes]
     if whole is None:
         return None
-    areas = []
-    left_out: list[str] = []
-    for block in blocks:
-        left_out += block.columns
-        area = _auroc_without(quick, left_out, is_case)
-        # What cannot be fitted ranks nobody.
-        areas.append(0.5 if area is None else area)
     return Reliance(
-        recipe=QUICK_MEMBER, label=label, auroc=whole, blocks=blocks, without=areas
+        recipe=QUICK_MEMBER,
+        label=label,
+        auroc=whole,
+        blocks=blocks,
+        # What cannot be fitted ranks nobody.
+        without=[0.5 if area is None else area for area in areas],
     )
 
 
@@ -268,24 +278,22 @@ def _quick_study(study: Study, positive: np.ndarray) -> Study | None:
     )
 
 
-def _auroc_without(
-    study: Study, columns: Sequence[str], positive: np.ndarray
-) -> float | None:
-    """Return the AUROC of the quick member without some columns.
+def _plan_without(
+    study: Study, encoded: EncodedRows, columns: Sequence[str]
+) -> Plan[HeldOut | None]:
+    """Plan the quick member without some columns; None if no column is left."""
+    assert encoded.encoder is not None
+    is_kept = ~np.isin(encoded.encoder.columns, columns)
+    if not is_kept.any():
+        return None
+    rows = encoded.of_rows(np.ascontiguousarray(encoded.x[:, is_kept]))
+    outcome = yield from plan_method(study, rows.recipe, like=rows)
+    return outcome
 
-    None if no column is left, or it cannot be fitted.
-    """
-    sample = _without_columns(study.sample, columns)
-    if not sample.contract.features:
+
+def _area(outcome: HeldOut | ScreenError | None, positive: np.ndarray) -> float | None:
+    """Return the AUROC of held-out decisions, None if there are none."""
+    if not isinstance(outcome, HeldOut):
         return None
-    try:
-        held_out = held_out_by(
-            replace(study, sample=sample),
-            load_recipe(QUICK_MEMBER),
-            # Its fits take less time than sending them to a process.
-            resources=Resources(jobs=1),
-        )
-    except (RecipeError, UsageError):
-        return None
-    decisions = held_out.decisions.mean(axis=0, dtype=float)
+    decisions = outcome.decisions.mean(axis=0, dtype=float)
     return float(auroc(decisions[:, 0], positive))

@@ -208,7 +208,7 @@ def train(
         plan_training(study, recipe, others, memory, dated),
         Resources(jobs, memory, fitting, cluster, kept),
     )
-    held = unit.held(_as_read_by(recipe, study), fits.method)
+    held = unit.held(_as_read_by(recipe, study), fits.method, jobs)
     prevalence = rule.prevalence or cohort.contract.prevalence
     scores = evidence(held, fits, others, prevalence)
     judging(1, 2)
@@ -277,7 +277,7 @@ class Unit(Protocol):
     def check_cases(self, study: Study) -> None:
         """Raise UsageError if there are too few cases for the rule's promise."""
 
-    def held(self, study: Study, method: HeldOut) -> Held:
+    def held(self, study: Study, method: HeldOut, jobs: int) -> Held:
         """Return the scores that the threshold is chosen on."""
 
     def card(self, card: ModelDocument, held: Held) -> ModelDocument:
@@ -299,11 +299,11 @@ class ByRow:
         for m, name in enumerate(study.task.watched):
             refuse_too_few(name, int(cases[:, m].sum()), study.rule)
 
-    def held(self, study: Study, method: HeldOut) -> Held:
+    def held(self, study: Study, method: HeldOut, jobs: int) -> Held:
         """Return held-out scores, and what their ranking rests on."""
         scores = HeldOutScores.of(method, study)
         if not is_summed(method.recipe):
-            study = replace(study, reliance=reliance_of(study))
+            study = replace(study, reliance=reliance_of(study, jobs))
         decisions = []
         x = method.encoded.x
         for start in range(0, len(x), AT_ONCE):

@@ -224,8 +224,10 @@ class ScoreEncoder:
         return self
 
 
-def fitted_encoder(recipe: Recipe, cohort: Cohort, target: np.ndarray) -> RowEncoder:
-    """Return the encoder of a recipe's rows, fitted to a cohort.
+def learned_encoding(
+    recipe: Recipe, cohort: Cohort, target: np.ndarray
+) -> tuple[RowEncoder, np.ndarray]:
+    """Return the encoder of a recipe's rows, fitted to a cohort, and the encoded rows.
 
     A one-class machine learns from negatives alone, and so does its encoder: positives
     stretch the scale.
@@ -239,12 +241,15 @@ def fitted_encoder(recipe: Recipe, cohort: Cohort, target: np.ndarray) -> RowEnc
     """
     contract = cohort.contract
     if is_summed(recipe):
-        return ScoreEncoder(recipe, contract).fit(cohort)
+        summed = ScoreEncoder(recipe, contract).fit(cohort)
+        return summed, summed.transform(cohort)
     narrowed = contract.with_features(columns_used(recipe, contract))
     if recipe.machine == "one_class":
         encoder = Encoder(narrowed, ONE_CLASS_MIN_BINARY_SCALE)
-        return encoder.fit(cohort.take(target == 0))
-    return Encoder(narrowed).fit(cohort)
+        encoder.fit(cohort.take(target == 0))
+        return encoder, encoder.transform(cohort)
+    encoder = Encoder(narrowed)
+    return encoder, encoder.fit_transform(cohort)
 
 
 def restored_encoder(
