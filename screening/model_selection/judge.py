@@ -38,6 +38,7 @@ from screening.metrics.subgroups import performance_by_subgroup
 from screening.model_selection.scores import AFTER, Fixed, HeldOutScores, Population
 from screening.model_selection.search import unusable
 from screening.model_selection.without_cases import n_cases_needed, refuse_rule
+from screening.parallel import in_parallel
 from screening.schemas.base import Document, Estimate
 from screening.schemas.figures import (
     MinSensitivity,
@@ -55,6 +56,10 @@ from screening.schemas.validation import (
     LaterClass,
     OwnBoundary,
 )
+
+
+# Figures of fewer rows take less time than sending the rows to processes.
+MIN_ROWS_FOR_PROCESSES = 5_000
 
 
 @dataclass(frozen=True)
@@ -114,8 +119,8 @@ class Judgement:
             "predictive": {},
             "calibration": {},
         }
-        for m, name in enumerate(held.task.watched):
-            for figure, value in self._class_figures(m).items():
+        for name, figures in zip(held.task.watched, self.class_figures, strict=True):
+            for figure, value in figures.items():
                 by_class[figure][name] = value
         confusion = None
         class_rows = None
@@ -132,12 +137,18 @@ class Judgement:
             prevalence=held.population.shares,
             confusion=confusion,
             per_class=class_rows,
-            own_boundary=self._own_boundary(),
+            own_boundary=self.own_boundary,
             **by_class,
         )
 
-    def _own_boundary(self) -> dict[str, OwnBoundary] | None:
-        """Return what the machine's own boundary does, by watched class.
+    @cached_property
+    def class_figures(self) -> list[dict[str, Any]]:
+        """Figures of each watched class."""
+        return [self._class_figures(m) for m in range(len(self.held.task.watched))]
+
+    @cached_property
+    def own_boundary(self) -> dict[str, OwnBoundary] | None:
+        """What the machine's own boundary does, by watched class.
 
         None where it is not known, and where no case has been seen.
         """
@@ -261,9 +272,39 @@ class Judgement:
     def facts(self) -> dict[str, Any]:
         """The fields of `ValidationFacts` that depend on the rule."""
         facts = dict(vars(self.figures))
-        facts["comparison"] = _compare_baselines(self)
-        facts["forward"] = _validate_forward(self.held, self.rules, self.seed)
+        facts["comparison"] = self.comparison
+        facts["forward"] = self.temporal_validation
         return facts
+
+    @cached_property
+    def comparison(self) -> BesideFacts | None:
+        """Other methods on the same folds."""
+        return _compare_baselines(self)
+
+    @cached_property
+    def temporal_validation(self) -> Forward | None:
+        """The past judged by the rule, and its thresholds on what came after."""
+        return _validate_forward(self.held, self.rules, self.seed)
+
+    def compute(self, jobs: int) -> None:
+        """Compute all figures side by side, where there are many rows.
+
+        They are computed when somebody asks for them otherwise.
+        """
+        if len(self.held.fold) < MIN_ROWS_FOR_PROCESSES:
+            return
+        names = [
+            "class_figures",
+            "comparison",
+            "members",
+            "own_boundary",
+            "temporal_validation",
+        ]
+        tasks = [(self, name) for name in names]
+        # A cached property takes its value from here.
+        vars(self).update(
+            zip(names, in_parallel(getattr, tasks, jobs=jobs), strict=True)
+        )
 
 
 def judge(

@@ -213,6 +213,7 @@ def train(
     scores = evidence(held, fits, others, prevalence)
     judging(1, 2)
     judgement = judge(scores, [held.rule] * len(study.task.watched), seed)
+    judgement.compute(jobs)
     judging(1, 1)
     card = model_document(
         held.study, fits.method, judgement, max_rows=max_rows, command=command
