@@ -232,11 +232,11 @@ def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
     for n_groups in (3, 10):
         choice = held_out(n_groups)
         share, rows = student_size_factor(n_groups), n_groups * 10
-        evidence, known = choice.evidence(1.0, rule), choice.prevalence(rule)
+        evidence, known = choice.evidence(1.0), choice.prevalence(rule)
 
         assert evidence.hits + evidence.misses <= share * rows * 1.0001
         assert known[0] == pytest.approx(share * rows, rel=0.01)
-    single = held_out(1).evidence(1.0, rule)
+    single = held_out(1).evidence(1.0)
     assert single.hits + single.misses == pytest.approx(1.0)
 
 

@@ -28,7 +28,7 @@ from screening.metrics.predictive_intervals import (
     predictive,
 )
 from screening.metrics.tally import ThresholdCounts
-from screening.metrics.ties import as_new, separates_ties
+from screening.metrics.ties import apart_from_ties, as_new, separates_ties
 from screening.schemas.base import Estimate
 from screening.schemas.figures import (
     GMean,
@@ -68,8 +68,6 @@ RULES = (
 ATOM = 0.05
 # Half-width of the interval of sensitivity from which a note states it.
 _MAX_UNMENTIONED_ERROR = 0.03
-# Repeats of the folds from which their spread can be estimated.
-_MIN_REPEATS = 3
 # Share of rank space on either side of a threshold in which equal scores count.
 _ATOM_REACH = 50
 # Tolerances for rounding in comparisons of rates.
@@ -137,11 +135,10 @@ def choose(
         Fold in which a row was held out, of the first repeat. Without it, specificity
         differs between folds by its rows alone.
     repeats : array-like of shape (n_repeats, n_rows), optional
-        Scores of each repeat. Three or more give a better estimate of the spread than
-        folds do.
+        Scores of each repeat; their spread is added to that of the folds.
     ties : array-like of shape (n_rows,), optional
         Number of each distinct row (``ties.number_ties``); the threshold then separates
-        no equal rows.
+        no equal rows, and all figures are those of new rows like them.
 
     Raises
     ------
@@ -289,8 +286,8 @@ class ThresholdSelector:
 
     def point(self, rule: Rule) -> OperatingPoint:
         """Return the operating point of a rule, with intervals and notes."""
-        threshold, design = self.threshold(self.counts, rule)
-        flagged = self.scores >= threshold
+        threshold, design = self.threshold(rule)
+        flagged = self.new_scores >= threshold
         m = int(self.positive.sum())
         n = int((~self.positive).sum())
         misses = int((~flagged & self.positive).sum())
@@ -298,7 +295,7 @@ class ThresholdSelector:
         everything = threshold <= FLAG_EVERYTHING
         sensitivity = 1.0 if everything else (m - misses) / (m + design)
         share = m / (m + n) if rule.prevalence is None else rule.prevalence
-        evidence = self.evidence(threshold, rule)
+        evidence = self.evidence(threshold)
         figures = {
             "sensitivity": _with_range(sensitivity, evidence.sensitivity_range()),
             "specificity": _with_range(1 - false / n, evidence.specificity_range()),
@@ -341,51 +338,54 @@ class ThresholdSelector:
         return [self.point(replace(rule, prevalence=prevalence)) for rule in rules]
 
     @cached_property
-    def counts(self) -> ThresholdCounts:
-        """Counts of the scores themselves, which all rules share."""
-        return self._counts_of(self.scores)
+    def new_scores(self) -> np.ndarray:
+        """Scores as new rows have them, (n_rows,): equal rows have equal scores."""
+        return self._as_new(self.scores)
+
+    def _as_new(self, scores: np.ndarray) -> np.ndarray:
+        return scores if self.ties is None else as_new(scores, self.ties)
 
     @cached_property
-    def _counts_of_repeats(self) -> list[ThresholdCounts]:
-        """Counts of each repeat's scores; none if there are too few repeats."""
-        if self.repeats is None or len(self.repeats) < _MIN_REPEATS:
-            return []
-        return [self._counts_of(scores) for scores in self.repeats]
+    def counts(self) -> ThresholdCounts:
+        """Counts at every score, below all (flags everything), and above all."""
+        distinct = np.unique(self.new_scores[self._chooses])
+        below = min(FLAG_EVERYTHING, 2 * distinct[0])
+        above = np.nextafter(distinct[-1], np.inf)
+        if self.ties is not None:
+            distinct = apart_from_ties(distinct, self.scores, self.ties)
+        thresholds = np.concatenate([[below], distinct, [above]])
+        return ThresholdCounts(self.new_scores, self.positive, None, thresholds)
+
+    @cached_property
+    def _allowed(self) -> np.ndarray:
+        """Mask of the thresholds whose rates hold for new rows, (n_thresholds,)."""
+        if self.ties is None:
+            return np.ones(len(self.counts.thresholds), dtype=bool)
+        return separates_ties(self.counts, self.scores, self.ties)
 
     @property
     def _chooses(self) -> np.ndarray:
         """Mask of the rows whose scores may become thresholds."""
         return np.ones(len(self.scores), dtype=bool)
 
-    def _counts_of(self, scores: np.ndarray) -> ThresholdCounts:
-        """Return counts at every score, below all (flags everything), and above all."""
-        distinct = np.unique(scores[self._chooses])
-        below = min(FLAG_EVERYTHING, 2 * distinct[0])
-        above = np.nextafter(distinct[-1], np.inf)
-        thresholds = np.concatenate([[below], distinct, [above]])
-        return ThresholdCounts(scores, self.positive, None, thresholds)
-
-    def threshold(self, counts: ThresholdCounts, rule: Rule) -> tuple[float, float]:
+    def threshold(self, rule: Rule) -> tuple[float, float]:
         """Return a rule's threshold and the design effect of the share below it."""
+        if isinstance(rule, MinSensitivity):
+            return self._min_sensitivity_threshold(rule)
         if isinstance(rule, Threshold):
             threshold = float(rule.value)
-            return threshold, self._design(counts.scores < threshold)
-        allowed = np.ones(len(counts.thresholds), dtype=bool)
-        if self.ties is not None:
-            allowed = separates_ties(counts, self.ties)
-        if isinstance(rule, MinSensitivity):
-            return self._min_sensitivity_threshold(counts, rule, allowed)
-        column = pick(rule, *counts.counts, 1.0, allowed)
-        threshold = float(counts.thresholds[column])
-        return threshold, self._design(counts.scores < threshold)
+        else:
+            column = pick(rule, *self.counts.counts, 1.0, self._allowed)
+            threshold = float(self.counts.thresholds[column])
+        return threshold, self._design(self.new_scores < threshold)
 
-    def _min_sensitivity_threshold(
-        self, counts: ThresholdCounts, rule: MinSensitivity, allowed: np.ndarray
-    ) -> tuple[float, float]:
-        own = np.sort(counts.scores[self.positive])
+    def _min_sensitivity_threshold(self, rule: MinSensitivity) -> tuple[float, float]:
+        counts = self.counts
+        allowed = self._allowed
+        own = np.sort(self.new_scores[self.positive])
         # The design effect is that of the rank at which the promise would cut.
         rank = min(int((1 - rule.value) * len(own)), len(own) - 1)
-        design = self._design(counts.scores < own[rank])
+        design = self._design(self.new_scores < own[rank])
         column = int(pick(rule, *counts.counts, design, allowed))
         if column == 0:
             # Too few groups for a promise about new ones: it then holds for further
@@ -402,9 +402,9 @@ class ThresholdSelector:
             return 1.0
         return design_effect(below[self.positive], self.codes[self.positive])
 
-    def evidence(self, threshold: float, rule: Rule) -> Evidence:
+    def evidence(self, threshold: float) -> Evidence:
         """Return the independent rows on both sides, and how much folds differ."""
-        flagged = self.scores >= threshold
+        flagged = self.new_scores >= threshold
         _, case_worth = self._worth(threshold, self.positive)
         effect, other_worth = self._worth(threshold, ~self.positive)
         return Evidence(
@@ -412,7 +412,7 @@ class ThresholdSelector:
             misses=case_worth * float((~flagged & self.positive).sum()),
             false=other_worth * float((flagged & ~self.positive).sum()),
             clear=other_worth * float((~flagged & ~self.positive).sum()),
-            between=self._between(~flagged[~self.positive], effect, rule),
+            between=self._between(threshold, effect),
             everything=threshold <= FLAG_EVERYTHING,
         )
 
@@ -421,7 +421,7 @@ class ThresholdSelector:
         if self.codes is None or not chosen.any():
             return 1.0, 1.0
         counts = ThresholdCounts(
-            self.scores,
+            self.new_scores,
             self.positive,
             self.codes,
             np.array([-np.inf, threshold]),
@@ -432,30 +432,34 @@ class ThresholdSelector:
         worth = student_size_factor(counts.n_units(chosen)) / effect
         return effect, max(worth, 1 / chosen.sum())
 
-    def _between(self, clear: np.ndarray, effect: float, rule: Rule) -> float:
-        """Return the variance of the specificity between repeats, or between folds.
+    def _between(self, threshold: float, effect: float) -> float:
+        """Return the variance of the specificity between repeats and between folds.
+
+        All are judged at one threshold: what a repeat with a threshold of its own gains
+        in specificity, new rows gain too.
 
         Parameters
         ----------
-        clear : bool ndarray of shape (n_negative,)
-            Negatives that are not flagged.
+        threshold : float
         effect : float
-            Design effect of their share.
-        rule : Rule
+            Design effect of the share of negatives below it.
         """
-        if self._counts_of_repeats:
+        variance = 0.0
+        if self.repeats is not None and len(self.repeats) > 1:
             specificities = []
-            for counts in self._counts_of_repeats:
-                cut, _ = self.threshold(counts, rule)
-                specificities.append(np.mean(counts.scores[~self.positive] < cut))
-            return between_repeats(np.array(specificities))
+            for scores in self.repeats:
+                clear = self._as_new(scores)[~self.positive] < threshold
+                specificities.append(np.mean(clear))
+            variance += between_repeats(np.array(specificities))
         if self.fold is None:
-            return 0.0
+            return variance
         number = np.unique(self.fold[~self.positive], return_inverse=True)[1]
         sizes = np.bincount(number)
+        clear = self.new_scores[~self.positive] < threshold
         rate = float(clear.mean())
         own = effect * rate * (1 - rate) / sizes
-        return between_folds(np.bincount(number, weights=clear) / sizes, own)
+        rates = np.bincount(number, weights=clear) / sizes
+        return variance + between_folds(rates, own)
 
     def prevalence(self, rule: Rule) -> float | tuple[float, float]:
         """Return the rule's prevalence, or the independent positives and negatives."""
@@ -478,7 +482,7 @@ class ThresholdSelector:
         if self.ties is not None:
             # The scores of ties are known: all of a tie are flagged, or none, which
             # differs from the counts of some.
-            new = as_new(self.scores, self.ties)[~self.positive]
+            new = self.new_scores[~self.positive]
             return float(np.mean((new >= threshold) != (own >= threshold)))
         own = np.sort(own)
         step = 1e-9 * (own[-1] - own[0])

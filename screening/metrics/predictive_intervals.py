@@ -91,8 +91,8 @@ class Evidence:
     false, clear : float
         Negatives at or above the threshold, and below it.
     between : float
-        Variance of the specificity between folds (``between_folds`` or
-        ``between_repeats``).
+        Variance of the specificity between folds (``between_folds``), and between
+        repeats at one threshold (``between_repeats``).
     everything : bool
         Every row is flagged, unseen ones too: only the prevalence is uncertain.
     """

@@ -16,8 +16,7 @@ from screening.metrics.intervals import design_effect, exact_interval
 from screening.metrics.operating_point import ThresholdSelector, notes_on_ties
 from screening.metrics.performance import UNDEFINED
 from screening.metrics.predictive_intervals import predictive
-from screening.metrics.tally import ThresholdCounts, units_of
-from screening.metrics.ties import separates_ties
+from screening.metrics.tally import units_of
 from screening.schemas.base import Estimate
 from screening.schemas.figures import (
     NO_CASE_SEEN,
@@ -64,24 +63,21 @@ class RankSelector(ThresholdSelector):
         """Mask of the rows whose scores may become thresholds: cases choose none."""
         return ~self.positive
 
-    def threshold(self, counts: ThresholdCounts, rule: Rule) -> tuple[float, float]:
+    def threshold(self, rule: Rule) -> tuple[float, float]:
         """Return a rule's threshold and the design effect of the share above it."""
-        rows = counts.scores[~self.positive]
+        rows = self.new_scores[~self.positive]
         if not isinstance(rule, MaxFlagRate):
             assert isinstance(rule, Threshold)
             threshold = float(rule.value)
             return threshold, self._design_of_rows(rows >= threshold)
-        allowed = np.ones(len(counts.thresholds), dtype=bool)
-        if self.ties is not None:
-            allowed = separates_ties(counts, self.ties)
         # The design effect is that of the rank at which the promise would cut.
         design = self._design_of_rows(rows > np.quantile(rows, 1 - rule.value))
-        flagged = counts.counts[1]
+        flagged = self.counts.counts[1]
         most = rule.value * (len(rows) + design) + _COUNT_TOLERANCE
-        is_kept = allowed & (flagged - 1 + design <= most)
+        is_kept = self._allowed & (flagged - 1 + design <= most)
         # The last threshold is above all scores.
         is_kept[-1] = True
-        return float(counts.thresholds[is_kept.argmax()]), design
+        return float(self.counts.thresholds[is_kept.argmax()]), design
 
     def _design_of_rows(self, flagged: np.ndarray) -> float:
         """Return the design effect of the share of rows that is flagged."""
@@ -91,13 +87,13 @@ class RankSelector(ThresholdSelector):
 
     def point(self, rule: Rule) -> OperatingPoint:
         """Return the operating point of a rule, with intervals and notes."""
-        threshold, design = self.threshold(self.counts, rule)
-        flagged = self.scores >= threshold
+        threshold, design = self.threshold(rule)
+        flagged = self.new_scores >= threshold
         n_cases = int(self.positive.sum())
         n_rows = len(self.scores) - n_cases
         n_flagged = int((flagged & ~self.positive).sum())
         share = self._expected_share(n_flagged, n_rows, design, rule)
-        evidence = self.evidence(threshold, rule)
+        evidence = self.evidence(threshold)
         low, high = evidence.flag_share_range()
         low = min(low, share)
         high = max(high, share)

@@ -71,19 +71,46 @@ def as_new(scores: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return np.where(is_tied, mean[numbers], scores)
 
 
-def separates_ties(counts: ThresholdCounts, numbers: np.ndarray) -> np.ndarray:
+def apart_from_ties(
+    distinct: np.ndarray, scores: np.ndarray, numbers: np.ndarray
+) -> np.ndarray:
+    """Return thresholds that flag what `distinct` flag, none of them at a tie.
+
+    The mean of tied scores is that of new rows up to the rounding of their machines. So
+    the threshold that flags a tie lies halfway to the next lower score.
+
+    Parameters
+    ----------
+    distinct : ndarray of shape (n_thresholds,)
+        Distinct scores of new rows (``as_new``), ascending.
+    scores : ndarray of shape (n_rows,)
+        As held out.
+    numbers : int ndarray of shape (n_rows,)
+        From ``number_ties``.
+    """
+    counts, mean = _count_and_mean(scores, numbers)
+    is_tie = np.isin(distinct, mean[_is_many(counts, len(scores))])
+    gaps = np.diff(distinct, prepend=distinct[0] - np.ptp(distinct))
+    return np.where(is_tie, distinct - gaps / 2, distinct)
+
+
+def separates_ties(
+    counts: ThresholdCounts, scores: np.ndarray, numbers: np.ndarray
+) -> np.ndarray:
     """Return the mask of thresholds whose rates hold for new rows, (n_thresholds,).
 
-    At these the rates of held-out rows are those of new rows like them. Ties whose mean
+    At these the rates of new rows are those of held-out rows like them. Ties whose mean
     is too near a threshold to say on which side new rows fall count as uncertain.
 
     Parameters
     ----------
     counts : ThresholdCounts
+        Of scores as new rows have them (``as_new``).
+    scores : ndarray of shape (n_rows,)
+        As held out.
     numbers : int ndarray of shape (n_rows,)
         From ``number_ties``.
     """
-    scores = counts.scores
     thresholds = counts.thresholds
     n_tied, mean = _count_and_mean(scores, numbers)
     squares = np.bincount(numbers, weights=(scores - mean[numbers]) ** 2)
@@ -93,12 +120,11 @@ def separates_ties(counts: ThresholdCounts, numbers: np.ndarray) -> np.ndarray:
     # to the upper end, are uncertain.
     first = np.searchsorted(thresholds, mean - reach, side="right")
     last = np.searchsorted(thresholds, mean + reach, side="right")
-    new_scores = as_new(scores, numbers)
-    new_counts = ThresholdCounts(new_scores, counts.positive, None, thresholds)
+    held_counts = ThresholdCounts(scores, counts.positive, None, thresholds)
     kept = np.ones(len(thresholds), dtype=bool)
     classes = (counts.positive, ~counts.positive)
     for chosen, held, new in zip(
-        classes, counts.counts, new_counts.counts, strict=True
+        classes, held_counts.counts, counts.counts, strict=True
     ):
         n_chosen = np.bincount(numbers, weights=chosen)
         size = n_chosen * _is_many(n_tied, len(scores))
