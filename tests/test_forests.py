@@ -165,6 +165,27 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
         )
 
 
+def test_boosting_shrinks_leaves_by_rows_however_rare_the_cases():
+    """The constant of scikit-learn is a number of rows times p (1 - p)."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 4)).astype(np.float32)
+    y = x[:, 0] + rng.normal(size=600) > 2.2
+    share = y.mean()
+    theirs = HistGradientBoostingClassifier(
+        max_iter=20,
+        max_leaf_nodes=15,
+        min_samples_leaf=10,
+        l2_regularization=12 * share * (1 - share),
+        early_stopping=False,
+        random_state=0,
+    )
+    expected = theirs.fit(x, y).decision_function(x)
+
+    ours = HistogramBoosting(n_rounds=20, l2_regularization=12.0).fit(x, y)
+
+    np.testing.assert_allclose(ours.decision_function(x), expected, rtol=0, atol=1e-5)
+
+
 @with_lightgbm
 @histograms
 def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(

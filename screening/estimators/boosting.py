@@ -100,7 +100,10 @@ class HistogramBoosting(_Boosted, TreesClassifier):
     max_depth : int, > 0, or None
         Splits between a tree's root and any leaf; None for no limit.
     l2_regularization : float, >= 0
-        Shrinks the value of a leaf, more so one of few rows.
+        Number of rows by which the value of a leaf is shrunk: a leaf of as many rows
+        has half of its value. scikit-learn adds a constant to the leaf's sum of second
+        derivatives, which are small where cases are rare; here the constant follows
+        them.
     max_features : float, in (0, 1]
         Share of the columns that are drawn for each split.
 
@@ -133,18 +136,19 @@ class HistogramBoosting(_Boosted, TreesClassifier):
     def _learn(
         self, x: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
     ) -> None:
+        row_weights = self._weights(codes, weights)
+        l2_regularization = self.l2_regularization * _mean_hessian(codes, row_weights)
         model = HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
             max_iter=self.n_rounds,
             max_leaf_nodes=self.max_leaf_nodes,
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
-            l2_regularization=self.l2_regularization,
+            l2_regularization=l2_regularization,
             max_features=self.max_features,
             early_stopping=False,
             random_state=self.seed,
         )
-        row_weights = self._weights(codes, weights)
         # Equal weights give the same bins as none, in a fifth of the time.
         sample_weight = None if (row_weights == 1).all() else row_weights
         # One thread, so that a training gives the same bytes on any number of cores;
@@ -176,6 +180,20 @@ class HistogramBoosting(_Boosted, TreesClassifier):
         """Set the fitted state that ``state`` returned."""
         self.start_ = state["start"]
         return super().restore(state)
+
+
+def _mean_hessian(codes: np.ndarray, weights: np.ndarray) -> float:
+    """Return the mean second derivative of the log loss before the first tree.
+
+    Over rows and classes; p (1 - p) with two classes, of which one has the share p.
+
+    Parameters
+    ----------
+    codes : int ndarray of shape (n_rows,)
+    weights : ndarray of shape (n_rows,)
+    """
+    shares = np.bincount(codes, weights=weights) / weights.sum()
+    return float(weights.mean() * np.mean(shares * (1 - shares)))
 
 
 def _boosted_trees(model: HistGradientBoostingClassifier) -> Trees:
