@@ -34,7 +34,7 @@ from screening.metrics.calibration import likeliest
 from screening.metrics.ranking import auroc
 
 SETS = ("glass", "ecoli", "new_thyroid", "car", "segment_full2310", "yeast")
-PLAIN = ("one_vs_rest", "one_vs_one")
+PLAIN = ("one_vs_rest", "one_vs_rest_laplacian", "one_vs_one")
 ADAPTIVE = (
     "shao_weighted",
     "shao_local",

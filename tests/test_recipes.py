@@ -105,6 +105,7 @@ def plain_twin(recipe):
         ("two_class", "gaussian"): "svm",
         ("two_class", "laplacian"): "svm_laplacian",
         ("multi_class", "gaussian"): "one_vs_rest",
+        ("multi_class", "laplacian"): "one_vs_rest_laplacian",
         ("one_class", "gaussian"): "one_class",
     }
     name = names.get((recipe.machine, recipe.kernel["type"]))
