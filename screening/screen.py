@@ -43,6 +43,7 @@ from screening.report import render_model
 from screening.report.page import render_head
 from screening.schemas.figures import DEFAULT_RULE, Rule
 from screening.schemas.history import HistoryDocument
+from screening.schemas.model import TaskFacts
 from screening.scoring.explaining import explained_row
 from screening.spelling import did_you_mean
 from screening.store.loading import load_model
@@ -102,6 +103,20 @@ def _weighted(past: Cohort, table: Any, sample_weight: ArrayLike) -> Cohort:
     )
 
 
+def _values_without_case(task: TaskFacts, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the label of rows without the condition as given, and that of a case.
+
+    Of numbers the case is 1, of booleans True; of texts it has the task's name.
+    """
+    labels = set(values.values())
+    if len(labels) != 1:
+        return {}
+    (label,) = labels
+    negative, case = task.classes
+    is_number = isinstance(label, bool | np.bool_ | int | float | np.number)
+    return {negative: label, case: type(label)(1) if is_number else case}
+
+
 class Screen(ClassifierMixin, BaseEstimator):
     """A model of a past cohort with its threshold, as a scikit-learn classifier.
 
@@ -142,8 +157,9 @@ class Screen(ClassifierMixin, BaseEstimator):
     model_ : Model
         As `train` returns it.
     classes_ : ndarray
-        The labels, sorted; of a model that tells one class from several others, or
-        that saw no case, that one and "negative".
+        The labels, sorted; of a model that tells one class from several others, that
+        one and "negative". A model that saw no case has the label of its rows and that
+        of a case: 1, True or "case"; without labels "case" and "negative".
     positive_ : object
         The label that is flagged; of several classes, those.
     threshold_ : float or ndarray
@@ -344,9 +360,12 @@ class Screen(ClassifierMixin, BaseEstimator):
         labels = list(
             task.classes if task.kind == "multi" else model.facts.training.n_by_class
         )
-        without_case = task.kind == "binary" and task.watched[0] not in labels
-        if task.kind == "binary" and (len(labels) > 2 or without_case):
-            labels, values = list(task.classes), {}
+        if task.kind == "binary" and task.watched[0] not in labels:
+            labels = list(task.classes)
+            values = _values_without_case(task, values)
+        elif task.kind == "binary" and len(labels) > 2:
+            labels = list(task.classes)
+            values = {}
         self.model_ = model
         self.texts_ = sorted(labels, key=lambda text: values.get(text, text))
         self.classes_ = np.array([values.get(text, text) for text in self.texts_])

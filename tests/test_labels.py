@@ -319,3 +319,5 @@ def test_leave_out_classes(tmp_path):
         study_of(path, positive="4", leave_out=["5"])
     with pytest.raises(CohortError, match="both named and in `leave_out`"):
         study_of(path, positive="4", leave_out=["4"])
+    with pytest.raises(UsageError, match="`leave_out` 0, 1 leaves rows of one label"):
+        study_of(path, positive="4", leave_out=["0", "1"])

@@ -421,17 +421,29 @@ def test_label_by_words(text, meaning):
 # Python.
 
 
-@pytest.mark.parametrize("y", [None, np.zeros(120, int)])
-def test_screen_fits_without_cases(y):
-    """The classifier learns from rows alone, and flags what is unlike them."""
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (None, ["negative", "case"]),
+        (np.zeros(120, int), [0, 1]),
+        (np.zeros(120, bool), [False, True]),
+        (np.full(120, "healthy"), ["healthy", "case"]),
+    ],
+)
+def test_screen_fits_without_cases(y, classes):
+    """The classifier learns from rows alone, and flags what is unlike them.
+
+    Its classes are values of y, as those of scikit-learn's classifiers.
+    """
     x = np.random.default_rng(0).normal(size=(120, 3))
     classifier = Screen("one_class", rule=MaxFlagRate(0.1), repeats=1, n_jobs=1)
 
     classifier.fit(x, y)
 
-    assert classifier.positive_ == "case"
-    assert classifier.predict(np.full((1, 3), 9.0)).tolist() == ["case"]
-    assert classifier.predict(np.zeros((1, 3))).tolist() == ["negative"]
+    assert classifier.classes_.tolist() == sorted(classes)
+    assert classifier.positive_ == classes[1]
+    assert classifier.predict(np.full((1, 3), 9.0)).tolist() == [classes[1]]
+    assert classifier.predict(np.zeros((1, 3))).tolist() == [classes[0]]
     assert not hasattr(classifier, "predict_proba")
 
 

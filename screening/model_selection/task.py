@@ -176,12 +176,7 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     if cohort.label is not None:
         refuse_unlabelled(cohort.label, column)
     if len(cohort.classes) < 2:
-        raise UsageError(
-            f"column {column}: every row has the same label; is it the outcome? Name "
-            "its column with `label`, or train without cases: `recipe` one_class with "
-            "`max_flag_rate` 0.05",
-            parameters=["label", "recipe", "max_flag_rate"],
-        )
+        raise _one_label_error(cohort, column)
     positives: dict[str, tuple[str, ...]] = {}
     if cohort.contract.positive or len(cohort.classes) == 2 or not several:
         positives = cohort.positives()
@@ -207,6 +202,23 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     if cohort.contract.positive:
         return task, []
     return task, [f"{guess} {', '.join(watched)} (say otherwise with --positive)"]
+
+
+def _one_label_error(cohort: Cohort, column: str) -> UsageError:
+    """Return the error of a table whose rows all have the same label."""
+    left_out = ", ".join(cohort.contract.leave_out)
+    if left_out:
+        return UsageError(
+            f"column {column}: `leave_out` {left_out} leaves rows of one label alone, "
+            "and nothing to tell them from; leave another label out",
+            parameters=["leave_out"],
+        )
+    return UsageError(
+        f"column {column}: every row has the same label; is it the outcome? Name its "
+        "column with `label`, or train without cases: `recipe` one_class with "
+        "`max_flag_rate` 0.05",
+        parameters=["label", "recipe", "max_flag_rate"],
+    )
 
 
 def _refuse_several_positives(positives: Mapping[str, tuple[str, ...]]) -> None:
