@@ -160,7 +160,7 @@ def _in_brackets(interval: str) -> str:
 
 def join_reasons(reasons: Iterable[Reason]) -> str:
     """Return reasons for attention as the end of a line."""
-    return "".join(f"; {reason.words.removesuffix('.')}" for reason in reasons)
+    return "".join(f"; {reason.sentence.removesuffix('.')}" for reason in reasons)
 
 
 def agreement(compared: NightsBeside) -> list[str]:

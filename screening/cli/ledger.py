@@ -279,9 +279,14 @@ def status(
 
 
 def _exit_unless_fine(statuses: list[SeriesStatus], strict: bool) -> None:
-    """Exit 5 if a night is missing; with `strict` also if one needs attention."""
+    """Exit 5 if a night is missing; with `strict` also if one needs attention.
+
+    Reasons that stand rang on the nights before.
+    """
+    from screening.schemas.base import new_reasons
+
     is_fine = all(status.fine for status in statuses)
-    needs_attention = any(status.attention for status in statuses)
+    needs_attention = any(new_reasons(status.attention) for status in statuses)
     if not is_fine or (strict and needs_attention):
         raise typer.Exit(ATTENTION)
 
@@ -331,9 +336,11 @@ def _print_lines(
     statuses: list[SeriesStatus], published: list[dict[str, object]]
 ) -> None:
     """Print one line a series, then one a published file."""
+    from screening.schemas.base import new_reasons
+
     for status in statuses:
         words = status.said + join_reasons(status.attention)
-        is_quiet = status.fine and not status.attention
+        is_quiet = status.fine and not new_reasons(status.attention)
         heading = "ok" if is_quiet else "ATTENTION"
         name = "" if status.series is None else f"{status.series}  "
         print_answer({heading: f"{name}{' '.join(words.split())}"}, False)

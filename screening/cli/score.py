@@ -168,9 +168,12 @@ def score(
 
 
 def _exit_if_attention(run: Run) -> None:
-    """Exit 5 if a night needs attention, and say why."""
-    if run.attention:
-        words = " ".join(reason.words for reason in run.attention)
+    """Exit 5 if a night needs attention for a reason that does not stand; say why."""
+    from screening.schemas.base import new_reasons
+
+    reasons = new_reasons(run.attention)
+    if reasons:
+        words = " ".join(reason.words for reason in reasons)
         logs.note(f"the run is complete but wants attention: {words}")
         raise typer.Exit(ATTENTION)
 

@@ -13,7 +13,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice, takewhile
 from typing import Any
 
@@ -40,6 +40,7 @@ from screening.ledger.entries import (
     scores_at,
     source_digest,
 )
+from screening.ledger.standing import NIGHTS_UNTIL_STANDING, GivenReasons
 from screening.ledger.trail import Part
 from screening.ledger.verdicts import last_verdicts
 from screening.monitoring.delivery import Elsewhere
@@ -212,6 +213,7 @@ class Tonight:
         before = connection.execute(chosen).all()
         self.quiet = self._count_quiet(before)
         # Without a column of ids no case is known from earlier nights.
+        self._earlier = before
         self._before = before if night.question.recognisable else []
         self.since = self._since_last()
 
@@ -248,6 +250,15 @@ class Tonight:
         cases = sa.select(CASES).where(CASES.c.entry == self.head.number, IS_FLAGGED)
         rows = trail.rows_in(self._connection, cases, CASES.c.case_id, names)
         return {row.case_id: row for row in rows}
+
+    def recent_reasons(self) -> list[GivenReasons]:
+        """Return the reasons for attention of the last nights in force, in order."""
+        entries = [run.entry for run in self._earlier[-NIGHTS_UNTIL_STANDING:]]
+        nights = nights_at(self._connection, entries)
+        return [
+            GivenReasons(nights[entry].night, nights[entry].attention)
+            for entry in entries
+        ]
 
     def load(self, entry: int) -> None:
         """Read the night as it was entered."""
@@ -482,6 +493,8 @@ class PastNights:
         Nights of any series with tonight's table.
     accepted : str, optional
         Why this table was accepted tonight although it looks wrong.
+    flags : mapping
+        Flagged patients and all patients of the nights of `scores`.
     """
 
     deliveries: Mapping[str, Delivery]
@@ -490,6 +503,7 @@ class PastNights:
     patients: Sequence[int] | None
     same_table: Sequence[Elsewhere]
     accepted: str | None = None
+    flags: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def past_nights(
@@ -532,6 +546,7 @@ def past_nights(
             patients=_last_patients(connection, measures, model),
             same_table=_same_table(connection, series, night, model, table),
             accepted=_accepted(nights_at(connection, tonight), table),
+            flags={night.night: (night.cases, night.units) for night in of_model},
         )
 
 

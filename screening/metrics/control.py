@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -135,6 +136,41 @@ def _rarely_exceeded(sizes: np.ndarray, count: float, trials: float) -> np.ndarr
     mass = betabinom.pmf(np.arange(furthest.max() + 1), distinct[:, None], a, b)
     reached = np.argmax(np.cumsum(mass, axis=1) >= 1 - TAIL, axis=1)
     return np.asarray((reached / np.maximum(distinct, 1))[number])
+
+
+# Probability of a false alarm of a night's flags beside the series' own nights.
+ALPHA_FLAGS = 0.001
+
+
+def usual_events(
+    counts: np.ndarray, sizes: np.ndarray, size: int, worth: float
+) -> tuple[int, int]:
+    """Return the fewest and most events that the nights before let expect of a night.
+
+    Quantiles of the beta-binomial law after these nights (Jeffreys' prior), widened
+    where nights differ more than chance explains.
+
+    Parameters
+    ----------
+    counts, sizes : ndarray of shape (n_nights,)
+        Events and trials of the nights before.
+    size : int
+        Trials of the night.
+    worth : float
+        Independent trials that a trial of the nights before is worth, <= 1: patients
+        who stay are counted on several nights.
+    """
+    trials = float(sizes.sum())
+    events = float(counts.sum())
+    a = worth * events + 0.5
+    b = worth * (trials - events) + 0.5
+    centre = size * a / (a + b)
+    low, high = betabinom.ppf([ALPHA_FLAGS / 2, 1 - ALPHA_FLAGS / 2], size, a, b)
+    fixed = limits(counts, sizes)
+    spread = 1.0 if fixed is None else fixed.spread
+    low = math.floor(centre - spread * (centre - low))
+    high = math.ceil(centre + spread * (high - centre))
+    return max(low, 0), min(high, size)
 
 
 def _missing_values(run: NightRun) -> tuple[int, int]:

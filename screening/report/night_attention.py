@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from screening.report import format as fmt
@@ -27,6 +28,8 @@ from screening.spelling import first_of
 MAX_QUIET_NIGHTS = 3
 """Nights in a row without a case from which on the table or the model is suspected."""
 MAX_CHANCE_OF_QUIET = 0.01
+# Of a row of nights beside the series' own, since it is looked at every night.
+MAX_CHANCE_OF_QUIET_OWN = 0.001
 MAX_COLUMNS_NAMED = 5
 MIN_PATIENTS_ALL_FLAGGED = 20
 """Of fewer patients, all may well have the condition."""
@@ -38,10 +41,34 @@ STANDARD_ERRORS = 3.1
 SHRINKAGE = 0.15
 
 
+@dataclass(frozen=True)
+class UsualFlags:
+    """Flags that a series' own nights let expect of tonight.
+
+    Parameters
+    ----------
+    nights : int
+        Number of these nights.
+    low, high : int
+        Fewest and most flagged patients.
+    rate : float
+        Share of patients flagged on these nights.
+    stay : float
+        Share of patients who are there on the next night too.
+    """
+
+    nights: int
+    low: int
+    high: int
+    rate: float
+    stay: float
+
+
 def attention_of_night(
     run: RunDocument,
     *,
     quiet: int = 0,
+    usual: UsualFlags | None = None,
     recognisable: bool = True,
     trained: datetime.datetime | None = None,
 ) -> list[Reason]:
@@ -53,6 +80,8 @@ def attention_of_night(
         Its `attention` holds what the gates found in the data.
     quiet : int
         Number of nights in a row without a case, up to and including this one.
+    usual : UsualFlags, optional
+        Of the series' own nights, which flags are held to instead of to validation.
     recognisable : bool
         False where a ledger needs ids that identify patients on another night, and
         there are none.
@@ -69,7 +98,8 @@ def attention_of_night(
         *_reasons_of_values(run),
         *_reasons_of_counts(run),
         *_reasons_of_workload(run),
-        *_reasons_of_quiet(run, quiet),
+        *_reasons_of_flags(run, usual),
+        *_reasons_of_quiet(run, quiet, usual),
         *run.attention,
     ]
     # Without an id column, that ids are row numbers says the same.
@@ -171,9 +201,8 @@ def _reasons_of_values(run: RunDocument) -> Iterator[Reason]:
 
 
 def _reasons_of_workload(run: RunDocument) -> Iterator[Reason]:
-    """Yield that more are flagged than can be reviewed, or than were expected."""
+    """Yield that more are flagged than can be reviewed, or everybody."""
     capacity = run.model.stated.capacity
-    flagged = run.counts.flagged
     if capacity is not None and run.awaited > capacity:
         is_waiting = run.awaited != run.to_review
         yield reasons.OVER_CAPACITY(
@@ -184,17 +213,6 @@ def _reasons_of_workload(run: RunDocument) -> Iterator[Reason]:
             state="wait for a review" if is_waiting else "flagged",
             capacity=fmt.plural(capacity, "review"),
         )
-    expected = flags_expected(run.model, run.counts.scored)
-    if expected and flagged:
-        low, high = expected
-        if not low <= flagged <= high:
-            yield reasons.FLAGS_UNEXPECTED(
-                figure=flagged,
-                threshold=high if flagged > high else low,
-                flagged=flagged,
-                low=low,
-                high=high,
-            )
     # Of several rows a patient, each patient has one that is flagged.
     has_patients = run.unit == "patient" and run.model.unit_of_review != "voxel"
     n_flagged = run.to_review if has_patients else 0
@@ -203,6 +221,32 @@ def _reasons_of_workload(run: RunDocument) -> Iterator[Reason]:
             figure=n_flagged,
             threshold=MIN_PATIENTS_ALL_FLAGGED,
             n_patients=n_flagged,
+        )
+
+
+def _reasons_of_flags(run: RunDocument, usual: UsualFlags | None) -> Iterator[Reason]:
+    """Yield that fewer or more are flagged than were expected."""
+    flagged = run.counts.flagged
+    expected = flags_expected(run.model, run.counts.scored)
+    source = "from validation"
+    others = "training"
+    if usual is not None:
+        flagged = run.counts.cases or 0
+        expected = (usual.low, usual.high)
+        source = f"after this series' last {usual.nights} nights"
+        others = "these nights"
+    if expected is None or not flagged:
+        return
+    low, high = expected
+    if not low <= flagged <= high:
+        yield reasons.FLAGS_UNEXPECTED(
+            figure=flagged,
+            threshold=high if flagged > high else low,
+            flagged=flagged,
+            low=low,
+            high=high,
+            source=source,
+            others=others,
         )
 
 
@@ -235,22 +279,30 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     return max(0, low), high
 
 
-def _reasons_of_quiet(run: RunDocument, quiet: int) -> Iterator[Reason]:
+def _reasons_of_quiet(
+    run: RunDocument, quiet: int, usual: UsualFlags | None
+) -> Iterator[Reason]:
     """Yield that nobody was scored or flagged, tonight or on nights in a row."""
     scored = run.counts.scored
     if scored == 0:
         yield reasons.NO_ROWS(figure=0.0, threshold=1.0)
     elif run.counts.flagged == 0:
-        yield from _nobody_flagged(run)
-    if quiet >= MAX_QUIET_NIGHTS and not _is_quiet_by_chance(run.model, scored * quiet):
+        yield from _nobody_flagged(run, usual)
+    if usual is None:
+        by_chance = _is_quiet_by_chance(run.model, scored * quiet)
+    else:
+        by_chance = _is_quiet_by_own_chance(run.unflagged.cases, quiet, usual)
+    if quiet >= MAX_QUIET_NIGHTS and not by_chance:
         yield reasons.QUIET_NIGHTS(
             figure=quiet, threshold=MAX_QUIET_NIGHTS, n_nights=quiet
         )
 
 
-def _nobody_flagged(run: RunDocument) -> Iterator[Reason]:
+def _nobody_flagged(run: RunDocument, usual: UsualFlags | None) -> Iterator[Reason]:
     """Yield the reason that nobody was flagged, unless that was to be expected."""
     expected = flags_expected(run.model, run.counts.scored)
+    if usual is not None:
+        expected = (usual.low, usual.high)
     if expected is None:
         yield reasons.NOBODY_FLAGGED(figure=0.0, threshold=1, expectation="")
         return
@@ -261,6 +313,15 @@ def _nobody_flagged(run: RunDocument) -> Iterator[Reason]:
             threshold=low,
             expectation=f" where {low:,} or more were expected",
         )
+
+
+def _is_quiet_by_own_chance(n_patients: int, quiet: int, usual: UsualFlags) -> bool:
+    """Return True if `quiet` nights without a flag are not unlikely after a series' own.
+
+    `n_patients`: of a night; only those who came since can be flagged anew.
+    """
+    n_distinct = n_patients * (1 + (quiet - 1) * (1 - usual.stay))
+    return bool((1.0 - usual.rate) ** n_distinct >= MAX_CHANCE_OF_QUIET_OWN)
 
 
 def _is_quiet_by_chance(model: ModelDocument, n_rows: int) -> bool:

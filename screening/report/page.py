@@ -19,7 +19,7 @@ from screening.report.drawing import draw
 from screening.report.model_attention import review_due
 from screening.report.reliance import reliance_words
 from screening.report.score_drift import describe_drift
-from screening.schemas.base import Document
+from screening.schemas.base import Document, new_reasons
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
 from screening.schemas.figures import MinSensitivity, Rule
 from screening.schemas.history import OverviewDocument, SeriesNight
@@ -222,6 +222,9 @@ def render_overview(overview: OverviewDocument) -> str:
                 "date": overview.night,
             },
             "overview": overview,
+            "wanting": sum(
+                bool(new_reasons(line.attention)) for line in overview.series
+            ),
             "tables": [
                 (title, _worst_first(lines)) for title, lines in tables if lines
             ],
@@ -236,7 +239,12 @@ def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
     """Return lines without a page first, then those that need attention, by name."""
 
     def order(line: SeriesNight) -> tuple[bool, bool, str, str]:
-        return line.scored is not None, not line.attention, line.series, line.night
+        return (
+            line.scored is not None,
+            not new_reasons(line.attention),
+            line.series,
+            line.night,
+        )
 
     return sorted(lines, key=order)
 

@@ -5,7 +5,7 @@ A document that a released version wrote is read by every later version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
@@ -153,6 +153,9 @@ class Reason:
         What was measured, and the bound it crossed.
     remedy : str, optional
         What to do, one sentence.
+    since : str, optional
+        First night of the unbroken row of nights with this reason, once it stands; a
+        standing reason is shown, and rings no more.
     """
 
     code: str
@@ -161,6 +164,19 @@ class Reason:
     figure: float | None = None
     threshold: float | None = None
     remedy: str | None = None
+    since: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Return its words, with the night since when it stands."""
+        if self.since is None:
+            return self.words
+        return f"Standing since {self.since}: {self.words}"
+
+
+def new_reasons(reasons: Iterable[Reason]) -> list[Reason]:
+    """Return the reasons that do not stand: those that somebody is to hear of."""
+    return [reason for reason in reasons if reason.since is None]
 
 
 class Brief(NamedTuple):

@@ -53,6 +53,9 @@ class ReasonKind:
         Where the reason is given, for the documentation.
     stops : bool
         The night is refused (exit code 3) instead of published with this reason.
+    stands : bool
+        Given on several nights in a row it is standing, and rings no more. False for
+        what is about other patients, or another table, each night.
     """
 
     code: str
@@ -61,6 +64,7 @@ class ReasonKind:
     when: str
     place: str
     stops: bool = False
+    stands: bool = True
 
     def __post_init__(self) -> None:
         if self.code in REASONS:
@@ -224,6 +228,7 @@ UNIT_CHANGED = ReasonKind(
     when="a column is in other units; the night is refused (exit 3) if that is certain "
     'and `on_unit_change = "stop"`',
     place=NIGHT,
+    stands=False,
 )
 MISSING_MORE = ReasonKind(
     code="missing_more",
@@ -268,6 +273,7 @@ TABLE_OF_ANOTHER_NIGHT = ReasonKind(
     when="the table has the bytes of another night's, of any series",
     place=NIGHT_WITH_LEDGER,
     stops=True,
+    stands=False,
 )
 PATIENTS_GONE = ReasonKind(
     code="patients_gone",
@@ -276,6 +282,7 @@ PATIENTS_GONE = ReasonKind(
     when="nobody of the last night is there, although patients stay",
     place=NIGHT_WITH_LEDGER,
     stops=True,
+    stands=False,
 )
 IDS_OF_ANOTHER_SHAPE = ReasonKind(
     code="ids_of_another_shape",
@@ -286,6 +293,7 @@ IDS_OF_ANOTHER_SHAPE = ReasonKind(
     "Without a ledger: if they lost the zeros in front",
     place=NIGHT_WITH_LEDGER,
     stops=True,
+    stands=False,
 )
 NOT_WHOLE = ReasonKind(
     code="not_whole",
@@ -294,6 +302,7 @@ NOT_WHOLE = ReasonKind(
     when="too few rows, or too many patients gone, given rows, weekdays and stays of "
     "the last 28 nights (from five nights on)",
     place=NIGHT_WITH_LEDGER,
+    stands=False,
 )
 ROWS_TOO_MANY = ReasonKind(
     code="rows_too_many",
@@ -301,6 +310,7 @@ ROWS_TOO_MANY = ReasonKind(
     remedy=CHECK_TABLE,
     when="more rows than usual after the last nights",
     place=NIGHT_WITH_LEDGER,
+    stands=False,
 )
 PATIENTS_UNCHANGED = ReasonKind(
     code="patients_unchanged",
@@ -309,6 +319,7 @@ PATIENTS_UNCHANGED = ReasonKind(
     remedy=CHECK_DATE,
     when="nobody came and nobody left",
     place=NIGHT_WITH_LEDGER,
+    stands=False,
 )
 TABLE_OF_ANOTHER_SERIES = ReasonKind(
     code="table_of_another_series",
@@ -317,6 +328,7 @@ TABLE_OF_ANOTHER_SERIES = ReasonKind(
     remedy=CHECK_TABLE,
     when="another series has the same table tonight, and had others before",
     place=NIGHT_WITH_LEDGER,
+    stands=False,
 )
 ROWS_TOO_OLD = ReasonKind(
     code="rows_too_old",
@@ -325,6 +337,7 @@ ROWS_TOO_OLD = ReasonKind(
     remedy=CHECK_DATE,
     when="the newest `time` is older than usual",
     place=NIGHT_WITH_LEDGER,
+    stands=False,
 )
 ROWS_OF_DAYS_TO_COME = ReasonKind(
     code="rows_of_days_to_come",
@@ -332,6 +345,7 @@ ROWS_OF_DAYS_TO_COME = ReasonKind(
     remedy=CHECK_DATE,
     when="a `time` lies in the future",
     place=NIGHT_WITH_LEDGER,
+    stands=False,
 )
 FILES_UNEXPECTED = ReasonKind(
     code="files_unexpected",
@@ -339,6 +353,7 @@ FILES_UNEXPECTED = ReasonKind(
     remedy=CHECK_TABLE,
     when="the number of files contradicts `files_per_night` of the contract",
     place=NIGHT,
+    stands=False,
 )
 ROWS_UNEXPECTED = ReasonKind(
     code="rows_unexpected",
@@ -346,6 +361,7 @@ ROWS_UNEXPECTED = ReasonKind(
     remedy=CHECK_TABLE,
     when="the number of rows contradicts `rows_per_night` of the contract",
     place=NIGHT,
+    stands=False,
 )
 
 # A night.
@@ -364,6 +380,7 @@ TRAINED_ON_THESE_ROWS = ReasonKind(
     remedy="Score other rows; the model's page has the figures expected for them.",
     when="the model was trained on a file of the night",
     place=NIGHT,
+    stands=False,
 )
 COUNTS_DO_NOT_ADD_UP = ReasonKind(
     code="counts_do_not_add_up",
@@ -372,6 +389,7 @@ COUNTS_DO_NOT_ADD_UP = ReasonKind(
     when="rows read are not those scored plus those refused, or cases not the sum of "
     "their states",
     place=NIGHT,
+    stands=False,
 )
 ROWS_REFUSED = ReasonKind(
     code="rows_refused",
@@ -379,6 +397,7 @@ ROWS_REFUSED = ReasonKind(
     remedy="Have the source correct them; the reasons are listed.",
     when="a row was refused",
     place=NIGHT,
+    stands=False,
 )
 VALUES_OUT_OF_BOUNDS = ReasonKind(
     code="values_out_of_bounds",
@@ -391,6 +410,7 @@ VALUES_OUT_OF_BOUNDS = ReasonKind(
     "hold a text "
     "([check these values](page.md#check-these-values))",
     place=NIGHT,
+    stands=False,
 )
 CHANNELS_UNUSABLE = ReasonKind(
     code="channels_unusable",
@@ -400,6 +420,7 @@ CHANNELS_UNUSABLE = ReasonKind(
     when="all voxels of a patient in a channel are missing, out of bounds, or of one "
     "value",
     place=NIGHT,
+    stands=False,
 )
 OVER_CAPACITY = ReasonKind(
     code="over_capacity",
@@ -410,10 +431,11 @@ OVER_CAPACITY = ReasonKind(
 )
 FLAGS_UNEXPECTED = ReasonKind(
     code="flags_unexpected",
-    words="{flagged:,} flagged where {low:,} to {high:,} were expected from "
-    "validation: the patients or the data may have changed.",
-    remedy="Compare tonight's data with those of training before acting on the list.",
-    when="the number of flags is beyond 3.1 standard errors of that in validation",
+    words="{flagged:,} flagged where {low:,} to {high:,} were expected {source}: the "
+    "patients or the data may have changed.",
+    remedy="Compare tonight's data with those of {others} before acting on the list.",
+    when="the number of flags is beyond what the series' own nights allow (1 night of "
+    "1,000) or, before there are 20, 3.1 standard errors of that in validation",
     place=NIGHT,
 )
 EVERYBODY_FLAGGED = ReasonKind(
@@ -431,6 +453,7 @@ NO_ROWS = ReasonKind(
     remedy="Check the table.",
     when="no row was scored",
     place=NIGHT,
+    stands=False,
 )
 NOBODY_FLAGGED = ReasonKind(
     code="nobody_flagged",

@@ -22,7 +22,13 @@ from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact, run_id_of
 from screening.ledger.location import refuse_copy
-from screening.ledger.nights import Tonight, open_night, past_nights, reserve
+from screening.ledger.nights import (
+    PastNights,
+    Tonight,
+    open_night,
+    past_nights,
+    reserve,
+)
 from screening.ledger.verifying import refuse_older
 from screening.report import draw_run
 from screening.report.night_attention import attention_of_night
@@ -261,7 +267,7 @@ def score(
                 again=accept_delivery not in (None, past.accepted),
             )
             tonight = transaction.enter_context(opened_night)
-            _enter(tonight, model, run, stream)
+            _enter(tonight, model, run, stream, past)
             run = with_states(run, tonight, rows)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows, jobs)
@@ -301,12 +307,16 @@ def _refuse_other_ledger(ledger: Ledger, out: str | Path, series: str) -> None:
 
 
 def _enter(
-    tonight: Tonight, model: Model, run: RunDocument, stream: CohortStream
+    tonight: Tonight,
+    model: Model,
+    run: RunDocument,
+    stream: CohortStream,
+    past: PastNights,
 ) -> None:
     """Enter a night in the ledger, unless it is there already."""
     if tonight.is_entered:
         return
-    reasons = attention_of(model, run, tonight)
+    reasons = attention_of(model, run, tonight, past)
     sampled = [case.id for case in run.sample]
     columns = stream.gates.counts() if stream.gates else None
     tonight.enter(reasons, sampled, columns)

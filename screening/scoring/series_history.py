@@ -10,10 +10,18 @@ from screening.data.ids import has_lost_zeros, other_shape
 from screening.errors import CohortError
 from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, series_by
+from screening.ledger.standing import mark_standing
+from screening.metrics.control import usual_events
 from screening.monitoring.delivery import examine, share_that_stays, still_there
-from screening.monitoring.drift import LEAST, Gates, independent, own_nights
+from screening.monitoring.drift import (
+    LEAST,
+    STAY_UNKNOWN,
+    Gates,
+    independent,
+    own_nights,
+)
 from screening.report.model_attention import review_due
-from screening.report.night_attention import attention_of_night
+from screening.report.night_attention import UsualFlags, attention_of_night
 from screening.report.score_drift import drift_reason
 from screening.schemas.base import Reason
 from screening.schemas.history import (
@@ -267,13 +275,36 @@ def _labelled_counts(run: RunDocument) -> LabelledCounts | None:
     return LabelledCounts(**counts)
 
 
-def attention_of(model: Model, run: RunDocument, tonight: Tonight) -> list[Reason]:
-    """Return why a night wants attention, once the ledger has counted its cases."""
-    return attention_of_night(
+def attention_of(
+    model: Model, run: RunDocument, tonight: Tonight, past: PastNights
+) -> list[Reason]:
+    """Return why a night wants attention, once the ledger has counted its cases.
+
+    Reasons that stand come last, with the night since when.
+    """
+    reasons = attention_of_night(
         run.replace(counts=_counts(run, tonight)),
         quiet=tonight.quiet,
+        usual=_usual_flags(tonight.night, past),
         recognisable=tonight.night.question.recognisable,
         trained=model.trained,
+    )
+    return mark_standing(reasons, tonight.recent_reasons())
+
+
+def _usual_flags(night: Night, past: PastNights) -> UsualFlags | None:
+    """Return the flags to expect after the series' own nights, if there are enough."""
+    if len(past.flags) < LEAST or not night.units:
+        return None
+    flagged, patients = np.array([*past.flags.values()], dtype=float).T
+    stay = share_that_stays(past.deliveries.values())
+    low, high = usual_events(flagged, patients, night.units, worth=independent(stay))
+    return UsualFlags(
+        nights=len(past.flags),
+        low=low,
+        high=high,
+        rate=float(flagged.sum() / max(patients.sum(), 1)),
+        stay=STAY_UNKNOWN if stay is None else stay,
     )
 
 

@@ -34,6 +34,7 @@ from screening.ledger.status import Excuses, excuses_of
 from screening.ledger.verifying import refuse_older
 from screening.report import format as shown
 from screening.report.page import render_overview
+from screening.schemas.base import new_reasons
 from screening.schemas.figures import Rule
 from screening.schemas.history import OverviewDocument, SeriesNight, VerdictsRead
 from screening.schemas.model import ModelDocument
@@ -341,7 +342,8 @@ def _overview(
 def _exit_code(lines: Collection[SeriesNight], strict: bool) -> int:
     """Return the exit code of a night, by the lines of what was scored."""
     codes = [line.exit_code for line in lines]
-    needs_attention = any(line.attention for line in lines if not line.shadow)
+    champions = [line for line in lines if not line.shadow]
+    needs_attention = any(new_reasons(line.attention) for line in champions)
     if strict and needs_attention:
         codes.append(ATTENTION)
     return worst(codes)

@@ -1,0 +1,57 @@
+"""Tell the reasons for attention that have stood for several nights from new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from screening.schemas.base import Reason
+from screening.schemas.reasons import REASONS
+
+NIGHTS_UNTIL_STANDING = 3
+"""Nights in a row on which a reason is given as new; from then on it is standing."""
+
+
+class GivenReasons(NamedTuple):
+    """Reasons for attention that a night was given."""
+
+    night: str
+    reasons: Sequence[Reason]
+
+
+def mark_standing(
+    reasons: Iterable[Reason], earlier: Sequence[GivenReasons]
+) -> list[Reason]:
+    """Return tonight's reasons, those that stand last and with the night they began.
+
+    A reason stands if each of the last nights had it, by code and column, and if its
+    kind is about something that stays (`ReasonKind.stands`).
+
+    Parameters
+    ----------
+    reasons : iterable of Reason
+    earlier : sequence of GivenReasons
+        The nights before, in order; the last `NIGHTS_UNTIL_STANDING` are enough.
+    """
+    recent = earlier[-NIGHTS_UNTIL_STANDING:]
+    marked = [
+        replace(reason, since=_standing_since(reason, recent)) for reason in reasons
+    ]
+    return sorted(marked, key=lambda reason: reason.since is not None)
+
+
+def _standing_since(reason: Reason, recent: Sequence[GivenReasons]) -> str | None:
+    """Return the first night of an unbroken row with a reason; None if it is new."""
+    kind = REASONS.get(reason.code)
+    if kind is None or not kind.stands or len(recent) < NIGHTS_UNTIL_STANDING:
+        return None
+    cause = (reason.code, reason.column)
+    first = None
+    for night, reasons in recent:
+        same = [other for other in reasons if (other.code, other.column) == cause]
+        if not same:
+            return None
+        if first is None:
+            first = same[0].since or night
+    return first
