@@ -216,10 +216,8 @@ def _flags_beside_own(
 def of_ward(seed: int) -> tuple[int, int, Counter[str]]:
     """Return beds, nights, and how many nights had a reason of each kind."""
     counts: Counter[str] = Counter()
-    n_nights = 0
-    beds = 0
-    for beds, by_test in nights_of(seed):
-        n_nights += 1
+    nights = [*nights_of(seed)]
+    for _, by_test in nights:
         before = {code for kind in by_test if kind != "flags" for code in by_test[kind]}
         after = {
             code
@@ -233,7 +231,7 @@ def of_ward(seed: int) -> tuple[int, int, Counter[str]]:
             counts[kind] += bool(codes)
             for code in set(codes):
                 counts[f"{kind}: {code}"] += 1
-    return beds, n_nights, counts
+    return nights[0][0], len(nights), counts
 
 
 def main() -> None:

@@ -153,7 +153,7 @@ class EntryOptions:
         str | None, typer.Option(help="Why, in words; kept in the trail.")
     ] = None
 
-    def check(self, names: list[str]) -> None:
+    def check(self, names: list[str], has_site: bool) -> None:
         """Raise UsageError unless the options belong together and name one series."""
         options = {name for name, value in vars(self).items() if value is not None}
         complete: tuple[set[str], ...] = (
@@ -165,14 +165,17 @@ class EntryOptions:
             raise UsageError(
                 "--give-up takes --reason; --acknowledge takes --until and --reason"
             )
-        if options and len(names) != 1:
+        is_of_site = self.acknowledge is not None and not names and has_site
+        if options and len(names) != 1 and not is_of_site:
             raise UsageError(
-                "--give-up and --acknowledge are of one series; give --series NAME"
+                "--give-up and --acknowledge are of one series; give --series NAME "
+                "(without it, --site NIGHT.toml --acknowledge is of all series together)"
             )
 
     def write(self, place: str, names: list[str], of_site: list[str]) -> None:
         """Write the entry, if there is one, into the ledger."""
         from screening.ledger import status as states
+        from screening.ledger.entries import ALL_SERIES
 
         if self.give_up is None and self.acknowledge is None:
             return
@@ -183,7 +186,8 @@ class EntryOptions:
             else:
                 last = day_from("--until", self.until) or datetime.date.today()
                 code = str(self.acknowledge)
-                states.acknowledge(book, names[0], code, last, str(self.reason))
+                name = names[0] if names else ALL_SERIES
+                states.acknowledge(book, name, code, last, str(self.reason))
 
 
 def status(
@@ -259,7 +263,7 @@ def status(
         now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace)
     )
     names = [] if series == EACH else names_from(series)
-    entry.check(names)
+    entry.check(names, site is not None)
     network = None if site is None else read_network(site, ledger)
     place = str(ledger or "screening.db")
     of_site: list[str] = []

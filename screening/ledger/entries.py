@@ -29,7 +29,7 @@ from screening.ledger.database import (
 )
 from screening.ledger.location import RELOCATE, location_part, refuse_copy
 from screening.ledger.trail import Entry, Head, Part
-from screening.schemas.base import Document
+from screening.schemas.base import Document, Reason
 from screening.schemas.history import (
     ChangedClass,
     NightFigures,
@@ -57,6 +57,9 @@ KINDS: dict[str, type[Facts]] = {}
 # Part of the text of the facts of a night that is the first of its series.
 BEGINS = '"begins":true'
 
+
+# Stands for all series of a site; no series is called so.
+ALL_SERIES = ""
 
 # First digits of a run's key that are its id.
 N_ID_DIGITS = 12
@@ -295,11 +298,47 @@ class GivenUp(Facts, kind="give_up"):
 
 
 class Acknowledged(Facts, kind="acknowledge"):
-    """Reasons for attention, by code and column, that are silenced until after a day."""
+    """Reasons for attention, by code and column, that are silenced until after a day.
+
+    Parameters
+    ----------
+    series : str
+        `ALL_SERIES` for reasons of the site.
+    causes : sequence of (str, str or None)
+    until : str
+    figures : sequence of float or None
+        What was measured of each cause when it was acknowledged.
+    """
 
     series: str
     causes: Sequence[tuple[str, str | None]]
     until: str
+    figures: Sequence[float | None] = ()
+
+
+class SiteNight(Facts, kind="site_night"):
+    """A night of a site, once its series were scored.
+
+    Parameters
+    ----------
+    night : str
+    exit_code : int
+    seconds : float
+        Duration of the run.
+    failed : sequence of str
+        Series that failed.
+    attention : sequence of Reason
+        Of all series together.
+    by_series : mapping of str to sequence of Reason
+        What the nights of a series show together.
+    """
+
+    night: str
+    exit_code: int
+    seconds: float
+    failed: Sequence[str]
+    attention: Sequence[Reason]
+    by_series: Mapping[str, Sequence[Reason]]
 
 
 # A "case" is a page of one case, a "table" is in a database, and "refused" is a list of

@@ -12,6 +12,9 @@ from screening.schemas.reasons import REASONS
 NIGHTS_UNTIL_STANDING = 3
 """Nights in a row on which a reason is given as new; from then on it is standing."""
 
+GROWN = 1.5
+"""Growth of a figure from which a change that is known rings again."""
+
 
 class GivenReasons(NamedTuple):
     """Reasons for attention that a night was given."""
@@ -41,6 +44,14 @@ def mark_standing(
     return sorted(marked, key=lambda reason: reason.since is not None)
 
 
+def has_grown(reason: Reason, earlier: float | None) -> bool:
+    """Return True if a reason is about a change that has grown by half since."""
+    kind = REASONS.get(reason.code)
+    if kind is None or not kind.grows or reason.figure is None or earlier is None:
+        return False
+    return abs(reason.figure) > GROWN * abs(earlier)
+
+
 def _standing_since(reason: Reason, recent: Sequence[GivenReasons]) -> str | None:
     """Return the first night of an unbroken row with a reason; None if it is new."""
     kind = REASONS.get(reason.code)
@@ -50,7 +61,7 @@ def _standing_since(reason: Reason, recent: Sequence[GivenReasons]) -> str | Non
     first = None
     for night, reasons in recent:
         same = [other for other in reasons if (other.code, other.column) == cause]
-        if not same:
+        if not same or has_grown(reason, same[0].figure):
             return None
         if first is None:
             first = same[0].since or night

@@ -13,15 +13,19 @@ from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import RUNS, TRAIL, Ledger, Unchained
 from screening.ledger.entries import (
+    ALL_SERIES,
     Acknowledged,
     GivenUp,
     Night,
+    SiteNight,
     append,
     nights_at,
     stated,
 )
 from screening.ledger.model_registry import every_series, find_series, retired
 from screening.ledger.nights import current_runs
+from screening.ledger.site_nights import last_site_night
+from screening.ledger.standing import has_grown
 from screening.ledger.trail import Head
 from screening.schemas.base import Reason
 from screening.schemas.history import CASE_COUNTS, SeriesStatus
@@ -30,6 +34,7 @@ from screening.spelling import shown_series
 DAY = datetime.timedelta(days=1)
 # How long before its day a review of a model is announced.
 REVIEW_NOTICE = datetime.timedelta(days=60)
+SITE_LINE = "all series"
 NO_RUN = "no run has been published yet"
 COUNTS = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
 
@@ -89,17 +94,24 @@ class Excuses:
     ----------
     given_up : dict
         Why a night was given up, by night.
-    until : dict
-        Last day on which a reason for attention is silenced, by its code and column.
+    silenced : dict
+        Last day on which a reason for attention is silenced, and what was measured
+        then, by its code and column.
     """
 
     given_up: dict[str, str]
-    until: dict[tuple[str, str | None], str]
+    silenced: dict[tuple[str, str | None], tuple[str, float | None]]
 
     def acknowledged(self, reason: Reason, night: str) -> str | None:
-        """Return the day until which a night's reason is silenced, or None."""
-        last = self.until.get((reason.code, reason.column), "")
-        return last if night <= last else None
+        """Return the day until which a night's reason is silenced, or None.
+
+        A change that has grown by half since is not silenced.
+        """
+        cause = (reason.code, reason.column)
+        until, figure = self.silenced.get(cause, ("", None))
+        if night > until or has_grown(reason, figure):
+            return None
+        return until
 
 
 def excuses_of(connection: sa.Connection) -> Mapping[str, Excuses]:
@@ -110,7 +122,9 @@ def excuses_of(connection: sa.Connection) -> Mapping[str, Excuses]:
         of_series[entry.facts.series].given_up[night] = str(entry.reason)
     for acknowledged in stated(connection, Acknowledged):
         facts = acknowledged.facts
-        of_series[facts.series].until.update(dict.fromkeys(facts.causes, facts.until))
+        figures = facts.figures or [None] * len(facts.causes)
+        for cause, figure in zip(facts.causes, figures, strict=True):
+            of_series[facts.series].silenced[cause] = (facts.until, figure)
     return of_series
 
 
@@ -141,30 +155,55 @@ def acknowledge(
     """Enter that a reason of the series' last night is silenced until after a day.
 
     The entry is for the columns that the reason has now. UsageError if the last night
-    has no such reason.
+    has no such reason. `series`: `ALL_SERIES` for a reason of the site.
     """
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
-        series = find_series(connection, series)
+        whose = "the site"
+        if series != ALL_SERIES:
+            series = find_series(connection, series)
+            whose = f"series {shown_series(series)}"
         reasons = _last_attention(connection, series)
-        causes = {(entry.code, entry.column) for entry in reasons if entry.code == code}
-        if not causes:
+        figures = {
+            (entry.code, entry.column): entry.figure
+            for entry in reasons
+            if entry.code == code
+        }
+        if not figures:
             codes = ", ".join(sorted({entry.code for entry in reasons})) or "none"
             raise UsageError(
-                f"the last night of series {shown_series(series)} has no reason '{code}'; it has {codes}"
+                f"the last night of {whose} has no reason '{code}'; it has {codes}"
             )
-        ordered = sorted(causes, key=str)
-        facts = Acknowledged(series=series, causes=ordered, until=until.isoformat())
+        ordered = sorted(figures, key=str)
+        facts = Acknowledged(
+            series=series,
+            causes=ordered,
+            until=until.isoformat(),
+            figures=[figures[cause] for cause in ordered],
+        )
         return append(connection, ledger.clock(), facts, why)
 
 
 def _last_attention(connection: sa.Connection, series: str) -> Sequence[Reason]:
-    """Return the reasons for attention of a series' last night."""
+    """Return the reasons for attention of the last night of a series or the site."""
+    of_site = last_site_night(connection)
+    if series == ALL_SERIES:
+        return () if of_site is None else of_site.attention
     runs = connection.execute(current_runs(series)).all()
     if not runs:
         return ()
     entry = runs[-1].entry
-    return nights_at(connection, [entry])[entry].attention
+    night = nights_at(connection, [entry])[entry]
+    return [*night.attention, *_reasons_of_nights(of_site, series, night.night)]
+
+
+def _reasons_of_nights(
+    of_site: SiteNight | None, series: str, night: str
+) -> Sequence[Reason]:
+    """Return what the nights of a series show together up to a night."""
+    if of_site is None or of_site.night != night:
+        return ()
+    return of_site.by_series.get(series, ())
 
 
 def series_statuses(
@@ -178,6 +217,7 @@ def series_statuses(
         nights = _nights_by_series(connection)
         closed = retired(connection)
         excuses = excuses_of(connection)
+        of_site = last_site_night(connection)
         keys = {shown_series(series): series for series in sorted(nights)}
         if not names:
             names = [name for name, series in keys.items() if series not in closed]
@@ -187,7 +227,7 @@ def series_statuses(
             entry = closed.get(series)
             if entry is None:
                 status = _Series(name, nights[series], excuses[series], due)
-                statuses.append(status.read(connection))
+                statuses.append(status.read(connection, of_site))
             else:
                 words = (
                     f"retired on {entry.recorded[:10]}, last night "
@@ -195,9 +235,46 @@ def series_statuses(
                 )
                 statuses.append(SeriesStatus(True, words, name))
     if statuses:
-        return statuses
+        return [*statuses, *_status_of_site(of_site, excuses[ALL_SERIES], due)]
     words = "every series is retired" if keys else NO_RUN
     return [SeriesStatus(bool(keys), words)]
+
+
+def _status_of_site(
+    of_site: SiteNight | None, excuses: Excuses, due: Due
+) -> list[SeriesStatus]:
+    """Return a line for what all series show together, if there is anything."""
+    if of_site is None or not of_site.attention or of_site.night < due.earliest:
+        return []
+    unsilenced, acknowledgements = _split_reasons(
+        of_site.attention, excuses, of_site.night
+    )
+    words = "; ".join([f"night {of_site.night}", *acknowledgements])
+    return [
+        SeriesStatus(
+            fine=True,
+            said=words,
+            series=SITE_LINE,
+            night=of_site.night,
+            attention=tuple(unsilenced),
+        )
+    ]
+
+
+def _split_reasons(
+    reasons: Sequence[Reason], excuses: Excuses, night: str
+) -> tuple[list[Reason], list[str]]:
+    """Return the reasons that are not silenced, and a sentence for each other one."""
+    unsilenced = []
+    sentences = []
+    for reason in reasons:
+        until = excuses.acknowledged(reason, night)
+        if until is None:
+            unsilenced.append(reason)
+        else:
+            words = reason.words.removesuffix(".")
+            sentences.append(f"acknowledged until {until}: {words}")
+    return unsilenced, sentences
 
 
 @dataclass(frozen=True)
@@ -230,8 +307,13 @@ class _Series:
     excuses: Excuses
     due: Due
 
-    def read(self, connection: sa.Connection) -> SeriesStatus:
-        """Return the status of the series."""
+    def read(
+        self, connection: sa.Connection, of_site: SiteNight | None
+    ) -> SeriesStatus:
+        """Return the status of the series.
+
+        `of_site`: the site's last night, with what nights show together.
+        """
         published = self._due_night()
         if published is None:
             given_up = self._given_up("")
@@ -244,11 +326,15 @@ class _Series:
         hours = age.total_seconds() / 3600
         night = nights_at(connection, [published.last])[published.last]
         is_fine, words = _judge_age(published.night, hours, self.due)
+        over_nights = _reasons_of_nights(of_site, self.name, published.night)
+        reasons, acknowledgements = _split_reasons(
+            [*night.attention, *over_nights], self.excuses, published.night
+        )
         sentences = [
             f"night {published.night}, {hours:.1f} h ago: {night.flagged} of "
             f"{night.scored} flagged",
             given_up or words,
-            *self._acknowledgements(night, published.night),
+            *acknowledgements,
         ]
         if self._is_review_near(night):
             sentences.append(f"its model is to be reviewed by {night.review_by}")
@@ -259,7 +345,7 @@ class _Series:
             night=published.night,
             came=came,
             age_hours=hours,
-            attention=tuple(self._unsilenced(night, published.night)),
+            attention=tuple(reasons),
             counts={name: getattr(night, name) for name in COUNTS},
             review_by=night.review_by,
         )
@@ -285,24 +371,6 @@ class _Series:
             if is_meant:
                 words = f"the night of {day} was given up: {reason}"
         return words
-
-    def _unsilenced(self, night: Night, date: str) -> list[Reason]:
-        """Return the night's reasons for attention that are not silenced."""
-        return [
-            reason
-            for reason in night.attention
-            if self.excuses.acknowledged(reason, date) is None
-        ]
-
-    def _acknowledgements(self, night: Night, date: str) -> list[str]:
-        """Return a sentence for each reason of the night that is silenced."""
-        sentences = []
-        for reason in night.attention:
-            until = self.excuses.acknowledged(reason, date)
-            if until is not None:
-                words = reason.words.removesuffix(".")
-                sentences.append(f"acknowledged until {until}: {words}")
-        return sentences
 
     def _is_review_near(self, night: Night) -> bool:
         """Return True if the model's review is due soon; once overdue a reason says so."""

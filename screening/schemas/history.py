@@ -479,6 +479,9 @@ class OverviewDocument(Document):
     series: Sequence[SeriesNight]
     shadows: Sequence[SeriesNight]
     caught_up: Sequence[SeriesNight]
+    # What all series show together, and what of it was acknowledged.
+    attention: Sequence[Reason] = ()
+    acknowledged: Sequence[Reason] = ()
     # Files that clinicians put into the site's folder of verdicts.
     verdicts: Sequence[VerdictsRead] = ()
 

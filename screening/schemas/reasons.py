@@ -56,6 +56,8 @@ class ReasonKind:
     stands : bool
         Given on several nights in a row it is standing, and rings no more. False for
         what is about other patients, or another table, each night.
+    grows : bool
+        Standing or acknowledged, it rings again once its figure has grown by half.
     """
 
     code: str
@@ -65,6 +67,7 @@ class ReasonKind:
     place: str
     stops: bool = False
     stands: bool = True
+    grows: bool = False
 
     def __post_init__(self) -> None:
         if self.code in REASONS:
@@ -496,6 +499,57 @@ DRIFT_OVER_NIGHTS = ReasonKind(
     "train again.",
     when="the scores of 14 nights compared with training: p at most 0.005",
     place=HISTORY,
+)
+
+
+_SINCE_WHEN = (
+    "Ask its source what has changed since {since}: device, method, unit or coding. "
+    "Where it is meant: screen status{options} --acknowledge {code}."
+)
+COLUMN_DRIFTS = ReasonKind(
+    code="column_drifts",
+    words="{column}: {change} since {since}{where}.",
+    remedy=_SINCE_WHEN.replace("{code}", "column_drifts"),
+    when="the values of a column, or the share without one, over 7, 14 or 28 nights "
+    "beside the ninety nights before: of all series together, then of each "
+    "([how](page.md#drift-over-nights))",
+    place=RUN,
+    grows=True,
+)
+SCORES_DRIFT = ReasonKind(
+    code="scores_drift",
+    words="The scores are {direction} on the whole since {since} than on the ninety "
+    "nights before.",
+    remedy=_SINCE_WHEN.replace("its source", "the ward").replace(
+        "{code}", "scores_drift"
+    ),
+    when="the scores over 7, 14 or 28 nights beside the series' own ninety before",
+    place=RUN,
+    grows=True,
+)
+FLAGS_DRIFT = ReasonKind(
+    code="flags_drift",
+    words="{of_late:.1%} of the patients are flagged since {since}, {before:.1%} "
+    "{earlier}: the condition has become {direction}, or the measurements have "
+    "changed.",
+    remedy=_SINCE_WHEN.replace("its source", "the ward").replace(
+        "{code}", "flags_drift"
+    ),
+    when="the share flagged over 7, 14 or 28 nights beside the series' own ninety "
+    "before, or over 28 nights beside its first ninety",
+    place=RUN,
+    grows=True,
+)
+OUTBREAK = ReasonKind(
+    code="outbreak",
+    words="Outbreak: {new} new cases since {since}, where the series' own nights let "
+    "{expected:.1f} expect (p {p:.1g}).",
+    remedy="Tell infection control or the ward's physicians, and look at these cases "
+    "together.",
+    when="more newly flagged patients over 1, 3, 7 or 14 nights than the series' own "
+    "ninety nights before allow",
+    place=RUN,
+    grows=True,
 )
 
 

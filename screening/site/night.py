@@ -26,20 +26,22 @@ from screening.cluster import open_cluster
 from screening.errors import Locked, ModelError, ScreenError, UsageError, of_system
 from screening.io.opening import digests
 from screening.ledger.database import Ledger, open_ledger
-from screening.ledger.entries import Artefact
+from screening.ledger.entries import ALL_SERIES, Artefact, SiteNight
 from screening.ledger.location import refuse_copy
 from screening.ledger.nights import published
 from screening.ledger.register import hand_out
+from screening.ledger.site_nights import enter_site_night
 from screening.ledger.status import Excuses, excuses_of
 from screening.ledger.verifying import refuse_older
 from screening.report import format as shown
 from screening.report.page import render_overview
-from screening.schemas.base import new_reasons
+from screening.schemas.base import Reason, new_reasons
 from screening.schemas.figures import Rule
 from screening.schemas.history import OverviewDocument, SeriesNight, VerdictsRead
 from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import OVER_MEMORY
 from screening.schemas.run import RunDocument
+from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
 from screening.site.processes import Budget, Outcome, Processes
 from screening.site.site import Network
@@ -177,13 +179,7 @@ class Task:
         self, run: RunDocument, status: Status, peak_mb: int | None = None
     ) -> SeriesNight:
         """Return the line of the overview of a run that took `peak_mb` MiB."""
-        reasons = []
-        acknowledged = []
-        for reason in run.attention:
-            if self.excuses.acknowledged(reason, self.night) is None:
-                reasons.append(reason)
-            else:
-                acknowledged.append(reason)
+        reasons, acknowledged = _split(run.attention, self.excuses, self.night)
         claim = self.network.series[self.series].memory_mb
         if peak_mb is not None and peak_mb > claim:
             over_memory = OVER_MEMORY(
@@ -282,6 +278,7 @@ def run_night(
         night may take.
     """
     names = set(only or network.series)
+    began = time.monotonic()
     with open_cluster(cluster) as workers, hold(network.site.runs / "night"):
         if workers is not None:
             folders = [network.folder, network.site.runs]
@@ -297,6 +294,10 @@ def run_night(
         document = _overview(
             network, night, itertools.chain(*tasks), scored, verdicts, strict
         )
+        with open_ledger(network.ledger, make=True) as ledger:
+            findings = find(network, ledger, night)
+            document = _with_findings(document, findings, ledger, strict)
+            enter_site_night(ledger, _site_night(document, findings, began))
         page = network.pages.show(render_overview(document).encode(), night)
     return document, page
 
@@ -336,6 +337,70 @@ def _overview(
         series=series,
         shadows=shadows,
         caught_up=caught_up,
+    )
+
+
+def _with_findings(
+    document: OverviewDocument, findings: Findings, ledger: Ledger, strict: bool
+) -> OverviewDocument:
+    """Return the overview with what the nights up to this one show together."""
+    with ledger.reading() as connection:
+        excuses = excuses_of(connection)
+    of_site, acknowledged = _split(
+        findings.of_site, excuses[ALL_SERIES], document.night
+    )
+    lines = []
+    for line in document.series:
+        reasons, silenced = _split(
+            findings.of(line.series), excuses[line.series], line.night
+        )
+        lines.append(
+            line.replace(
+                attention=[*line.attention, *reasons],
+                acknowledged=[*line.acknowledged, *silenced],
+            )
+        )
+    exit_code = document.exit_code
+    rings = bool(new_reasons(of_site)) or any(
+        new_reasons(findings.of(line.series)) for line in lines
+    )
+    if strict and rings:
+        exit_code = worst([exit_code, ATTENTION])
+    return document.replace(
+        exit_code=exit_code,
+        series=lines,
+        attention=of_site,
+        acknowledged=acknowledged,
+    )
+
+
+def _split(
+    reasons: Iterable[Reason], excuses: Excuses, night: str
+) -> tuple[list[Reason], list[Reason]]:
+    """Return the reasons that somebody is to hear of, and those acknowledged."""
+    heard = []
+    acknowledged = []
+    for reason in reasons:
+        if excuses.acknowledged(reason, night) is None:
+            heard.append(reason)
+        else:
+            acknowledged.append(reason)
+    return heard, acknowledged
+
+
+def _site_night(
+    document: OverviewDocument, findings: Findings, began: float
+) -> SiteNight:
+    """Return what the ledger keeps of a run of the site."""
+    lines = [*document.series, *document.shadows, *document.caught_up]
+    failed = {line.series for line in lines if line.status == "failed"}
+    return SiteNight(
+        night=document.night,
+        exit_code=document.exit_code,
+        seconds=round(time.monotonic() - began, 3),
+        failed=sorted(failed),
+        attention=findings.of_site,
+        by_series=findings.by_series,
     )
 
 

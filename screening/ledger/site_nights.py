@@ -1,0 +1,173 @@
+"""Read the counts of a site's nights for drift; enter and read what a run found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from screening.ledger import trail
+from screening.ledger.database import RUNS, TRAIL, Ledger
+from screening.ledger.entries import STAND_IN, SiteNight, append, facts_in
+from screening.ledger.model_registry import every_series
+from screening.ledger.nights import current_runs
+from screening.monitoring.column_drift import (
+    REFERENCE,
+    WINDOWS,
+    Measure,
+    SeriesNights,
+)
+from screening.monitoring.drift import N_SHARES
+from screening.schemas.run import Delivery
+
+# Nights that are compared; of earlier ones flags are read alone.
+MAX_NIGHTS = REFERENCE + max(WINDOWS)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedNights:
+    """Nights of a series under its present model, up to tonight.
+
+    Parameters
+    ----------
+    recent : SeriesNights
+        The last `MAX_NIGHTS`.
+    nights : list of str
+        All.
+    flagged, new_cases, sizes : ndarray of shape (n_nights,)
+        Flagged patients, those not flagged the night before, and all, of all nights.
+    """
+
+    recent: SeriesNights
+    nights: list[str]
+    flagged: np.ndarray
+    new_cases: np.ndarray
+    sizes: np.ndarray
+
+
+def counted_nights(
+    ledger: Ledger, night: str, names: Iterable[str]
+) -> dict[str, CountedNights]:
+    """Return by series its nights up to this one; series without it are left out."""
+    by_series = {}
+    with ledger.reading() as connection:
+        known = set(every_series(connection))
+        for name in names:
+            if name not in known:
+                continue
+            counted = _counted_of_series(connection, name, night)
+            if counted is not None:
+                by_series[name] = counted
+    return by_series
+
+
+def _counted_of_series(
+    connection: sa.Connection, series: str, night: str
+) -> CountedNights | None:
+    """Return the nights of a series; None without this night or with no patients."""
+    up_to = RUNS.c.night <= night
+    runs = connection.execute(current_runs(series, None, up_to)).all()
+    if not runs or runs[-1].night != night:
+        return None
+    entries = [run.entry for run in runs if run.model == runs[-1].model]
+    facts = _facts_of(connection, entries)
+    entries = [entry for entry in entries if _is_measure(facts[entry])]
+    if not entries:
+        return None
+    flagged = np.array([facts[entry]["cases"] for entry in entries], float)
+    unflagged = [facts[entry]["unflagged"]["cases"] for entry in entries]
+    return CountedNights(
+        recent=_recent_nights(connection, entries[-MAX_NIGHTS:], facts),
+        nights=[facts[entry]["night"] for entry in entries],
+        flagged=flagged,
+        new_cases=np.array([facts[entry]["new"] for entry in entries], float),
+        sizes=flagged + unflagged,
+    )
+
+
+def _facts_of(connection: sa.Connection, entries: list[int]) -> dict[int, Any]:
+    """Return the facts of nights as they are stored: all of a year are many to check."""
+    parts = trail.parts_of(connection, entries, "facts")
+    return {entry: part.facts for entry, part in parts.items()}
+
+
+def _is_measure(facts: Mapping[str, Any]) -> bool:
+    """Return True if later nights are compared with this one."""
+    delivery = facts.get("delivery")
+    return delivery is None or Delivery.from_dict(delivery).measure
+
+
+def _recent_nights(
+    connection: sa.Connection, entries: list[int], facts: Mapping[int, Any]
+) -> SeriesNights:
+    """Return what was counted on some nights of one model."""
+    columns = trail.parts_of(connection, entries, "columns")
+    hashes = trail.parts_of(connection, entries, "lots")
+    counts: dict[Measure, np.ndarray] = {}
+    counted = [columns[entry].facts for entry in entries]
+    if all(counted):
+        for name in counted[0]["columns"]:
+            of_column = np.array([night["columns"][name] for night in counted], float)
+            n_rows = of_column[:, 0]
+            present = of_column[:, 1]
+            counts[Measure("values", name)] = of_column[:, N_SHARES:]
+            missing = np.column_stack([present, n_rows - present])
+            counts[Measure("missing", name)] = missing
+    scores = [facts[entry]["drift"] for entry in entries]
+    if all(scores):
+        cells = [night["counted"] for night in scores]
+        counts[Measure("scores")] = np.array(cells, float)
+    flagged = np.array([facts[entry]["cases"] for entry in entries], float)
+    unflagged = np.array([facts[entry]["unflagged"]["cases"] for entry in entries])
+    counts[Measure("flags")] = np.column_stack([unflagged, flagged])
+    patients = [_hashes(hashes[entry].names) for entry in entries]
+    return SeriesNights(
+        nights=[facts[entry]["night"] for entry in entries],
+        counts=counts,
+        patients=patients,
+        sizes=flagged + unflagged,
+    )
+
+
+def _hashes(names: Iterable[str]) -> list[int]:
+    """Return the hashes of a night's patients that were not erased."""
+    return [int(name) for name in names if not name.startswith(STAND_IN)]
+
+
+def enter_site_night(ledger: Ledger, facts: SiteNight) -> None:
+    """Enter what a run of a site found, unless its last entry says the same."""
+    with ledger.writing() as connection:
+        last = last_site_night(connection)
+        if last is None or last.replace(seconds=facts.seconds) != facts:
+            append(connection, ledger.clock(), facts)
+
+
+def last_site_night(
+    connection: sa.Connection, night: str | None = None
+) -> SiteNight | None:
+    """Return the last entry of a site's nights; with `night` the last before it."""
+    chosen = sa.select(TRAIL.c.number).where(TRAIL.c.kind == SiteNight.KIND)
+    numbers = connection.scalars(chosen.order_by(TRAIL.c.number.desc()))
+    for number in numbers:
+        for entry in trail.entries(connection, TRAIL.c.number == number):
+            facts, _ = facts_in(entry)
+            assert isinstance(facts, SiteNight), "it is of this kind"
+            if night is None or facts.night < night:
+                return facts
+    return None
+
+
+def recent_site_nights(
+    connection: sa.Connection, night: str, n_nights: int
+) -> list[SiteNight]:
+    """Return the last entry of each of the last nights before this one, in order."""
+    found: list[SiteNight] = []
+    while len(found) < n_nights:
+        before = last_site_night(connection, found[0].night if found else night)
+        if before is None:
+            break
+        found.insert(0, before)
+    return found

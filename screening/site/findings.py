@@ -1,0 +1,240 @@
+"""Find what the nights of a site show together: drift of columns, and outbreaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from screening.errors import ModelError
+from screening.ledger.database import Ledger
+from screening.ledger.entries import SiteNight
+from screening.ledger.site_nights import (
+    CountedNights,
+    counted_nights,
+    recent_site_nights,
+)
+from screening.ledger.standing import (
+    NIGHTS_UNTIL_STANDING,
+    GivenReasons,
+    mark_standing,
+)
+from screening.monitoring.column_drift import (
+    Drift,
+    drifts,
+    factor_of,
+    outbreak,
+    slow_rise,
+)
+from screening.monitoring.drift import BINS, steps
+from screening.report import format as shown
+from screening.schemas.base import Reason
+from screening.schemas.model import ModelDocument, NumberProfile
+from screening.schemas.reasons import (
+    COLUMN_DRIFTS,
+    FLAGS_DRIFT,
+    OUTBREAK,
+    SCORES_DRIFT,
+)
+from screening.site.site import Network
+from screening.spelling import first_of
+from screening.store.serialization import read_document
+
+MAX_SERIES_NAMED = 5
+# A factor nearer to 1 than this is no more than other patients.
+MIN_FACTOR = 0.03
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Reasons for attention that several nights show.
+
+    Parameters
+    ----------
+    of_site : list of Reason
+        Of all series together.
+    by_series : dict of str to list of Reason
+    """
+
+    of_site: list[Reason] = field(default_factory=list)
+    by_series: dict[str, list[Reason]] = field(default_factory=dict)
+
+    def of(self, series: str) -> list[Reason]:
+        """Return the reasons of one series."""
+        return self.by_series.get(series, [])
+
+    def add(self, series: str, reason: Reason) -> None:
+        """Take in a reason of one series."""
+        self.by_series.setdefault(series, []).append(reason)
+
+
+def find(network: Network, ledger: Ledger, night: str) -> Findings:
+    """Return what a site's nights up to this one show, standing reasons marked."""
+    counted = counted_nights(ledger, night, network.series)
+    findings = Findings()
+    for drift in drifts({name: nights.recent for name, nights in counted.items()}):
+        nights_of = {name: counted[name] for name in drift.series}
+        if drift.of_site:
+            findings.of_site.append(_reason_of_drift(network, drift, nights_of))
+        else:
+            name = drift.series[0]
+            findings.add(name, _reason_of_drift(network, drift, nights_of))
+    for name, nights in counted.items():
+        for reason in _reasons_of_flags(network, name, nights, len(counted)):
+            findings.add(name, reason)
+    with ledger.reading() as connection:
+        earlier = recent_site_nights(connection, night, NIGHTS_UNTIL_STANDING)
+    return _with_standing(findings, earlier)
+
+
+def _with_standing(findings: Findings, earlier: Iterable[SiteNight]) -> Findings:
+    """Return the findings, those that stand with the night they began."""
+    nights = [*earlier]
+    of_site = [GivenReasons(night.night, night.attention) for night in nights]
+    by_series = {}
+    for name, reasons in findings.by_series.items():
+        of_series = [
+            GivenReasons(night.night, night.by_series.get(name, ())) for night in nights
+        ]
+        by_series[name] = mark_standing(reasons, of_series)
+    return Findings(mark_standing(findings.of_site, of_site), by_series)
+
+
+def _options(network: Network, series: str | None) -> str:
+    """Return the options of `status` that acknowledge a reason."""
+    options = f" --site {network.file}"
+    return options if series is None else f"{options} --series {series}"
+
+
+def _reason_of_drift(
+    network: Network, drift: Drift, nights: Mapping[str, CountedNights]
+) -> Reason:
+    """Return the reason for attention of a change, by its measure."""
+    effect = drift.difference.effect
+    series = None if drift.of_site else drift.series[0]
+    facts: dict[str, Any] = {
+        "figure": abs(effect),
+        "threshold": drift.bound,
+        "since": drift.since,
+        "options": _options(network, series),
+    }
+    if drift.measure.kind == "scores":
+        direction = "higher" if effect > 0 else "lower"
+        return SCORES_DRIFT(direction=direction, **facts)
+    if drift.measure.kind == "flags":
+        counts = nights[drift.series[0]].recent.counts[drift.measure]
+        before, of_late = _shares(counts, drift.window)
+        return FLAGS_DRIFT(
+            of_late=of_late,
+            before=before,
+            earlier="before",
+            direction="more frequent" if effect > 0 else "rarer",
+            **facts,
+        )
+    where = ""
+    if drift.of_site:
+        names = [shown.name(name) for name in drift.series]
+        named = first_of(names, MAX_SERIES_NAMED)
+        where = f", in {len(names)} of {drift.n_series} series ({named})"
+    if drift.measure.kind == "missing":
+        change = _change_of_missing(drift, nights)
+    else:
+        change = _change_of_values(network, drift, nights)
+    return COLUMN_DRIFTS(
+        column=drift.measure.column, change=change, where=where, **facts
+    )
+
+
+def _shares(counts: np.ndarray, window: int) -> tuple[float, float]:
+    """Return the share in the last bin before the recent nights, and on these."""
+    ends = []
+    for part in (counts[:-window], counts[-window:]):
+        total = part.sum(axis=0)
+        ends.append(float(total[-1] / max(total.sum(), 1)))
+    return ends[0], ends[1]
+
+
+def _change_of_missing(drift: Drift, nights: Mapping[str, CountedNights]) -> str:
+    """Return in words how the share without a value has changed."""
+    counts = [each.recent.counts[drift.measure] for each in nights.values()]
+    if not counts:
+        return "is missing more or less often"
+    before, of_late = _shares(_added(counts), drift.window)
+    return f"{of_late:.0%} of the values are missing ({before:.0%} before)"
+
+
+def _change_of_values(
+    network: Network, drift: Drift, nights: Mapping[str, CountedNights]
+) -> str:
+    """Return in words how the values have changed: by a factor, a shift, or higher."""
+    level = "higher" if drift.difference.effect > 0 else "lower"
+    sizes = []
+    for name, counted in nights.items():
+        edges = _edges(network, name, drift.measure.column)
+        if edges is not None:
+            counts = counted.recent.counts[drift.measure]
+            size = factor_of(counts, edges, drift.window)
+            if size is not None:
+                sizes.append(size)
+    factors = [size for kind, size in sizes if kind == "factor"]
+    shifts = [size for kind, size in sizes if kind == "shift"]
+    if factors and abs(np.median(factors) - 1) > MIN_FACTOR:
+        return f"reads about {np.median(factors):.2g} times as high"
+    if shifts:
+        return f"reads {level} by about {abs(np.median(shifts)):.2g}"
+    return f"values are distributed otherwise ({level} on the whole)"
+
+
+def _added(counts: list[np.ndarray]) -> np.ndarray:
+    """Return the sum of counts of several series over the nights that all have."""
+    n_nights = min(len(of_series) for of_series in counts)
+    return np.sum([of_series[-n_nights:] for of_series in counts], axis=0)
+
+
+def _edges(network: Network, series: str, column: str) -> np.ndarray | None:
+    """Return the edges between the bins of a column of numbers, by the series' model."""
+    folder = network.series[series].model
+    try:
+        model = ModelDocument.from_dict(read_document(folder, "model"))
+    except ModelError:
+        return None
+    profile = model.training.profile
+    past = None if profile is None else profile.features.get(column)
+    if not isinstance(past, NumberProfile):
+        return None
+    is_last_of_bin = np.diff(steps(past.counts, BINS)) > 0
+    return np.asarray(past.edges, float)[is_last_of_bin]
+
+
+def _reasons_of_flags(
+    network: Network, name: str, nights: CountedNights, n_series: int
+) -> list[Reason]:
+    """Return reasons for how many patients of a series are flagged over nights."""
+    reasons = []
+    options = _options(network, name)
+    rise = slow_rise(nights.nights, nights.flagged, nights.sizes, n_series)
+    if rise is not None:
+        at_first, of_late = rise
+        reason = FLAGS_DRIFT(
+            figure=abs(of_late - at_first),
+            of_late=of_late,
+            since=nights.nights[-28],
+            before=at_first,
+            earlier="on the first ninety nights",
+            direction="more frequent" if of_late > at_first else "rarer",
+            options=options,
+        )
+        reasons.append(reason)
+    cases = outbreak(nights.nights, nights.new_cases, n_series)
+    if cases is not None:
+        reason = OUTBREAK(
+            figure=cases.new / max(cases.expected, 0.5),
+            new=cases.new,
+            since=cases.since,
+            expected=cases.expected,
+            p=cases.p,
+        )
+        reasons.append(reason)
+    return reasons
