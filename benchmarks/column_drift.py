@@ -3,6 +3,7 @@
     python benchmarks/column_drift.py --looks     # looks of a quarter beside one look
     python benchmarks/column_drift.py --wards 1   # one ward of 57 beds
     python benchmarks/column_drift.py --wards 10
+    python benchmarks/column_drift.py --wards 10 --sites 40   # false names a quarter
 
 A fifth of the patients leaves every night; logarithms of values have a standard
 deviation of 1 between patients and .4 within. From a night on all values are
@@ -128,6 +129,26 @@ def table(n_wards: int, repeats: int) -> None:
             print(f"| {factor} | {name} | {cells} | {shown} |", flush=True)
 
 
+def at_rest(n_wards: int, n_sites: int) -> None:
+    """Print the names of fifty columns of sites where nothing changes, a quarter."""
+    limit = bound(N_COLUMNS * n_wards, FALSE_NAMES_OF_WARDS)
+    site_limit = bound(N_COLUMNS, FALSE_NAMES_OF_SITE)
+    n_names = 0
+    largest = 0.0
+    for seed in range(n_sites):
+        rng = np.random.default_rng([seed, n_wards])
+        site, alone = largest_z(rng, n_wards, N_COLUMNS, 0.0)
+        n_names += int((site > site_limit).any(axis=1).sum())
+        n_names += int((alone > limit).any(axis=1).sum())
+        largest = max(largest, float(site.max()), float(alone.max()))
+    quarters = n_sites * LOOKED_AT / 91
+    print(
+        f"{n_sites} sites of {n_wards} wards at rest, {quarters:.0f} quarters: "
+        f"{n_names} columns named, {n_names / quarters:.2f} a quarter; largest z "
+        f"{largest:.2f}"
+    )
+
+
 def looks(paths: int = 20_000) -> None:
     """Print how much more often one of a quarter's looks is beyond a bound than one."""
     quarter = 91
@@ -162,11 +183,14 @@ def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--looks", action="store_true")
+    parser.add_argument("--sites", type=int, help="sites where nothing changes")
     parser.add_argument("--wards", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=40)
     options = parser.parse_args()
     if options.looks:
         looks()
+    elif options.sites:
+        at_rest(options.wards, options.sites)
     else:
         table(options.wards, options.repeats)
 

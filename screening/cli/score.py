@@ -352,6 +352,7 @@ def run(
         answer = {
             "night": night,
             "series": list(map(_night_in_words, lines)),
+            "together": [reason.sentence for reason in overview.attention],
             "overview": str(page),
             "hooks": [f"{hook.command} {hook.said}" for hook in hooks],
         }

@@ -58,11 +58,10 @@ def _standing_since(reason: Reason, recent: Sequence[GivenReasons]) -> str | Non
     if kind is None or not kind.stands or len(recent) < NIGHTS_UNTIL_STANDING:
         return None
     cause = (reason.code, reason.column)
-    first = None
+    began = []
     for night, reasons in recent:
         same = [other for other in reasons if (other.code, other.column) == cause]
         if not same or has_grown(reason, same[0].figure):
             return None
-        if first is None:
-            first = same[0].since or night
-    return first
+        began.append(same[0].since or night)
+    return min(began)

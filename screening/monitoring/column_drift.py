@@ -39,6 +39,8 @@ FALSE_NAMES_OF_WARDS = 0.2
 LOOKS_A_QUARTER = 150
 # Difference of mean ranks (of a largest 0.5) or of shares from which it is worth a word.
 WORTH_SAYING = 0.02
+# Log-likelihood below the largest up to which a night may be that of the change.
+LOG_LIKELIHOOD_BELOW = 1.0
 # Number of standard errors from which a series is named as part of a site's change.
 CLEAR_IN_SERIES = 2.0
 
@@ -234,7 +236,7 @@ class Drift:
         Number of series that have the column and were tested.
     of_site : bool
     since : str
-        Night from which the change is clearest.
+        First night on which the change may have begun.
     window : int
         Recent nights that were compared.
     difference : Difference
@@ -382,19 +384,18 @@ def _drifts_of_wards(
 
 
 def _since(measure: Measure, tests: Mapping[str, _SeriesTests]) -> str:
-    """Return the night from which the nights differ most clearly from those before."""
-    best_z = -1.0
-    best_night = ""
+    """Return the first night from which the nights may differ from those before.
+
+    The earliest beginning whose likelihood is not far below the largest.
+    """
     nights = max((series.nights.nights for series in tests.values()), key=len)
+    z_of_night = {}
     for window in range(2, max(WINDOWS) + 1):
         by_series = _site_differences(measure, tests, window)
-        if not by_series:
-            continue
-        z = stratified([*by_series.values()]).z
-        if z > best_z:
-            best_z = z
-            best_night = nights[-window]
-    return best_night
+        if by_series:
+            z_of_night[nights[-window]] = stratified([*by_series.values()]).z
+    least = max(z_of_night.values()) ** 2 - 2 * LOG_LIKELIHOOD_BELOW
+    return min(night for night, z in z_of_night.items() if z**2 >= least)
 
 
 def factor_of(
