@@ -57,7 +57,6 @@ from screening.schemas.validation import (
     OwnBoundary,
 )
 
-
 # Figures of fewer rows take less time than sending the rows to processes.
 MIN_ROWS_FOR_PROCESSES = 5_000
 
