@@ -1,4 +1,5 @@
-"""Work by other processes: the same bytes as alone, rows over TLS only, nobody else let in."""
+"""Work by other processes: the same bytes as alone, rows over TLS only, nobody else let
+in."""
 
 import os
 import socket
@@ -17,6 +18,7 @@ from screening import cluster as clusters
 from screening import load_model, save_model, score, train
 from screening.cluster import Cluster, open_cluster
 from screening.errors import ClusterError, CohortError, ModelError, UsageError
+from screening.io import readers
 from screening.model_selection import compare as comparison
 from screening.parallel import in_parallel
 from screening.scoring import score as scoring
@@ -93,6 +95,23 @@ def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
         "memory",
         "night.csv",
     ]
+
+
+def test_workers_that_see_the_file_get_no_row(model, expected, monkeypatch, tmp_path):
+    """What travels to them is the place of a piece; they return its rows and counts."""
+    rows = patients(90, seed=7)
+    night = tmp_path / "night.parquet"
+    rows.to_parquet(night, index=False, row_group_size=25)
+    monkeypatch.setattr(readers, "PLACE_ROWS", 40)
+    workers = InThisProcess()
+
+    run = by(workers, monkeypatch, model, night, tmp_path / "by")
+
+    travelled = b"".join(workers.pieces)
+    assert content(run) == content(alone(model, night, tmp_path / "alone"))
+    assert run.document["counts"] == expected["counts"]
+    assert len(workers.pieces) == 4
+    assert [name for name in rows["patient"] if name.encode() in travelled] == []
 
 
 def test_a_killed_run_goes_on_from_its_finished_batches(
@@ -249,7 +268,8 @@ def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
         list(in_parallel(load_model, [(tmp_path / "nothing",)], cluster=workers))
     with pytest.raises(UsageError, match="does not see /nowhere/model"):
         workers.check([tmp_path, Path("/nowhere/model")])
-    # Workers of dask may have no children, unless they are told: a night there ends as one run here.
+    # Workers of dask may have no children, unless they are told: a night there ends as
+    # one run here.
     (tmp_path / "m").mkdir()
     words = ["score", str(tmp_path / "m"), "--out", str(tmp_path / "run")]
     secrets = {

@@ -26,6 +26,8 @@ ROOMS = (
     "solvers",
     "factors",
     "parallel",
+    "task_queue",
+    "fork_server",
     "shared_arrays",
     "cluster",
     "kernels",

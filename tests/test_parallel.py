@@ -140,7 +140,8 @@ def test_in_parallel_obeys_dask():
 CALLER = """
 import signal
 from test_parallel import wait
-from screening.parallel import in_parallel, prepare_processes
+from screening.fork_server import prepare_processes
+from screening.parallel import in_parallel
 if {is_prepared}:
     prepare_processes("screening.parallel")
 # A suite that runs in the background of a shell ignores the signal.
@@ -155,7 +156,8 @@ import sys
 import numpy as np
 from test_parallel import facts_of, modules_of
 from workers import die_once
-from screening.parallel import in_parallel, prepare_processes
+from screening.fork_server import prepare_processes
+from screening.parallel import in_parallel
 prepare_processes("screening.scoring.scoring_pass")
 print(list(in_parallel(modules_of, [()] * 2, jobs=2)))
 array = np.zeros(1_000_000)

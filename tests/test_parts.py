@@ -1,4 +1,5 @@
-"""A night is a sum of parts: the same outcome however its table is cut and its parts are added."""
+"""A night is a sum of parts: the same outcome however its table is cut and its parts
+are added."""
 
 import pickle
 from dataclasses import replace
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from flow_cohorts import patients
 from hypothesis import given, settings
@@ -190,15 +192,19 @@ def directory(run):
     }
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
 def test_processes_write_the_same_bytes(model, kind, monkeypatch, tmp_path):
-    """Parquet is read by the processes, in places that are no whole row groups."""
+    """Parquet and Arrow are read by the processes, in places of no whole sections."""
     monkeypatch.setattr(scoring_pass, "WORTH_STARTS", 0)
     monkeypatch.setattr(readers, "PLACE_ROWS", 25)
     path = tmp_path / f"night.{kind}"
     table = night_of(N_ROWS)
     if kind == "csv":
         table.to_csv(path, index=False)
+    elif kind == "arrow":
+        rows = pa.Table.from_pandas(table, preserve_index=False)
+        with pa.ipc.new_file(path, rows.schema) as file:
+            file.write_table(rows, max_chunksize=7)
     else:
         table.to_parquet(path, row_group_size=40, index=False)
     settings = {"label": "ill", "date": "2026-01-31"}

@@ -39,9 +39,9 @@ from screening import (
     MaxFlagRate,
     load_model,
     load_recipe,
-    parallel,
     read_cohort,
     score,
+    task_queue,
     train,
 )
 from screening.cli import app
@@ -222,7 +222,7 @@ def undivided_share_of_training(options: list[str], out: Path) -> float:
         return call
 
     command = [*options, "--jobs", "1", "--out", str(out)]
-    tasks = patch.object(parallel, "_run", timed("tasks", parallel._run))
+    tasks = patch.object(task_queue, "_run", timed("tasks", task_queue._run))
     page = patch.object(page_module, "draw", timed("page", page_module.draw))
     with tasks, page, redirect_stdout(StringIO()):
         timed("whole", app)(["train", *command], standalone_mode=False)

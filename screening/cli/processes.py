@@ -12,7 +12,7 @@ SCORING_BYTES = 10_000_000
 def prepare_for_training(table: str, jobs: int, cluster: str | None) -> None:
     """Have processes ready that fit machines, where a table is worth them."""
     if jobs != 1 and cluster is None and _size(table) >= TRAINING_BYTES:
-        from screening.parallel import prepare_processes
+        from screening.fork_server import prepare_processes
 
         prepare_processes("screening.model_selection.train")
 
@@ -20,7 +20,7 @@ def prepare_for_training(table: str, jobs: int, cluster: str | None) -> None:
 def prepare_for_scoring(table: str, jobs: int, cluster: str | None) -> None:
     """Have processes ready that score pieces of a table that is worth them."""
     if jobs != 1 and cluster is None and _size(table) >= SCORING_BYTES:
-        from screening.parallel import prepare_processes
+        from screening.fork_server import prepare_processes
 
         prepare_processes("screening.scoring.scoring_pass")
 

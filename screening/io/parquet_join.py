@@ -1,9 +1,8 @@
 """Parquet files of the same columns joined as they are, without decoding a cell.
 
-Arrow joins footers (`FileMetaData.append_row_groups`), but not the files: the places of
-the cells, which a footer gives as offsets, are those of the file it was written for. So
-each footer is copied with other offsets, in the compact protocol of Thrift in which
-Parquet writes it.
+Arrow joins footers, but not files: a footer gives the places of the cells as offsets,
+which hold for the file that it was written for. So each footer is copied with other
+offsets, in the compact protocol of Thrift in which Parquet writes it.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ from joblib import effective_n_jobs
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream, Piece, Reading
+from screening.fork_server import seconds_to_start
 from screening.io.readers import rows_of_place
-from screening.parallel import in_parallel, seconds_to_start, shares_files
+from screening.parallel import in_parallel, shares_files
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
 from screening.scoring.row_file import EncodedRows, encode_rows, unencoded

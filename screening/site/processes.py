@@ -31,12 +31,8 @@ from threadpoolctl import threadpool_limits
 from screening.cluster import Cluster
 from screening.errors import ClusterError
 from screening.files import is_private
-from screening.parallel import (
-    THREAD_VARIABLES,
-    end_with,
-    in_parallel,
-    server_environment,
-)
+from screening.fork_server import THREAD_VARIABLES, end_with, server_environment
+from screening.parallel import in_parallel
 from screening.schemas.history import HookFacts
 
 # Time for a process to clean up before it is killed.

@@ -1,0 +1,107 @@
+"""`scores.parquet`, written from row groups that were encoded elsewhere."""
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening.io.parquet_join import ParquetJoin
+from screening.scoring import row_file
+from screening.scoring.row_file import RowFile, encode_rows, unencoded
+
+N_ROWS = 1000
+GROUP_ROWS = 128
+
+
+def rows_of(n_rows, seed=0):
+    """Rows of every type of column, some of the table left out."""
+    rng = np.random.default_rng(seed)
+    numbers = np.flatnonzero(rng.random(n_rows) < 0.9) + 1
+    scores = rng.normal(size=len(numbers))
+    names = [f"patient-{number}" for number in numbers]
+    odd = [name if number % 50 == 0 else None for name, number in zip(names, numbers)]
+    return pa.table(
+        {
+            "id": names,
+            "score": pa.array(np.where(scores > 1, np.nan, scores), from_pandas=True),
+            "flagged": scores > 0.5,
+            "out_of_bounds": pa.array(odd, pa.string()),
+            "row": numbers,
+            "class": ["yes", "no"] * (len(numbers) // 2) + ["yes"] * (len(numbers) % 2),
+        }
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_groups():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_file, "GROUP_ROWS", GROUP_ROWS)
+        yield
+
+
+def as_parquet(path, tables):
+    """A file that Arrow writes, of one row group for each table."""
+    with pq.ParquetWriter(path, tables[0].schema, use_dictionary=["class"]) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return path.read_bytes()
+
+
+def test_parquet_join_is_the_file_of_all_rows(tmp_path):
+    """Joined files are, byte for byte, the file that Arrow writes of their rows."""
+    tables = [rows_of(n_rows, seed=n_rows) for n_rows in (1, 300, 20_000, 5)]
+    whole = as_parquet(tmp_path / "whole.parquet", tables)
+
+    file = ParquetJoin(tmp_path / "joined.parquet")
+    for number, table in enumerate(tables):
+        content = as_parquet(tmp_path / f"{number}.parquet", [table])
+        file.append(memoryview(content))
+    file.close()
+
+    assert (tmp_path / "joined.parquet").read_bytes() == whole
+    assert pq.read_table(tmp_path / "joined.parquet") == pa.concat_tables(tables)
+
+
+def pieces_of(rows, cuts):
+    """The rows between cuts of the table, with the first and last number of each."""
+    numbers = rows["row"].to_numpy()
+    for above, last in pairwise([0, *cuts, N_ROWS]):
+        start, stop = np.searchsorted(numbers, [above, last], side="right")
+        yield rows.slice(start, stop - start), above + 1, last
+
+
+def written(path, encoded):
+    """The bytes of a file, and the rows that its list shows."""
+    file = RowFile(path)
+    for piece in encoded:
+        file.append_encoded(piece)
+    file.close()
+    listed = pa.Table.from_batches([*file.copy.batches(["id", "row"])])
+    return path.read_bytes(), listed
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sets(st.integers(1, N_ROWS - 1), max_size=9).map(sorted))
+def test_encode_rows_any_cut(tmp_path_factory, cuts):
+    """However a table is cut, and whoever encodes its rows, the file is the same."""
+    folder = tmp_path_factory.mktemp("night")
+    rows = rows_of(N_ROWS)
+
+    pieces = [encode_rows(*piece) for piece in pieces_of(rows, cuts)]
+
+    alone = written(folder / "alone.parquet", [unencoded(rows)])
+    assert written(folder / "pieces.parquet", pieces) == alone
+    assert pq.read_table(folder / "pieces.parquet") == rows
+
+
+def test_row_file_without_rows(tmp_path):
+    """A file without rows has the columns."""
+    file = RowFile(tmp_path / "rows.parquet")
+    file.append(rows_of(10).slice(0, 0))
+    file.close()
+
+    assert pq.read_schema(tmp_path / "rows.parquet") == rows_of(10).schema
