@@ -19,6 +19,7 @@ from screening.metrics.intervals import exact_interval
 from screening.metrics.rank_threshold import RankSelector
 from screening.model_selection.revising import set_threshold
 from screening.recipes.building import load_recipe
+from screening.report import render_model
 from screening.schemas.figures import NO_CASE_SEEN, Threshold
 from screening.store.serialization import read_document
 
@@ -416,6 +417,29 @@ def test_every_row_a_case_is_refused():
 def test_label_by_words(text, meaning):
     """Where no row of training was a case, words tell which label is one."""
     assert reads_like_case(text) is meaning
+
+
+def test_temporal_validation_compares_share_flagged():
+    """Later rows that differ from the past are flagged more often than promised."""
+    rng = np.random.default_rng(0)
+    past = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    past.loc[210:, "a"] += 4.0
+    past["admitted"] = pd.date_range("2025-01-01", periods=300).strftime("%Y-%m-%d")
+
+    model = train(
+        past, "one_class", rule=MaxFlagRate(0.1), repeats=1, jobs=1, time="admitted"
+    )
+
+    forward = model.facts.validation.forward
+    (later,) = forward.classes.values()
+    assert (forward.n_past, forward.n_later, later.n_positive) == (210, 90, 0)
+    assert later.sensitivity.value is None
+    assert later.specificity.high < 0.5
+    assert model.facts.operating_points[0].specificity.value > 0.88
+    assert "Rows not flagged" in render_model(model.document)
+    revised = set_threshold(model, MaxFlagRate(0.2), "more capacity")
+    (later,) = revised.facts.validation.forward.classes.values()
+    assert later.rule == MaxFlagRate(0.2)
 
 
 # Python.

@@ -327,7 +327,7 @@ def judge(
     if held.fixed is not None:
         points = []
         for m, threshold in enumerate(held.fixed.thresholds):
-            points.append(_observed_point(held, m, threshold, rules[m]))
+            points.append(_observed_point(held, m, threshold, rules[m], seed))
     elif refuse:
         points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
     else:
@@ -367,9 +367,12 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
 
 
 def _observed_point(
-    held: HeldOutScores, m: int, threshold: float, rule: Rule
+    held: HeldOutScores, m: int, threshold: float, rule: Rule, seed: int
 ) -> OperatingPoint:
     """Return a threshold that was chosen elsewhere, with its figures on these rows."""
+    if held.without_cases:
+        as_given = Threshold(threshold, prevalence=rule.prevalence)
+        return held.operating_point(m, as_given, seed).replace(rule=rule)
     observed = performance(
         held.scores[:, m], held.watched[:, m], threshold, held.groups
     )
@@ -408,6 +411,7 @@ def _validate_forward(
         later,
         recipe=held.recipe,
         population=Population(held.population.shares),
+        without_cases=held.without_cases,
     )
     try:
         earlier = judge(later.take(later.fold != AFTER), rules, seed)

@@ -51,21 +51,23 @@ def validate_later(
 ) -> Plan[TemporalValidation]:
     """Hold rows of the past out, and score with its machines what came after.
 
-    Everything but the choice of a threshold is repeated on the past alone.
+    Everything but the choice of a threshold is repeated on the past alone. A model
+    without cases needs none on either side of the cut: the share flagged is compared.
     """
     cohort, task, groups = study.sample, study.task, study.groups
     try:
         past, later, cut = split_by_time(cohort, groups)
         facts = Forward(cut=cut, n_past=len(past), n_later=len(later), reason=None)
-        cases = task.is_watched(labels_of(cohort))
-        fewest = min(int(cases[rows].sum(axis=0).min()) for rows in (past, later))
-        if fewest < FEWEST_CASES:
-            reason = (
-                f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
-            )
-            return TemporalValidation(facts.replace(classes={}, reason=reason))
-        if len(np.unique(study.target[past])) < len(task.classes):
-            raise UsageError("not all classes occur")
+        if study.without_cases is None:
+            cases = task.is_watched(labels_of(cohort))
+            fewest = min(int(cases[rows].sum(axis=0).min()) for rows in (past, later))
+            if fewest < FEWEST_CASES:
+                reason = (
+                    f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
+                )
+                return TemporalValidation(facts.replace(classes={}, reason=reason))
+            if len(np.unique(study.target[past])) < len(task.classes):
+                raise UsageError("not all classes occur")
         earlier = plan_study(
             cohort.take(past),
             task,
@@ -73,8 +75,11 @@ def validate_later(
             1,
             study.seed,
             search=study.search,
+            without_cases=study.without_cases,
         )
-        earlier = replace(earlier, params=study.params, grid=study.grid)
+        earlier = replace(
+            earlier, params=study.params, grid=study.grid, rule=study.rule
+        )
         held_out = yield from plan_method(earlier, recipe, memory)
         x = held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
