@@ -15,8 +15,9 @@ HEAD = """# Reasons for attention
 
 A reason says why a model or a night needs attention. It is decided once, when the model
 or the run is created, and stored as `attention` in `model.json` or `run.json` with
-`code`, `words`, `column`, `figure`, `threshold` and `remedy`; page, `--json`, `--strict`,
-ledger, `history` and `status` read that list. A reason that stops a night ends the
+`code`, `words`, `column`, `figure`, `threshold`, `remedy` and `since`, the night since
+when a reason stands (it then rings no more: `--strict` ignores it); page, `--json`,
+`--strict`, ledger, `history` and `status` read that list. A reason that stops a night ends the
 command with exit code 3, and yesterday's page stays in place. Written by
 `python docs/reasons.py` from `screening/schemas/reasons.py`.
 

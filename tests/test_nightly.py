@@ -189,6 +189,8 @@ def test_the_unit_leaves_little_to_attack(tmp_path):
     [
         "# /etc/systemd/system/screening-failed.service",
         "# /etc/systemd/system/screening.timer",
+        "# /etc/systemd/system/screening-watch.service",
+        "# /etc/systemd/system/screening-watch.timer",
     ],
 )
 def test_other_units_verified(tmp_path, heading):
@@ -204,6 +206,18 @@ def test_other_units_verified(tmp_path, heading):
 
     assert "Unknown" not in ended.stderr
     assert ended.returncode == 0, ended.stderr
+
+
+DEPLOYED = {
+    "# /etc/systemd/system/screening-watch.service": "screening-watch.service",
+    "# /etc/systemd/system/screening-watch.timer": "screening-watch.timer",
+    "# /etc/logrotate.d/screening": "screening.logrotate",
+}
+
+
+@pytest.mark.parametrize(("heading", "name"), DEPLOYED.items())
+def test_deploy_file_is_what_docs_show(heading, name):
+    assert block(heading) == (ROOT / "deploy" / name).read_text(encoding="utf-8")
 
 
 def test_installation_names_what_is_shipped():

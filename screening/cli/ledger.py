@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from screening.cli.console import ATTENTION, agreement, join_reasons, print_answer
+from screening.cli.console import (
+    ATTENTION,
+    agreement,
+    join_reasons,
+    print_answer,
+    printable,
+)
 from screening.cli.options import (
     AsJson,
     LedgerHere,
@@ -30,6 +36,7 @@ from screening.spelling import EACH
 
 if TYPE_CHECKING:
     from screening.ledger.database import Ledger
+    from screening.ledger.entries import SiteNight
     from screening.ledger.status import Due
     from screening.schemas.history import NightRun, SeriesStatus, VerdictsRead
 
@@ -190,6 +197,28 @@ class EntryOptions:
                 states.acknowledge(book, name, code, last, str(self.reason))
 
 
+@dataclass(frozen=True)
+class MonitorOptions:
+    """Options of programs that watch the nights."""
+
+    nagios: Annotated[
+        bool,
+        typer.Option(
+            "--nagios",
+            help="Print and exit as Nagios plugins do: 0 fine, 1 attention, 2 a night "
+            "is missing, 3 unknown.",
+        ),
+    ] = False
+    ping: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="SCREEN_PING",
+            help="Fetch this address if every night came: a dead man's switch.",
+        ),
+    ] = None
+
+
 def status(
     max_age: Annotated[
         str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")
@@ -247,6 +276,7 @@ def status(
     ] = False,
     *,
     entry: EntryOptions,
+    monitor: MonitorOptions,
     as_json: AsJson = False,
 ) -> None:
     """Report whether every series had its night; exit 5 if not.
@@ -254,6 +284,7 @@ def status(
     One line a series, with the reasons if the night needs attention. An entry by
     --give-up or --acknowledge takes effect at once.
     """
+    from screening.cli.monitors import fetch, nagios_answer
     from screening.ledger import status as states
     from screening.site.site import read_network
     from screening.store.publishing import write_whole
@@ -272,9 +303,17 @@ def status(
         of_site = list(network.series)
         runs = runs or network.site.runs
     entry.write(place, names, of_site)
-    statuses, published = _read_statuses(place, due, names or of_site, runs, artefacts)
+    statuses, published, last = _read_statuses(
+        place, due, names or of_site, runs, artefacts
+    )
     if metrics is not None:
-        write_whole(metrics, states.exposition(statuses).encode(), mode=0o644)
+        write_whole(metrics, states.exposition(statuses, last).encode(), mode=0o644)
+    if monitor.ping is not None and all(status.fine for status in statuses):
+        fetch(monitor.ping)
+    if monitor.nagios:
+        words, code = nagios_answer(statuses)
+        typer.echo(printable(words, lines=True))
+        raise typer.Exit(code)
     if as_json:
         _print_as_json(statuses, published, artefacts)
     else:
@@ -301,14 +340,15 @@ def _read_statuses(
     names: list[str],
     runs: Path | None,
     artefacts: bool,
-) -> tuple[list[SeriesStatus], list[dict[str, object]]]:
-    """Return the status of each series, and the published files.
+) -> tuple[list[SeriesStatus], list[dict[str, object]], SiteNight | None]:
+    """Return the status of each series, the published files, and the site's last run.
 
     A ledger that cannot be read is a status.
     """
     from screening.ledger import register
     from screening.ledger import status as states
     from screening.ledger.database import open_ledger
+    from screening.ledger.site_nights import last_site_night
     from screening.ledger.verifying import refuse_older
     from screening.schemas.history import SeriesStatus
 
@@ -318,9 +358,11 @@ def _read_statuses(
                 refuse_older(book, runs)
             statuses = states.series_statuses(book, due, names)
             published = register.shown_to_readers(book) if artefacts else []
+            with book.reading() as connection:
+                last = last_site_night(connection)
     except UsageError as error:
-        return [SeriesStatus(False, str(error))], []
-    return statuses, published
+        return [SeriesStatus(False, str(error))], [], None
+    return statuses, published, last
 
 
 def _print_as_json(

@@ -33,6 +33,7 @@ KEYS = (
     "run",
     "peak_mb",
     "exit_code",
+    "code",
 )
 
 _logger = logging.getLogger("screening")
@@ -84,6 +85,18 @@ def done(event: str) -> None:
 def note(words: str) -> None:
     """Log something that the user should know; the command goes on."""
     _logger.warning(words)
+
+
+def attention(series: str | None, night: str, code: str, words: str) -> None:
+    """Warn of a reason for attention of a series, or of the site if it is None."""
+    if _format.get() is LogFormat.json:
+        facts: dict[str, object] = {"night": night, "code": code}
+        if series is not None:
+            facts["series"] = series
+        written = json.loads(_line(logging.WARNING, _logger.name, words)) | facts
+        typer.echo(printable(json.dumps(written, ensure_ascii=False)), err=True)
+    else:
+        note(f"{series or 'all series'} {night}: attention, {code}: {words}")
 
 
 def relay(line: Mapping[str, object]) -> None:

@@ -25,7 +25,7 @@ from screening.spelling import did_you_mean
 if TYPE_CHECKING:
     from screening.ledger.entries import ArtefactKind
     from screening.report.values import Value
-    from screening.schemas.history import SeriesNight
+    from screening.schemas.history import OverviewDocument, SeriesNight
     from screening.scoring.score import Run
 
 
@@ -340,6 +340,7 @@ def run(
     for file in overview.verdicts:
         if file.refused:
             logs.note(f"verdicts, {file.file}: refused: {file.refused}")
+    _log_attention(overview)
     logs.done("the overview is written")
     content = json.dumps(answer, ensure_ascii=False).encode()
     hooks = tell_hooks(network.site.hooks, content, network.site.hook_seconds, site)
@@ -359,6 +360,17 @@ def run(
     print_answer(answer, as_json)
     if overview.exit_code:
         raise typer.Exit(overview.exit_code)
+
+
+def _log_attention(overview: OverviewDocument) -> None:
+    """Log each reason for attention of the night that does not stand."""
+    from screening.schemas.base import new_reasons
+
+    for line in [*overview.series, *overview.caught_up]:
+        for reason in new_reasons(line.attention):
+            logs.attention(line.series, line.night, reason.code, reason.words)
+    for reason in new_reasons(overview.attention):
+        logs.attention(None, overview.night, reason.code, reason.words)
 
 
 def _refuse_empty_reasons(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -455,8 +455,13 @@ def _count(status: SeriesStatus, name: str) -> float | None:
     return (status.counts or {}).get(name)
 
 
-def exposition(statuses: Sequence[SeriesStatus]) -> str:
-    """Return metrics of the series in the text format of Prometheus."""
+def exposition(
+    statuses: Sequence[SeriesStatus], of_site: SiteNight | None = None
+) -> str:
+    """Return metrics of the series in the text format of Prometheus.
+
+    `of_site`: the site's last run, which has metrics too.
+    """
     series = [status for status in statuses if status.series is not None]
     is_readable = bool(series) or any(status.fine for status in statuses)
     description = "1 where the ledger was read and holds a series."
@@ -468,7 +473,49 @@ def exposition(statuses: Sequence[SeriesStatus]) -> str:
             if value is not None:
                 samples.append((_label(str(status.series)), value))
         lines += _metric(name, description, samples)
+    lines += _attention_metric(series)
+    if of_site is not None:
+        lines += _run_metrics(of_site)
     return "\n".join(lines) + "\n"
+
+
+def _attention_metric(series: Sequence[SeriesStatus]) -> list[str]:
+    """Return the lines that count reasons by series, code, and if they stand."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for status in series:
+        for reason in status.attention:
+            state = "new" if reason.since is None else "standing"
+            counts[str(status.series), reason.code, state] += 1
+    samples = []
+    for (name, code, state), count in counts.items():
+        label = _label(name).removesuffix("}")
+        samples.append((f'{label},code="{code}",state="{state}"}}', count))
+    return _metric("screening_attention", "Reasons by code; new or standing.", samples)
+
+
+def _run_metrics(of_site: SiteNight) -> list[str]:
+    """Return the metrics of the site's last run."""
+    failed = [(_label(shown_series(name)), 1.0) for name in of_site.failed]
+    codes = Counter(reason.code for reason in of_site.attention)
+    attention = [(f'{{code="{code}"}}', float(n)) for code, n in codes.items()]
+    return [
+        *_metric(
+            "screening_run_seconds",
+            "Duration of the site's last run.",
+            [("", of_site.seconds)],
+        ),
+        *_metric(
+            "screening_run_exit_code",
+            "Exit code of the site's last run.",
+            [("", of_site.exit_code)],
+        ),
+        *_metric("screening_run_failed", "Series that failed in it.", failed),
+        *_metric(
+            "screening_site_attention",
+            "Reasons of all series together by code.",
+            attention,
+        ),
+    ]
 
 
 def _metric(

@@ -1,0 +1,67 @@
+"""Tell programs that watch the nights how they are: Nagios, a dead man's switch."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from screening.cli import logs
+from screening.cli.console import join_reasons
+from screening.errors import UsageError
+from screening.schemas.base import new_reasons
+from screening.schemas.history import SeriesStatus
+
+# Exit codes of a Nagios plugin.
+OK = 0
+WARNING = 1
+CRITICAL = 2
+UNKNOWN = 3
+HEADINGS = {OK: "OK", WARNING: "WARNING", CRITICAL: "CRITICAL", UNKNOWN: "UNKNOWN"}
+PING_SECONDS = 20
+
+
+def nagios_answer(statuses: Sequence[SeriesStatus]) -> tuple[str, int]:
+    """Return what a Nagios plugin prints of the series, and its exit code.
+
+    A night that is missing is critical, a reason for attention that does not stand a
+    warning. The first line has the counts, each other line a series that is not fine.
+    """
+    missing = [status for status in statuses if not status.fine]
+    wanting = [status for status in statuses if new_reasons(status.attention)]
+    if any(status.series is None for status in missing):
+        code = UNKNOWN
+    elif missing:
+        code = CRITICAL
+    elif wanting:
+        code = WARNING
+    else:
+        code = OK
+    lines = [
+        f"SCREENING {HEADINGS[code]} - {len(statuses)} series, {len(missing)} without "
+        f"the night, {len(wanting)} with attention | missing={len(missing)} "
+        f"attention={len(wanting)}"
+    ]
+    for status in statuses:
+        reasons = new_reasons(status.attention)
+        if reasons or not status.fine:
+            name = "" if status.series is None else f"{status.series}: "
+            # A bar begins a plugin's figures.
+            words = f"{name}{status.said}{join_reasons(reasons)}".replace("|", "/")
+            lines.append(" ".join(words.split()))
+    return "\n".join(lines), code
+
+
+def fetch(url: str) -> None:
+    """Fetch an address; a failure is a warning, without the address, which is a secret.
+
+    UsageError if it is no http or https address.
+    """
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise UsageError("--ping takes an address that begins with http:// or https://")
+    try:
+        with urllib.request.urlopen(url, timeout=PING_SECONDS):
+            pass
+    except (OSError, urllib.error.URLError, ValueError) as error:
+        logs.note(f"--ping: the address did not answer ({type(error).__name__})")
