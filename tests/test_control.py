@@ -357,6 +357,25 @@ def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(sta
     assert drift_over(stays(rng, stay, by=1.0)).reason.code == "drift_over_nights"
 
 
+def test_drift_over_nights_of_a_ward_unlike_training_is_held_to_its_own_nights():
+    rng = np.random.default_rng(8)
+    nights = stays(rng, 5, nights=64, by=1.0)
+    recent = nights[-14:]
+    assert drift_over(recent).reason is not None
+    assert drift_over(recent, nights[:-14]).reason is None
+
+
+def test_drift_over_nights_beside_its_own_nights_is_named():
+    rng = np.random.default_rng(9)
+    earlier = stays(rng, 5, nights=50, by=1.0)
+    recent = [
+        night.replace(who=tuple(number + 10_000 for number in night.who))
+        for night in stays(rng, 5, by=0.0)
+    ]
+    reason = drift_over(recent, earlier).reason
+    assert "lower on the whole than those of the 50 nights before" in reason.words
+
+
 # Patients on twenty cells that held as many training rows each, those of them in the last cell beyond
 # their share, and whether that is said: one in two hundred is where chance ends, a trifle is no alarm
 # however many make it sure, and fewer than twenty patients are no evidence.

@@ -28,7 +28,12 @@ from screening.ledger.model_registry import (
 )
 from screening.ledger.nights import current_runs
 from screening.ledger.verdicts import last_verdicts, ordered_verdicts
-from screening.metrics.control import RECENT_NIGHTS, control_charts, drift_over
+from screening.metrics.control import (
+    EARLIER_NIGHTS,
+    RECENT_NIGHTS,
+    control_charts,
+    drift_over,
+)
 from screening.metrics.reviews import count_verdicts, judged_share, review_figures
 from screening.schemas import history as documents
 from screening.schemas.history import (
@@ -226,12 +231,18 @@ class _SeriesNights:
         runs = [self.runs[entry] for entry in in_force]
         nights = [self.nights[entry] for entry in in_force]
         last = nights[-1]
-        recent = {
+        of_model = {
             entry: self.nights[entry]
-            for entry in in_force[-RECENT_NIGHTS:]
+            for entry in in_force[-RECENT_NIGHTS - EARLIER_NIGHTS :]
             if self.nights[entry].model == last.model
         }
-        scores = entries.scores_at(connection, recent)
+        scored = entries.scores_at(connection, of_model)
+        recent = [
+            scored[entry] for entry in in_force[-RECENT_NIGHTS:] if entry in scored
+        ]
+        earlier = [
+            scored[entry] for entry in in_force[:-RECENT_NIGHTS] if entry in scored
+        ]
         of_series = [change for change in promotions if change.series == title]
         reviews = review_figures(
             runs,
@@ -248,7 +259,7 @@ class _SeriesNights:
             first=runs[0].night,
             last=runs[-1].night,
             workload=documents.Workload(**_per_night(runs)),
-            drift=drift_over(list(scores.values())),
+            drift=drift_over(recent, earlier),
             control=control_charts(runs, changes, of_series),
             review_by=last.review_by,
             **reviews,

@@ -393,6 +393,12 @@ def shift(
 RECENT_NIGHTS = 14
 """Nights whose patients are compared with the training cohort together."""
 
+EARLIER_NIGHTS = 90
+"""Nights before these that they are compared with too."""
+
+MIN_EARLIER = 20
+"""Nights before the recent ones from which these are held to them."""
+
 # p-value up to which drift over nights is reported.
 ALARM = 0.005
 # Difference of cumulative shares from which drift over nights is reported.
@@ -401,16 +407,22 @@ _MIN_DISTANCE = 0.05
 _MIN_PATIENTS = 20
 
 
-def drift_over(nights: Sequence[ScoreCounts]) -> DriftOver | None:
+def drift_over(
+    nights: Sequence[ScoreCounts], earlier: Sequence[ScoreCounts] = ()
+) -> DriftOver | None:
     """Test the scores of recent nights against those held out in training.
 
     A patient who stays for a week is counted once, by the latest score. Nights of
-    tables without a patient column cannot be combined and are left out.
+    tables without a patient column cannot be combined and are left out. With enough
+    nights before, only a difference from these is a reason for attention: a ward may
+    always have other patients than training.
 
     Parameters
     ----------
     nights : sequence of ScoreCounts
         Under the model now in use, in order.
+    earlier : sequence of ScoreCounts
+        The nights before, under the same model, in order.
 
     Returns
     -------
@@ -420,9 +432,7 @@ def drift_over(nights: Sequence[ScoreCounts]) -> DriftOver | None:
     named = [night for night in nights if night.who]
     if not named:
         return None
-    cell_of_patient: dict[int, int] = {}
-    for night in named:
-        cell_of_patient.update(zip(night.who, night.cell, strict=True))
+    cell_of_patient = _latest_cells(named)
     training = named[-1].known
     n_patients = len(cell_of_patient)
     recent = np.bincount(list(cell_of_patient.values()), minlength=len(training))
@@ -431,19 +441,36 @@ def drift_over(nights: Sequence[ScoreCounts]) -> DriftOver | None:
         return DriftOver(
             nights=len(named), patients=n_patients, distance=None, p=None, reason=None
         )
+    compared = tested
+    others = "those of training did when they were held out"
+    if len(earlier) >= MIN_EARLIER:
+        before = _latest_cells(earlier)
+        # Who lies in both windows counts in the later one.
+        cells = [cell for name, cell in before.items() if name not in cell_of_patient]
+        counted = np.bincount(cells, minlength=len(training))
+        compared = shift(counted, recent) or tested
+        others = f"those of the {len(earlier)} nights before"
     reason = None
-    if tested.p <= ALARM and tested.distance >= _MIN_DISTANCE:
-        reason = _drift_reason(tested, n_patients, len(named))
+    if compared.p <= ALARM and compared.distance >= _MIN_DISTANCE:
+        reason = _drift_reason(compared, n_patients, len(named), others)
     return DriftOver(
         nights=len(named),
         patients=n_patients,
-        distance=tested.distance,
-        p=tested.p,
+        distance=compared.distance,
+        p=compared.p,
         reason=reason,
     )
 
 
-def _drift_reason(tested: Shift, n_patients: int, n_nights: int) -> Reason:
+def _latest_cells(nights: Sequence[ScoreCounts]) -> dict[int, int]:
+    """Return the cell of the latest score of each patient, by hash."""
+    cell_of_patient: dict[int, int] = {}
+    for night in nights:
+        cell_of_patient.update(zip(night.who, night.cell, strict=True))
+    return cell_of_patient
+
+
+def _drift_reason(tested: Shift, n_patients: int, n_nights: int, others: str) -> Reason:
     nights = "nights" if n_nights > 1 else "night"
     direction = "higher" if tested.higher else "lower"
     return DRIFT_OVER_NIGHTS(
@@ -452,5 +479,6 @@ def _drift_reason(tested: Shift, n_patients: int, n_nights: int) -> Reason:
         n_patients=n_patients,
         nights=f"{n_nights} {nights}",
         direction=direction,
+        others=others,
         distance=tested.distance,
     )

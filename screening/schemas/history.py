@@ -224,7 +224,10 @@ class Misses(Document):
 
 
 class DriftOver(Document):
-    """Scores of recent patients, each counted once, compared with training."""
+    """Scores of recent patients, each counted once, compared with earlier ones.
+
+    These are the patients of the nights before or, as long as there are few, training.
+    """
 
     nights: int
     patients: int

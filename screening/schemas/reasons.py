@@ -492,12 +492,13 @@ OVER_MEMORY = ReasonKind(
 DRIFT_OVER_NIGHTS = ReasonKind(
     code="drift_over_nights",
     words="The {n_patients} patients of the last {nights}, each counted once, score "
-    "{direction} on the whole than those of training did when they were held out "
+    "{direction} on the whole than {others} "
     "(largest difference of shares {distance:.2f}): the patients or the measurements "
     "have changed.",
     remedy="Ask the source what has changed since; if the patients are other ones now, "
     "train again.",
-    when="the scores of 14 nights compared with training: p at most 0.005",
+    when="the scores of 14 nights compared with the 90 nights before or, until there "
+    "are 20 of these, with training: p at most 0.005",
     place=HISTORY,
 )
 
