@@ -213,49 +213,70 @@ def _flags_beside_own(
     return [] if low <= flagged <= high else ["flags_unexpected"]
 
 
-def of_ward(seed: int) -> tuple[int, int, Counter[str]]:
-    """Return beds, nights, and how many nights had a reason of each kind."""
+@dataclass(frozen=True)
+class WardNights:
+    """Tests of the nights of one ward.
+
+    Parameters
+    ----------
+    beds : int
+    counts : Counter
+        Nights with a reason of each kind.
+    before, after : ndarray of bool, shape (n_nights,)
+        Nights with any reason; flags held to validation, and to the ward's own nights.
+    """
+
+    beds: int
+    counts: Counter[str]
+    before: np.ndarray
+    after: np.ndarray
+
+
+def of_ward(seed: int) -> WardNights:
+    """Return the nights of a ward with a reason."""
     counts: Counter[str] = Counter()
-    nights = [*nights_of(seed)]
-    for _, by_test in nights:
-        before = {code for kind in by_test if kind != "flags" for code in by_test[kind]}
-        after = {
-            code
-            for kind in by_test
-            if kind != "flags, by validation"
-            for code in by_test[kind]
-        }
-        counts["any, flags by validation"] += bool(before)
-        counts["any"] += bool(after)
+    before = []
+    after = []
+    beds = 0
+    for n_beds, by_test in nights_of(seed):
+        beds = n_beds
+        others = [by_test[kind] for kind in ("delivery", "values", "scores")]
+        is_other = any(others)
+        before.append(is_other or bool(by_test["flags, by validation"]))
+        after.append(is_other or bool(by_test["flags"]))
         for kind, codes in by_test.items():
             counts[kind] += bool(codes)
             for code in set(codes):
                 counts[f"{kind}: {code}"] += 1
-    return nights[0][0], len(nights), counts
+    return WardNights(beds, counts, np.array(before), np.array(after))
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--wards", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     wards = Parallel(options.jobs)(delayed(of_ward)(i) for i in range(options.wards))
     total: Counter[str] = Counter()
-    n_nights = 0
-    for _, nights, counts in wards:
-        total += counts
-        n_nights += nights
-    print(f"{len(wards)} wards, {n_nights} nights", "", sep="\n")
+    for ward in wards:
+        total += ward.counts
+    before = np.array([ward.before for ward in wards])
+    after = np.array([ward.after for ward in wards])
+    print(f"{len(wards)} wards, {after.size} nights", "", sep="\n")
     print("| test | nights with a false reason, % |", "|---|---|", sep="\n")
+    print(f"| any, flags held to validation | {100 * before.mean():.2f} |")
+    print(f"| any | {100 * after.mean():.2f} |")
     for kind, count in sorted(total.items()):
-        print(f"| {kind} | {100 * count / n_nights:.2f} |")
-    by_size = [(5, 20), (20, 50), (50, 101)]
-    for low, high in by_size:
-        chosen = [ward for ward in wards if low <= ward[0] < high]
-        nights = sum(ward[1] for ward in chosen)
-        n_any = sum(ward[2]["any"] for ward in chosen)
-        print(f"| any, {low} to {high - 1} beds | {100 * n_any / max(nights, 1):.2f} |")
+        print(f"| {kind} | {100 * count / after.size:.2f} |")
+    beds = np.array([ward.beds for ward in wards])
+    for low, high in ((5, 20), (20, 50), (50, 101)):
+        chosen = after[(beds >= low) & (beds < high)]
+        print(f"| any, {low} to {high - 1} beds | {100 * chosen.mean():.2f} |")
+    for name, nights in (("validation", before), ("own nights", after)):
+        sites = nights[: len(nights) // 40 * 40].reshape(-1, 40, nights.shape[1])
+        mornings = 60 * sites.any(axis=1).mean() if len(sites) else np.nan
+        print(f"{name}: {mornings:.0f} of 60 mornings of a site of forty wards")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from screening.ledger import trail
 from screening.ledger.database import RUNS, TRAIL, Ledger
-from screening.ledger.entries import STAND_IN, SiteNight, append, facts_in
+from screening.ledger.entries import STAND_IN, SiteNight, append
 from screening.ledger.model_registry import every_series
 from screening.ledger.nights import current_runs
 from screening.monitoring.column_drift import (
@@ -25,6 +25,8 @@ from screening.schemas.run import Delivery
 
 # Nights that are compared; of earlier ones flags are read alone.
 MAX_NIGHTS = REFERENCE + max(WINDOWS)
+# Last entries of a site's nights that are read: some nights are run more than once.
+MAX_ENTRIES = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +38,9 @@ class CountedNights:
     recent : SeriesNights
         The last `MAX_NIGHTS`.
     nights : list of str
-        All.
+        The first `REFERENCE` under the model, and the last `MAX_NIGHTS`.
     flagged, new_cases, sizes : ndarray of shape (n_nights,)
-        Flagged patients, those not flagged the night before, and all, of all nights.
+        Flagged patients, those not flagged the night before, and all, of these nights.
     """
 
     recent: SeriesNights
@@ -73,6 +75,8 @@ def _counted_of_series(
     if not runs or runs[-1].night != night:
         return None
     entries = [run.entry for run in runs if run.model == runs[-1].model]
+    # Of years of nights the first and the last tell; those between are not read.
+    entries = list(dict.fromkeys([*entries[:REFERENCE], *entries[-MAX_NIGHTS:]]))
     facts = _facts_of(connection, entries)
     entries = [entry for entry in entries if _is_measure(facts[entry])]
     if not entries:
@@ -89,7 +93,7 @@ def _counted_of_series(
 
 
 def _facts_of(connection: sa.Connection, entries: list[int]) -> dict[int, Any]:
-    """Return the facts of nights as they are stored: all of a year are many to check."""
+    """Return the facts of nights as they are stored: many to check for each night."""
     parts = trail.parts_of(connection, entries, "facts")
     return {entry: part.facts for entry, part in parts.items()}
 
@@ -140,34 +144,31 @@ def _hashes(names: Iterable[str]) -> list[int]:
 def enter_site_night(ledger: Ledger, facts: SiteNight) -> None:
     """Enter what a run of a site found, unless its last entry says the same."""
     with ledger.writing() as connection:
-        last = last_site_night(connection)
-        if last is None or last.replace(seconds=facts.seconds) != facts:
+        earlier = _last_entries(connection).get(facts.night)
+        if earlier is None or earlier.replace(seconds=facts.seconds) != facts:
             append(connection, ledger.clock(), facts)
 
 
-def last_site_night(
-    connection: sa.Connection, night: str | None = None
-) -> SiteNight | None:
-    """Return the last entry of a site's nights; with `night` the last before it."""
-    chosen = sa.select(TRAIL.c.number).where(TRAIL.c.kind == SiteNight.KIND)
-    numbers = connection.scalars(chosen.order_by(TRAIL.c.number.desc()))
-    for number in numbers:
-        for entry in trail.entries(connection, TRAIL.c.number == number):
-            facts, _ = facts_in(entry)
-            assert isinstance(facts, SiteNight), "it is of this kind"
-            if night is None or facts.night < night:
-                return facts
-    return None
+def last_site_night(connection: sa.Connection) -> SiteNight | None:
+    """Return what was found on the site's latest night, or None."""
+    entries = _last_entries(connection)
+    return entries[max(entries)] if entries else None
 
 
 def recent_site_nights(
     connection: sa.Connection, night: str, n_nights: int
 ) -> list[SiteNight]:
-    """Return the last entry of each of the last nights before this one, in order."""
-    found: list[SiteNight] = []
-    while len(found) < n_nights:
-        before = last_site_night(connection, found[0].night if found else night)
-        if before is None:
-            break
-        found.insert(0, before)
-    return found
+    """Return what was found on the last nights before this one, in order."""
+    entries = _last_entries(connection)
+    nights = sorted(earlier for earlier in entries if earlier < night)
+    return [entries[earlier] for earlier in nights[-n_nights:]]
+
+
+def _last_entries(connection: sa.Connection) -> dict[str, SiteNight]:
+    """Return the last entry of each night, of the last `MAX_ENTRIES`."""
+    is_night = TRAIL.c.kind == SiteNight.KIND
+    newest = sa.select(TRAIL.c.number).where(is_night).order_by(TRAIL.c.number.desc())
+    numbers = list(connection.scalars(newest.limit(MAX_ENTRIES)))
+    parts = trail.parts_of(connection, sorted(numbers), "facts")
+    entries = [SiteNight.from_dict(parts[number].facts) for number in sorted(numbers)]
+    return {entry.night: entry for entry in entries}
