@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
 
-from screening.contract.contract import Contract, Feature, toml_text
+from screening.contract.contract import Contract, Feature, Outcome, toml_text
 
 HEAD = """# The contract
 
@@ -23,6 +23,11 @@ PARTS = (
         "`[cohort]`",
         Contract,
         "Roles of the columns, and what holds for the whole table.",
+    ),
+    (
+        "`[outcome]`",
+        Outcome,
+        "What a table of outcomes decides, for `screen outcomes`.",
     ),
     (
         "`[features.NAME]`",
@@ -62,7 +67,7 @@ def rows(model: type[BaseModel]) -> list[str]:
     schema = model.model_json_schema()
     lines = []
     for name, declared in schema["properties"].items():
-        if name == "features":
+        if name in ("features", "outcome"):
             continue
         default = ", needed" if name in schema.get("required", ()) else ""
         if declared.get("default") is not None:

@@ -13,6 +13,7 @@ from screening.cli.data import check, demo, init, schema
 from screening.cli.ledger import history, ledger, promote, retire, review, status
 from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.options import with_groups
+from screening.cli.outcomes import outcomes
 from screening.cli.privacy import forget, purge
 from screening.cli.score import explain, export, report, run, score
 from screening.cli.train import (
@@ -49,6 +50,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     export: "screen export runs/2026-03-01 --to fhir --out flagged.json",
     report: "screen report runs/2026-03-01",
     review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
+    outcomes: "screen outcomes events.csv --time infected_at --within 72h --series ward-7 --ledger screening.db",
     history: "screen history --ledger screening.db --out history.html",
     validate: "screen validate trained/infection other_hospital.csv --out validated",
     threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',

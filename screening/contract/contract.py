@@ -222,11 +222,53 @@ def _check_series(name: str | None) -> str | None:
     return series_name(name) if name else None
 
 
+def hours_from(text: object) -> object:
+    """Return a duration such as "72h" or "3d" in hours; anything else as it is.
+
+    ValueError for a text that is no duration.
+    """
+    if not isinstance(text, str):
+        return text
+    duration = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([hd])", text.strip())
+    if duration is None:
+        raise ValueError('write hours or days, such as "72h" or "3d"')
+    return float(duration[1]) * (24 if duration[2] == "d" else 1)
+
+
+Hours = Annotated[float, BeforeValidator(hours_from), Field(ge=0, allow_inf_nan=False)]
+
+
+class Outcome(BaseModel):
+    """What became of a patient: when an event counts for a night."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
+
+    within: Hours
+    """An event so long after the beginning of a night's day makes its row a case, such
+    as "72h" or "3d"; without one the row is none once that time has passed."""
+    after: Hours = 0.0
+    """Rows of patients whose event came before this are no longer at risk and count as
+    neither."""
+    id: Name = None
+    """Column of a table of outcomes with the ids that the nights have; by default the
+    group or id of the cohort."""
+    time: Name = None
+    """Column of a table of outcomes with the time of the event; blank for none."""
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Outcome:
+        if self.within <= self.after:
+            raise ValueError("`within` must be longer than `after`")
+        return self
+
+
 class Contract(BaseModel):
     """Roles and features of a cohort.
 
-    In TOML the features stand under `[features.NAME]`, everything else under
-    `[cohort]`.
+    In TOML the features stand under `[features.NAME]`, what an outcome is under
+    `[outcome]`, everything else under `[cohort]`.
     """
 
     model_config = ConfigDict(
@@ -323,6 +365,8 @@ class Contract(BaseModel):
     review_by: Annotated[datetime.date | None, BeforeValidator(_parse_day)] = None
     """Day from which every night asks for a review of the model; by default two years
     after training."""
+    outcome: Outcome | None = None
+    """What became of a patient."""
     features: dict[str, Feature] = {}
     """In the order of the encoded columns. Empty: inferred from the table."""
 
@@ -436,8 +480,11 @@ class Contract(BaseModel):
             nested = _Nested.model_validate(content)
             listed = [name for name in nested.feature_order if name in nested.features]
             features = {name: nested.features[name] for name in listed}
+            cohort = dict(nested.cohort)
+            if nested.outcome is not None:
+                cohort["outcome"] = nested.outcome
             return cls.model_validate(
-                {**nested.cohort, "features": features | nested.features}
+                {**cohort, "features": features | nested.features}
             )
         except ValidationError as error:
             raise CohortError(_faults(place, error)) from error
@@ -460,6 +507,7 @@ class Contract(BaseModel):
         """Return a TOML text that `load` reads, with `notes` as comments at its end."""
         stated = self.model_dump(mode="json", exclude_defaults=True)
         features = stated.pop("features", {})
+        outcome = stated.pop("outcome", {})
         lines = [f"# {TOML_HEADER}", "", f"format = {FORMAT}", "", "[cohort]"]
         for name, field in Contract.model_fields.items():
             comment = _first_clause(field.description or "")
@@ -467,6 +515,9 @@ class Contract(BaseModel):
                 lines.append(f"{name} = {toml_text(stated[name])}  # {comment}")
             elif name in SHOWN_KEYS:
                 lines.append(f"# {name} = {toml_text(SHOWN_KEYS[name])}  # {comment}")
+        if outcome:
+            lines += ["", "[outcome]"]
+            lines += [f"{key} = {toml_text(value)}" for key, value in outcome.items()]
         for name, values in features.items():
             lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
             lines += [f"{key} = {toml_text(value)}" for key, value in values.items()]
@@ -554,6 +605,7 @@ class _Nested(BaseModel):
     format: Annotated[int, AfterValidator(_check_format)] = FORMAT
     cohort: dict[str, Any] = {}
     features: dict[str, Any] = {}
+    outcome: dict[str, Any] | None = None
     feature_order: list[str] = []
 
 
@@ -587,9 +639,11 @@ def _fault(place: str, model_name: str, item: ErrorDetails) -> str:
     """Describe one error of pydantic: the place, the key and a remedy."""
     location = [str(part) for part in item["loc"]]
     if model_name != Contract.__name__:
-        keys = ["[cohort]", "[features.NAME]", "format"]
+        keys = ["[cohort]", "[features.NAME]", "[outcome]", "format"]
     elif location[:1] == ["features"]:
         keys = list(Feature.model_fields)
+    elif location[:1] == ["outcome"]:
+        keys = list(Outcome.model_fields)
     else:
         keys = list(Contract.model_fields)
         location = ["cohort", *location]

@@ -34,6 +34,7 @@ from screening.schemas.history import (
     ChangedClass,
     NightFigures,
     NightsBeside,
+    OutcomeFigures,
     SensitivityAndPpv,
 )
 from screening.schemas.model import TrainedOn
@@ -339,6 +340,26 @@ class SiteNight(Facts, kind="site_night"):
     failed: Sequence[str]
     attention: Sequence[Reason]
     by_series: Mapping[str, Sequence[Reason]]
+
+
+class Outcomes(Facts, kind="outcomes"):
+    """What became of patients of a series.
+
+    Its parts `outcomes` name patients, some thousand each; their facts are the times of
+    each one's events, none where there was no event.
+
+    Parameters
+    ----------
+    series : str
+    night : str
+        Day up to which outcomes are known, YYYY-MM-DD.
+    figures : OutcomeFigures
+        Of all nights in force, by everything known then.
+    """
+
+    series: str
+    night: str
+    figures: OutcomeFigures
 
 
 # A "case" is a page of one case, a "table" is in a database, and "refused" is a list of

@@ -27,6 +27,7 @@ from screening.ledger.model_registry import (
     in_shadow,
 )
 from screening.ledger.nights import current_runs
+from screening.ledger.outcomes import last_figures
 from screening.ledger.verdicts import last_verdicts, ordered_verdicts
 from screening.metrics.control import (
     EARLIER_NIGHTS,
@@ -262,6 +263,7 @@ class _SeriesNights:
             drift=drift_over(recent, earlier),
             control=control_charts(runs, changes, of_series),
             review_by=last.review_by,
+            outcomes=last_figures(connection, self.series),
             **reviews,
         )
 

@@ -104,6 +104,69 @@ class ForwardNights(Document):
     labelled: LabelledNights | None = None
 
 
+class OutcomeRates(Document):
+    """Rows of nights whose outcome is known: counts, and rates with intervals by patient.
+
+    A patient who lies five nights counts on each of them.
+    """
+
+    nights: int
+    rows: int
+    patients: int
+    cases: int
+    flagged: int
+    true_positive: int
+    sensitivity: Estimate
+    specificity: Estimate
+    ppv: Estimate
+
+
+class OutcomesByMonth(OutcomeRates):
+    """The same of one month, YYYY-MM."""
+
+    month: str
+
+
+class LeadTime(Document):
+    """Time from the first of a patient's unbroken flags to the event, in hours.
+
+    `detected` of the `events` were flagged on the last night before; `low_hours` and
+    `high_hours` are quartiles, None for fewer than four.
+    """
+
+    events: int
+    detected: int
+    median_hours: float | None
+    low_hours: float | None
+    high_hours: float | None
+
+
+class OutcomeFigures(OutcomeRates):
+    """What became of all rows of the champion's nights in force, flagged or not.
+
+    An event `after_hours` to `within_hours` after the beginning of a night's day makes
+    the row a case. `open` rows wait for the end of their window, and those of `past`
+    are of patients after their event. `observed_over_expected` is the number of cases
+    over the sum of the rows' chances. `below` names the figures that are significantly below
+    `promised`, valid at every look. `agreement` has by verdict the rows that turned
+    out as "case" and as "none". `unread` counts nights whose run directory is gone.
+    """
+
+    as_of: str
+    within_hours: float
+    after_hours: float
+    open: int
+    past: int
+    auroc: Estimate
+    observed_over_expected: Estimate
+    lead: LeadTime
+    promised: SensitivityAndPpv | None
+    below: Sequence[Literal["sensitivity", "ppv"]]
+    agreement: Mapping[str, Mapping[str, int]]
+    by_month: Sequence[OutcomesByMonth]
+    unread: int = 0
+
+
 @dataclass(frozen=True, kw_only=True, config=PART)
 class JudgedShare(Estimate):
     """Share with the condition among judged cases, with its 95 % interval.
@@ -323,6 +386,7 @@ class SeriesFacts(Document):
     drift: DriftOver | None
     control: Sequence[ControlChart] = ()
     forward: ForwardNights | None = None
+    outcomes: OutcomeFigures | None = None
     review_by: str | None = None
 
 

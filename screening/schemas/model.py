@@ -33,6 +33,15 @@ class InContract(Document):
     TITLE: ClassVar[str] = "the contract"
 
 
+class StatedOutcome(InContract):
+    """When an event counts for a night, in hours after the beginning of its day."""
+
+    within: float
+    after: float = 0.0
+    id: str | None = None
+    time: str | None = None
+
+
 class Stated(InContract):
     """Statements of the contract about the whole cohort; None if not stated."""
 
@@ -46,6 +55,8 @@ class Stated(InContract):
     capacity: int | None = None
     review_by: str | None = None
     verdicts_need: Sequence[str] = ()
+    outcome: StatedOutcome | None = None
+    id: str | None = None
 
 
 class Declared(InContract):

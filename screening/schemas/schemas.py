@@ -20,6 +20,7 @@ from screening.schemas.history import (
     HistoryDocument,
     HookFacts,
     NightsBeside,
+    OutcomeFigures,
     OverviewDocument,
     SeriesStatus,
     VerdictsRead,
@@ -131,6 +132,9 @@ ANSWERS: dict[str, type[Document]] = {
         **POINTS,
         classes=Mapping[str, ClassElsewhere],
         attention=Reasons,
+    ),
+    "outcomes": _of(
+        "outcomes", new=int, corrected=int, unknown=int, figures=OutcomeFigures
     ),
     "threshold": _of("threshold", **REVISED, **POINTS),
     "approve": _of("approve", **REVISED, approval=Approval),

@@ -1,0 +1,171 @@
+"""What became of the patients: `screen outcomes`."""
+
+from __future__ import annotations
+
+import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from screening.cli.console import print_answer
+from screening.cli.options import (
+    AsJson,
+    DatabaseOptions,
+    LedgerHere,
+    in_data,
+    in_output,
+)
+from screening.cli.users import open_as_owner
+from screening.contract.contract import hours_from
+from screening.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from screening.ledger.database import Ledger
+    from screening.ledger.outcomes import Entered
+
+
+def outcomes(
+    events: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="A file or database with a line an event."
+        ),
+    ],
+    *,
+    database: DatabaseOptions,
+    ledger: LedgerHere = "screening.db",
+    series: Annotated[str, typer.Option(metavar="NAME", help="The series.")],
+    id: Annotated[
+        str | None, in_data(help="Column of the patient, as the nights name it.")
+    ] = None,
+    time: Annotated[
+        str | None, in_data(help="Column of the time of the event; blank for none.")
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="72h",
+            help="An event so long after a night makes its row a case.",
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="0h",
+            help="Rows of patients whose event came before are not at risk.",
+        ),
+    ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE", help="Outcomes are complete up to here; now by default."
+        ),
+    ] = None,
+    missed: Annotated[
+        Path | None,
+        in_output(
+            metavar="FILE",
+            help="Private CSV of those who were not flagged on the night before.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Enter what became of the patients of SERIES, and judge its nights by it.
+
+    Every row of the nights in force then has a truth, flagged or not: sensitivity, PPV
+    and specificity by outcomes stand in `screen history`, and below the promise in
+    `screen status`. Of a patient whom an earlier table named, this one's lines replace
+    the earlier ones.
+    """
+    from screening.ledger.outcomes import enter_outcomes
+
+    with open_as_owner(ledger) as book:
+        entered = enter_outcomes(
+            book,
+            series,
+            database.source(events),
+            id=id,
+            time=time,
+            within=_hours("--within", within),
+            after=_hours("--after", after),
+            as_of=_time(as_of),
+        )
+        if missed is not None:
+            _write_missed(book, series, missed, entered.missed)
+    if as_json:
+        answer = {
+            "new": entered.new,
+            "corrected": entered.corrected,
+            "unknown": entered.unknown,
+            "figures": entered.figures.to_dict(),
+        }
+    else:
+        answer = _in_words(entered)
+    print_answer(answer, as_json)
+
+
+def _hours(option: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        hours = hours_from(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from None
+    assert isinstance(hours, float), "a text is read"
+    return hours
+
+
+def _time(text: str | None) -> datetime.datetime | None:
+    if text is None:
+        return None
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--as-of {text}: write YYYY-MM-DD") from None
+
+
+def _write_missed(
+    ledger: Ledger, series: str, path: Path, missed: pd.DataFrame
+) -> None:
+    """Write whom no flag preceded, for their owner alone; `forget` finds the file."""
+    from screening.ledger.entries import Artefact
+    from screening.ledger.register import hand_out
+    from screening.store.publishing import write_whole
+
+    content = missed.to_csv(index=False, date_format="%Y-%m-%dT%H:%M").encode()
+    digest = sha256(content).hexdigest()
+    place = path.resolve()
+    hand_out(ledger, Artefact(what="export", place=place, sha256=digest, series=series))
+    write_whole(place, content, mode=0o600)
+
+
+def _in_words(entered: Entered) -> dict[str, object]:
+    from screening.report import format as fmt
+
+    figures = entered.figures
+    lead = figures.lead
+    hours = "unknown"
+    if lead.median_hours is not None:
+        hours = f"{lead.median_hours:.0f} hours in the median"
+    return {
+        "entered": (
+            f"{entered.new} new, {entered.corrected} corrected, "
+            f"{entered.unknown} of nobody scored"
+        ),
+        "as of": figures.as_of,
+        "rows": (
+            f"{figures.rows} known of {figures.nights} nights, {figures.open} open, "
+            f"{figures.past} after an event"
+        ),
+        "cases": f"{figures.cases}, of which {figures.true_positive} flagged",
+        "sensitivity": fmt.ci(figures.sensitivity),
+        "specificity": fmt.ci(figures.specificity),
+        "PPV": fmt.ci(figures.ppv),
+        "AUROC": fmt.area_ci(figures.auroc),
+        "events": f"{lead.events}, of which {lead.detected} were flagged the night before",
+        "lead time": hours,
+    }

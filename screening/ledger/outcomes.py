@@ -1,0 +1,330 @@
+"""Enter what became of the patients of past nights, and judge the nights by it.
+
+An entry states outcomes that are new or corrected since the entries before, up to when
+outcomes are complete, and the figures of all nights in force by everything known then.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+
+from screening.data.outcome_table import read_outcomes
+from screening.errors import ModelError, UsageError
+from screening.io.opening import Readable
+from screening.ledger import register, trail
+from screening.ledger.database import ARTEFACTS, REVIEWS, Ledger
+from screening.ledger.entries import (
+    Outcomes,
+    append,
+    facts_in,
+    nights_at,
+    stated,
+)
+from screening.ledger.model_registry import find_series
+from screening.ledger.nights import current_runs
+from screening.ledger.trail import Part
+from screening.ledger.verdicts import ordered_verdicts
+from screening.metrics.outcomes import (
+    Window,
+    missed_cases,
+    outcome_figures,
+    with_truth,
+)
+from screening.schemas.history import OutcomeFigures, SensitivityAndPpv
+from screening.schemas.model import Stated
+from screening.schemas.run import RunDocument
+from screening.store.serialization import read_document
+
+# Names in a part of an entry.
+PORTION = 1000
+COLUMNS = ("id", "group", "score", "flagged", "chance")
+
+
+class Entered(NamedTuple):
+    """What an entry of outcomes came to.
+
+    Parameters
+    ----------
+    figures : OutcomeFigures
+    new, corrected : int
+        Patients whose outcomes were not stated before, or otherwise.
+    unknown : int
+        Patients of the table that no night scored; they are not entered.
+    missed : DataFrame
+        A line an event whose patient was not flagged on the last night before: `night`,
+        `patient`, `score`, `event`.
+    """
+
+    figures: OutcomeFigures
+    new: int
+    corrected: int
+    unknown: int
+    missed: pd.DataFrame
+
+
+def enter_outcomes(
+    ledger: Ledger,
+    series: str,
+    source: Readable,
+    *,
+    id: str | None = None,
+    time: str | None = None,
+    within: float | None = None,
+    after: float | None = None,
+    as_of: datetime.datetime | None = None,
+) -> Entered:
+    """Enter a table of outcomes of a series, and judge its nights by all that are known.
+
+    Of a patient whom an earlier table named, this one's lines replace the earlier ones.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    series : str
+        Its name, or the first digits of its key.
+    source : path, URL, Database, or a pandas, polars or Arrow table
+        A line an event.
+    id, time : str, optional
+        Columns of the patient and of the time of the event, blank for none; by default
+        those of the contract.
+    within, after : float, optional
+        Window of a night in hours (see `metrics.outcomes.Window`); by default that of
+        the contract.
+    as_of : datetime, optional
+        Up to when the outcomes are complete; now by default.
+
+    Returns
+    -------
+    Entered
+
+    Raises
+    ------
+    UsageError
+        The series has no night, or window or columns are not stated.
+    CohortError
+        The table cannot be read.
+    """
+    until = pd.Timestamp(as_of or datetime.datetime.now())
+    with ledger.reading() as connection:
+        key = find_series(connection, series)
+        nights = _read_nights(connection, key)
+        known = _known_outcomes(connection, key)
+        verdicts = _verdicts(connection, key)
+    place = nights.outcome_of_contract(id=id, time=time, within=within, after=after)
+    window = Window(place.within, place.after)
+    stated_now = _by_patient(read_outcomes(source, place.id, place.time))
+    patients = set(nights.rows["patient"])
+    changed = {}
+    n_unknown = 0
+    for name, times in stated_now.items():
+        if name not in patients:
+            n_unknown += 1
+        elif known.get(name) != times:
+            changed[name] = times
+    rows = with_truth(nights.rows, _events(known | changed), window, until)
+    figures = outcome_figures(rows, window, until, nights.promised, verdicts)
+    figures = figures.replace(unread=nights.n_unread)
+    facts = Outcomes(series=key, night=until.strftime("%Y-%m-%d"), figures=figures)
+    with ledger.writing() as connection:
+        append(connection, ledger.clock(), facts, _parts(changed))
+    n_new = sum(name not in known for name in changed)
+    return Entered(
+        figures=figures,
+        new=n_new,
+        corrected=len(changed) - n_new,
+        unknown=n_unknown,
+        missed=missed_cases(rows)[["night", "patient", "score", "event"]],
+    )
+
+
+def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | None:
+    """Return the figures of the last entry of outcomes of a series; None without."""
+    figures = None
+    for entry in stated(connection, Outcomes):
+        if entry.facts.series == series:
+            figures = entry.facts.figures
+    return figures
+
+
+class _Place(NamedTuple):
+    """Where a table states outcomes, and when they count, in hours."""
+
+    id: str
+    time: str
+    within: float
+    after: float
+
+
+@dataclass(frozen=True)
+class _Nights:
+    """Rows of the nights in force whose run directories are there.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        `night`, `patient`, `score`, `flagged` and `chance`.
+    stated : Stated
+        What the contract of the last night's model states.
+    promised : SensitivityAndPpv or None
+        Estimates of validation of the last night's model.
+    n_unread : int
+        Nights whose run directory is gone.
+    """
+
+    rows: pd.DataFrame
+    stated: Stated
+    promised: SensitivityAndPpv | None
+    n_unread: int
+
+    def outcome_of_contract(
+        self,
+        id: str | None,
+        time: str | None,
+        within: float | None,
+        after: float | None,
+    ) -> _Place:
+        """Return what is given, and otherwise what the contract states.
+
+        UsageError for what neither says.
+        """
+        outcome = self.stated.outcome
+        if outcome is not None:
+            id = id or outcome.id
+            time = time or outcome.time
+            within = outcome.within if within is None else within
+            after = outcome.after if after is None else after
+        id = id or self.stated.group or self.stated.id
+        if within is None:
+            raise UsageError(
+                "within how many hours of a night does an outcome count? Give `within`, "
+                "or [outcome] in the contract",
+                parameters=["within"],
+            )
+        if id is None or time is None:
+            raise UsageError(
+                "which columns of the table hold the id and the time of an event? Give "
+                "`id` and `time`, or [outcome] in the contract",
+                parameters=["id", "time"],
+            )
+        return _Place(id, time, within, after or 0.0)
+
+
+def _read_nights(connection: sa.Connection, series: str) -> _Nights:
+    runs = connection.execute(current_runs(series)).all()
+    artefacts = register.current_artefacts(connection, ARTEFACTS.c.what == "run")
+    place_of = {artefact.key: artefact.place for artefact in artefacts}
+    tables = []
+    directory = None
+    for run in runs:
+        place = place_of.get(run.key)
+        table = None if place is None else _read_rows(place)
+        if table is None:
+            continue
+        directory = place
+        tables.append(table.assign(night=pd.Timestamp(run.night)))
+    if directory is None:
+        raise UsageError(
+            "no night of this series can be read: its run directories are gone"
+        )
+    last = nights_at(connection, [runs[-1].entry])[runs[-1].entry]
+    run_document = RunDocument.from_dict(read_document(directory, "run"))
+    return _Nights(
+        rows=pd.concat(tables, ignore_index=True),
+        stated=run_document.model.stated,
+        promised=last.promised,
+        n_unread=len(runs) - len(tables),
+    )
+
+
+def _read_rows(directory: Path) -> pd.DataFrame | None:
+    """Return the scored rows of a run; None if its directory is gone."""
+    path = directory / "scores.parquet"
+    if not path.exists():
+        return None
+    columns = set(pq.read_schema(path).names)
+    if "class" in columns and _has_several_classes(directory):
+        raise UsageError("outcomes judge models of one class and the rest")
+    names = [name for name in COLUMNS if name in columns]
+    rows = pq.read_table(path, columns=names).to_pandas()
+    if "group" in rows:
+        rows["id"] = rows["group"]
+    if "chance" not in rows:
+        rows["chance"] = np.nan
+    rows["patient"] = rows["id"].astype(str)
+    return rows[["patient", "score", "flagged", "chance"]]
+
+
+def _has_several_classes(directory: Path) -> bool:
+    run = RunDocument.from_dict(read_document(directory, "run"))
+    return len(run.model.points) > 1
+
+
+def _by_patient(outcomes: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Return the times of each patient's events, sorted; none for a blank time."""
+    times: dict[str, list[str]] = {}
+    for patient, time in zip(outcomes["patient"], outcomes["time"], strict=True):
+        of_patient = times.setdefault(str(patient), [])
+        if not pd.isna(time):
+            of_patient.append(pd.Timestamp(time).isoformat())
+    return {name: tuple(sorted(set(events))) for name, events in times.items()}
+
+
+def _events(known: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
+    """Return the events of all patients, a line each."""
+    lines = [(name, time) for name, times in known.items() for time in times]
+    patients = [name for name, _ in lines]
+    times = pd.to_datetime([time for _, time in lines])
+    return pd.DataFrame({"patient": np.array(patients, object), "time": times})
+
+
+def _parts(outcomes: Mapping[str, tuple[str, ...]]) -> Iterator[Part]:
+    """Yield parts with the patients, and the times of each one's events as facts."""
+    items = iter(outcomes.items())
+    while portion := list(islice(items, PORTION)):
+        yield Part(
+            "outcomes",
+            facts=[list(times) for _, times in portion],
+            names=[name for name, _ in portion],
+        )
+
+
+def _known_outcomes(
+    connection: sa.Connection, series: str
+) -> dict[str, tuple[str, ...]]:
+    """Return the times of each patient's events, as the last entry on each has them."""
+    known: dict[str, tuple[str, ...]] = {}
+    for _, parts in _entries(connection, series):
+        for part in parts:
+            for name, times in zip(part.names, part.facts, strict=True):
+                known[name] = tuple(times)
+    return known
+
+
+def _entries(
+    connection: sa.Connection, series: str
+) -> Iterator[tuple[Outcomes, list[Part]]]:
+    """Yield the entries of outcomes of a series with their parts, in order."""
+    is_outcomes = trail.TRAIL.c.kind == Outcomes.KIND
+    for entry in trail.entries(connection, is_outcomes):
+        facts, parts = facts_in(entry)
+        if not isinstance(facts, Outcomes):
+            raise ModelError(f"entry {entry.number} of the audit trail is no outcome")
+        of_entry = [part for part in parts if part.what == "outcomes"]
+        if facts.series == series:
+            yield facts, of_entry
+
+
+def _verdicts(connection: sa.Connection, series: str) -> dict[tuple[str, str], str]:
+    """Return the current verdict by night and patient."""
+    rows = ordered_verdicts(connection, REVIEWS.c.series == series)
+    return {(row.night, row.case_id): row.verdict for row in rows}

@@ -1,0 +1,292 @@
+"""What became of the rows of past nights: their truth, and figures of all of them.
+
+An outcome is an event of a patient at a time. It decides the rows of that patient on
+the nights before it: an event within a window after a night makes the row a case, and
+without one the row is none once the window has passed. Flagged or not, every row of a
+closed window has a truth, so sensitivity needs no audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import exp, hypot, log, sqrt
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from screening.metrics.intervals import grouped_rate_interval
+from screening.metrics.ranking import auroc_with_interval
+from screening.metrics.reviews import ANYTIME_WIDENING
+from screening.metrics.tally import group_codes
+from screening.schemas.base import Estimate
+from screening.schemas.history import (
+    LeadTime,
+    OutcomeFigures,
+    OutcomeRates,
+    OutcomesByMonth,
+    SensitivityAndPpv,
+)
+
+HOUR = pd.Timedelta(hours=1)
+# Two-sided 95 % of the normal distribution.
+Z = 1.959964
+# Fewest events before whose quartiles of lead time are given.
+MIN_EVENTS_OF_QUARTILES = 4
+
+
+@dataclass(frozen=True)
+class Window:
+    """When an outcome counts for a night, in hours from the beginning of its day.
+
+    Parameters
+    ----------
+    within : float
+        An event later than this belongs to no row of the night.
+    after : float
+        Rows of patients whose event came before this are no longer at risk.
+    """
+
+    within: float
+    after: float = 0.0
+
+
+def with_truth(
+    rows: pd.DataFrame, events: pd.DataFrame, window: Window, as_of: pd.Timestamp
+) -> pd.DataFrame:
+    """Return rows with what became of them.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        A line a scored row: `night` (datetime64), `patient`, and others.
+    events : DataFrame
+        A line an event: `patient`, `time` (datetime64).
+    window : Window
+    as_of : Timestamp
+        Outcomes are complete up to this time.
+
+    Returns
+    -------
+    DataFrame
+        The rows in order of their nights, with `event`, the time of the first event
+        at risk or NaT, and `truth`: "case", "none", "open" while the window has not
+        passed, or "past" for rows after an event.
+    """
+    # pandas joins texts of one type alone.
+    rows = rows.astype({"patient": object})
+    events = events.astype({"patient": object})
+    rows = rows.sort_values("night", kind="stable", ignore_index=True)
+    rows["start"] = (rows["night"] + window.after * HOUR).astype("datetime64[us]")
+    events = events.drop_duplicates().sort_values("time", ignore_index=True)
+    events = events.assign(event=events["time"].astype("datetime64[us]"))
+    by_time = partial(
+        pd.merge_asof,
+        right=events[["patient", "event"]],
+        left_on="start",
+        right_on="event",
+        by="patient",
+    )
+    following = by_time(rows, direction="forward")
+    earlier = by_time(
+        rows[["start", "patient"]], direction="backward", allow_exact_matches=False
+    )
+    end = following["night"] + window.within * HOUR
+    is_case = following["event"] <= end
+    truth = np.where(is_case, "case", "none")
+    # A window that is not over may still bring an event.
+    truth = np.where(~is_case & (end > as_of), "open", truth)
+    truth = np.where(earlier["event"].notna(), "past", truth)
+    return following.assign(truth=truth)
+
+
+def outcome_figures(
+    rows: pd.DataFrame,
+    window: Window,
+    as_of: pd.Timestamp,
+    promised: SensitivityAndPpv | None,
+    verdicts: Mapping[tuple[str, str], str],
+) -> OutcomeFigures:
+    """Return the figures of nights whose outcomes are known.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As ``with_truth`` returns them, with `score`, `flagged` and `chance` (NaN where
+        there is none).
+    window : Window
+    as_of : Timestamp
+    promised : SensitivityAndPpv, optional
+        Estimates of validation.
+    verdicts : mapping of (str, str) to str
+        The word on a patient of a night, by night (YYYY-MM-DD) and patient.
+    """
+    known = rows[rows["truth"].isin(["case", "none"])]
+    rates = rates_of(known)
+    by_month = []
+    for month, of_month in known.groupby(known["night"].dt.strftime("%Y-%m")):
+        by_month.append(OutcomesByMonth(month=str(month), **vars(rates_of(of_month))))
+    return OutcomeFigures(
+        as_of=as_of.isoformat(timespec="minutes"),
+        within_hours=window.within,
+        after_hours=window.after,
+        open=int((rows["truth"] == "open").sum()),
+        past=int((rows["truth"] == "past").sum()),
+        auroc=_auroc(known),
+        observed_over_expected=_observed_over_expected(known),
+        lead=lead_time(rows),
+        promised=promised,
+        below=_below(rates, promised),
+        agreement=_agreement(known, verdicts),
+        by_month=by_month,
+        **vars(rates),
+    )
+
+
+def rates_of(rows: pd.DataFrame) -> OutcomeRates:
+    """Return counts and rates of rows whose truth is known.
+
+    Intervals allow for patients who lie several nights.
+    """
+    is_case = (rows["truth"] == "case").to_numpy()
+    flagged = rows["flagged"].to_numpy(bool)
+    return OutcomeRates(
+        nights=int(rows["night"].nunique()),
+        rows=len(rows),
+        patients=int(rows["patient"].nunique()),
+        cases=int(is_case.sum()),
+        flagged=int(flagged.sum()),
+        true_positive=int((flagged & is_case).sum()),
+        sensitivity=_share(rows[is_case], flagged[is_case]),
+        specificity=_share(rows[~is_case], ~flagged[~is_case]),
+        ppv=_share(rows[flagged], is_case[flagged]),
+    )
+
+
+def _share(rows: pd.DataFrame, counted: np.ndarray) -> Estimate:
+    """Return the share of rows that is counted, with its 95 % interval by patient."""
+    if not len(rows):
+        return Estimate()
+    score = rows["score"].to_numpy()
+    by_patient = (
+        pd.DataFrame(
+            {
+                "patient": rows["patient"].to_numpy(),
+                "counted": counted,
+                "above": score >= np.median(score),
+                "rows": 1,
+            }
+        )
+        .groupby("patient", sort=False)
+        .sum()
+    )
+    low, high = grouped_rate_interval(
+        by_patient[["counted"]].to_numpy(),
+        by_patient["rows"].to_numpy(),
+        by_patient["above"].to_numpy(),
+    )
+    return Estimate(float(np.mean(counted)), float(low[0]), float(high[0]))
+
+
+def _auroc(rows: pd.DataFrame) -> Estimate:
+    is_case = (rows["truth"] == "case").to_numpy()
+    if is_case.all() or not is_case.any():
+        return Estimate()
+    codes = group_codes(rows["patient"].to_numpy())
+    return Estimate(*auroc_with_interval(rows["score"].to_numpy(), is_case, codes, 1.0))
+
+
+def _observed_over_expected(rows: pd.DataFrame) -> Estimate:
+    """Return cases over the sum of their chances; undefined without chances."""
+    chance = rows["chance"].to_numpy(float)
+    if not len(rows) or np.isnan(chance).any() or not chance.sum():
+        return Estimate()
+    is_case = (rows["truth"] == "case").to_numpy(float)
+    ratio = is_case.sum() / chance.sum()
+    if not ratio:
+        return Estimate(0.0)
+    residual = pd.Series(is_case - ratio * chance).groupby(rows["patient"].to_numpy())
+    by_patient = residual.sum().to_numpy()
+    n = len(by_patient)
+    variance = np.square(by_patient).sum() * n / max(n - 1, 1)
+    error = sqrt(variance) / is_case.sum()
+    ends = [exp(log(ratio) + side * Z * error) for side in (-1, 1)]
+    return Estimate(float(ratio), *ends)
+
+
+def lead_time(rows: pd.DataFrame) -> LeadTime:
+    """Return how long before their events patients were flagged without a break.
+
+    An event is detected if the patient was flagged on the last night before it; the
+    time counts from the first night of the unbroken flags that end there.
+    """
+    cases = rows[rows["truth"] == "case"].sort_values(["patient", "event", "night"])
+    hours = []
+    n_events = 0
+    for _, nights in cases.groupby(["patient", "event"], sort=False):
+        n_events += 1
+        flagged = nights["flagged"].to_numpy(bool)
+        if not flagged[-1]:
+            continue
+        breaks = np.flatnonzero(~flagged)
+        first = breaks[-1] + 1 if len(breaks) else 0
+        lead = nights["event"].iloc[0] - nights["night"].iloc[first]
+        hours.append(lead / HOUR)
+    quartiles: list[float | None] = [None, None, None]
+    if len(hours) >= MIN_EVENTS_OF_QUARTILES:
+        quartiles = [float(hour) for hour in np.quantile(hours, [0.25, 0.5, 0.75])]
+    elif hours:
+        quartiles[1] = float(np.median(hours))
+    return LeadTime(
+        events=n_events,
+        detected=len(hours),
+        median_hours=quartiles[1],
+        low_hours=quartiles[0],
+        high_hours=quartiles[2],
+    )
+
+
+def missed_cases(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the last night before each event on which the patient was not flagged."""
+    cases = rows[rows["truth"] == "case"].sort_values(["patient", "event", "night"])
+    last = cases.groupby(["patient", "event"], as_index=False).tail(1)
+    return last[~last["flagged"].astype(bool)]
+
+
+def _below(
+    rates: OutcomeRates, promised: SensitivityAndPpv | None
+) -> list[Literal["sensitivity", "ppv"]]:
+    """Return the figures that lie below the promise, valid at every look."""
+    if promised is None:
+        return []
+    below: list[Literal["sensitivity", "ppv"]] = []
+    names: tuple[Literal["sensitivity"], Literal["ppv"]] = ("sensitivity", "ppv")
+    for name in names:
+        seen: Estimate = getattr(rates, name)
+        validated: Estimate = getattr(promised, name)
+        value, _, high = seen.ends
+        estimate, low, _ = validated.ends
+        if None in (value, high, estimate, low):
+            continue
+        reach = ANYTIME_WIDENING * hypot(estimate - low, high - value)
+        if estimate - value > reach:
+            below.append(name)
+    return below
+
+
+def _agreement(
+    rows: pd.DataFrame, verdicts: Mapping[tuple[str, str], str]
+) -> dict[str, dict[str, int]]:
+    """Return by verdict how many of its rows turned out as cases, and as none."""
+    counts: dict[str, dict[str, int]] = {}
+    nights = rows["night"].dt.strftime("%Y-%m-%d")
+    for night, patient, truth in zip(
+        nights, rows["patient"], rows["truth"], strict=True
+    ):
+        word = verdicts.get((night, patient))
+        if word is not None:
+            of_word = counts.setdefault(word, {"case": 0, "none": 0})
+            of_word[truth] += 1
+    return counts

@@ -1,0 +1,276 @@
+"""What became of the patients: the truth of every row, figures, entries, corrections."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import as_json, screen
+from flow_cohorts import patients
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening import MaxFlagRate, train
+from screening.data.outcome_table import read_outcomes
+from screening.errors import CohortError
+from screening.metrics.outcomes import (
+    Window,
+    lead_time,
+    missed_cases,
+    outcome_figures,
+    with_truth,
+)
+from screening.schemas.base import Estimate
+from screening.schemas.history import SensitivityAndPpv
+from screening.store.model import save_model
+
+DAY = pd.Timedelta(days=1)
+FIRST = pd.Timestamp("2026-03-01")
+
+
+def events_of(**times):
+    """Return events by patient, in days from the first night."""
+    lines = [
+        (name, FIRST + time * DAY) for name, days in times.items() for time in days
+    ]
+    frame = pd.DataFrame(lines, columns=["patient", "time"])
+    return frame.astype({"time": "datetime64[us]"})
+
+
+def rows_of(*lines):
+    """Return rows: night in days, patient, flagged."""
+    frame = pd.DataFrame(lines, columns=["night", "patient", "flagged"])
+    frame["night"] = (FIRST + frame["night"] * DAY).astype("datetime64[us]")
+    frame["score"] = frame["flagged"].astype(float)
+    frame["chance"] = 0.5
+    return frame
+
+
+def brute_truth(night, times, window, as_of):
+    start = night + pd.Timedelta(hours=window.after)
+    end = night + pd.Timedelta(hours=window.within)
+    if any(time < start for time in times):
+        return "past"
+    if any(start <= time <= end for time in times):
+        return "case"
+    return "open" if end > as_of else "none"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.sampled_from("abc")), min_size=1),
+    st.dictionaries(st.sampled_from("abc"), st.lists(st.floats(-2, 12), max_size=3)),
+    st.integers(1, 5),
+    st.integers(0, 1),
+    st.floats(0, 15),
+)
+def test_truth_is_that_of_the_definition(nights, times, within, after, until):
+    window = Window(24.0 * within, 12.0 * after)
+    as_of = FIRST + until * DAY
+    events = events_of(**times)
+    rows = rows_of(*((night, name, False) for night, name in nights))
+
+    found = with_truth(rows, events, window, as_of)
+
+    for night, name, truth in zip(
+        found["night"], found["patient"], found["truth"], strict=True
+    ):
+        of_patient = events.loc[events["patient"] == name, "time"]
+        assert truth == brute_truth(night, of_patient, window, as_of)
+
+
+def test_lead_time_is_of_unbroken_flags():
+    rows = rows_of(
+        *((night, "a", night != 1) for night in range(4)),
+        *((night, "b", night < 2) for night in range(4)),
+    )
+    known = with_truth(
+        rows, events_of(a=[3.5], b=[3.5]), Window(24 * 9), FIRST + 30 * DAY
+    )
+
+    lead = lead_time(known)
+
+    # Of a flags of nights 2 and 3 reach the event; b was not flagged the night before.
+    assert (lead.events, lead.detected) == (2, 1)
+    assert lead.median_hours == 36
+    assert missed_cases(known)["patient"].tolist() == ["b"]
+
+
+def ward(n_patients, seed, sensitivity=0.7, specificity=0.9):
+    """Return rows and events of stays, with known rates of flags.
+
+    Rows of one patient are flagged alike with a patient's own tendency.
+    """
+    rng = np.random.default_rng(seed)
+    lines = []
+    events = {}
+    for number in range(n_patients):
+        begin = int(rng.integers(0, 60))
+        stay = int(rng.geometric(0.2))
+        name = f"p{number}"
+        is_ill = rng.random() < 0.25
+        rate = sensitivity if is_ill else 1 - specificity
+        tendency = rng.beta(2 * rate, 2 * (1 - rate))
+        if is_ill:
+            events[name] = [begin + stay - 0.5]
+        for night in range(begin, begin + stay):
+            lines.append((night, name, rng.random() < tendency))
+    return rows_of(*lines), events_of(**events)
+
+
+def figures_of(n_patients, seed, promised=None):
+    rows, events = ward(n_patients, seed)
+    window = Window(24.0 * 100)
+    as_of = FIRST + 400 * DAY
+    known = with_truth(rows, events, window, as_of)
+    return outcome_figures(known, window, as_of, promised, {})
+
+
+def test_intervals_allow_for_stays():
+    """Of 100 wards the intervals of 95 % hold the true rates in most."""
+    held = {"sensitivity": 0, "specificity": 0}
+    truth = {"sensitivity": 0.7, "specificity": 0.9}
+    for seed in range(100):
+        figures = figures_of(150, seed)
+        for name, value in truth.items():
+            estimate = getattr(figures, name)
+            held[name] += estimate.low <= value <= estimate.high
+    assert min(held.values()) >= 90
+
+
+def test_below_is_said_of_what_is_below():
+    fine = SensitivityAndPpv(
+        sensitivity=Estimate(0.7, 0.6, 0.8), ppv=Estimate(0.5, 0.2, 0.8)
+    )
+    too_high = fine.replace(sensitivity=Estimate(0.98, 0.96, 0.99))
+
+    n_false = sum(
+        "sensitivity" in figures_of(150, seed, fine).below for seed in range(40)
+    )
+
+    assert n_false <= 2
+    assert "sensitivity" in figures_of(400, 0, too_high).below
+
+
+def test_table_is_read_and_its_faults_are_named(tmp_path):
+    path = tmp_path / "events.csv"
+    path.write_text("who,when\np1,2026-03-04 10:00\np2,\n")
+
+    table = read_outcomes(path, "who", "when")
+
+    assert table["patient"].tolist() == ["p1", "p2"]
+    assert table["time"].isna().tolist() == [False, True]
+    path.write_text("who,when\np1,soon\n,2026-03-04\n")
+    with pytest.raises(CohortError) as refused:
+        read_outcomes(path, "who", "when")
+    assert "'when', rows 1: not a date" in str(refused.value)
+    assert "'who', rows 2: no id" in str(refused.value)
+    with pytest.raises(CohortError, match="missing column 'time'"):
+        read_outcomes(path, "who", "time")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Three nights of a ledger, all patients on each."""
+    folder = tmp_path_factory.mktemp("outcomes")
+    past = patients(240, share=0.2, seed=1)
+    model = train(
+        past,
+        "logistic",
+        label="ill",
+        id="patient",
+        rule=MaxFlagRate(0.3),
+        search=1,
+        beside=(),
+        jobs=1,
+    )
+    save_model(model, folder / "model")
+    night = patients(60, share=0.2, seed=2)
+    table = folder / "night.csv"
+    for number in (1, 2, 3):
+        of_night = night.assign(fever=night.fever + 0.001 * number)
+        of_night.drop(columns="ill").to_csv(table, index=False)
+        screen(
+            *("score", folder / "model", table, "--out", folder / f"run{number}"),
+            *("--date", f"2026-03-0{number}", "--ledger", folder / "l.db"),
+            *("--series", "ward", "--jobs", "1", "--force"),
+        )
+    ill = night.loc[night.ill == "yes", "patient"]
+    return folder, ill.tolist()
+
+
+def enter(folder, text, *options):
+    path = folder / "events.csv"
+    path.write_text(text)
+    return as_json(
+        *("outcomes", path, "--series", "ward", "--ledger", folder / "l.db"),
+        *("--id", "patient", "--time", "when", "--within", "3d", *options),
+    )
+
+
+def flags_of(folder):
+    table = pd.read_parquet(folder / "run3" / "scores.parquet")
+    return table.set_index("id").flagged
+
+
+def test_outcomes_of_a_series(site):
+    folder, ill = site
+    text = "patient,when\n" + "".join(f"{name},2026-03-04 08:00\n" for name in ill)
+
+    answer = enter(folder, text + "nobody,2026-03-04\n", "--as-of", "2026-03-20")
+
+    figures = answer["figures"]
+    assert (answer["new"], answer["unknown"]) == (len(ill), 1)
+    # Within three days of the second and third night, and of the first by its last hour.
+    flagged = flags_of(folder)
+    n_hit = int(flagged[ill].sum())
+    assert figures["nights"] == 3
+    assert figures["open"] == figures["past"] == 0
+    assert figures["cases"] == 2 * len(ill)
+    assert figures["sensitivity"]["value"] == pytest.approx(n_hit / len(ill))
+    assert figures["lead"]["events"] == len(ill)
+    assert figures["lead"]["detected"] == n_hit
+
+    again = enter(folder, text, "--as-of", "2026-03-20")
+    assert (again["new"], again["corrected"]) == (0, 0)
+    assert again["figures"] == figures
+
+    corrected = enter(folder, f"patient,when\n{ill[0]},\n", "--as-of", "2026-03-20")
+    assert corrected["corrected"] == 1
+    assert corrected["figures"]["cases"] == 2 * len(ill) - 2
+
+    shown = as_json("history", "--ledger", folder / "l.db")["series"][0]["outcomes"]
+    assert shown == corrected["figures"]
+
+
+def test_windows_that_are_not_over_are_open(site):
+    folder, _ = site
+    answer = enter(folder, "patient,when\n", "--as-of", "2026-03-05")
+
+    figures = answer["figures"]
+    assert figures["open"] > 0
+    assert figures["rows"] + figures["open"] + figures["past"] == 180
+
+
+def test_missed_cases_are_written_for_their_owner(site):
+    folder, ill = site
+    out = folder / "missed.csv"
+    text = "patient,when\n" + "".join(f"{name},2026-03-04 08:00\n" for name in ill)
+
+    enter(folder, text, "--as-of", "2026-03-20", "--missed", out)
+
+    assert out.stat().st_mode & 0o777 == 0o600
+    missed = pd.read_csv(out, dtype=str)
+    flagged = flags_of(folder)
+    assert set(missed["patient"]) == {name for name in ill if not flagged[name]}
+
+
+def test_forget_erases_outcomes(site):
+    folder, ill = site
+    enter(folder, f"patient,when\n{ill[1]},2026-03-04\n", "--as-of", "2026-03-20")
+    screen(
+        *("forget", ill[1], "--ledger", folder / "l.db", "--reason", "asked"),
+        *("--runs", folder, "--models", folder / "model"),
+    )
+
+    content = (folder / "l.db").read_bytes()
+    assert ill[1].encode() not in content
+    shown = as_json("history", "--verify", "--ledger", folder / "l.db")
+    assert shown["series"][0]["outcomes"]["nights"] == 3
