@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from screening import MaxFlagRate, train
 from screening.data.outcome_table import read_outcomes
 from screening.errors import CohortError
+from screening.ledger.outcomes import reasons_of_outcomes
 from screening.metrics.outcomes import (
     Window,
     lead_time,
@@ -238,6 +239,33 @@ def test_outcomes_of_a_series(site):
 
     shown = as_json("history", "--ledger", folder / "l.db")["series"][0]["outcomes"]
     assert shown == corrected["figures"]
+
+
+def test_history_page_shows_outcomes(site):
+    folder, ill = site
+    text = "patient,when\n" + "".join(f"{name},2026-03-04 08:00\n" for name in ill)
+    enter(folder, text, "--as-of", "2026-03-20")
+
+    screen("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
+
+    page = (folder / "history.html").read_text()
+    assert "What became of them" in page
+    assert "<th scope=row>2026-03" in page or '<th scope="row">2026-03' in page
+    assert not any(name in page for name in ill)
+
+
+def test_status_says_that_outcomes_are_below():
+    rows, events = ward(400, 0)
+    window = Window(24.0 * 100)
+    as_of = FIRST + 400 * DAY
+    promised = SensitivityAndPpv(sensitivity=Estimate(0.98, 0.96, 0.99), ppv=Estimate())
+    known = with_truth(rows, events, window, as_of)
+
+    (reason,) = reasons_of_outcomes(outcome_figures(known, window, as_of, promised, {}))
+
+    assert reason.code == "outcomes_below"
+    assert reason.words.startswith("Sensitivity by outcomes is 7")
+    assert "98%" in reason.words
 
 
 def test_windows_that_are_not_over_are_open(site):

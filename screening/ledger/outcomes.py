@@ -40,11 +40,14 @@ from screening.metrics.outcomes import (
     outcome_figures,
     with_truth,
 )
+from screening.schemas.base import Estimate, Reason
 from screening.schemas.history import OutcomeFigures, SensitivityAndPpv
 from screening.schemas.model import Stated
+from screening.schemas.reasons import OUTCOMES_BELOW
 from screening.schemas.run import RunDocument
 from screening.store.serialization import read_document
 
+MEASURES = {"sensitivity": "Sensitivity", "ppv": "PPV"}
 # Names in a part of an entry.
 PORTION = 1000
 COLUMNS = ("id", "group", "score", "flagged", "chance")
@@ -163,6 +166,24 @@ class _Place(NamedTuple):
     time: str
     within: float
     after: float
+
+
+def reasons_of_outcomes(figures: OutcomeFigures | None) -> list[Reason]:
+    """Return why nights that were judged by outcomes need attention."""
+    reasons: list[Reason] = []
+    if figures is None:
+        return reasons
+    for name in figures.below:
+        seen: Estimate = getattr(figures, name)
+        promised: Estimate = getattr(figures.promised, name)
+        reason = OUTCOMES_BELOW(
+            measure=MEASURES[name],
+            seen=f"{seen.value:.0%}",
+            promised=f"{promised.value:.0%}",
+            nights=f"{figures.nights} nights",
+        )
+        reasons.append(reason)
+    return reasons
 
 
 @dataclass(frozen=True)

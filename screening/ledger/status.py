@@ -24,6 +24,7 @@ from screening.ledger.entries import (
 )
 from screening.ledger.model_registry import every_series, find_series, retired
 from screening.ledger.nights import current_runs
+from screening.ledger.outcomes import last_figures, reasons_of_outcomes
 from screening.ledger.site_nights import last_site_night
 from screening.ledger.standing import has_grown
 from screening.ledger.trail import Head
@@ -327,8 +328,11 @@ class _Series:
         night = nights_at(connection, [published.last])[published.last]
         is_fine, words = _judge_age(published.night, hours, self.due)
         over_nights = _reasons_of_nights(of_site, self.name, published.night)
+        by_outcomes = reasons_of_outcomes(last_figures(connection, night.series))
         reasons, acknowledgements = _split_reasons(
-            [*night.attention, *over_nights], self.excuses, published.night
+            [*night.attention, *over_nights, *by_outcomes],
+            self.excuses,
+            published.night,
         )
         sentences = [
             f"night {published.night}, {hours:.1f} h ago: {night.flagged} of "

@@ -24,6 +24,7 @@ from screening.schemas.history import (
     LabelledNights,
     Misses,
     NightRun,
+    OutcomeFigures,
     Phase,
     Promotion,
     Retirement,
@@ -130,6 +131,8 @@ def _remarks(series: SeriesFacts) -> list[str]:
     if series.forward:
         remarks += _live_performance_words(series.forward)
         remarks += _words_without_cases(series, series.forward)
+    if series.outcomes:
+        remarks += _outcome_words(series.outcomes)
     remarks += _control_words(series.control)
     if series.drift:
         remarks += _drift_words(series.drift)
@@ -246,6 +249,27 @@ def _live_performance_words(forward: ForwardNights) -> list[str]:
     return lines
 
 
+def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
+    """Return what became of all rows of the nights, next to the promise."""
+    lines = []
+    for name, words in LIVE_FIGURES.items():
+        seen: Estimate = getattr(outcomes, name)
+        if seen.value is None:
+            continue
+        line = f"{words} by outcomes known up to {outcomes.as_of[:10]}"
+        line += f" {_share_words(seen)}"
+        if name in outcomes.below:
+            line += ": below the validation estimate by more than chance"
+        lines.append(line)
+    lead = outcomes.lead
+    if lead.events:
+        line = f"{lead.detected} of {fmt.plural(lead.events, 'event')} were flagged on the night before"
+        if lead.median_hours is not None:
+            line += f", in the median {fmt.count(lead.median_hours)} hours ahead"
+        lines.append(line)
+    return lines
+
+
 def _words_without_cases(series: SeriesFacts, forward: ForwardNights) -> list[str]:
     """Return what is known of a model that was trained without a case.
 
@@ -347,6 +371,7 @@ def _series_block(
         "charts": [],
         "control": [],
         "runs": [],
+        "outcomes": series.outcomes,
         "page": links and links[series.series],
     }
     if links:

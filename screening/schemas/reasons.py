@@ -597,6 +597,18 @@ OUT_OF_CONTROL: dict[Measure, ReasonKind] = {
     ),
 }
 
+# What became of the patients.
+OUTCOMES_BELOW = ReasonKind(
+    code="outcomes_below",
+    words="{measure} by outcomes is {seen} over {nights}; the validation estimate is "
+    "{promised}.",
+    remedy="Look at the cases that were missed (`screen outcomes --missed FILE`), at "
+    "drift and at delivery; then train again.",
+    when="sensitivity or PPV of rows whose outcome is known lie below the validation "
+    "estimate by more than chance, however often one looks",
+    place="`screen status`",
+)
+
 # Another place.
 PROMISE_NOT_KEPT = ReasonKind(
     code="promise_not_kept",
