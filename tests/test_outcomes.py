@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import MaxFlagRate, train
+from screening.contract.contract import Contract, Outcome
 from screening.data.outcome_table import read_outcomes
 from screening.errors import CohortError
 from screening.ledger.outcomes import reasons_of_outcomes
@@ -167,22 +168,17 @@ def test_table_is_read_and_its_faults_are_named(tmp_path):
         read_outcomes(path, "who", "time")
 
 
+def trained(contract):
+    past = patients(240, share=0.2, seed=1)
+    quick = {"search": 1, "beside": (), "jobs": 1}
+    return train(past, "logistic", contract=contract, rule=MaxFlagRate(0.3), **quick)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Three nights of a ledger, all patients on each."""
     folder = tmp_path_factory.mktemp("outcomes")
-    past = patients(240, share=0.2, seed=1)
-    model = train(
-        past,
-        "logistic",
-        label="ill",
-        id="patient",
-        rule=MaxFlagRate(0.3),
-        search=1,
-        beside=(),
-        jobs=1,
-    )
-    save_model(model, folder / "model")
+    save_model(trained(Contract(label="ill", id="patient")), folder / "model")
     night = patients(60, share=0.2, seed=2)
     table = folder / "night.csv"
     for number in (1, 2, 3):
@@ -302,3 +298,43 @@ def test_forget_erases_outcomes(site):
     assert ill[1].encode() not in content
     shown = as_json("history", "--verify", "--ledger", folder / "l.db")
     assert shown["series"][0]["outcomes"]["nights"] == 3
+
+
+SITE = """
+[site]
+ledger = "site.db"
+
+[series.ward]
+model = "model"
+cohort = "in/{date}.csv"
+outcomes = "events.csv"
+"""
+
+
+def test_site_reads_outcomes_every_night(site, tmp_path, monkeypatch):
+    """A table that cannot be read is a line of the overview, and ends nothing."""
+    _, ill = site
+    outcome = Outcome(within="3d", time="when")
+    contract = Contract(label="ill", id="patient", outcome=outcome)
+    save_model(trained(contract), tmp_path / "model")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "NIGHT.toml").write_text(SITE)
+    monkeypatch.chdir(tmp_path)
+    for day in ("2026-03-01", "2026-03-02"):
+        night = patients(60, share=0.2, seed=2)
+        fever = night.fever + 0.001 * int(day[-1])
+        night = night.assign(fever=fever).drop(columns="ill")
+        night.to_csv(tmp_path / "in" / f"{day}.csv", index=False)
+
+    first = as_json("run", "NIGHT.toml", "--date", "2026-03-01")
+    events = "patient,when\n" + "".join(f"{name},2026-03-03\n" for name in ill)
+    (tmp_path / "events.csv").write_text(events)
+    second = as_json("run", "NIGHT.toml", "--date", "2026-03-02")
+    again = as_json("outcomes", "--site", "NIGHT.toml")
+
+    assert "events.csv" in first["outcomes"][0]["refused"]
+    assert first["series"][0]["status"] == "published"
+    assert second["outcomes"][0]["new"] == len(ill)
+    assert again["tables"][0]["new"] == again["tables"][0]["corrected"] == 0
+    overview = (tmp_path / "runs" / "overview" / "2026-03-02.html").read_text()
+    assert "Outcomes read" in overview

@@ -23,7 +23,10 @@ def rows_of(n_rows, seed=0):
     numbers = np.flatnonzero(rng.random(n_rows) < 0.9) + 1
     scores = rng.normal(size=len(numbers))
     names = [f"patient-{number}" for number in numbers]
-    odd = [name if number % 50 == 0 else None for name, number in zip(names, numbers)]
+    odd = [
+        name if number % 50 == 0 else None
+        for name, number in zip(names, numbers, strict=True)
+    ]
     return pa.table(
         {
             "id": names,

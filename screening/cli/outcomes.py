@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from screening.cli.console import print_answer
+from screening.cli.console import ATTENTION, print_answer
 from screening.cli.options import (
     AsJson,
     DatabaseOptions,
     LedgerHere,
+    SeriesAsked,
     in_data,
     in_output,
 )
@@ -30,15 +31,21 @@ if TYPE_CHECKING:
 
 def outcomes(
     events: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="TABLE", help="A file or database with a line an event."
         ),
-    ],
+    ] = None,
     *,
     database: DatabaseOptions,
     ledger: LedgerHere = "screening.db",
-    series: Annotated[str, typer.Option(metavar="NAME", help="The series.")],
+    series: SeriesAsked = None,
+    site: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NIGHT.toml", help="Read the tables that the site's series name."
+        ),
+    ] = None,
     id: Annotated[
         str | None, in_data(help="Column of the patient, as the nights name it.")
     ] = None,
@@ -79,10 +86,15 @@ def outcomes(
     Every row of the nights in force then has a truth, flagged or not: sensitivity, PPV
     and specificity by outcomes stand in `screen history`, and below the promise in
     `screen status`. Of a patient whom an earlier table named, this one's lines replace
-    the earlier ones.
+    the earlier ones. With --site the tables that NIGHT.toml names (`outcomes`) are read.
     """
     from screening.ledger.outcomes import enter_outcomes
 
+    if site is not None:
+        _read_site(site, ledger, as_json)
+        return
+    if events is None or series is None:
+        raise UsageError("give TABLE and --series, or --site NIGHT.toml")
     with open_as_owner(ledger) as book:
         entered = enter_outcomes(
             book,
@@ -106,6 +118,27 @@ def outcomes(
     else:
         answer = _in_words(entered)
     print_answer(answer, as_json)
+
+
+def _read_site(site: Path, ledger: str, as_json: bool) -> None:
+    """Read the tables of a site's series; exit 5 if one could not be used."""
+    from screening.site.outcomes import outcomes_of_night
+    from screening.site.site import read_network
+
+    network = read_network(site, ledger)
+    today = datetime.date.today().isoformat()
+    with open_as_owner(network.ledger) as book:
+        tables = outcomes_of_night(network, book, today, sorted(network.series))
+    if as_json:
+        print_answer({"tables": [table.to_dict() for table in tables]}, as_json)
+    else:
+        lines = []
+        for table in tables:
+            counts = f"{table.new} new, {table.corrected} corrected"
+            lines.append(f"{table.series}: {table.refused or counts}")
+        print_answer({"read": lines}, as_json)
+    if any(table.refused for table in tables):
+        raise typer.Exit(ATTENTION)
 
 
 def _hours(option: str, text: str | None) -> float | None:

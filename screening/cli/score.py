@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from enum import StrEnum
 from hashlib import sha256
@@ -334,12 +334,7 @@ def run(
     )
     answer = overview.to_dict() | {"overview": str(page)}
     lines = [*overview.series, *overview.caught_up, *overview.shadows]
-    n_failed = sum(line.status == "failed" for line in lines)
-    if n_failed:
-        logs.note(f"{n_failed} of {len(lines)} nights failed")
-    for file in overview.verdicts:
-        if file.refused:
-            logs.note(f"verdicts, {file.file}: refused: {file.refused}")
+    _log_failures(overview, lines)
     _log_attention(overview)
     logs.done("the overview is written")
     content = json.dumps(answer, ensure_ascii=False).encode()
@@ -360,6 +355,19 @@ def run(
     print_answer(answer, as_json)
     if overview.exit_code:
         raise typer.Exit(overview.exit_code)
+
+
+def _log_failures(overview: OverviewDocument, lines: Sequence[SeriesNight]) -> None:
+    """Log how many nights failed, and which files could not be used."""
+    n_failed = sum(line.status == "failed" for line in lines)
+    if n_failed:
+        logs.note(f"{n_failed} of {len(lines)} nights failed")
+    for file in overview.verdicts:
+        if file.refused:
+            logs.note(f"verdicts, {file.file}: refused: {file.refused}")
+    for table in overview.outcomes:
+        if table.refused:
+            logs.note(f"outcomes of {table.series}: refused: {table.refused}")
 
 
 def _log_attention(overview: OverviewDocument) -> None:

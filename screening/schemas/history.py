@@ -537,6 +537,19 @@ class VerdictsRead(Document):
     refused: str | None = None
 
 
+class OutcomesRead(Document):
+    """What became of a series' table of outcomes: numbers of patients.
+
+    `unknown` ones were on no night. `refused` says why the table could not be used.
+    """
+
+    series: str
+    new: int = 0
+    corrected: int = 0
+    unknown: int = 0
+    refused: str | None = None
+
+
 class OverviewDocument(Document):
     """The document of all series of a site on one night, and of missed nights."""
 
@@ -551,6 +564,8 @@ class OverviewDocument(Document):
     acknowledged: Sequence[Reason] = ()
     # Files that clinicians put into the site's folder of verdicts.
     verdicts: Sequence[VerdictsRead] = ()
+    # Tables of what became of the patients.
+    outcomes: Sequence[OutcomesRead] = ()
 
 
 class HookFacts(Document):

@@ -21,6 +21,7 @@ from screening.schemas.history import (
     HookFacts,
     NightsBeside,
     OutcomeFigures,
+    OutcomesRead,
     OverviewDocument,
     SeriesStatus,
     VerdictsRead,
@@ -134,7 +135,14 @@ ANSWERS: dict[str, type[Document]] = {
         attention=Reasons,
     ),
     "outcomes": _of(
-        "outcomes", new=int, corrected=int, unknown=int, figures=OutcomeFigures
+        "outcomes",
+        {
+            "new": int,
+            "corrected": int,
+            "unknown": int,
+            "figures": OutcomeFigures,
+            "tables": Sequence[OutcomesRead],
+        },
     ),
     "threshold": _of("threshold", **REVISED, **POINTS),
     "approve": _of("approve", **REVISED, approval=Approval),

@@ -37,12 +37,18 @@ from screening.report import format as shown
 from screening.report.page import render_overview
 from screening.schemas.base import Reason, new_reasons
 from screening.schemas.figures import Rule
-from screening.schemas.history import OverviewDocument, SeriesNight, VerdictsRead
+from screening.schemas.history import (
+    OutcomesRead,
+    OverviewDocument,
+    SeriesNight,
+    VerdictsRead,
+)
 from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import OVER_MEMORY
 from screening.schemas.run import RunDocument
 from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
+from screening.site.outcomes import outcomes_of_night
 from screening.site.processes import Budget, Outcome, Processes
 from screening.site.site import Network
 from screening.store.pages import PageFolder
@@ -295,6 +301,8 @@ def run_night(
             network, night, itertools.chain(*tasks), scored, verdicts, strict
         )
         with open_ledger(network.ledger, make=True) as ledger:
+            outcomes = outcomes_of_night(network, ledger, night, sorted(names))
+            document = _with_outcomes(document, outcomes, strict)
             findings = find(network, ledger, night)
             document = _with_findings(document, findings, ledger, strict)
             enter_site_night(ledger, _site_night(document, findings, began))
@@ -338,6 +346,16 @@ def _overview(
         shadows=shadows,
         caught_up=caught_up,
     )
+
+
+def _with_outcomes(
+    document: OverviewDocument, outcomes: Sequence[OutcomesRead], strict: bool
+) -> OverviewDocument:
+    """Return the overview with what became of tables of outcomes."""
+    exit_code = document.exit_code
+    if strict and any(table.refused for table in outcomes):
+        exit_code = worst([exit_code, ATTENTION])
+    return document.replace(outcomes=outcomes, exit_code=exit_code)
 
 
 def _with_findings(

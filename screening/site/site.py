@@ -24,6 +24,7 @@ from pydantic import (
 
 from screening.errors import UsageError
 from screening.files import read_toml
+from screening.io.database import Database
 from screening.kernels.threads import available_cores
 from screening.schemas.figures import Rule, rule_named
 from screening.spelling import did_you_mean, filled, series_name
@@ -173,6 +174,11 @@ class SeriesPlan(_Table):
         Of a database.
     label : str, optional
         Column of true labels, to evaluate.
+    outcomes : str, optional
+        A table of what became of the patients, as `cohort`; read every night
+        (`screen outcomes`), its columns and window by [outcome] of the contract.
+    outcomes_query : Path, optional
+        Of a database.
     shadow : list of Path
         Models that are scored in shadow.
     out : str
@@ -196,6 +202,8 @@ class SeriesPlan(_Table):
     table: str | None = None
     query: Place | None = None
     label: str | None = None
+    outcomes: Pattern | None = None
+    outcomes_query: Place | None = None
     shadow: list[Place] = []
     out: Annotated[Pattern, AfterValidator(_of_each_night)] = "{series}/{date}"
     refused: Annotated[Pattern, AfterValidator(_of_each_night)] | None = None
@@ -245,12 +253,28 @@ class Network:
 
         UsageError if a variable of the environment is not set.
         """
-        pattern = self.series[name].cohort
+        return self._place(name, "cohort", self.series[name].cohort, night)
+
+    def outcomes(self, name: str, night: str) -> str | Database | None:
+        """Return the table of outcomes of a series; None if it names none.
+
+        UsageError if a variable of the environment is not set.
+        """
+        plan = self.series[name]
+        if plan.outcomes is None:
+            return None
+        place = self._place(name, "outcomes", plan.outcomes, night)
+        if plan.outcomes_query is None:
+            return place
+        return Database(place, None, plan.outcomes_query)
+
+    def _place(self, name: str, key: str, pattern: str, night: str) -> str:
+        """Return the place that a pattern of a series names on a night."""
         try:
             place = filled(Template(pattern).substitute(os.environ), name, night)
         except KeyError as missing:
             raise UsageError(
-                f"series.{name}.cohort: ${missing.args[0]} is not set in the environment"
+                f"series.{name}.{key}: ${missing.args[0]} is not set in the environment"
             ) from None
         if "://" in place:
             return place
