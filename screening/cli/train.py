@@ -9,7 +9,7 @@ import datetime
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from screening.io.database import Database
     from screening.recipes.recipe import Recipe
     from screening.store.model import Model
 
@@ -347,6 +348,13 @@ def validate(
             help="Share of cases in that place, if it differs from COHORT.",
         ),
     ] = None,
+    recalibrate: Annotated[
+        bool,
+        typer.Option(
+            "--recalibrate",
+            help="Write a model of that place: same ranking, the rest fitted there.",
+        ),
+    ] = False,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -354,20 +362,29 @@ def validate(
 
     Threshold and chances are unchanged: the page has observed figures next to
     validation estimates, and the threshold that MODEL's rule would choose here. Rows
-    that MODEL was trained on are refused.
+    that MODEL was trained on are refused. With --recalibrate OUT is a model of the new
+    place, a draft: same ranking, chances fitted anew as far as the cases allow, the
+    threshold by MODEL's rule on the rows of COHORT (`screen threshold` chooses another).
     """
     from screening.model_selection import external
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
+    asked: dict[str, Any] = {
+        "label": label,
+        "positive": positive,
+        "prevalence": prevalence,
+    }
+    if recalibrate:
+        source = database.source(cohort)
+        _recalibrate(model, source, out, templates, as_json, **asked)
+        return
     check_templates(templates, "validation")
     with publish(out, "validation") as folder:
         validation = external.validate(
             load_model(model),
             database.source(cohort),
-            label=label,
-            positive=positive,
-            prevalence=prevalence,
+            **asked,
             command=options.command_of(context, NOT_RECORDED),
         )
         external.write_validation(validation, folder, templates)
@@ -385,6 +402,28 @@ def validate(
         ]
     answer["rows"] = validation.figures.n_rows
     answer["attention"] = document["attention"]
+    print_answer(answer, as_json)
+
+
+def _recalibrate(
+    model: Path,
+    cohort: str | Database,
+    out: Path,
+    templates: Path | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Write the model of another place, and print its operating point."""
+    from screening.model_selection import recalibrating
+    from screening.report.page import check_templates
+    from screening.store.loading import load_model
+
+    check_templates(templates, "model")
+    with publish(out, "model") as folder:
+        after = recalibrating.recalibrate(load_model(model), cohort, **asked)
+        _write(after, folder, templates, None)
+    answer = {"model": str(out), "id": after.id, **facts_of(after, as_json)}
+    answer["report"] = str(out / "report.html")
     print_answer(answer, as_json)
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.optimize import brentq
+from scipy.special import expit, ndtr
 from sklearn.linear_model import LogisticRegression
 
 from screening.metrics.intervals import (
@@ -30,6 +31,12 @@ FEWEST_CASES = 20
 """Cases below which scores are not calibrated."""
 _FEWEST_GROUPS = 20
 """Groups, if rows come in groups, below which scores are not calibrated."""
+CASES_FOR_SLOPE = 30
+"""Cases in another place below which only the intercept of chances is fitted there."""
+CASES_FOR_NEW_CURVE = 100
+"""Cases in another place from which on its chances owe nothing to the model's own."""
+# Largest change of log odds that is looked for.
+MAX_SHIFT = 50.0
 # Bins of the reliability diagram.
 _BINS = 10
 # Penalty of the slope: weaker than any data, but perfectly separated scores keep a
@@ -103,6 +110,129 @@ def calibrate(
     if platt.slope <= 0:
         return _not_calibrated("a higher score does not mean a higher chance")
     return _assess(platt, p, positive, weight, prevalence, codes)
+
+
+def recalibrate(
+    written: Platt,
+    scores: np.ndarray,
+    positive: np.ndarray,
+    fold: np.ndarray,
+    prevalence: float,
+    groups: np.ndarray | None = None,
+) -> Calibration:
+    """Fit a model's probabilities anew to a cohort of another place.
+
+    The fewer cases there are, the more of the model's own curve is kept, see
+    ``refitted_curve``. Figures are of probabilities that each fold gets from the others.
+
+    Parameters
+    ----------
+    written : Platt
+        The model's curve.
+    scores, positive, fold, prevalence, groups
+        As for ``calibrate``, of rows that took no part in training.
+    """
+    codes = group_codes(groups)
+    weight = _weights_for_prevalence(positive, prevalence)
+    p = np.empty(len(scores))
+    for number in np.unique(fold):
+        test = fold == number
+        curve = refitted_curve(written, scores[~test], positive[~test], weight[~test])
+        p[test] = curve.chances(scores[test])[0]
+    curve = refitted_curve(written, scores, positive, weight, codes)
+    if curve.slope <= 0:
+        return _not_calibrated("a higher score does not mean a higher chance here")
+    return _assess(curve, _bound(p), positive, weight, prevalence, codes)
+
+
+def refitted_curve(
+    written: Platt,
+    scores: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    codes: np.ndarray | None = None,
+) -> Platt:
+    """Return a model's curve fitted anew to rows of another place.
+
+    With fewer than 30 cases the intercept alone is fitted; with fewer than 100
+    intercept and slope, both shrunk towards the model's own by the share of the
+    likelihood that two coefficients gain by chance (van Houwelingen and le Cessie
+    1990); with more the curve is a new one.
+
+    Parameters
+    ----------
+    written : Platt
+    scores, positive, weight, codes
+        As for ``fit_platt``.
+
+    Notes
+    -----
+    Steyerberg 2019, Clinical Prediction Models, chapter 20.
+    """
+    n_cases = int(positive.sum())
+    if n_cases >= CASES_FOR_NEW_CURVE:
+        return fit_platt(scores, positive, weight, codes)
+    log_odds = written.log_odds(scores)
+    if n_cases < CASES_FOR_SLOPE:
+        shift = _intercept_shift(log_odds, positive, weight)
+        p = expit(log_odds + shift)
+        pull = weight * (positive - p)
+        if codes is not None:
+            pull = np.bincount(codes, weights=pull)
+        information = float((weight * p * (1 - p)).sum())
+        variance = float(np.square(pull).sum()) / information**2
+        return _moved(written, scores, shift, 1.0, (variance, 0.0, 0.0))
+    fitted = fit_platt(log_odds, positive, weight, codes)
+    gained = _log_likelihood(fitted.log_odds(log_odds), positive, weight)
+    gained -= _log_likelihood(log_odds, positive, weight)
+    kept = max(0.0, 1 - 1 / gained) if gained > 0 else 0.0
+    slope = 1 + kept * (fitted.slope - 1)
+    shift = kept * (fitted.intercept - fitted.slope * fitted.centre)
+    return _moved(written, scores, shift, slope, fitted.covariance)
+
+
+def _intercept_shift(
+    log_odds: np.ndarray, positive: np.ndarray, weight: np.ndarray
+) -> float:
+    """Return what is added to log odds so that as many cases are expected as seen."""
+
+    def excess(shift: float) -> float:
+        return float((weight * (expit(log_odds + shift) - positive)).sum())
+
+    return float(brentq(excess, -MAX_SHIFT, MAX_SHIFT))
+
+
+def _log_likelihood(
+    log_odds: np.ndarray, positive: np.ndarray, weight: np.ndarray
+) -> float:
+    """Return the weighted log likelihood of labels at these log odds."""
+    return -float(
+        (weight * np.logaddexp(0, np.where(positive, -1, 1) * log_odds)).sum()
+    )
+
+
+def _moved(
+    written: Platt,
+    scores: np.ndarray,
+    shift: float,
+    slope: float,
+    covariance: tuple[float, float, float],
+) -> Platt:
+    """Return the curve whose log odds are shift + slope times those of another.
+
+    `covariance` is that of intercept and slope on the scale of the log odds, where the
+    rows have their mean.
+    """
+    centre = float(np.mean(scores))
+    at_centre = float(written.log_odds(np.array([centre]))[0])
+    of_intercept, both, of_slope = covariance
+    unit = written.slope
+    return Platt(
+        centre=centre,
+        intercept=shift + slope * at_centre,
+        slope=slope * unit,
+        covariance=(of_intercept, both * unit, of_slope * unit**2),
+    )
 
 
 def _weights_for_prevalence(positive: np.ndarray, prevalence: float) -> np.ndarray:

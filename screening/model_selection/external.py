@@ -102,10 +102,10 @@ def validate(
     if not column and isinstance(cohort, Cohort):
         column = cohort.contract.label
     column = column or facts.task.label
-    read = _read(model, cohort, column)
+    read = read_by_model(model, cohort, column)
     rows = concatenate(read.batches)
-    _refuse_trained_on(model, rows, read.source)
-    truth = _true_classes(model, rows, column, positive)
+    refuse_trained_on(model, rows, read.source)
+    truth = true_classes(model, rows, column, positive)
     task = truth.task
     if prevalence is not None and len(task.watched) > 1:
         raise UsageError(
@@ -219,7 +219,7 @@ class _ReadCohort:
     notes: list[str]
 
 
-def _read(model: Model, cohort: Cohort | Readable, label: str) -> _ReadCohort:
+def read_by_model(model: Model, cohort: Cohort | Readable, label: str) -> _ReadCohort:
     """Read the rows by the model's contract; UsageError if there are none."""
     if isinstance(cohort, Cohort):
         read = _as_read_by(model, cohort)
@@ -249,7 +249,7 @@ def _as_read_by(model: Model, cohort: Cohort) -> _ReadCohort:
     return _ReadCohort(cohort.source, batches, cohort.refused, list(cohort.notes))
 
 
-def _refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
+def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     """Raise UsageError if rows, or their patients, took part in training."""
     trained_files = {file.sha256 for file in model.facts.training.source.files}
     same_file = any(file.sha256 in trained_files for file in source.files)
@@ -293,7 +293,7 @@ class _Truth:
     cases: list[str]
 
 
-def _true_classes(
+def true_classes(
     model: Model, rows: Cohort, column: str, positive: str | None
 ) -> _Truth:
     """Return the true classes of the rows.

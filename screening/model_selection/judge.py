@@ -16,7 +16,11 @@ from typing import Any
 import numpy as np
 
 from screening.errors import RecipeError, UsageError
-from screening.metrics.calibration import calibrate, calibration_elsewhere
+from screening.metrics.calibration import (
+    calibrate,
+    calibration_elsewhere,
+    recalibrate,
+)
 from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import (
     auroc_difference,
@@ -220,6 +224,12 @@ class Judgement:
         prevalence = self.points[m].prevalence
         if not positive.any() or prevalence is None:
             return Calibration(earned=False, reason="no case has been seen")
+        if held.origin is not None:
+            written = held.origin.calibration[held.task.watched[m]]
+            if written.platt is not None:
+                return recalibrate(
+                    written.platt, scores, positive, held.fold, prevalence, held.groups
+                )
         return calibrate(
             scores,
             positive,

@@ -112,7 +112,7 @@ def set_threshold(
     thresholds = judgement.thresholds
     return replace(
         model,
-        document=_with_attention(document).to_dict(),
+        document=with_attention(document).to_dict(),
         calibration=scores.calibration(thresholds),
         held_out={**model.held_out, "score": overall(scores.scores, thresholds)},
         directory=None,
@@ -139,7 +139,7 @@ def _training_by_rule(facts: ModelDocument, rule: Rule) -> TrainingFacts:
     return facts.training.replace(notes=notes)
 
 
-def _with_attention(document: ModelDocument) -> ModelDocument:
+def with_attention(document: ModelDocument) -> ModelDocument:
     """Return the document with its reasons for attention.
 
     Those about the rows of training stay as training wrote them.
@@ -221,7 +221,7 @@ def approve(
             date=date.isoformat(),
         )
         draft = draft.replace(known_before=[*draft.known_before, answer])
-        draft = _with_attention(draft)
+        draft = with_attention(draft)
     _refuse_unanswered(draft)
     if stripped_reason is None and usefulness_of(draft).verdict == "no":
         raise UsageError(
@@ -230,7 +230,7 @@ def approve(
             parameters=["reason"],
         )
     approval = Approval(by=by.strip(), date=date.isoformat(), reason=stripped_reason)
-    document = _with_attention(draft.replace(approval=approval))
+    document = with_attention(draft.replace(approval=approval))
     return replace(model, document=document.to_dict(), directory=None)
 
 
@@ -368,7 +368,7 @@ def without_patient(
     # Its self-test rows are made of two patients' rows each: noise replaces them.
     remaining = replace(
         model,
-        document=_with_attention(document).to_dict(),
+        document=with_attention(document).to_dict(),
         held_out={column: values[~is_patient] for column, values in table.items()},
         selftest=None,
         directory=None,

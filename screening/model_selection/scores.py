@@ -45,6 +45,18 @@ class Fixed:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What a model brought to another place, where all but its ranking is fitted anew.
+
+    Parameters
+    ----------
+    calibration : dict of str to Calibration
+    """
+
+    calibration: Mapping[str, Calibration]
+
+
+@dataclass(frozen=True)
 class Population:
     """Facts about the rows that a study knows, and no method.
 
@@ -134,6 +146,8 @@ class HeldOutScores:
     temporal_validation : TemporalValidation
     fixed : Fixed, optional
         Of another cohort than the model's: what the model had chosen.
+    origin : Origin, optional
+        Of another cohort than the model's: what is fitted anew there.
     without_cases : bool
         Thresholds are ranks among rows that are not known cases, which only judge.
     """
@@ -153,6 +167,7 @@ class HeldOutScores:
     others: OtherMethods = OtherMethods()
     temporal_validation: TemporalValidation = TemporalValidation()
     fixed: Fixed | None = None
+    origin: Origin | None = None
     without_cases: bool = False
 
     @cached_property

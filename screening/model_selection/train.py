@@ -372,14 +372,17 @@ def _model(held: Held, judgement: Judgement, card: ModelDocument) -> Model:
         encoder=method.encoder,
         ensemble=method.model,
         calibration=judgement.held.calibration(judgement.thresholds),
-        held_out=_table(judgement, study.sample, held_rows(method)),
+        held_out=validation_table(judgement, study.sample, held_rows(method)),
         selftest=_self_test(method.encoder, study.sample),
         trained=datetime.datetime.now(),
     )
 
 
-def _table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
-    """`validation.parquet`: a line a row, in an order that does not depend on the table's."""
+def validation_table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
+    """Return `validation.parquet`: a line a row, in the order of the sample.
+
+    `held`: rows of which some machine stores a copy.
+    """
     table: dict[str, np.ndarray] = {"id": sample.id}
     if sample.group is not None:
         table["group"] = sample.group

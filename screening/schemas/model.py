@@ -387,6 +387,20 @@ class TaskFacts(Document):
     joined: Mapping[str, Sequence[str]] | None = None
 
 
+class OriginFacts(Document):
+    """The model whose ranking was brought to another place, and what was fitted there.
+
+    `refitted` says what of its chances, by watched class.
+    """
+
+    model: str
+    digest: str
+    source: SourceFacts
+    n_rows: int
+    date: str
+    refitted: Mapping[str, str]
+
+
 class Approval(Document):
     """Who approved the model, when, and why if its verdict required a reason."""
 
@@ -401,7 +415,8 @@ class ModelDocument(Document):
     Without an `approval` the model is a draft. `known_before` has the answers of those
     who said that columns are known at the hour of the night. `contract` is the cohort's contract,
     documented by its own type (`screening.contract.contract.Contract`). After the day
-    `retrain_by` the model scores no more: it holds rows of an erased patient.
+    `retrain_by` the model scores no more: it holds rows of an erased patient. `origin`
+    is the model that was recalibrated; validation is then of the new place's rows.
     """
 
     TITLE: ClassVar[str] = "model.json"
@@ -423,6 +438,7 @@ class ModelDocument(Document):
     retrain_by: str | None = None
     approval: Approval | None = None
     known_before: Sequence[KnownBefore] = ()
+    origin: OriginFacts | None = None
     sha256: str = ""
 
     @model_validator(mode="after")

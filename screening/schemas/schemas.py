@@ -126,12 +126,16 @@ ANSWERS: dict[str, type[Document]] = {
     ),
     "validate": _of(
         "validate",
-        validation=str,
+        # Of a model that was recalibrated `id`, of any other the rest.
+        {
+            "validation": str,
+            "rows": int,
+            "classes": Mapping[str, ClassElsewhere],
+            "id": str,
+        },
         report=str,
         model=str,
-        rows=int,
         **POINTS,
-        classes=Mapping[str, ClassElsewhere],
         attention=Reasons,
     ),
     "outcomes": _of(

@@ -1,0 +1,164 @@
+"""Bring a model to another place: its ranking stays, all else is fitted there."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from screening.data.cohort import Cohort, concatenate, labels_of
+from screening.errors import UsageError
+from screening.io.opening import Readable
+from screening.metrics.calibration import CASES_FOR_NEW_CURVE, CASES_FOR_SLOPE
+from screening.metrics.performance import prevalence_range
+from screening.model_selection.external import (
+    read_by_model,
+    refuse_trained_on,
+    true_classes,
+)
+from screening.model_selection.folds import plan_groups, split_cohort
+from screening.model_selection.judge import judge, refuse_too_few
+from screening.model_selection.revising import with_attention
+from screening.model_selection.scores import HeldOutScores, Origin, Population
+from screening.model_selection.train import validation_table
+from screening.monitoring.drift import profile
+from screening.schemas.figures import Rule
+from screening.schemas.model import OriginFacts, SourceFacts
+from screening.schemas.validation import OperatingPointFacts
+from screening.store.model import Model, score_batch
+
+CHOSEN_BY = "screen validate --recalibrate"
+# Folds by which chances are judged.
+N_FOLDS = 5
+
+
+def recalibrate(
+    model: Model,
+    cohort: Cohort | Readable,
+    *,
+    rule: Rule | None = None,
+    label: str | None = None,
+    positive: str | None = None,
+    prevalence: float | None = None,
+) -> Model:
+    """Return a model of another place: same ranking, all else fitted to its rows.
+
+    Chances are fitted anew as far as the number of cases allows
+    (`metrics.calibration.refitted_curve`), the threshold is chosen by the rule on the
+    rows of the place, and validation, p-values and the gates of nights are theirs. The
+    model is a draft.
+
+    Parameters
+    ----------
+    model : Model
+        Of one class and the rest, its operating point of rows.
+    cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
+        Rows of the place that took no part in training, with labels.
+    rule : Rule, optional
+        By default the model's.
+    label, positive, prevalence
+        As for ``validate``.
+
+    Returns
+    -------
+    Model
+        Not yet written; see `save_model`.
+
+    Raises
+    ------
+    CohortError, UsageError
+        As for ``validate``; too few cases for the rule; several classes, or lesions.
+    """
+    model.refuse_overdue()
+    facts = model.facts
+    if model.lesions is not None or facts.task.kind != "binary":
+        raise UsageError(
+            "a model of one class and the rest can be recalibrated, by rows; train one "
+            "of several classes or of lesions in the new place"
+        )
+    column = label or facts.task.label
+    read = read_by_model(model, cohort, column)
+    rows = concatenate(read.batches)
+    refuse_trained_on(model, rows, read.source)
+    truth = true_classes(model, rows, column, positive)
+    task = truth.task
+    groups, n_folds, _ = plan_groups(rows, truth.target, N_FOLDS)
+    fold = split_cohort(rows, truth.target, groups, n_folds, facts.training.seed)
+    rows = replace(rows, label=np.where(truth.target == 1, task.classes[1], "no"))
+    (point,) = facts.operating_points
+    rule = rule or point.rule
+    (name,) = task.watched
+    is_case = truth.target == 1
+    n_cases = int(is_case.sum())
+    refuse_too_few(name, n_cases, rule)
+    decisions = [score_batch(model, batch).decisions for batch in read.batches]
+    held = HeldOutScores.of_decisions(
+        np.concatenate(decisions)[None],
+        task,
+        truth.target,
+        groups,
+        (),
+        fold=fold,
+        recipe=facts.recipe.name,
+        population=Population(
+            {name: prevalence_range(is_case, rows.group)}, prevalence, rows.subgroups
+        ),
+        origin=Origin(facts.validation.calibration),
+    )
+    judgement = judge(held, [rule], facts.training.seed)
+    (chosen,) = judgement.points
+    source = SourceFacts.from_dict(read.source.to_dict())
+    notes = [
+        *read.notes,
+        f"the ranking is that of model {model.id}, trained on {facts.training.n_rows_used} "
+        f"rows elsewhere; threshold, chances and every figure are of {rows.n_rows} rows "
+        f"of this place, {n_cases} of them cases",
+    ]
+    training = facts.training.replace(
+        source=source,
+        n_rows_read=rows.n_rows + sum(read.refused.values()),
+        n_rows_used=rows.n_rows,
+        n_by_class=dict(sorted(Counter(labels_of(rows).tolist()).items())),
+        max_rows=None,
+        notes=notes,
+        profile=profile(rows.measured, rows.contract, rows.group),
+    )
+    operating_point = OperatingPointFacts(
+        label=name, chosen_by=CHOSEN_BY, **vars(chosen)
+    )
+    document = facts.replace(
+        operating_points=[operating_point],
+        training=training,
+        validation=facts.validation.replace(
+            folds=n_folds, repeats=1, without_cases=None, **judgement.facts
+        ),
+        blend=(),
+        approval=None,
+        origin=OriginFacts(
+            model=model.id,
+            digest=model.digest,
+            source=facts.training.source,
+            n_rows=facts.training.n_rows_used,
+            date=datetime.date.today().isoformat(),
+            refitted={name: _refitted(n_cases)},
+        ),
+    )
+    thresholds = judgement.thresholds
+    return replace(
+        model,
+        document=with_attention(document).to_dict(),
+        calibration=held.calibration(thresholds),
+        held_out=validation_table(judgement, rows, np.zeros(rows.n_rows, dtype=bool)),
+        directory=None,
+    )
+
+
+def _refitted(n_cases: int) -> str:
+    """Return what of the chances is fitted to so many cases."""
+    if n_cases < CASES_FOR_SLOPE:
+        return "intercept"
+    if n_cases < CASES_FOR_NEW_CURVE:
+        return "intercept and slope, shrunk towards the model's own"
+    return "a new curve"

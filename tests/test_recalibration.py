@@ -1,0 +1,160 @@
+"""A model in another place: same ranking, chances and threshold fitted there."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import as_json, screen
+from scipy.special import expit
+
+from screening import MinSensitivity, load_model, score, train, validate
+from screening.errors import UsageError
+from screening.metrics.calibration import fit_platt, refitted_curve
+from screening.model_selection.recalibrating import recalibrate
+from screening.store.model import save_model
+
+
+def place(n_rows, seed, intercept=-2.0, slope=1.5, name="a"):
+    """Return patients whose log odds are a line in x."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n_rows)
+    ill = rng.random(n_rows) < expit(intercept + slope * x)
+    return pd.DataFrame(
+        {
+            "id": [f"{name}{number:05d}" for number in range(n_rows)],
+            "x": x,
+            "noise": rng.normal(size=n_rows),
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train(
+        place(2000, 0),
+        "logistic",
+        label="ill",
+        id="id",
+        search=1,
+        beside=(),
+        rule=MinSensitivity(0.8),
+        jobs=1,
+    )
+
+
+SHIFTS = {
+    "intercept": {"intercept": -0.8},
+    "slope": {"slope": 0.7},
+    "prevalence": {"intercept": -3.5},
+}
+
+
+@pytest.mark.parametrize("shift", SHIFTS)
+@pytest.mark.parametrize("n_rows", [150, 600, 3000])
+def test_chances_are_right_after_recalibration(model, shift, n_rows):
+    """On new rows of the place slope and observed over expected come closer to 1."""
+    learned = place(n_rows, 1, name="b", **SHIFTS[shift])
+    new = place(20_000, 2, name="c", **SHIFTS[shift])
+
+    after = recalibrate(model, learned)
+
+    def figures(judged):
+        calibration = validate(judged, new).figures.calibration["yes"]
+        return calibration.observed_expected.value, calibration.slope.value
+
+    before_ratio, before_slope = figures(model)
+    ratio, slope = figures(after)
+    n_cases = int((learned.ill == "yes").sum())
+    assert abs(np.log(ratio)) <= 3.5 / np.sqrt(n_cases)
+    if shift != "slope":
+        assert abs(np.log(ratio)) < abs(np.log(before_ratio))
+    if shift == "slope" and n_cases >= 100:
+        assert abs(slope - 1) < abs(before_slope - 1)
+
+
+def test_ranking_stays_and_origin_is_stated(model, tmp_path):
+    learned = place(600, 1, name="b", intercept=-1.0)
+    saved = save_model(recalibrate(model, learned), tmp_path / "there")
+
+    after = load_model(saved)
+
+    new = place(50, 3, name="d")
+    first = score(model, new, tmp_path / "first")
+    second = score(after, new, tmp_path / "second")
+    tables = [
+        pd.read_parquet(run.directory / "scores.parquet") for run in (first, second)
+    ]
+    assert tables[0].score.tolist() == tables[1].score.tolist()
+    assert tables[0].chance.lt(tables[1].chance).all()
+    facts = after.facts
+    assert facts.origin.model == model.id
+    assert facts.origin.n_rows == 2000
+    assert facts.approval is None
+    assert facts.validation.n_rows == facts.training.n_rows_used == 600
+    assert facts.operating_points[0].chosen_by == "screen validate --recalibrate"
+
+
+def test_threshold_is_chosen_on_rows_of_the_place(model):
+    learned = place(3000, 1, name="b", intercept=-0.8, slope=0.7)
+    new = place(20_000, 2, name="c", intercept=-0.8, slope=0.7)
+
+    after = recalibrate(model, learned)
+
+    point = validate(after, new).operating_points[0]
+    assert point.sensitivity.value == pytest.approx(0.8, abs=0.04)
+
+
+def test_few_cases_move_the_intercept_alone():
+    written = fit_platt(
+        np.array([-2.0, -1.0, 0.0, 1.0, 2.0] * 40),
+        np.array([False, False, False, True, True] * 40),
+        np.ones(200),
+    )
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=400)
+    positive = np.arange(400) < 20
+    curve = refitted_curve(written, scores, positive, np.ones(400))
+
+    assert curve.slope == written.slope
+    assert curve.chances(scores)[0].sum() == pytest.approx(20, abs=1e-6)
+
+
+def test_no_shift_is_shrunk_to_the_models_own_curve():
+    """With 30 to 99 cases what chance alone explains changes next to nothing."""
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=20_000)
+    positive = rng.random(20_000) < expit(scores - 3)
+    written = fit_platt(scores, positive, np.ones(20_000))
+    changes = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        here = rng.normal(size=800)
+        ill = rng.random(800) < expit(here - 3)
+        assert 30 <= ill.sum() < 100
+        curve = refitted_curve(written, here, ill, np.ones(800))
+        alone = fit_platt(here, ill, np.ones(800))
+        changes.append(
+            [abs(curve.slope - written.slope), abs(alone.slope - written.slope)]
+        )
+    shrunk, free = np.mean(changes, axis=0)
+    assert shrunk < 0.7 * free
+
+
+def test_recalibrated_by_command(model, tmp_path):
+    save_model(model, tmp_path / "model")
+    table = tmp_path / "there.csv"
+    place(600, 1, name="b", intercept=-1.0).to_csv(table, index=False)
+
+    answer = as_json(
+        *("validate", tmp_path / "model", table, "--label", "ill"),
+        *("--recalibrate", "--out", tmp_path / "there"),
+    )
+
+    assert load_model(tmp_path / "there").id == answer["id"] != model.id
+    assert (tmp_path / "there" / "report.html").exists()
+    screen("approve", tmp_path / "there", "--by", "Dr. T", "--known-before", "x,noise")
+
+
+def test_rows_of_training_are_refused(model):
+    with pytest.raises(UsageError, match="figures would be too good"):
+        recalibrate(model, place(2000, 0))
