@@ -19,10 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from inspect import isgeneratorfunction
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,9 @@ from screening import (
     train,
 )
 from screening.cli import app
+from screening.data.stream import CohortStream
 from screening.kernels.threads import available_cores
-from screening.scoring.part import BlockScorer
+from screening.scoring import scoring_pass
 from screening.store.model import save_model
 
 NIGHT = "2026-03-01"
@@ -97,35 +99,56 @@ class Shares:
 
     Parameters
     ----------
-    pieces : float
-        Reading, typing, deciding and counting pieces of the table: these are divided.
+    divided : float
+        Reading, typing, deciding, counting and encoding pieces of the table, and
+        writing lines of flagged rows.
     rest : float
     """
 
-    pieces: float
+    divided: float
     rest: float
 
 
-def measure_shares(model: Path, rows: Path, out: Path) -> Shares:
-    """Score a night here, with one job, and measure what its pieces take."""
-    seconds = 0.0
-    score_piece = BlockScorer.score_piece
+@contextmanager
+def measured(seconds: Counter[str], place: Any, name: str) -> Iterator[None]:
+    """Add up the processor time of a function, or of what a generator yields."""
+    function = getattr(place, name)
 
-    def measured(*arguments: object, **options: object) -> object:
-        nonlocal seconds
+    def call(*arguments: Any, **options: Any) -> Any:
         start = time.process_time()
-        result = score_piece(*arguments, **options)
-        seconds += time.process_time() - start
-        return result
+        try:
+            return function(*arguments, **options)
+        finally:
+            seconds[name] += time.process_time() - start
 
-    BlockScorer.score_piece = measured
-    try:
+    def iterate(*arguments: Any, **options: Any) -> Iterator[Any]:
+        items = function(*arguments, **options)
+        while True:
+            start = time.process_time()
+            item = next(items, None)
+            seconds[name] += time.process_time() - start
+            if item is None:
+                return
+            yield item
+
+    replacement = iterate if isgeneratorfunction(function) else call
+    with patch.object(place, name, replacement):
+        yield
+
+
+def measure_shares(model: Path, rows: Path, out: Path) -> Shares:
+    """Score a night here, with one job, and measure what is divided among more."""
+    seconds: Counter[str] = Counter()
+    with (
+        measured(seconds, scoring_pass, "_score"),
+        measured(seconds, CohortStream, "pieces"),
+        measured(seconds, task_queue, "_run"),
+    ):
         start = time.process_time()
         score(load_model(model), rows, out, date=NIGHT, jobs=1)
         total = time.process_time() - start
-    finally:
-        BlockScorer.score_piece = score_piece
-    return Shares(seconds, total - seconds)
+    divided = sum(seconds.values())
+    return Shares(divided, total - divided)
 
 
 def undivided_share(model: Path, rows: Path, folder: Path) -> float:
@@ -135,7 +158,7 @@ def undivided_share(model: Path, rows: Path, folder: Path) -> float:
     fixed = measure_shares(model, small, folder / "fixed")
     whole = measure_shares(model, rows, folder / "whole")
     growing = max(whole.rest - fixed.rest, 0.0)
-    return growing / (whole.pieces + growing)
+    return growing / (whole.divided + growing)
 
 
 def speed_up(share: float, cores: int) -> float:
@@ -209,25 +232,18 @@ def undivided_share_of_training(options: list[str], out: Path) -> float:
 
     Imports and the page are not counted.
     """
-    seconds: dict[str, float] = defaultdict(float)
-
-    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            start = time.process_time()
-            try:
-                return function(*arguments, **keywords)
-            finally:
-                seconds[name] += time.process_time() - start
-
-        return call
-
+    seconds: Counter[str] = Counter()
     command = [*options, "--jobs", "1", "--out", str(out)]
-    tasks = patch.object(task_queue, "_run", timed("tasks", task_queue._run))
-    page = patch.object(page_module, "draw", timed("page", page_module.draw))
-    with tasks, page, redirect_stdout(StringIO()):
-        timed("whole", app)(["train", *command], standalone_mode=False)
-    counted = seconds["whole"] - seconds["page"]
-    return 1 - seconds["tasks"] / counted
+    with (
+        measured(seconds, task_queue, "_run"),
+        measured(seconds, page_module, "draw"),
+        redirect_stdout(StringIO()),
+    ):
+        start = time.process_time()
+        app(["train", *command], standalone_mode=False)
+        whole = time.process_time() - start
+    counted = whole - seconds["draw"]
+    return 1 - seconds["_run"] / counted
 
 
 def row_of_training(options: list[str], jobs: list[int], folder: Path) -> str:
