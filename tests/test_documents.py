@@ -112,6 +112,11 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
         "score next 2026-03-02.csv --date 2026-03-02 --out 2 --series w --shadow", *book
     )
     ask("promote next --series w --reason newer", *book)
+    (tmp_path / "events.csv").write_text(f"id,when\n{one},2026-03-02\n")
+    ask(
+        "outcomes events.csv --id id --time when --within 3d --series w",
+        *book,
+    )
     ask("history", *book)
     ask("status --night 2026-03-01 --artefacts", *book)
     ask("run NIGHT.toml --date 2026-03-01")
