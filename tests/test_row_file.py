@@ -22,14 +22,11 @@ def rows_of(n_rows, seed=0):
     rng = np.random.default_rng(seed)
     numbers = np.flatnonzero(rng.random(n_rows) < 0.9) + 1
     scores = rng.normal(size=len(numbers))
-    names = [f"patient-{number}" for number in numbers]
-    odd = [
-        name if number % 50 == 0 else None
-        for name, number in zip(names, numbers, strict=True)
-    ]
+    names = np.array([f"patient-{number}" for number in numbers], dtype=object)
+    odd = np.where(numbers % 50 == 0, names, None)
     return pa.table(
         {
-            "id": names,
+            "id": pa.array(names),
             "score": pa.array(np.where(scores > 1, np.nan, scores), from_pandas=True),
             "flagged": scores > 0.5,
             "out_of_bounds": pa.array(odd, pa.string()),

@@ -191,44 +191,30 @@ def hold_out(
     RecipeError
         If no setting can be used, see ``choose_setting``.
     """
-    n_rows = study.sample.n_rows
-    bundles = whole.bundles if n_rows > MANY_ROWS else None
+    bundles = None
+    if study.sample.n_rows > MANY_ROWS:
+        bundles = whole.bundles
     encoded = whole if bundles is None else whole.of_rows(bundles.of(whole.x))
-    competing = encoded
-    fold = study.fold[0]
-    if n_rows > MANY_ROWS and len(search.settings) > 1:
-        few = sub_sample(
-            encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed
-        )
-        competing = encoded.part(few)
-        fold = fold[few]
-    repeats = study.fold[1:] if competing is encoded else study.fold
-    later_work = n_rows * study.folds * len(repeats)
+    competing, fold = _competing_rows(study, encoded, search)
+    is_whole = competing is encoded
+    n_later = len(study.fold) - is_whole
+    later_work = study.sample.n_rows * study.folds * n_later
     competition = yield from _compete(competing, fold, search, later_work)
     facts = competition.choose(recipe, study)
-    fits = competition.fits
-    seconds = competition.seconds
     chosen = dict(facts.chosen)
-    number = competition.settings.index(chosen)
-    if competing is not encoded:
-        later_work -= n_rows * study.folds
+    if is_whole:
+        machines, first = competition.first_repeat(chosen)
+        seconds = competition.seconds
+    else:
+        later_work -= study.sample.n_rows * study.folds
         fits = yield from fitted(tasks_of(encoded, study.fold[0], [chosen]), later_work)
+        machines, first = _of_setting(fits, 0)
         seconds = _mean_seconds(fits)
-        number = 0
-    machines, first = _of_setting(fits, number)
-    if competing is encoded and len(competition.settings) > 1:
-        first = _decided_alone(encoded, study.fold[0], machines, first)
     decisions = [first]
     ensemble = FoldEnsemble(machines, recipe.machine, study.task.n_outputs, bundles)
-    may_repeat = study.repeats_asked or ensemble.is_averageable
-    if len(study.fold) > 1 and may_repeat:
-        tasks = []
-        for dealt in study.fold[1:]:
-            tasks += tasks_of(encoded, dealt, [chosen])
-        fits = yield from fitted(tasks)
-        for repeat in range(len(study.fold) - 1):
-            of_repeat = fits[repeat * study.folds :][: study.folds]
-            repeat_machines, decided = _of_setting(of_repeat, 0)
+    if study.repeats_asked or ensemble.is_averageable:
+        repeats = yield from _plan_later_repeats(study, encoded, chosen)
+        for repeat_machines, decided in repeats:
             machines = machines + repeat_machines
             decisions.append(decided)
         ensemble = replace(ensemble, machines=machines)
@@ -244,6 +230,36 @@ def hold_out(
         seconds=seconds,
         factor=competition.contrast(search.space, facts),
     )
+
+
+def _competing_rows(
+    study: Study, encoded: EncodedRows, search: SettingSearch
+) -> tuple[EncodedRows, np.ndarray]:
+    """Return the rows that the settings compete on, and their folds.
+
+    Those are all rows, or a sub-sample if there are many.
+    """
+    fold = study.fold[0]
+    if study.sample.n_rows <= MANY_ROWS or len(search.settings) <= 1:
+        return encoded, fold
+    few = sub_sample(encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed)
+    return encoded.part(few), fold[few]
+
+
+def _plan_later_repeats(
+    study: Study, encoded: EncodedRows, chosen: Parameters
+) -> Plan[list[tuple[list[Estimator], np.ndarray]]]:
+    """Plan all repeats but the first: machines and held-out decisions of each."""
+    tasks = []
+    for fold in study.fold[1:]:
+        tasks += tasks_of(encoded, fold, [chosen])
+    if not tasks:
+        return []
+    fits = yield from fitted(tasks)
+    return [
+        _of_setting(fits[start : start + study.folds], 0)
+        for start in range(0, len(fits), study.folds)
+    ]
 
 
 @dataclass(frozen=True)
@@ -285,6 +301,16 @@ class _Competition:
             rule,
         )
         return facts.replace(asked=study.search or 0, grid=study.grid)
+
+    def first_repeat(self, chosen: Parameters) -> tuple[list[Estimator], np.ndarray]:
+        """Return machines and held-out decisions at a setting.
+
+        Each machine decides by itself, as it will on new rows.
+        """
+        machines, decisions = _of_setting(self.fits, self.settings.index(chosen))
+        if len(self.settings) > 1:
+            decisions = _decided_alone(self.rows, self.fold, machines, decisions)
+        return machines, decisions
 
     def contrast(
         self, space: SettingSpace, facts: SearchFacts
@@ -553,16 +579,14 @@ def blended(
     n_cases = int((encoded.target == 1).sum())
     remaining = 1 - n_cases / ENOUGH_POSITIVES
     pooling = Pooling.of(mean, positive, np.where(is_scarce, remaining, 1.0))
+    reasons: list[str] = []
     if len(encoded.x) > MANY_ROWS:
         reasons = _reasons_to_drop(mean, positive, pooling)
-        if any(reasons) and not all(reasons):
-            return _blended_without(recipe, encoded, parts, notes, reasons)
+    if any(reasons) and not all(reasons):
+        return _blended_without(recipe, encoded, parts, notes, reasons)
     if is_scarce.any():
         share = float(pooling.weights[is_scarce].sum())
         notes = (*notes, _note_on_scarce(n_cases, share))
-    # Settings compete within a member only: the member that tried most says what
-    # choosing is worth.
-    n_candidates = max(part.search.n_candidates for part in parts)
     seconds = np.sum([part.seconds for part in parts], axis=0)
     machines = [part.first_repeats(repeats) for part in parts]
     return HeldOut(
@@ -571,20 +595,30 @@ def blended(
         ensemble=BlendedEnsemble(machines, pooling),
         recipe=recipe,
         encoded=encoded,
-        search=SearchFacts(
-            criterion=recipe.search.criterion,
-            n_candidates=n_candidates,
-            asked=parts[0].search.asked,
-            grid=parts[0].search.grid,
-            chosen={},
-            candidates=[{}] * n_candidates,
-            scores=[None],
-            dropped=[None],
-        ),
+        search=_search_of_blend(recipe, parts),
         sv_share=None,
         seconds=(float(seconds[0]), float(seconds[1])),
         parts=tuple(replace(part, encoded=encoded) for part in parts),
         notes=notes,
+    )
+
+
+def _search_of_blend(recipe: Recipe, parts: Sequence[HeldOut]) -> SearchFacts:
+    """Return what was tuned in a blend, which has no setting of its own.
+
+    Settings compete within a member only: the member that tried most says what choosing
+    is worth.
+    """
+    n_candidates = max(part.search.n_candidates for part in parts)
+    return SearchFacts(
+        criterion=recipe.search.criterion,
+        n_candidates=n_candidates,
+        asked=parts[0].search.asked,
+        grid=parts[0].search.grid,
+        chosen={},
+        candidates=[{}] * n_candidates,
+        scores=[None],
+        dropped=[None],
     )
 
 

@@ -243,13 +243,9 @@ def score(
         )
         past = NO_NIGHTS
         if ledger is not None:
+            digests = digests_of(run)
             past = past_nights(
-                ledger,
-                series_key,
-                night,
-                model.digest,
-                digests_of(run),
-                shadow=shadow,
+                ledger, series_key, night, model.digest, digests, shadow=shadow
             )
         run = with_delivery(model, run, past, summary.id_shape(), accept_delivery)
         run = with_drift(model, run, stream.gates, past)
@@ -277,15 +273,31 @@ def score(
             outputs={path.name: digest_of(path) for path in sorted(folder.iterdir())},
             model=run.model.replace(page=None if published else _page_of(model, out)),
         )
-        document, text = written(run.to_dict())
-        if not shadow:
-            page = draw_run(run.replace(sha256=str(document["sha256"])), templates)
-            (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
-        (folder / "run.json").write_bytes(text)
+        document, text = _write_documents(folder, run, shadow, templates)
         if tonight is not None:
             digest = hashlib.sha256(text).hexdigest()
             tonight.hand_out(*_artefacts(model, out, key, digest))
     return Run(Path(out), document)
+
+
+def _write_documents(
+    folder: Path, run: RunDocument, shadow: bool, templates: Path | None
+) -> tuple[dict[str, Any], bytes]:
+    """Write `run.json` and the page, which a run in shadow has not.
+
+    Returns
+    -------
+    document : dict
+        Content of `run.json`.
+    text : bytes
+        As it is written.
+    """
+    document, text = written(run.to_dict())
+    if not shadow:
+        page = draw_run(run.replace(sha256=str(document["sha256"])), templates)
+        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
+    (folder / "run.json").write_bytes(text)
+    return document, text
 
 
 def _refuse_empty(**reasons: str | None) -> None:
