@@ -145,8 +145,14 @@ def enter_site_night(ledger: Ledger, facts: SiteNight) -> None:
     """Enter what a run of a site found, unless its last entry says the same."""
     with ledger.writing() as connection:
         earlier = _last_entries(connection).get(facts.night)
-        if earlier is None or earlier.replace(seconds=facts.seconds) != facts:
+        is_new = earlier is None or _without_time(earlier) != _without_time(facts)
+        if is_new:
             append(connection, ledger.clock(), facts)
+
+
+def _without_time(facts: SiteNight) -> dict[str, Any]:
+    """Return what a run found, for comparison: how long it took differs each time."""
+    return facts.to_dict() | {"seconds": None}
 
 
 def last_site_night(connection: sa.Connection) -> SiteNight | None:
