@@ -225,6 +225,32 @@ def auroc_difference(
     return Estimate(difference, difference - reach, difference + reach)
 
 
+def auroc_lost(
+    scores: np.ndarray,
+    changed: np.ndarray,
+    positive: np.ndarray,
+    groups: np.ndarray | None = None,
+) -> Estimate:
+    """Return the AUROC of scores minus the mean of that of changed ones.
+
+    Paired DeLong, by group.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,)
+    changed : ndarray of shape (n_changes, n_rows)
+    positive : bool ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,), optional
+    """
+    codes = group_codes(groups)
+    area, pull = placements(scores, positive)
+    others = [placements(of_change, positive) for of_change in changed]
+    difference = area - float(np.mean([other for other, _ in others]))
+    other_pull = np.mean([pulls for _, pulls in others], axis=0)
+    reach = half_width(pull - other_pull, positive, codes)
+    return Estimate(difference, difference - reach, difference + reach)
+
+
 def share_difference(
     clear: np.ndarray,
     others: np.ndarray,

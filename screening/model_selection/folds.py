@@ -21,7 +21,7 @@ from screening.estimators.ensembles import occurrence
 from screening.metrics.tally import units_of
 from screening.model_selection.task import Task, watchable
 from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
-from screening.schemas.model import Leak, Reliance
+from screening.schemas.model import Importance, Leak, Reliance
 from screening.schemas.validation import WithoutCases
 
 # Slabs of voxels per fold, if there are fewer patients than folds.
@@ -69,6 +69,8 @@ class Study:
         Columns that may be known only after the outcome.
     reliance : Reliance, optional
         What the ranking rests on, once it was held out.
+    importance : sequence of Importance
+        What the ranking uses, once it was held out.
     signs : sequence of Sign
         Signs that several rows are of one patient.
     notes : sequence of str
@@ -89,6 +91,7 @@ class Study:
     seed: int = 0
     leaks: Sequence[Leak] = ()
     reliance: Reliance | None = None
+    importance: Sequence[Importance] = ()
     signs: Sequence[Sign] = ()
     notes: Sequence[str] = ()
     without_cases: WithoutCases | None = None

@@ -146,6 +146,7 @@ def _training_facts(
         profile=profile(cohort.measured, cohort.contract, cohort.group),
         leaks=study.leaks,
         reliance=study.reliance,
+        importance=study.importance,
         approximation=approximation,
         ids=id_shape(cohort.id) if cohort.contract.id else None,
     )

@@ -36,6 +36,7 @@ from screening.model_selection.held_out import (
     HeldOut,
     progress_of_parts,
 )
+from screening.model_selection.importance import importance_of
 from screening.model_selection.judge import Judgement, judge, refuse_too_few
 from screening.model_selection.leakage import reliance_of
 from screening.model_selection.model_card import model_document
@@ -305,6 +306,7 @@ class ByRow:
         scores = HeldOutScores.of(method, study)
         if not is_summed(method.recipe):
             study = replace(study, reliance=reliance_of(study, jobs))
+        study = replace(study, importance=importance_of(study, method))
         decisions = []
         x = method.encoded.x
         for start in range(0, len(x), AT_ONCE):

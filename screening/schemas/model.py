@@ -160,6 +160,24 @@ class Block(Document):
     alone: float
 
 
+class BlockImportance(Document):
+    """AUROC that is lost when columns are shuffled together among held-out rows."""
+
+    columns: Sequence[str]
+    lost: Estimate
+
+
+class Importance(Document):
+    """What the model's own ranking of the class `label` uses.
+
+    `blocks` are those of `n_blocks` that lose most, the first the most.
+    """
+
+    label: str
+    blocks: Sequence[BlockImportance]
+    n_blocks: int
+
+
 class Reliance(Document):
     """What the ranking of the class `label` rests on.
 
@@ -293,6 +311,7 @@ class TrainingFacts(Document):
     profile: Profile | None
     leaks: Sequence[Leak]
     reliance: Reliance | None = None
+    importance: Sequence[Importance] = ()
     approximation: Approximation | None = None
     verdicts: TrainedOn | None = None
     ids: IdShape | None = None

@@ -1,0 +1,138 @@
+"""What a model's ranking uses: AUROC that is lost when a block of columns is shuffled.
+
+Held-out rows are decided on by the model's own machines, each by one that had not seen
+it, with the values of a block shuffled among the rows of its fold.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from screening.estimators.ensembles import (
+    BlendedEnsemble,
+    FoldEnsemble,
+    oriented_decisions,
+)
+from screening.metrics.paired import auroc_lost
+from screening.model_selection.blocks import blocks_of
+from screening.model_selection.folds import Study
+from screening.model_selection.held_out import HeldOut
+from screening.schemas.model import BlockImportance, Importance
+
+# Rows that are decided on at most; with fewer rows blocks are shuffled several times.
+MAX_ROWS = 2_000
+N_SHUFFLES = 2
+# Numbers in rows that are decided on at a time.
+MAX_VALUES = 4_000_000
+# Blocks that are kept, those of the largest loss.
+MAX_BLOCKS = 20
+
+
+def importance_of(study: Study, method: HeldOut) -> list[Importance]:
+    """Return what each block of columns adds to the ranking of each watched class.
+
+    Parameters
+    ----------
+    study : Study
+        With the columns that the model reads.
+    method : HeldOut
+        With its machines.
+
+    Returns
+    -------
+    list of Importance
+        One a watched class that has two cases at least; empty where there is only one
+        block of columns.
+
+    Notes
+    -----
+    Breiman 2001; blocks of correlated columns are shuffled together, because alone each
+    would be replaced by the others.
+    """
+    blocks = blocks_of(study.sample)
+    if len(blocks) < 2:
+        return []
+    watched = study.task.watched_codes
+    is_case = study.target[:, None] == np.asarray(watched)
+    rows = _chosen_rows(is_case.any(axis=1), study.seed)
+    x = method.encoded.x[rows]
+    fold = method.fold[0][rows]
+    groups = None if study.groups is None else study.groups[rows]
+    columns = np.array(method.encoder.columns)
+    in_block = [np.isin(columns, block) for block in blocks]
+    n_shuffles = N_SHUFFLES if len(rows) < MAX_ROWS else 1
+    whole = np.empty((len(rows), study.task.n_outputs))
+    shuffled = np.empty((len(blocks), n_shuffles, *whole.shape))
+    rng = np.random.default_rng(study.seed)
+    for number in np.unique(fold):
+        in_fold = fold == number
+        of_fold = x[in_fold]
+        whole[in_fold] = _decisions(method, of_fold, number)
+        # One call for many blocks: most machines take longer to begin than to decide.
+        n_at_once = max(1, MAX_VALUES // (n_shuffles * of_fold.size))
+        for first in range(0, len(blocks), n_at_once):
+            some = slice(first, first + n_at_once)
+            copies = []
+            for is_changed in in_block[some]:
+                copies += _shuffled(of_fold, is_changed, n_shuffles, rng)
+            decided = _decisions(method, np.concatenate(copies), number)
+            shape = (len(copies) // n_shuffles, n_shuffles, len(of_fold), -1)
+            shuffled[some][:, :, in_fold] = decided.reshape(shape)
+    result = []
+    for name, output, cases in zip(
+        study.task.watched, study.task.watched_columns, is_case[rows].T, strict=True
+    ):
+        if min(cases.sum(), (~cases).sum()) < 2:
+            continue
+        lost = []
+        for names, decided in zip(blocks, shuffled, strict=True):
+            loss = auroc_lost(whole[:, output], decided[:, :, output], cases, groups)
+            lost.append(BlockImportance(columns=names, lost=loss))
+        lost.sort(key=lambda block: -(block.lost.value or 0.0))
+        result.append(
+            Importance(label=name, blocks=lost[:MAX_BLOCKS], n_blocks=len(lost))
+        )
+    return result
+
+
+def _chosen_rows(is_case: np.ndarray, seed: int) -> np.ndarray:
+    """Return the numbers of at most `MAX_ROWS` rows, half of them cases if there are."""
+    if len(is_case) <= MAX_ROWS:
+        return np.arange(len(is_case))
+    rng = np.random.default_rng(seed)
+    cases = np.flatnonzero(is_case)
+    others = np.flatnonzero(~is_case)
+    n_cases = max(min(len(cases), MAX_ROWS // 2), MAX_ROWS - len(others))
+    chosen = [
+        rng.choice(cases, n_cases, replace=False),
+        rng.choice(others, MAX_ROWS - n_cases, replace=False),
+    ]
+    return np.sort(np.concatenate(chosen))
+
+
+def _shuffled(
+    x: np.ndarray, is_changed: np.ndarray, n_shuffles: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Return copies of rows, each with some columns shuffled together."""
+    copies = []
+    for _ in range(n_shuffles):
+        copy = x.copy()
+        copy[:, is_changed] = rng.permutation(x[:, is_changed])
+        copies.append(copy)
+    return copies
+
+
+def _decisions(method: HeldOut, x: np.ndarray, fold: int) -> np.ndarray:
+    """Return decisions on encoded rows by the machine of a fold of the first repeat.
+
+    Shape (n_rows, n_outputs).
+    """
+    if isinstance(method.ensemble, BlendedEnsemble):
+        members = [_decisions(part, x, fold) for part in method.parts]
+        return method.ensemble.pooling.pooled(np.stack(members, axis=-2))
+    ensemble = method.ensemble
+    assert isinstance(ensemble, FoldEnsemble)
+    seen = x if ensemble.bundles is None else ensemble.bundles.of(x)
+    return oriented_decisions(
+        ensemble.machines[fold], seen, ensemble.kind, ensemble.n_outputs
+    )

@@ -1,0 +1,102 @@
+"""What a ranking uses: AUROC lost by shuffling, against what is known of made tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from screening import MinSensitivity, train
+from screening.metrics.paired import auroc_lost
+
+QUICK = {"search": 1, "beside": (), "jobs": 1, "rule": MinSensitivity(0.8)}
+
+
+def two_effects(n_rows=1500, first=1.2, second=0.6, seed=0):
+    """Return rows in which two numbers differ between cases and others."""
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n_rows) < 0.3
+    strong = rng.normal(size=n_rows) + first * ill
+    return pd.DataFrame(
+        {
+            "strong": strong,
+            "strong_again": strong + rng.normal(scale=0.05, size=n_rows),
+            "weak": rng.normal(size=n_rows) + second * ill,
+            "noise": rng.normal(size=n_rows),
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+
+
+def losses(model):
+    (of_class,) = model.facts.training.importance
+    return {tuple(block.columns): block.lost for block in of_class.blocks}
+
+
+@pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "random_forest"])
+def test_noise_loses_nothing_and_order_is_right(recipe):
+    by_block = losses(train(two_effects(600), recipe, label="ill", **QUICK))
+
+    strong, weak, noise = (
+        by_block[block] for block in (("strong", "strong_again"), ("weak",), ("noise",))
+    )
+    assert next(iter(by_block)) == ("strong", "strong_again")
+    assert strong.low > weak.value > 0
+    assert noise.low <= 0.005
+    assert abs(noise.value) < 0.02
+
+
+def test_loss_is_that_of_the_known_distribution():
+    """Of two normal columns of known effects the linear score is known, and its loss."""
+    first, second, share = 1.2, 0.6, 0.3
+    table = two_effects(1500).drop(columns=["strong_again", "noise"])
+    by_block = losses(train(table, "logistic", label="ill", **QUICK))
+
+    whole = norm.cdf(np.hypot(first, second) / np.sqrt(2))
+
+    def expected(shuffled, kept):
+        # A shuffled column keeps its spread and tells nothing.
+        spread = shuffled**2 * (1 + share * (1 - share) * shuffled**2) + kept**2
+        return whole - norm.cdf(kept**2 / np.sqrt(2 * spread))
+
+    assert by_block[("strong",)].value == pytest.approx(
+        expected(first, second), abs=0.04
+    )
+    assert by_block[("weak",)].value == pytest.approx(expected(second, first), abs=0.02)
+    for name, effect, other in (("strong", first, second), ("weak", second, first)):
+        lost = by_block[(name,)]
+        assert lost.low <= expected(effect, other) + 0.01
+        assert lost.high >= expected(effect, other) - 0.01
+
+
+def test_blend_of_several_classes_and_large_tables(tmp_path):
+    """Every watched class has its own list; of many rows some are decided on."""
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["a", "b", "c"], 400)
+    table = pd.DataFrame(
+        {
+            "first": rng.normal(size=400) + 2 * (kind == "a"),
+            "second": rng.normal(size=400) + 2 * (kind == "b"),
+            "kind": kind,
+        }
+    )
+    model = train(table, "one_vs_rest", label="kind", **QUICK)
+
+    facts = model.facts.training.importance
+    assert [of_class.label for of_class in facts] == list(model.watched)
+    best = {of_class.label: of_class.blocks[0].columns[0] for of_class in facts}
+    useful = {"a": "first", "b": "second"}
+    assert best
+    for name in useful.keys() & best.keys():
+        assert best[name] == useful[name]
+    large = train(two_effects(6000), "logistic", label="ill", **QUICK)
+    assert next(iter(losses(large))) == ("strong", "strong_again")
+
+
+def test_no_loss_of_equal_scores():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=50)
+    positive = np.arange(50) < 10
+
+    lost = auroc_lost(scores, np.stack([scores, scores]), positive)
+
+    assert lost.value == lost.low == lost.high == 0
