@@ -2,6 +2,9 @@
 
 import datetime
 
+from test_ledger import enter
+from test_series import of_ward
+
 from screening.ledger.database import open_ledger
 from screening.ledger.entries import ALL_SERIES, SiteNight
 from screening.ledger.history import history
@@ -12,8 +15,6 @@ from screening.ledger.site_nights import (
 )
 from screening.ledger.status import Due, acknowledge, series_statuses
 from screening.schemas.base import Reason
-from test_ledger import enter
-from test_series import of_ward
 
 NOW = datetime.datetime(2026, 1, 9, 9, tzinfo=datetime.UTC)
 DUE = Due(NOW, night=NOW.date())
