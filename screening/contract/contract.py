@@ -341,6 +341,9 @@ class Contract(BaseModel):
     on_unit_change: OnUnitChange = "stop"
     """Treatment of a column in other units than the model's: the run stops, or the page
     reports it."""
+    suppress: PositiveInt = 5
+    """Rows or patients below which a cell of a table by subgroup or outcome is not
+    shown."""
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Proportion of cases expected at scoring, if it differs from the training
     table's."""

@@ -10,15 +10,19 @@ from itertools import pairwise
 import numpy as np
 
 from screening.io.columns import Columns, coded
+from screening.metrics.intervals import independent_difference, weighted_share
 from screening.metrics.performance import UNDEFINED
+from screening.metrics.ranking import auroc_with_interval
 from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last
 from screening.schemas.base import Estimate
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
 from screening.schemas.validation import Level, SubgroupFacts
 
-# Rows, or groups, below which a figure is withheld.
+# Rows, or groups, below which a figure is withheld by default.
 FEWEST = 5
+# Figures that are compared with those of all other rows.
+COMPARED = ("sensitivity", "specificity", "ppv", "auroc")
 # Levels of a column; further ones are called "other".
 _MAX_LEVELS = 12
 _OTHER = "other"
@@ -115,10 +119,11 @@ def performance_by_subgroup(
     groups: np.ndarray | None = None,
     share: float | None = None,
     rule: Rule | None = None,
+    fewest: int = FEWEST,
 ) -> list[SubgroupFacts]:
-    """Return sensitivity, specificity and flag rate for each level of each column.
+    """Return the figures of each level of each column, beside those of all other rows.
 
-    Levels of missing values (None) come last. A figure of fewer than 5 rows (or
+    Levels of missing values (None) come last. A figure of fewer than `fewest` rows (or
     groups, which are then the independent units) is None, and `few` names it.
 
     Parameters
@@ -134,6 +139,7 @@ def performance_by_subgroup(
         sample with more of them.
     rule : Rule, optional
         Rule that chose the threshold; None if it was set by hand.
+    fewest : int
     """
     sample_share = float(np.mean(positive))
     table_share = sample_share if share is None else share
@@ -149,8 +155,8 @@ def performance_by_subgroup(
         level = levels_of(values, edges, known)
         levels = []
         for name in _ordered_levels(level, edges):
-            rows = _rows_of_level(level, name)
-            levels.append(
+            is_level = _is_of_level(level, name)
+            of_level, of_rest = [
                 _level_facts(
                     name,
                     scores[rows],
@@ -158,8 +164,17 @@ def performance_by_subgroup(
                     weight[rows],
                     threshold,
                     None if groups is None else groups[rows],
+                    fewest,
                 )
-            )
+                for rows in (is_level, ~is_level)
+            ]
+            differences = {
+                figure: independent_difference(
+                    getattr(of_level, figure), getattr(of_rest, figure)
+                )
+                for figure in COMPARED
+            }
+            levels.append(of_level.replace(to_the_rest=differences))
         facts.append(
             SubgroupFacts(
                 rule=rule or Threshold(threshold),
@@ -181,10 +196,9 @@ def _commonest(values: np.ndarray) -> list[str]:
     return [str(texts[i]) for i in order]
 
 
-def _rows_of_level(level: np.ndarray, name: str | None) -> np.ndarray:
+def _is_of_level(level: np.ndarray, name: str | None) -> np.ndarray:
     # Not `level == name`: NumPy compares with None in its own way.
-    is_level = np.fromiter([text == name for text in level], dtype=bool)
-    return np.flatnonzero(is_level)
+    return np.fromiter([text == name for text in level], dtype=bool)
 
 
 def _ordered_levels(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
@@ -205,6 +219,7 @@ def _level_facts(
     weight: np.ndarray,
     threshold: float,
     groups: np.ndarray | None,
+    fewest: int,
 ) -> Level:
     codes = group_codes(groups)
     thresholds = np.array([-np.inf, threshold])
@@ -214,29 +229,49 @@ def _level_facts(
     few: list[str] = []
     sensitivity = UNDEFINED
     specificity = UNDEFINED
-    if n_events < FEWEST:
+    if n_events < fewest:
         few.append("sensitivity")
     else:
         sensitivity = Estimate(*rate_at_last(counts, True))
-    if n_others < FEWEST:
+    if n_others < fewest:
         few.append("specificity")
     else:
         specificity = Estimate(*rate_at_last(counts, False))
-    enough = counts.n_units(np.ones(len(scores), dtype=bool)) >= FEWEST
+    enough = counts.n_units(np.ones(len(scores), dtype=bool)) >= fewest
     if not enough:
         few += ["n", "flag_rate"]
-    if n_events < FEWEST:
+    if n_events < fewest:
         few.append("events")
+    auroc = UNDEFINED
+    if min(n_events, n_others) >= fewest:
+        auroc = Estimate(*auroc_with_interval(scores, positive, codes, 1.0))
     flag_rate = float(np.average(scores >= threshold, weights=weight))
     return Level(
         level=level,
         n=len(scores) if enough else None,
-        events=None if n_events < FEWEST else int(positive.sum()),
+        events=None if n_events < fewest else int(positive.sum()),
         few=few,
         flag_rate=flag_rate if enough else None,
         sensitivity=sensitivity,
         specificity=specificity,
+        auroc=auroc,
+        ppv=_ppv(scores >= threshold, positive, weight, codes, fewest),
     )
+
+
+def _ppv(
+    flagged: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    codes: np.ndarray | None,
+    fewest: int,
+) -> Estimate:
+    """Return the share of cases among the flagged, at the prevalence of the table."""
+    units = np.arange(len(flagged)) if codes is None else codes
+    if len(np.unique(units[flagged])) < fewest:
+        return UNDEFINED
+    share = weighted_share(positive[flagged], weight[flagged], units[flagged])
+    return Estimate(*share)
 
 
 @dataclass

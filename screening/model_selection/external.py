@@ -184,7 +184,9 @@ def _held_out_scores(
         rows.group,
         class_curves,
         recipe=facts.recipe.name,
-        population=Population(shares, prevalence, rows.subgroups),
+        population=Population(
+            shares, prevalence, rows.subgroups, rows.contract.suppress
+        ),
         fixed=Fixed(thresholds, facts.validation.calibration),
     )
 

@@ -196,6 +196,7 @@ class Judgement:
                 held.groups,
                 held.population.shares[name].value,
                 point.rule,
+                held.population.suppress,
             )
         if held.fixed is None:
             figures["summary"] = ranking_summary(

@@ -11,6 +11,7 @@ from screening.data.cohort import Cohort, labels_of
 from screening.data.ids import id_shape
 from screening.estimators.ensembles import FoldEnsemble
 from screening.io.columns import absent
+from screening.metrics.table_one import table_one
 from screening.model_selection.factor_map import factor_map
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
@@ -21,6 +22,7 @@ from screening.recipes.encoders import RowEncoder
 from screening.schemas.base import FORMAT_VERSION
 from screening.schemas.model import (
     Approximation,
+    ColumnByOutcome,
     FeatureFacts,
     MachineFacts,
     MemberFacts,
@@ -147,8 +149,20 @@ def _training_facts(
         leaks=study.leaks,
         reliance=study.reliance,
         importance=study.importance,
+        table_one=_table_one(sample, study),
         approximation=approximation,
         ids=id_shape(cohort.id) if cohort.contract.id else None,
+    )
+
+
+def _table_one(sample: Cohort, study: Study) -> list[ColumnByOutcome]:
+    """Return the columns by outcome; empty where no case has been seen."""
+    is_case = np.any(study.task.is_watched(labels_of(sample)), axis=1)
+    if not is_case.any() or is_case.all():
+        return []
+    contract = sample.contract
+    return table_one(
+        sample.measured, contract.features, is_case, smallest=contract.suppress
     )
 
 

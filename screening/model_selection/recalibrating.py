@@ -103,7 +103,10 @@ def recalibrate(
         fold=fold,
         recipe=facts.recipe.name,
         population=Population(
-            {name: prevalence_range(is_case, rows.group)}, prevalence, rows.subgroups
+            {name: prevalence_range(is_case, rows.group)},
+            prevalence,
+            rows.subgroups,
+            rows.contract.suppress,
         ),
         origin=Origin(facts.validation.calibration),
     )

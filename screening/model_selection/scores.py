@@ -15,6 +15,7 @@ from screening.io.columns import Columns, count_rows
 from screening.metrics.calibration import group_maxima, likeliest
 from screening.metrics.operating_point import ThresholdSelector, overall
 from screening.metrics.rank_threshold import RankSelector
+from screening.metrics.subgroups import FEWEST
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.task import Task
@@ -69,11 +70,14 @@ class Population:
         As the caller or the contract states it.
     subgroups : dict of str to ndarray of shape (n_rows,), optional
         Text.
+    suppress : int
+        Rows, or groups, below which a figure of a subgroup is withheld.
     """
 
     shares: Mapping[str, Estimate] = field(default_factory=dict)
     prevalence: float | None = None
     subgroups: Columns | None = None
+    suppress: int = FEWEST
 
 
 @dataclass(frozen=True)
@@ -372,7 +376,9 @@ def _population(model: Model, task: Task) -> Population:
     for name, values in model.held_out.items():
         if name.startswith(SUBGROUP):
             subgroups[name.removeprefix(SUBGROUP)] = values
-    return Population(validation.prevalence, prevalence, subgroups or None)
+    return Population(
+        validation.prevalence, prevalence, subgroups or None, model.contract.suppress
+    )
 
 
 def _other_methods(model: Model, task: Task, groups: np.ndarray | None) -> OtherMethods:

@@ -347,7 +347,12 @@ def evidence(
             shares[name] = prevalence_range(positive[:, m], study.cohort.group)
     return replace(
         held.scores,
-        population=Population(shares, prevalence, study.sample.subgroups),
+        population=Population(
+            shares,
+            prevalence,
+            study.sample.subgroups,
+            study.sample.contract.suppress,
+        ),
         others=OtherMethods(
             scores=members | baseline_scores,
             members=titles,

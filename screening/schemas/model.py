@@ -160,6 +160,42 @@ class Block(Document):
     alone: float
 
 
+class GroupOfOutcome(Document):
+    """A column among cases, or among others: counts, and quartiles of a number.
+
+    Quartiles of fewer rows than the smallest cell are None.
+    """
+
+    present: int
+    missing: int
+    low: float | None
+    median: float | None
+    high: float | None
+
+
+class LevelByOutcome(Document):
+    """Share of a level among the cases, and among the others, that have a value."""
+
+    level: str
+    cases: float | None
+    others: float | None
+
+
+class ColumnByOutcome(Document):
+    """A column by outcome, a line of Table 1.
+
+    `withheld` counts levels of fewer rows than the smallest cell, or beyond the ten most
+    frequent. `difference` is standardised; of a category it has no sign.
+    """
+
+    column: str
+    cases: GroupOfOutcome
+    others: GroupOfOutcome
+    levels: Sequence[LevelByOutcome]
+    withheld: int
+    difference: float | None
+
+
 class BlockImportance(Document):
     """AUROC that is lost when columns are shuffled together among held-out rows."""
 
@@ -312,6 +348,7 @@ class TrainingFacts(Document):
     leaks: Sequence[Leak]
     reliance: Reliance | None = None
     importance: Sequence[Importance] = ()
+    table_one: Sequence[ColumnByOutcome] = ()
     approximation: Approximation | None = None
     verdicts: TrainedOn | None = None
     ids: IdShape | None = None

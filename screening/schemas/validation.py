@@ -120,13 +120,20 @@ class Curve(Document):
 
 
 class Level(Rates):
-    """A subgroup; figures of fewer than five patients are None and named in `few`."""
+    """A subgroup; figures of too few patients are None and named in `few`.
+
+    `auroc` and `ppv` are undefined there too. `to_the_rest` has by figure the subgroup's
+    minus that of all other rows, where both have an interval.
+    """
 
     level: str | None
     n: int | None
     events: int | None
     few: Sequence[str]
     flag_rate: float | None
+    auroc: Estimate = Estimate()
+    ppv: Estimate = Estimate()
+    to_the_rest: Mapping[str, Estimate] = {}
 
 
 class SubgroupFacts(OfRule):

@@ -1,0 +1,99 @@
+"""Columns by outcome, and subgroups beside all other rows."""
+
+import numpy as np
+import pytest
+
+from screening.contract.contract import Contract, Feature
+from screening.metrics.subgroups import performance_by_subgroup
+from screening.metrics.table_one import table_one
+
+FEATURES = {
+    "age": Feature(type="number"),
+    "fever": Feature(type="boolean"),
+    "ward": Feature(type="category"),
+}
+IS_CASE = np.arange(40) < 10
+
+
+def values_of():
+    age = np.where(IS_CASE, 70.0, 60.0) + np.tile([-1.0, 1.0], 20)
+    age[39] = np.nan
+    fever = (np.arange(40) % 2).astype(float)
+    fever[:10] = 1.0
+    ward = np.array(["a"] * 20 + ["b"] * 18 + ["c"] * 2, dtype=object)
+    return {"age": age, "fever": fever, "ward": ward}
+
+
+def test_table_one_has_quartiles_shares_and_differences():
+    age, fever, ward = table_one(values_of(), FEATURES, IS_CASE)
+
+    assert (age.cases.present, age.cases.missing) == (10, 0)
+    assert (age.others.present, age.others.missing) == (29, 1)
+    assert (age.cases.low, age.cases.median, age.cases.high) == (69, 70, 71)
+    # Ten apart, with a standard deviation of one in each group.
+    assert age.difference == pytest.approx(10, abs=0.02)
+    (yes,) = fever.levels
+    assert (yes.level, yes.cases, yes.others) == ("yes", 1.0, 0.5)
+    assert fever.difference == pytest.approx(0.5 / np.sqrt((0 + 0.25) / 2))
+    assert [level.level for level in ward.levels] == ["a", "b"]
+    assert ward.withheld == 1
+
+
+def test_small_cells_are_withheld():
+    """Nothing of fewer than five rows is shown, of a level or of a group."""
+    is_case = np.arange(40) < 4
+
+    age, _, ward = table_one(values_of(), FEATURES, is_case)
+    assert (age.cases.low, age.cases.median, age.cases.high) == (None, None, None)
+    assert age.difference is None
+    shown = table_one(values_of(), FEATURES, IS_CASE, smallest=2)[2]
+    assert [level.level for level in shown.levels] == ["a", "b", "c"]
+    hidden = table_one(values_of(), FEATURES, IS_CASE, smallest=19)[2]
+    assert [level.level for level in hidden.levels] == ["a"]
+
+
+def test_difference_of_two_categories_is_that_of_the_share():
+    """Of two levels the formula of several is that of one share, without its sign."""
+    share = table_one(values_of(), FEATURES, IS_CASE)[1].difference
+    texts = {"fever": np.where(values_of()["fever"] == 1, "yes", "no").astype(object)}
+
+    (column,) = table_one(texts, {"fever": Feature(type="category")}, IS_CASE)
+
+    assert column.difference == pytest.approx(abs(share))
+
+
+def test_subgroup_is_compared_with_all_other_rows():
+    rng = np.random.default_rng(0)
+    positive = rng.random(600) < 0.4
+    level = np.where(np.arange(600) < 200, "low", "high").astype(object)
+    # In one subgroup cases score no higher than others.
+    effect = np.where(level == "low", 0.0, 2.0)
+    scores = rng.normal(size=600) + effect * positive
+
+    (column,) = performance_by_subgroup({"part": level}, scores, positive, 1.0)
+
+    by_level = {row.level: row for row in column.rows}
+    low, high = by_level["low"], by_level["high"]
+    for name in ("sensitivity", "auroc", "ppv"):
+        difference = low.to_the_rest[name]
+        expected = getattr(low, name).value - getattr(high, name).value
+        assert difference.value == pytest.approx(expected)
+        assert difference.high < 0
+        assert high.to_the_rest[name].value == pytest.approx(-expected)
+    assert abs(low.to_the_rest["specificity"].value) < 0.1
+    is_low = level == "low"
+    flagged = is_low & (scores >= 1)
+    assert low.ppv.value == pytest.approx(positive[flagged].mean())
+
+
+def test_smallest_cell_is_the_contracts():
+    rows = np.array(["a"] * 8 + ["b"] * 60, dtype=object)
+    scores = np.linspace(0, 1, 68)
+    positive = np.arange(68) % 2 == 0
+
+    (column,) = performance_by_subgroup({"x": rows}, scores, positive, 0.5, fewest=10)
+
+    by_level = {row.level: row for row in column.rows}
+    assert by_level["a"].n is None
+    assert by_level["b"].n == 60
+    assert Contract(suppress=10).suppress == 10
