@@ -19,6 +19,7 @@ from screening.report.drawing import draw
 from screening.report.model_attention import review_due
 from screening.report.reliance import reliance_words
 from screening.report.score_drift import describe_drift
+from screening.report.verdict import usefulness_of
 from screening.schemas.base import Document, new_reasons
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
 from screening.schemas.figures import MinSensitivity, Rule
@@ -136,6 +137,7 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
         "model": model,
         "run": run,
         "external": None,
+        "verdict": usefulness_of(model).words,
         "banner": {
             "title": fmt.name(model.stated.title or _question(model)),
             "kind": "Trained model" if run is None else "Night of",

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from screening.schemas.base import PART, Document, Estimate, Reason
 from screening.schemas.figures import StoredRule
-from screening.schemas.model import TrainedOn
+from screening.schemas.model import Approval, TrainedOn
 from screening.schemas.run import ScoreCounts, Unflagged
 
 Measure = Literal["workload", "yield", "refused", "missing"]
@@ -147,9 +147,10 @@ class OutcomeFigures(OutcomeRates):
     An event `after_hours` to `within_hours` after the beginning of a night's day makes
     the row a case. `open` rows wait for the end of their window, and those of `past`
     are of patients after their event. `observed_over_expected` is the number of cases
-    over the sum of the rows' chances. `below` names the figures that are significantly below
-    `promised`, valid at every look. `agreement` has by verdict the rows that turned
-    out as "case" and as "none". `unread` counts nights whose run directory is gone.
+    over the sum of the rows' chances. `below` names the figures that are significantly
+    below `promised`, valid at every look. `agreement` has by verdict the rows that
+    turned out as "case" and as "none". `unread` counts nights whose run directory is
+    gone.
     """
 
     as_of: str
@@ -517,6 +518,13 @@ class SeriesNight(Document):
     acknowledged: Sequence[Reason] = ()  # Reasons that rest.
     page: str | None = None
     peak_mb: int | None = None
+    # Of the run's model; a run without one is of a draft.
+    approval: Approval | None = None
+
+    @property
+    def is_draft(self) -> bool:
+        """Return True if a model that nobody approved scored the night."""
+        return self.run_id is not None and self.approval is None
 
 
 class VerdictsRead(Document):

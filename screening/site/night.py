@@ -203,6 +203,7 @@ class Task:
             status,
             model=run.model.id,
             run_id=run.run_id,
+            approval=run.model.approval,
             scored=run.counts.scored,
             refused=run.counts.refused,
             flagged=run.counts.flagged,
