@@ -38,7 +38,7 @@ from screening.ledger.history import history
 from screening.model_selection.train import train
 from screening.model_selection.without_cases import with_states
 from screening.recipes.building import load_recipe
-from screening.recipes.recipe import Recipe
+from screening.recipes.recipe import EstimatorRecipe, Recipe
 from screening.report import render_model
 from screening.report.page import render_head
 from screening.schemas.figures import DEFAULT_RULE, Rule
@@ -147,6 +147,10 @@ class Screen(ClassifierMixin, BaseEstimator):
         Every row is a patient of its own, whatever the table looks like.
     contamination : float, optional
         For a one-class recipe without cases: share of unknown cases among the rows.
+    estimator : classifier, optional
+        One of scikit-learn's or yours, instead of a recipe: it is cloned and fitted on
+        every fold, and learns from rows as `recipe` would (imputed, one-hot encoded,
+        centred and scaled). Its model is judged like any other, and is not stored.
     random_state : int
         Deals the folds and the candidates.
     n_jobs : int
@@ -198,10 +202,12 @@ class Screen(ClassifierMixin, BaseEstimator):
         beside: Sequence[str] | None = None,
         independent: bool = False,
         contamination: float | None = None,
+        estimator: Any = None,
         random_state: int = 0,
         n_jobs: int = -1,
     ) -> None:
         self.recipe = recipe
+        self.estimator = estimator
         self.rule = rule
         self.params = params
         self.search = search
@@ -259,7 +265,9 @@ class Screen(ClassifierMixin, BaseEstimator):
             Itself, fitted.
         """
         recipe = self.recipe
-        if isinstance(recipe, str):
+        if self.estimator is not None:
+            recipe = EstimatorRecipe.of(self.estimator)
+        elif isinstance(recipe, str):
             recipe = load_recipe(recipe)
         is_one_class = recipe.machine == "one_class"
         table, column, labels = self._past(X, y, is_one_class)

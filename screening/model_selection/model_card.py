@@ -114,7 +114,7 @@ def _method_facts(held_out: HeldOut) -> dict[str, Any]:
         "title": recipe.title,
         "machine": recipe.machine,
         "text": recipe.text,
-        "parameters": recipe.parameters | dict(held_out.search.chosen),
+        "parameters": recipe.stated_parameters | dict(held_out.search.chosen),
     }
 
 

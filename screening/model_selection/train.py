@@ -46,7 +46,7 @@ from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import HeldOutScores, OtherMethods, Population
 from screening.recipes.building import load_recipe
 from screening.recipes.encoders import RowEncoder, contract_of, is_summed, with_scores
-from screening.recipes.recipe import Recipe
+from screening.recipes.recipe import EstimatorRecipe, Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
 from screening.schemas.base import Estimate
@@ -174,7 +174,8 @@ def train(
     cohort = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
     cohort = with_scores(cohort, [recipe, *map(load_recipe, beside or ())])
     progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
-    recipe.refuse_if_not_persistable()
+    if not isinstance(recipe, EstimatorRecipe):
+        recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:
         note = "every row is taken for a patient of its own (--independent)"
         cohort = replace(cohort, notes=[*cohort.notes, note])

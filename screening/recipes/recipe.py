@@ -20,6 +20,7 @@ from pydantic import (
     ValidationError,
 )
 from pydantic_core import ErrorDetails
+from sklearn.base import BaseEstimator, is_classifier
 
 from screening.data.cohort import Cohort
 from screening.errors import RecipeError
@@ -27,6 +28,7 @@ from screening.estimators.base import Estimator
 from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.remedies import REMEDIES
 from screening.estimators.scores import GivenScore
+from screening.estimators.wrapped import WrappedEstimator
 from screening.factors import FACTORS
 from screening.kernels import KERNELS
 from screening.recipes.points import PointsTable
@@ -328,6 +330,11 @@ class Recipe(BaseModel):
         return self.machine in COMPONENTS["machine"]
 
     @property
+    def stated_parameters(self) -> dict[str, Any]:
+        """Its parameters as a model's document states them."""
+        return self.parameters
+
+    @property
     def persistable(self) -> bool:
         """True if a fitted estimator can be stored without pickle."""
         return self.estimator is None or self.estimator.storable
@@ -444,6 +451,36 @@ def refuse_overrides(recipe: Recipe, overrides: Mapping[str, object]) -> None:
             "it is a blend, and parameters belong to its members "
             f"({', '.join(recipe.members)})"
         )
+
+
+class EstimatorRecipe(Recipe):
+    """An estimator of the caller as a method; no model of it is ever stored."""
+
+    @classmethod
+    def of(cls, estimator: Any) -> EstimatorRecipe:
+        """Return the recipe of a scikit-learn classifier; RecipeError for anything else."""
+        if not isinstance(estimator, BaseEstimator) or not is_classifier(estimator):
+            raise RecipeError(
+                f"estimator is a classifier of scikit-learn, not {type(estimator)}"
+            )
+        name = type(estimator).__name__
+        return cls(
+            name=name,
+            title=f"{name}, an estimator of the caller",
+            paper="none",
+            machine="baseline",
+            parameters={"estimator": estimator},
+        )
+
+    @property
+    def estimator(self) -> type[Estimator]:
+        """Class of the estimator."""
+        return WrappedEstimator
+
+    @property
+    def stated_parameters(self) -> dict[str, Any]:
+        """The estimator, as it prints itself."""
+        return {"estimator": repr(self.parameters["estimator"])}
 
 
 def several_asked(cohort: Cohort) -> bool:

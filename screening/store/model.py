@@ -23,7 +23,7 @@ import pyarrow as pa
 from screening.contract.contract import AXES, Contract
 from screening.data.cohort import Cohort
 from screening.data.stream import BATCH_ROWS, CohortStream, open_cohort
-from screening.errors import ModelError
+from screening.errors import ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.io.arrow_files import small_table
 from screening.io.columns import Columns, frame_of
@@ -391,6 +391,11 @@ def write_model(
     signer : Ed25519PrivateKey, optional
         Key to sign with.
     """
+    if not model.recipe.persistable:
+        raise RecipeError(
+            f"a model of {model.recipe.name} is not stored: nothing is ever unpickled "
+            "from a model; write its scores into a column, and train the recipe given"
+        )
     (folder / "arrays.npz").write_bytes(model.array_bytes)
     (folder / "validation.parquet").write_bytes(model.table_bytes)
     (folder / "model.json").write_bytes(canonical(model.sealed))

@@ -1,0 +1,82 @@
+"""An estimator of the caller's, cross-validated and judged like every other method."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+
+from screening import MinSensitivity, Screen
+from screening.errors import RecipeError
+from screening.store.model import save_model
+
+
+def past(n_rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n_rows) < 0.3
+    return pd.DataFrame(
+        {
+            "x": rng.normal(size=n_rows) + 1.5 * ill,
+            "ward": rng.choice(["a", "b"], n_rows),
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+
+
+def fitted(estimator, **more):
+    screen = Screen(
+        estimator=estimator,
+        rule=MinSensitivity(0.8),
+        beside=("logistic",),
+        search=1,
+        n_jobs=1,
+        **more,
+    )
+    return screen.fit(past(), "ill")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GaussianNB(),
+        RandomForestClassifier(50, min_samples_leaf=8, random_state=0),
+        LinearSVC(),
+    ],
+    ids=["naive_bayes", "trees", "decisions_alone"],
+)
+def test_estimator_is_judged_like_a_recipe(estimator):
+    screen = fitted(estimator)
+
+    facts = screen.model_.facts
+    (point,) = facts.operating_points
+    assert point.sensitivity.value == pytest.approx(0.8, abs=0.06)
+    new = past(4000, seed=1)
+    flagged = screen.predict(new) == "yes"
+    ill = new.ill == "yes"
+    assert flagged[ill].mean() == pytest.approx(point.sensitivity.value, abs=0.1)
+    assert facts.recipe.name == type(estimator).__name__
+    assert "logistic" in str(facts.validation.comparison)
+
+
+def test_estimator_of_the_caller_is_not_touched():
+    estimator = GaussianNB()
+
+    screen = fitted(estimator)
+
+    assert not hasattr(estimator, "classes_")
+    assert clone(screen).estimator is not estimator
+
+
+def test_model_of_an_estimator_is_not_stored(tmp_path):
+    screen = fitted(GaussianNB())
+
+    with pytest.raises(RecipeError, match="nothing is ever unpickled"):
+        save_model(screen.model_, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_what_is_no_classifier_is_refused():
+    with pytest.raises(RecipeError, match="is a classifier of scikit-learn"):
+        fitted("GaussianNB")
