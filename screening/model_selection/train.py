@@ -176,12 +176,9 @@ def train(
     progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
     if not isinstance(recipe, EstimatorRecipe):
         recipe.refuse_if_not_persistable()
-    if independent and cohort.contract.group is None:
-        note = "every row is taken for a patient of its own (--independent)"
-        cohort = replace(cohort, notes=[*cohort.notes, note])
-    unit: Unit = ByRow()
-    if lesions:
-        unit = optional("lesions").ByLesion()
+    if independent:
+        cohort = _noted_as_independent(cohort)
+    unit: Unit = optional("lesions").ByLesion() if lesions else ByRow()
     unit.check(cohort, rule, repeats)
     study = prepare_study(
         cohort,
@@ -198,11 +195,7 @@ def train(
         contamination=contamination,
     )
     unit.check_cases(study)
-    others: list[Recipe] = []
-    if study.without_cases is not None:
-        _refuse_baselines(beside)
-    elif unit.is_compared:
-        others = recipes_of(beside, recipe, study.task, study.sample.n_rows)
+    others = _recipes_to_compare(beside, recipe, study, unit)
     dated = forward and unit.is_compared and study.sample.time is not None
     preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
     preparing(1, 1)
@@ -233,13 +226,35 @@ def _as_read_by(recipe: Recipe, study: Study) -> Study:
     )
 
 
-def _refuse_baselines(beside: Sequence[str] | None) -> None:
-    """Raise UsageError if methods are to be compared where no case can judge them."""
-    if beside:
-        raise UsageError(
-            "`beside` compares methods by cases, and there are too few for every fold",
-            parameters=["beside"],
-        )
+def _noted_as_independent(cohort: Cohort) -> Cohort:
+    """Return a cohort with the note that no column says which patient a row is of."""
+    if cohort.contract.group is not None:
+        return cohort
+    note = "every row is taken for a patient of its own (--independent)"
+    return replace(cohort, notes=[*cohort.notes, note])
+
+
+def _recipes_to_compare(
+    names: Sequence[str] | None, recipe: Recipe, study: Study, unit: Unit
+) -> list[Recipe]:
+    """Return the methods that a recipe is compared with.
+
+    Raises
+    ------
+    UsageError
+        If methods are to be compared where no case can judge them.
+    """
+    if study.without_cases is not None:
+        if names:
+            raise UsageError(
+                "`beside` compares methods by cases, and there are too few for every "
+                "fold",
+                parameters=["beside"],
+            )
+        return []
+    if not unit.is_compared:
+        return []
+    return recipes_of(names, recipe, study.task, study.sample.n_rows)
 
 
 @dataclass(frozen=True)
