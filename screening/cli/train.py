@@ -131,6 +131,7 @@ def train(
         refuse_other_model,
     )
     from screening.recipes.building import load_recipe
+    from screening.report.comparison import best_methods
     from screening.report.page import check_templates
     from screening.store.checkpoints import waiting_beside
 
@@ -290,6 +291,7 @@ def compare(
 
     from screening.data.reading import read_cohort
     from screening.model_selection import compare as comparison
+    from screening.report.comparison import best_methods
     from screening.report.page import check_templates
     from screening.store.checkpoints import waiting_beside
 
@@ -320,7 +322,8 @@ def compare(
         )
         comparison.write_comparison(compared, folder, templates)
     results = compared.summary() if as_json else compared.table()
-    print_answer({"comparison": str(out), **results}, as_json)
+    best = best_methods(compared.facts)
+    print_answer({"comparison": str(out), **results, "best": best}, as_json)
 
 
 def validate(

@@ -98,6 +98,7 @@ Unlabelled = Literal["refuse", "no", "leave_out"]
 # Keys that only features of some types may have.
 TYPES_OF_KEY = {
     "reference": ("number",),
+    "reference_source": ("number",),
     "seen": ("number",),
     "plausible": ("number",),
     "normalise": ("number",),
@@ -123,8 +124,11 @@ class Feature(BaseModel):
     """Unit of the values; shown, and used to test a night for values in another
     unit."""
     reference: Range | None = None
-    """Reference range of a laboratory or a clinic; a value outside is marked H or L,
-    never refused."""
+    """Reference range of a laboratory or a clinic; a value outside is marked H or L, in
+    red, never refused."""
+    reference_source: str | None = None
+    """Source of the reference range, such as the laboratory's handbook with its year;
+    shown with the range."""
     seen: Range | None = None
     """Range in past patients, written by `screen init`; shown where there is no
     reference range."""

@@ -123,7 +123,8 @@ def recalibrate(
     """Fit a model's probabilities anew to a cohort of another place.
 
     The fewer cases there are, the more of the model's own curve is kept, see
-    ``refitted_curve``. Figures are of probabilities that each fold gets from the others.
+    ``refitted_curve``. Figures are of probabilities that each fold gets from the
+    others.
 
     Parameters
     ----------
@@ -276,14 +277,9 @@ def calibration_elsewhere(
     if prevalence is not None:
         weight = _weights_for_prevalence(positive, prevalence)
         share = low = high = prevalence
-    refitted = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
-    # Few groups determine neither a figure nor its variance well.
-    narrowing = 1.0
-    if codes is not None:
-        narrowing = float(np.sqrt(student_size_factor(int(codes.max()) + 1)))
+    narrowing = _narrowing(codes)
     low = max(share - (share - low) / narrowing, 0.0)
     high = share + (high - share) / narrowing
-    reach = _Z_TWO_SIDED * float(np.sqrt(refitted.covariance[2])) / narrowing
     # The sum of the chances on the page, without the bounds that logarithms need.
     expected = float(np.average(as_written, weights=weight))
     if prevalence is not None:
@@ -293,9 +289,27 @@ def calibration_elsewhere(
         high = share * expected / max(expected - wide, 1e-9)
     assessed = _assess(written.platt, p, positive, weight, share, codes, scores)
     return assessed.replace(
-        slope=Estimate(refitted.slope, refitted.slope - reach, refitted.slope + reach),
         observed_expected=Estimate(share / expected, low / expected, high / expected),
     )
+
+
+def _narrowing(codes: np.ndarray | None) -> float:
+    """Return by how much a normal interval is too narrow for a few groups.
+
+    Few groups determine neither a figure nor its variance well.
+    """
+    if codes is None:
+        return 1.0
+    return float(np.sqrt(student_size_factor(int(codes.max()) + 1)))
+
+
+def _slope(
+    p: np.ndarray, positive: np.ndarray, weight: np.ndarray, codes: np.ndarray | None
+) -> Estimate:
+    """Return the slope of Cox's logistic recalibration with its 95 % interval."""
+    refitted = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
+    reach = _Z_TWO_SIDED * float(np.sqrt(refitted.covariance[2])) / _narrowing(codes)
+    return Estimate(refitted.slope, refitted.slope - reach, refitted.slope + reach)
 
 
 def _error_of_expected(
@@ -336,7 +350,7 @@ def _assess(
         prevalence=prevalence,
         brier=brier,
         brier_skill=1 - brier / (prevalence * (1 - prevalence)),
-        slope=Estimate(fit_platt(np.log(p / (1 - p)), positive, weight).slope),
+        slope=_slope(p, positive, weight, codes),
         reliability=_reliability(p, positive, weight, codes),
         decision_curve=decision_curve(p, positive, weight),
     )

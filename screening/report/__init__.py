@@ -1,4 +1,5 @@
-"""The page a clinician reads: one self-contained HTML file per model, run and comparison."""
+"""The page a clinician reads: one self-contained HTML file per model, run and
+comparison."""
 
 from screening.report.page import draw_run, render_model, render_run
 

@@ -30,8 +30,8 @@ class Column:
     head, note : callable
         Return the head of the column and the small print next to it.
     text : callable, optional
-        Return the text of a cell from its `worklist.Line`. Without it the macro called `name` in
-        ``templates/line.html.j2`` draws the cell.
+        Return the text of a cell from its `worklist.Line`. Without it the macro called
+        `name` in ``templates/line.html.j2`` draws the cell.
     """
 
     name: str
@@ -79,7 +79,7 @@ COLUMNS = (
     Column(
         "who",
         "15rem",
-        "47mm",
+        "40mm",
         "columns in `display` of the contract, id, class, random audit, earlier verdicts",
         head=_place_head,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -83,8 +84,7 @@ def render_comparison(
 ) -> str:
     """Return the page of a parsed ``comparison.json``; `templates` as above."""
     comparison = ComparisonDocument.from_dict(document)
-    sensitivity = fmt.percent(comparison.asked_sensitivity)
-    titles = MEASURES | {"specificity_at": f"Specificity at {sensitivity} sensitivity"}
+    titles = _titles(comparison)
     cohorts = [
         _cohort_block(cohort, number, comparison.first_figure, titles)
         for number, cohort in enumerate(comparison.cohorts)
@@ -98,12 +98,74 @@ def render_comparison(
                 "date": "",
             },
             "compared": comparison,
+            "best": best_methods(comparison),
             "cohorts": cohorts,
             "ranked": _ranks(comparison),
         },
         templates=templates,
         styles=("report.css", "compare.css"),
         footer="comparison of methods",
+    )
+
+
+def _titles(comparison: ComparisonDocument) -> dict[str, str]:
+    """Return the names of the measures on the page."""
+    sensitivity = fmt.percent(comparison.asked_sensitivity)
+    return MEASURES | {"specificity_at": f"Specificity at {sensitivity} sensitivity"}
+
+
+def best_methods(comparison: ComparisonDocument) -> dict[str, str]:
+    """Return for each cohort which method is best, or that no difference is shown."""
+    measure = comparison.first_figure
+    title = _titles(comparison).get(measure, measure)
+    return {
+        cohort.name: _best_method(cohort, measure, title)
+        for cohort in comparison.cohorts
+    }
+
+
+def _best_method(cohort: CohortFacts, measure: str, title: str) -> str:
+    """Return which method of a cohort is best, or that no difference is shown.
+
+    Parameters
+    ----------
+    cohort : CohortFacts
+    measure, title : str
+        The measure by which methods are compared, and its name on the page.
+
+    Returns
+    -------
+    str
+        The method with the highest value, and its difference from the control with the
+        interval; where that method is the control, the difference of the next method.
+        Empty where nothing is compared.
+    """
+
+    def value_of(method: MethodFacts) -> float:
+        value = method.figures[measure].value
+        return -math.inf if value is None else value
+
+    ordered = sorted(cohort.methods, key=value_of, reverse=True)
+    compared = [method for method in ordered if method.differences]
+    if not compared:
+        return ""
+    best = ordered[0]
+    method = compared[0]
+    control = next(method.recipe for method in ordered if method.control)
+    difference = (method.differences or {})[measure]
+    value = fmt.percent(best.figures[measure], 1)
+    gap = (
+        f"{fmt.name(method.recipe)} minus {fmt.name(control)}, the control: "
+        f"{_in_points(difference)} points, 95% interval."
+    )
+    low = difference.low
+    high = difference.high
+    is_shown = low is not None and high is not None and (low > 0 or high < 0)
+    if is_shown:
+        return f"By {title}, {fmt.name(best.recipe)} is best ({value}). {gap}"
+    return (
+        f"No difference shown by {title}; {fmt.name(best.recipe)} is highest "
+        f"({value}). {gap}"
     )
 
 

@@ -9,7 +9,12 @@ import numpy as np
 from screening.report import format as fmt
 from screening.report.charts import Axes
 from screening.report.trade_off import HeldOutCurve
-from screening.report.verdict import best_other, usefulness_of
+from screening.report.verdict import (
+    best_other,
+    differences_of,
+    measure_name,
+    usefulness_of,
+)
 from screening.schemas.base import Estimate
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import (
@@ -198,12 +203,32 @@ def usefulness(model: ModelDocument) -> dict[str, object]:
     The chart, and the flags of the other method, only where one class is watched.
     """
     point = model.points[0] if len(model.points) == 1 else None
+    other = best_other(model.validation.comparison)
     return {
         "verdict": usefulness_of(model),
-        "other": best_other(model.validation.comparison),
+        "other": other,
+        "differences": _difference_words(other),
         "other_at": _other_point(model, point) if point else None,
         "picture": _usefulness_chart(model, point) if point else None,
     }
+
+
+def _difference_words(other: Beside | None) -> str:
+    """Return how far the model is ahead of another method in what the verdict compares.
+
+    Empty without another method or without intervals.
+    """
+    parts = []
+    for measure, gap in differences_of(other).items() if other else ():
+        if None in gap.ends:
+            continue
+        value, low, high = map(fmt.points, gap.ends)
+        unit = " points"
+        if measure == "auroc":
+            value, low, high = (fmt.signed(end, 3) for end in gap.ends)
+            unit = ""
+        parts.append(f"{measure_name(measure)} {value}{unit} (95% CI {low} to {high})")
+    return "; ".join(parts)
 
 
 def _other_point(

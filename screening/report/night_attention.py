@@ -274,7 +274,8 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     high = math.ceil(scored * rate + margin + more_flags)
     without_cases = model.validation.without_cases
     if without_cases is not None and without_cases.state != "unknown":
-        # A night has cases, of which the rows of training had none: more may be flagged.
+        # A night has cases, of which the rows of training had none: more may be
+        # flagged.
         high = scored
     return max(0, low), high
 

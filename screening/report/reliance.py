@@ -1,4 +1,5 @@
-"""Sentences on what a model's ranking rests on, and who says that it is known in time."""
+"""Sentences on what a model's ranking rests on, and who says that it is known in
+time."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ from screening.schemas.base import Range
 from screening.schemas.model import Declared, ModelDocument
 from screening.schemas.run import Contribution
 
+ABNORMAL = ("L", "H")
+"""Marks of a value below and above its reference range."""
 MIDDLE = 50
 """Place of the median of past patients on a bar of 100 steps."""
 
@@ -28,6 +30,8 @@ class Value:
     value, unit : str
     range, range_is : str
         The range it is compared with, and what that range is.
+    source : str
+        Source of a reference range.
     outside : str
         "H" or "L" outside a reference range, "above" or "below" outside that of past
         patients, empty within.
@@ -50,6 +54,7 @@ class Value:
     unit: str
     range: str
     range_is: str
+    source: str
     outside: str
     raises: bool
     change: str
@@ -60,6 +65,11 @@ class Value:
     def brief(self) -> str:
         """Return the value, or nothing for "yes", which the column's name implies."""
         return "" if self.value == "yes" else self.value
+
+    @property
+    def is_abnormal(self) -> bool:
+        """Return True outside a reference range, which alone makes a value red."""
+        return self.outside in ABNORMAL
 
 
 def value_of(model: ModelDocument, contribution: Contribution, places: int) -> Value:
@@ -74,7 +84,8 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
     has_range = not declared.on_other_scale and not is_missing
     bounds = contribution.reference if has_range else None
     range_is = "reference range"
-    outside = _outside(value, bounds, "L", "H")
+    outside = _outside(value, bounds, *ABNORMAL)
+    source = declared.reference_source if bounds is not None else None
     if bounds is None:
         bounds = contribution.seen if has_range else None
         range_is = f"range in past {people_of(model)}"
@@ -90,6 +101,7 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
         unit="" if is_missing else fmt.unit(contribution.unit),
         range=fmt.value_range(bounds),
         range_is=range_is,
+        source=fmt.text(source or "", 200),
         outside=outside,
         raises=contribution.direction != "lowers",
         change=change,

@@ -88,9 +88,10 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
         verdict = "yes"
     words = SENTENCES[verdict]
     if verdict == "yes" and other is not None and not _better_measures(other):
+        measures = " or ".join(map(measure_name, differences_of(other)))
         words = (
-            "Supported by local validation, but it is not shown to be better than "
-            f"{other.recipe}."
+            f"Supported by local validation, but by {measures} it is not shown to be "
+            f"better than {other.recipe}."
         )
     if verdict == "not shown" and questions:
         words = ANSWER_FIRST
@@ -124,7 +125,7 @@ def _sensitivity_plus_specificity(other: Beside) -> float:
     return sensitivity + specificity
 
 
-def _differences(other: Beside) -> dict[str, Estimate]:
+def differences_of(other: Beside) -> dict[str, Estimate]:
     """Return how far the model is ahead of another method, by measure.
 
     Sensitivity and specificity are added, estimates and ends of their intervals alike:
@@ -142,7 +143,7 @@ def _differences(other: Beside) -> dict[str, Estimate]:
 
 def _better_measures(other: Beside) -> list[str]:
     """Return the measures in which the model is significantly better than another."""
-    differences = _differences(other)
+    differences = differences_of(other)
     return [
         measure
         for measure, gap in differences.items()
@@ -157,16 +158,16 @@ def beaten_by_other(comparison: BesideFacts | None) -> list[Reason]:
         return []
     lower = [
         measure
-        for measure, gap in _differences(other).items()
+        for measure, gap in differences_of(other).items()
         if gap.high is not None and gap.high < -MIN_CERTAIN_LEAD
     ]
     if not lower:
         return []
-    measures = " and ".join(map(_measure_name, lower))
+    measures = " and ".join(map(measure_name, lower))
     return [reasons.ANOTHER_IS_BETTER(other=other.recipe, measures=measures)]
 
 
-def _measure_name(measure: str) -> str:
+def measure_name(measure: str) -> str:
     """Return the name of a measure as the page writes it."""
     return measure.upper() if measure == "auroc" else measure.replace("_", " ")
 

@@ -65,6 +65,7 @@ class Declared(InContract):
     type: str | None = None
     unit: str | None = None
     reference: Sequence[float] | None = None
+    reference_source: str | None = None
     seen: Sequence[float] | None = None
     categories: Sequence[str] | None = None
     normalise: str | None = None

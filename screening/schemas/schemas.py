@@ -123,6 +123,7 @@ ANSWERS: dict[str, type[Document]] = {
         control=str,
         ranks=Ranks | None,
         cohorts=Mapping[str, Mapping[str, Mapping[str, float | None]]],
+        best=Mapping[str, str],
     ),
     "validate": _of(
         "validate",

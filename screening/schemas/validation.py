@@ -213,8 +213,8 @@ class Calibration(Document):
 
     `log_loss`, `brier`, `slope` and `reliability` are of chances by folds that had not
     seen the row; `misfit` is the p-value of Spiegelhalter's test of calibration. On
-    another cohort they are of the model's chances; then `slope` has an interval, and
-    `observed_expected` is the number of cases over the sum of their chances.
+    another cohort they are of the model's chances, and `observed_expected` is the
+    number of cases over the sum of their chances.
     """
 
     earned: bool
