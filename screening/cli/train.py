@@ -131,7 +131,6 @@ def train(
         refuse_other_model,
     )
     from screening.recipes.building import load_recipe
-    from screening.report.comparison import best_methods
     from screening.report.page import check_templates
     from screening.store.checkpoints import waiting_beside
 

@@ -1,5 +1,4 @@
-"""The page a clinician reads: one self-contained HTML file per model, run and
-comparison."""
+"""The pages a clinician reads: one self-contained HTML file each."""
 
 from screening.report.page import draw_run, render_model, render_run
 

@@ -1,5 +1,4 @@
-"""Sentences on what a model's ranking rests on, and who says that it is known in
-time."""
+"""What a model's ranking rests on, and who says that it is known in time, in words."""
 
 from __future__ import annotations
 
