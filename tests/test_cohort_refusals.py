@@ -136,7 +136,26 @@ FILES = {
         "occurs 2 times (columns 2, 6)",
     ),
     "column missing": (b"id,age,ward\n1,61,A\n", "missing columns 'sick', 'stage'"),
+    "column renamed": (
+        b"id,age,ward,sick,phase\n1,61,A,t,I\n",
+        "missing column 'stage'; 'phase' is new",
+    ),
     "open quote": (f'{HEADER}\n{GOOD}\n2,"61,A,t,I\n'.encode(), "quote"),
+    "open quote above": (
+        f'{HEADER}\n2,"61,A,t,I\n{GOOD}'.encode(),
+        "row 1: a quote is not closed",
+    ),
+    "cut in the last row": (f"{HEADER}\n{GOOD}\n7654,6".encode(), "cut short"),
+    "cut behind a mark of Excel": (
+        f"{HEADER}\r\n{GOOD}\r\n7654,6".encode("utf-8-sig"),
+        "cut short",
+    ),
+    "cut on an old Mac": (f"{HEADER}\r{GOOD}\r7654,6".encode(), "cut short"),
+    "cut in a quoted cell": (f'{HEADER}\n{GOOD}\n7654,"6'.encode(), "cut short"),
+    "cut behind a quoted cell": (
+        f'{HEADER}\n"1",61,A,t,I\n7654,6'.encode(),
+        "cut short",
+    ),
     "NUL": (f"{HEADER}\n{GOOD}\n2,6\x001,A,t,I\n".encode(), "line 3: a NUL"),
     "workbook": (b"PK\x03\x04" + bytes(200), "zip archive"),
     "web page": (b"\n<html><body>S3CRET</body></html>", "web page"),

@@ -1,4 +1,5 @@
-"""CSV is read as Python's strict reader reads it, in bounded memory; what is broken is named by its row."""
+"""CSV is read as Python's strict reader reads it, in bounded memory; what is broken is
+named by its row."""
 
 import csv
 import io
@@ -55,6 +56,10 @@ def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(
     lines, end, last, batch_rows, encoding
 ):
     text = end.join(["id,age, note", *lines]) + last
+    *_, final = csv.reader(io.StringIO(text, newline=""))
+    if any(map(str.strip, final)) and len(final) < 3:
+        # Without its line end, such a row would be that of a file that was cut.
+        text += end
     expected: list[list[str] | str] = []
     for cells in list(csv.reader(io.StringIO(text, newline=""), strict=True))[1:]:
         if cells:

@@ -173,6 +173,42 @@ def test_unseen_categories_ranges_and_shifts_are_said_by_column():
     assert gates.facts()["ward"].unseen == 10
 
 
+def test_unseen_category_listed():
+    """A frequent text is named where the contract lists a column's categories."""
+    past = patients(600)
+    feature = {"type": "category", "categories": sorted(past["ward"].dropna().unique())}
+    contract = Contract.from_dict({"features": {"ward": feature}})
+    night = patients(200, seed=5)
+    night.loc[:9, "ward"] = "tent"
+    night.loc[10:13, "ward"] = "J. Doe"
+
+    words = said(gated(night, past, contract))
+
+    assert "14 of 200 rows with a category never seen in training ('tent')" in words
+    assert "Doe" not in words
+
+
+@pytest.mark.parametrize("code", [999.0, 9999.0, -9.0, 999.9])
+def test_number_for_unknown_tenth_of_rows(code):
+    """A repeated code for "not known" is no change of unit and no patient's value."""
+    night = patients(120, seed=5)
+    night.loc[::10, "crp"] = code
+    (reason,) = gated(night).attention()
+
+    assert (reason.code, reason.column) == ("number_for_unknown", "crp")
+    assert f"crp: 11% of the values are {code:g}, which" in reason.words
+
+
+def test_number_for_unknown_known_to_training():
+    """A code that training had is among its values, and no reason."""
+    past = patients(600)
+    past.loc[::10, "crp"] = 999.0
+    night = patients(120, seed=5)
+    night.loc[::10, "crp"] = 999.0
+
+    assert gated(night, past).attention() == []
+
+
 def test_a_single_row_of_a_new_ward_is_counted_by_column_and_no_alarm():
     night = patients(30, seed=5)
     night.loc[0, "ward"] = "tent"
@@ -316,7 +352,8 @@ OF_PATIENTS = Contract.from_dict(
 
 
 def measured_often(rng, n_patients, each):
-    """Patients by their numbers, and a value of each that hardly varies between its rows."""
+    """Patients by their numbers, and a value of each that hardly varies between its
+    rows."""
     names = np.repeat(np.arange(n_patients), each)
     return names, pd.DataFrame(
         {"crp": rng.normal(0, 1, n_patients)[names] + rng.normal(0, 0.2, len(names))}
@@ -508,7 +545,8 @@ def test_unseen_and_outside_keep_their_chance_where_nothing_has_changed(m):
 
 
 def test_large_tables_count_as_the_limits_of_their_laws():
-    """More than 20,000 rows as so many of the same shares, the distance by Kolmogorov's law."""
+    """More than 20,000 rows as so many of the same shares, the distance by Kolmogorov's
+    law."""
     assert chance.more_often(60, 80_000, 20, 40_000) == chance.more_often(
         15, 20_000, 10, 20_000
     )

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from screening.contract.contract import Contract, Feature
+from screening.contract.sentinels import sentinel_counts
 from screening.data.feature_rules import (
     DROP_ANY,
     DROP_NUMBERS,
@@ -27,7 +28,6 @@ from screening.data.outcome_rules import (
     ranked,
 )
 from screening.data.role_rules import RoleColumns, role_doubts
-from screening.data.sentinels import sentinel_counts
 from screening.data.summary import ColumnSummary
 
 DROP_RULES = [*DROP_ANY, *DROP_NUMBERS, *DROP_TEXTS]

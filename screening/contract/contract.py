@@ -145,7 +145,9 @@ class Feature(BaseModel):
         | None
     ) = None
     """Known texts; for an ordinal feature, in their order. Any other text is a
-    violation in a table to train on; in a table to score, `on_unseen` decides."""
+    violation in a table to train on; in a table to score, `on_unseen` decides. A list
+    is no secret: a night's message names another text that stands in five rows or
+    more."""
     labels: dict[str, str] | None = None
     """Meanings of the codes of a category, shown beside them; or the name of a CSV file
     next to the contract with two columns, code and meaning."""
@@ -164,8 +166,9 @@ class Feature(BaseModel):
     subtract the median and divide by 1.4826 times the median absolute deviation, which
     a lesion or an artefact hardly moves."""
     available: Literal["before", "after"] | None = None
-    """Whether the value is known at the hour of the night, before the outcome: an answer
-    that approval asks for. A column known only afterwards is left out of every model."""
+    """Whether the value is known at the hour of the night, before the outcome: an
+    answer that approval asks for. A column known only afterwards is left out of every
+    model."""
     on_unseen: OnUnseen | None = None
     """As in `Contract`, for this feature alone."""
     on_unit_change: OnUnitChange | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ from screening.io.readers import Block, Source
 from screening.spelling import did_you_mean, first_of
 
 MAX_SHOWN_ROWS = 5
+MAX_SHOWN_NAMES = 5
 UNSEEN = "unseen_category"
 OUT_OF_BOUNDS = "out_of_bounds"
 UNREADABLE = "unreadable_cell"
@@ -268,8 +269,19 @@ class Violations:
         return f"{column}, {row_word} {rows}: {description}; {remedy}"
 
 
-def refuse_absent(source: Source, columns: Sequence[str]) -> None:
-    """Raise CohortError if a table lacks columns, naming all of them."""
+def refuse_absent(
+    source: Source, columns: Sequence[str], others: Collection[str] | None = None
+) -> None:
+    """Raise CohortError if a table lacks columns, naming all of them.
+
+    Parameters
+    ----------
+    source : Source
+    columns : sequence of str
+        Columns that the table must have.
+    others : collection of str, optional
+        Columns that it may have. The message names those that are in neither.
+    """
     faults = []
     for file in source.files:
         present = set(file.header)
@@ -277,11 +289,23 @@ def refuse_absent(source: Source, columns: Sequence[str]) -> None:
         if absent:
             noun = "columns" if len(absent) > 1 else "column"
             names = ", ".join(map(repr, absent))
+            new = ""
+            if others is not None:
+                new = _new_columns(file.header, {*columns, *others})
             hint = did_you_mean(absent[0], file.header)
             where = f"{file.name}, {file.place}" if file.place else file.name
             faults.append(
-                f"{where}: missing {noun} {names}; rename it there or correct the "
-                f"name given{hint}"
+                f"{where}: missing {noun} {names}{new}; rename it there or correct "
+                f"the name given{hint}"
             )
     if faults:
         raise CohortError(faults)
+
+
+def _new_columns(header: Sequence[str], expected: Collection[str]) -> str:
+    """Return a clause that names the columns nobody expects, "" without any."""
+    new = [repr(name) for name in header if name and name not in expected]
+    if not new:
+        return ""
+    verb = "is" if len(new) == 1 else "are"
+    return f"; {first_of(new, MAX_SHOWN_NAMES)} {verb} new"

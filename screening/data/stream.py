@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
@@ -502,12 +502,11 @@ class CohortStream:
         self._is_prepared = False
         columns = [*contract.columns(), *self._reader.display, label]
         self._columns = list(dict.fromkeys(name for name in columns if name))
-        refuse_absent(source, self._columns)
-        self._note_ignored_columns()
+        optional = {*contract.drop, *contract.display, contract.label or ""}
+        refuse_absent(source, self._columns, optional)
+        self._note_ignored_columns({*self._columns, *optional, ""})
 
-    def _note_ignored_columns(self) -> None:
-        contract = self.contract
-        named = {*self._columns, *contract.drop, *contract.display, contract.label, ""}
+    def _note_ignored_columns(self, named: Collection[str]) -> None:
         ignored: dict[str, None] = {}
         for file in self.source.files:
             ignored |= dict.fromkeys(name for name in file.header if name not in named)
@@ -850,7 +849,8 @@ class DuplicateIds:
         """
         n_parts = 1 + self.n_rows // HELD_ROWS
         repeated = [np.zeros(0, np.uint64)]
-        # Equal hashes have one remainder, by which a part of the rows is held at a time.
+        # Equal hashes have one remainder, by which a part of the rows is held at a
+        # time.
         for remainder in range(n_parts):
             hashes = np.concatenate(list(self._read(remainder, n_parts)))
             hashes.sort()

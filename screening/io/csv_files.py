@@ -15,7 +15,7 @@ import itertools
 import re
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -150,13 +150,39 @@ class CsvFile(TableFile):
             rows[1:], self.header, self.delimiter
         )
         self.note = self._format_note()
-        self.broken = self._broken_row() if self.quoted else None
+        self.last_line = text_facts.last_line
+        if self.quoted:
+            self.broken = self._broken_row()
+        else:
+            self.broken = None
+            self._refuse_cut_row(next(self._parse([self.last_line]), []))
+
+    def _parse(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """Yield the cells of each row of these lines."""
+        return csv.reader(lines, delimiter=self.delimiter, quotechar=self.quote)
+
+    def _refuse_cut_row(self, cells: Sequence[str]) -> None:
+        """Raise CohortError if the last row lacks cells and its line end.
+
+        Parameters
+        ----------
+        cells : sequence of str
+            Those of the last row.
+        """
+        is_short = _is_filled(cells) and len(cells) < len(self.header)
+        if is_short and 0 < len(self.last_line) < SAMPLE_CHARACTERS:
+            raise CohortError(self._cut_words())
+
+    def _cut_words(self) -> str:
+        return (
+            f"{self.name}: the file is cut short within its last row, rows after it "
+            "may be missing; export it again"
+        )
 
     def _header_length(self, table: str) -> int:
         """Return the number of characters up to the end of the first filled row."""
         lines = io.StringIO(table, newline="")
-        rows = csv.reader(lines, delimiter=self.delimiter, quotechar=self.quote)
-        next(filter(_is_filled, rows))
+        next(filter(_is_filled, self._parse(lines)))
         return lines.tell()
 
     def _format_note(self) -> str:
@@ -313,20 +339,33 @@ class CsvFile(TableFile):
         """Return the number of the first row that Python's strict reader refuses.
 
         Notes the longest row as well: of quoted rows no line shows where they end.
+
+        Raises
+        ------
+        CohortError
+            The file ends within its last row.
         """
         n_rows = 0
-        try:
-            with self._text() as stream, _any_length():
-                stream.read(len(self.head))
-                rows = csv.reader(
-                    stream, delimiter=self.delimiter, quotechar=self.quote, strict=True
-                )
+        n_lines = 0
+        cells: list[str] = []
+        with self._text() as stream, _any_length():
+            stream.read(len(self.head))
+            rows = csv.reader(
+                stream, delimiter=self.delimiter, quotechar=self.quote, strict=True
+            )
+            try:
                 for cells in rows:
                     n_rows += bool(cells)
+                    n_lines = rows.line_num
                     n_characters = sum(map(len, cells)) + 3 * len(cells)
                     self.longest_row = max(self.longest_row, n_characters)
-        except csv.Error:
-            return n_rows + 1
+            except csv.Error:
+                # A quote that is open in the last line alone is one of a cut file.
+                is_last_line = rows.line_num == n_lines + 1 and not next(stream, "")
+                if is_last_line and self.last_line:
+                    raise CohortError(self._cut_words()) from None
+                return n_rows + 1
+        self._refuse_cut_row(cells)
         return None
 
     def _text(self) -> io.TextIOWrapper:
@@ -481,12 +520,15 @@ class _TextFacts:
         Number of characters of the longest line.
     is_damaged : bool
         Some bytes are not of the encoding.
+    last_line : str
+        What follows the last line end, `SAMPLE_CHARACTERS` at most.
     """
 
     encoding: str
     has_quotes: bool = True
     longest_line: int = 0
     is_damaged: bool = False
+    last_line: str = ""
 
 
 def _scan(path: Path) -> _TextFacts:
@@ -505,7 +547,7 @@ def _scan(path: Path) -> _TextFacts:
         head = stream.read(1 << 16)
     for mark, encoding in BOMS.items():
         if head.startswith(mark):
-            return _TextFacts(encoding)
+            return _scan_as(path, encoding)
     for encoding in ("utf-8", "cp1252", "latin-1"):
         with contextlib.suppress(UnicodeDecodeError):
             facts = _scan_as(path, encoding)
@@ -550,6 +592,7 @@ def _scan_as(path: Path, encoding: str) -> _TextFacts:
     is_ascii = True
     longest = 0
     unfinished = 0
+    last_line = ""
     with _open(path) as stream:
         for chunk in iter(partial(stream.read, SAMPLE_CHARACTERS), b""):
             text = decoder.decode(chunk)
@@ -563,8 +606,11 @@ def _scan_as(path: Path, encoding: str) -> _TextFacts:
             n_lines += len(others)
             unfinished += len(first)
             longest = max(longest, unfinished, *map(len, others))
+            last_line += first
             if others:
                 unfinished = len(others[-1])
+                last_line = others[-1]
+            last_line = last_line[-SAMPLE_CHARACTERS:]
             has_quotes = has_quotes or '"' in text
             is_ascii = is_ascii and text.isascii()
     undecoded, _ = decoder.getstate()
@@ -572,4 +618,6 @@ def _scan_as(path: Path, encoding: str) -> _TextFacts:
         # The last character is cut, after others that were whole: it is UTF-8.
         raise CohortError(f"{path.name}: cut short within a character; export it again")
     decoder.decode(b"", final=True)
-    return _TextFacts(encoding, has_quotes, longest)
+    # Files of old Macs have no other line end.
+    last_line = last_line.rpartition("\r")[2]
+    return _TextFacts(encoding, has_quotes, longest, last_line=last_line)

@@ -25,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from screening.contract.contract import Contract
+from screening.contract.sentinels import is_usual_code, sentinel_counts
 from screening.io.columns import Columns, absent, count_rows
 from screening.monitoring import tests
 from screening.monitoring.tests import effective_units, ks, psi, total_variation
@@ -33,6 +34,7 @@ from screening.schemas.base import Reason
 from screening.schemas.model import NumberProfile, Profile, TextProfile
 from screening.schemas.reasons import (
     MISSING_MORE,
+    NUMBER_FOR_UNKNOWN,
     OUTSIDE_RANGE,
     UNIT_CHANGED,
     UNSEEN_CATEGORY,
@@ -40,6 +42,7 @@ from screening.schemas.reasons import (
     ReasonKind,
 )
 from screening.schemas.run import FeatureDrift
+from screening.spelling import first_of
 
 STEPS = 50
 TENTHS = 10
@@ -357,6 +360,10 @@ SHARES = {
     "unseen": (UNSEEN_CATEGORY, "with a category never seen in training", 0.0),
     "outside": (OUTSIDE_RANGE, "outside the training range", 0.02),
 }
+# Unseen categories that are named: as many, of so many letters, in so many rows.
+MOST_NAMED = 3
+MAX_NAME = 40
+MIN_NAMED_ROWS = 5
 # Nights from which on a series is its own reference.
 LEAST = 20
 # Last nights of which that reference is made.
@@ -534,6 +541,7 @@ class Gates:
     def add(self, counts: GateCounts) -> None:
         """Take in the counts of further rows."""
         self.__dict__.pop("shifts", None)
+        self.__dict__.pop("sentinels", None)
         self.groups += counts.groups
         for name, column in self.columns.items():
             column.counted += counts.columns[name]
@@ -589,7 +597,10 @@ class Gates:
                 shift = None
             if shift is not None:
                 reasons.append(_unit_changed(name, shift))
-            values = name in self.measured and shift is None
+            sentinels = self.sentinels.get(name)
+            if sentinels:
+                reasons.append(self._number_for_unknown(name, sentinels))
+            values = name in self.measured and shift is None and not sentinels
             reasons += self._differences(own or self.training, name, values)
         return reasons
 
@@ -635,6 +646,36 @@ class Gates:
         return tests.effective_units(sizes) / int(sizes.sum())
 
     @cached_property
+    def sentinels(self) -> dict[str, dict[float, int]]:
+        """Numbers that stand for "not known", by column, with their sampled rows.
+
+        Training had no such number. Columns without one are left out.
+        """
+        sentinels = {}
+        for name in self.numbers:
+            column = self.columns[name]
+            values = column.counted.sample.values
+            if not isinstance(column.past, NumberProfile) or not values.size:
+                continue
+            low, high = column.past.range or (-np.inf, np.inf)
+            counts = {
+                value: count
+                for value, count in sentinel_counts(values).items()
+                if is_usual_code(value) and not low <= value <= high
+            }
+            if counts:
+                sentinels[name] = counts
+        return sentinels
+
+    def _number_for_unknown(self, name: str, sentinels: Mapping[float, int]) -> Reason:
+        """Return the reason that a number of a column stands for "not known"."""
+        share = sum(sentinels.values()) / self.columns[name].counted.sample.values.size
+        numbers = " or ".join(f"{value:g}" for value in sentinels)
+        return NUMBER_FOR_UNKNOWN(
+            column=name, figure=share, share=share, numbers=numbers
+        )
+
+    @cached_property
     def shifts(self) -> dict[str, UnitShift]:
         """Conversions, by column, that explain its values better than other patients do.
 
@@ -655,8 +696,10 @@ class Gates:
         units = column.counted.present * self.worth
         units_before = column.expected.sum() * self.training.worth
         p = tests.other_distribution(distance, units, units_before)
+        values = column.counted.sample.values
+        is_sentinel = np.isin(values, [*self.sentinels.get(name, {})])
         return unit_shift(
-            column.counted.sample.values,
+            values[~is_sentinel],
             column.past,
             conversions_of(name, self.contract.features[name].unit),
             night_units=units,
@@ -715,7 +758,24 @@ class Gates:
                 p = tests.never_seen(unseen, column.expected * past.worth, units)
             else:
                 p = tests.outside(met, units, units_before)
+            if gate == "unseen":
+                words += self._named_categories(name)
             yield Difference(gate, kind, f"{n_met} of {n_rows} rows {words}", p)
+
+    def _named_categories(self, name: str) -> str:
+        """Return the unseen categories of a column in brackets, "" for none to name.
+
+        They are named only where the contract lists the column's categories, and where
+        they stand in so many rows that none is a patient's.
+        """
+        if self.contract.features[name].categories is None:
+            return ""
+        names = [
+            repr(text)
+            for text, n_rows in self.columns[name].counted.unseen.most_common()
+            if 0 < len(text) <= MAX_NAME and n_rows * self.worth >= MIN_NAMED_ROWS
+        ]
+        return f" ({first_of(names, MOST_NAMED)})" if names else ""
 
     def _difference_of_values(self, past: Reference, name: str) -> list[Difference]:
         """Return the difference of a column's values, if it is worth a word."""

@@ -233,6 +233,17 @@ UNIT_CHANGED = ReasonKind(
     place=NIGHT,
     stands=False,
 )
+NUMBER_FOR_UNKNOWN = ReasonKind(
+    code="number_for_unknown",
+    words="{column}: {share:.0%} of the values are {numbers}, which looks like a code "
+    "for 'not known'.",
+    remedy="Have its source leave such cells empty, or list the number in "
+    "`missing_values` of the column and train again.",
+    when="a number such as 999 or -9, which training never had, is repeated far beyond "
+    "all other values of a column; it is no change of unit",
+    place=NIGHT,
+    stands=False,
+)
 MISSING_MORE = ReasonKind(
     code="missing_more",
     words="{column}: {description}.",
