@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,9 @@ from screening.files import refuse_other_bytes
 from screening.io.arrow_types import refuse_other_texts
 from screening.io.columns import Columns
 from screening.io.readers import Batches, SectionedFile
+
+# A missing value as the name of a folder, by Hive and Spark.
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
@@ -26,6 +30,20 @@ def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
     )
 
 
+def partition_of(path: Path) -> dict[str, str | None]:
+    """Return the columns that the folders of a file name, such as day=2026-03-01.
+
+    The folders directly above the file count, the outermost first.
+    """
+    columns = {}
+    for folder in path.absolute().parents:
+        name, equals, value = folder.name.partition("=")
+        if not (name and equals):
+            break
+        columns[unquote(name)] = None if value == NO_VALUE else unquote(value)
+    return dict(reversed(columns.items()))
+
+
 class ParquetFile(SectionedFile):
     """A Parquet file, whose sections are its row groups."""
 
@@ -34,10 +52,16 @@ class ParquetFile(SectionedFile):
     magic = b"PAR1"
 
     def read_header(self) -> None:
-        """Read the names of the columns."""
+        """Read the names of the columns; those of its folders come last."""
         refuse_other_bytes(self.path)
         with parquet_file(self.path) as file:
-            self.header = list(file.schema_arrow.names)
+            names = list(file.schema_arrow.names)
+            self.partition = {
+                name: value
+                for name, value in partition_of(self.path).items()
+                if name not in names
+            }
+            self.header = [*names, *self.partition]
             self.note = self.kind
             groups = range(file.num_row_groups)
             self.section_rows = [file.metadata.row_group(k).num_rows for k in groups]
@@ -48,16 +72,24 @@ class ParquetFile(SectionedFile):
     ) -> Batches:
         """Yield the rows of consecutive row groups."""
         first_row = 1 + sum(self.section_rows[: numbers.start])
+        stored = [name for name in wanted if name not in self.partition]
         with parquet_file(self.path) as file:
             for batch in file.iter_batches(
                 batch_size=batch_rows,
                 row_groups=[*numbers],
-                columns=wanted,
+                columns=stored or self.header[:1],
                 use_threads=False,
             ):
                 refuse_other_texts(batch, self.name, first_row)
                 first_row += batch.num_rows
-                yield batch.select(wanted)
+                yield self._with_partition(batch).select(wanted)
+
+    def _with_partition(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows with a column for each folder that names one."""
+        for name, value in self.partition.items():
+            cells = pa.repeat(pa.scalar(value, pa.string()), batch.num_rows)
+            batch = batch.append_column(name, cells)
+        return batch
 
 
 class ArrowFile(SectionedFile):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import datetime
 import decimal
 import hashlib
+import re
 import sqlite3
 import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
@@ -34,7 +35,32 @@ if TYPE_CHECKING:
 
 # Databases kept in a file; of it only the name is told, as of other files.
 IN_FILES = ("sqlite", "duckdb")
-DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "mssql": "mssql+pyodbc",
+    "oracle": "oracle+oracledb",
+}
+# The extra that installs a driver, by the driver's package.
+EXTRAS = {"psycopg": "postgres", "pyodbc": "mssql", "oracledb": "oracle"}
+# Statements that begin a transaction which may change nothing.
+READ_ONLY_TRANSACTIONS = {
+    "oracle": "SET TRANSACTION READ ONLY",
+    "mysql": "START TRANSACTION READ ONLY",
+    "mariadb": "START TRANSACTION READ ONLY",
+}
+# Words of statements that change something, and of two statements without a semicolon,
+# which SQL Server takes.
+WRITING_WORDS = frozenset(
+    "alter begin call create delete drop exec execute grant insert into merge revoke "
+    "set truncate update use".split()
+)
+# Texts, names in quotes, and comments: no words of a statement.
+QUOTED_SQL = re.compile(
+    r"'(?:[^']|'')*'|\"[^\"]*\"|\[[^\]]*\]|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
+)
+# The night in a query. It is bound as a date and never written into the text.
+NIGHT = re.compile(r"(?<![:\w\\]):night\b|'\{date\}'|\{date\}")
 MAX_QUERY_BYTES = 1 << 20
 WAIT_SECONDS = 30
 # Cells and rows in memory at a time while a database is read.
@@ -85,8 +111,12 @@ class Database:
         Any SQLAlchemy URL, or `duckdb:///file.db`. A password in it is never shown.
     table : str, optional
         Table or view; SCHEMA.NAME for one in a schema.
+        `{date}` in it is the night.
     query : str or Path, optional
-        File with a single SELECT. Either this or `table` is given.
+        File with a single SELECT, in which `:night` or `{date}` is the night as a date.
+        Either this or `table` is given.
+    night : str, optional
+        YYYY-MM-DD; `score` sets it to the night that it scores.
 
     Raises
     ------
@@ -103,6 +133,7 @@ class Database:
     url: str = field(repr=False)
     table: str | None = None
     query: str | Path | None = None
+    night: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if bool(self.table) == bool(self.query):
@@ -114,7 +145,25 @@ class Database:
     @property
     def name(self) -> str:
         """Return the name of the table, or of the query's file."""
-        return self.table or Path(self.query or "").name
+        if self.table is None:
+            return Path(self.query or "").name
+        return self.table.replace("{date}", self.night or "{date}")
+
+    def of_night(self, night: str) -> Database:
+        """Return the database as it is asked for a night, if none is set."""
+        return self if self.night else replace(self, night=night)
+
+    def has_nights(self) -> bool:
+        """Return True if the night decides which rows are read.
+
+        Raises
+        ------
+        UsageError
+            The file of the query cannot be read.
+        """
+        if self.query is None:
+            return "{date}" in str(self.table)
+        return NIGHT.search(_read_query(self.query, self.name)) is not None
 
 
 def read_url(text: str) -> sa.URL:
@@ -196,6 +245,11 @@ def open_database(database: Database) -> Source:
         It cannot be reached, or refuses the query.
     """
     url = read_url(database.url)
+    if database.night is None and database.has_nights():
+        raise UsageError(
+            f"{database.name} asks for a night, which only a night to score has; write "
+            "the query or table without it"
+        )
     query = None
     if database.query is not None:
         query = _read_query(database.query, database.name)
@@ -291,18 +345,45 @@ def _ask_sql(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
         with engine.connect() as connection:
             if query is None:
                 query = _select_all(
-                    database.table,
+                    database.name,
                     sa.inspect(connection).has_table,
-                    connection.dialect.identifier_preparer.quote_identifier,
+                    _quoter(connection.dialect),
                 )
             sql = _make_read_only(connection, query, database.name)
-            streaming = connection.execution_options(
-                stream_results=True, no_parameters=True
-            )
-            with closing(streaming.exec_driver_sql(sql)) as result:
+            with closing(_execute(connection, sql, database.night)) as result:
                 return _keep_result(url, database, sql, result)
     finally:
         engine.dispose()
+
+
+def _quoter(dialect: sa.Dialect) -> Callable[[str], str]:
+    """Return the function that writes a table's name in SQL.
+
+    Oracle's names are in capitals unless they are quoted, SQLAlchemy's in small letters.
+    """
+    preparer = dialect.identifier_preparer
+    if dialect.requires_name_normalize:
+        return preparer.quote
+    return preparer.quote_identifier
+
+
+def _execute(
+    connection: sa.Connection, sql: str, night: str | None
+) -> sa.CursorResult[Any]:
+    """Send a query whose rows are streamed, with the night where it asks for one."""
+    streaming = connection.execution_options(stream_results=True)
+    if night is None or not NIGHT.search(sql):
+        return streaming.execution_options(no_parameters=True).exec_driver_sql(sql)
+    return streaming.execute(bind_night(sql, night))
+
+
+def bind_night(sql: str, night: str) -> sa.TextClause:
+    """Return a query with a night as its only parameter; every other colon is text."""
+    parts = [part.replace(":", "\\:") for part in NIGHT.split(sql)]
+    date = datetime.date.fromisoformat(night)
+    return sa.text(":night".join(parts)).bindparams(
+        sa.bindparam("night", date, sa.Date())
+    )
 
 
 def _keep_result(
@@ -348,8 +429,8 @@ def engine_of(url: sa.URL, settings: dict[str, Any]) -> sa.Engine:
         return sa.create_engine(url, connect_args=settings, hide_parameters=True)
     except ModuleNotFoundError as error:
         remedy = ""
-        if error.name == "psycopg":
-            remedy = ' (pip install "screening[postgres]")'
+        if error.name in EXTRAS:
+            remedy = f' (pip install "screening[{EXTRAS[error.name]}]")'
         raise UsageError(
             f"{url.drivername} needs the Python package {error.name}{remedy}"
         ) from None
@@ -370,8 +451,9 @@ def _existing_file(url: sa.URL) -> Path:
 def _make_read_only(connection: sa.Connection, sql: str, name: str) -> str:
     """Have the database refuse changes as far as it can; return the query to send.
 
-    PostgreSQL gets a read-only transaction, SQLite an authorizer. From others only a
-    single SELECT is taken. Whatever is changed all the same is rolled back.
+    PostgreSQL, Oracle and MySQL get a read-only transaction, SQLite an authorizer.
+    From others than PostgreSQL and SQLite only a single SELECT is taken. Whatever is
+    changed all the same is rolled back.
     """
     backend = connection.dialect.name
     driver = connection.connection.driver_connection
@@ -386,13 +468,31 @@ def _make_read_only(connection: sa.Connection, sql: str, name: str) -> str:
         return sql
     # The drivers above take one statement; others may take several.
     sql = sql.strip().removesuffix(";")
-    first_word = next(iter(sql.lower().split()), "")
-    if ";" in sql or first_word not in ("select", "with"):
+    refuse_writing(sql, name, backend)
+    if backend in READ_ONLY_TRANSACTIONS:
+        connection.rollback()
+        connection.exec_driver_sql(READ_ONLY_TRANSACTIONS[backend])
+    return sql
+
+
+def refuse_writing(sql: str, name: str, backend: str) -> None:
+    """Raise UsageError if a query has words of statements that change something.
+
+    A function that a query calls may change something all the same: only a user who may
+    only read is a protection.
+    """
+    words = re.findall(r"\w+|;", QUOTED_SQL.sub(" ", sql).lower())
+    if not words or words[0] not in ("select", "with") or ";" in words:
         raise UsageError(
             f"{name}: a query of {backend} begins with SELECT or WITH, without a "
             "semicolon"
         )
-    return sql
+    writing = sorted(WRITING_WORDS.intersection(words))
+    if writing:
+        raise UsageError(
+            f"{name}: a query of {backend} only reads; remove {writing[0].upper()}, or "
+            "put a column of that name in quotes"
+        )
 
 
 def _authorize_reads(action: int, *_: object) -> int:
@@ -401,7 +501,7 @@ def _authorize_reads(action: int, *_: object) -> int:
 
 
 def _select_all(
-    table: str | None,
+    table: str,
     has_table: Callable[[str, str | None], bool],
     quote_name: Callable[[str], str],
 ) -> str:
@@ -409,10 +509,9 @@ def _select_all(
 
     Text before the last dot is its schema, unless a table has the whole name.
     """
-    whole_name = str(table)
-    if has_table(whole_name, None):
-        return f"SELECT * FROM {quote_name(whole_name)}"
-    schema, _, name = whole_name.rpartition(".")
+    if has_table(table, None):
+        return f"SELECT * FROM {quote_name(table)}"
+    schema, _, name = table.rpartition(".")
     if schema and has_table(name, schema):
         return f"SELECT * FROM {quote_name(schema)}.{quote_name(name)}"
     raise UsageError(
@@ -470,7 +569,7 @@ def _ask_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswe
     with duckdb_opened(url, read_only=True) as connection:
         if query is None:
             has_table = partial(duckdb_has, connection)
-            query = _select_all(database.table, has_table, duckdb_quoted)
+            query = _select_all(database.name, has_table, duckdb_quoted)
         statements = connection.extract_statements(query)
         kinds = [statement.type.name for statement in statements]
         if kinds != ["SELECT"]:
@@ -478,7 +577,11 @@ def _ask_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswe
                 f"{database.name}: a query is a single SELECT; its statements are: "
                 f"{', '.join(kinds) or 'none'}"
             )
-        relation = connection.sql(query)
+        parameters = None
+        if database.night is not None and NIGHT.search(query):
+            date = datetime.date.fromisoformat(database.night)
+            parameters = {"night": date}
+        relation = connection.sql(NIGHT.sub("$night", query), params=parameters)
         name = next(name for name in ARROW_READERS if name in dir(relation))
         reader = getattr(relation, name)(_rows_of_block(len(relation.columns)))
         return KeptAnswer(database.name, url, query, list(relation.columns), reader)

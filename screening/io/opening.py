@@ -15,7 +15,7 @@ from urllib.request import url2pathname
 
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import digest_of, escape_bytes
-from screening.io.arrow_files import ArrowFile, ParquetFile
+from screening.io.arrow_files import ArrowFile, ParquetFile, partition_of
 from screening.io.csv_files import CsvFile
 from screening.io.database import Database, open_database
 from screening.io.excel import ExcelFile
@@ -58,9 +58,14 @@ def _local_place(place: str | Path) -> str | Path:
     return url2pathname(url.path)
 
 
-def digests(source: str) -> list[str]:
-    """Return the SHA-256 of each file of a source; none for a database."""
+def digests(source: str | Database) -> list[str]:
+    """Return the SHA-256 of each file of a source, or of a database's answer.
+
+    Empty for a source elsewhere, and for one that cannot be read.
+    """
     try:
+        if isinstance(source, Database):
+            return [part.sha256 for part in open_database(source).files]
         source = str(_local_place(source))
         if _holds_images(source):
             images = optional("images").open_images(Path(source))
@@ -69,6 +74,31 @@ def digests(source: str) -> list[str]:
         return [digest_of(path) for path in files]
     except (UsageError, CohortError):
         return []
+
+
+def exists(source: str | Database) -> bool:
+    """Return True if there is a table: files, or at least one row of a database."""
+    if isinstance(source, Database):
+        try:
+            return bool(open_database(source).n_rows)
+        except (UsageError, CohortError):
+            return False
+    place = str(_local_place(source))
+    if "://" in place:
+        return _exists_elsewhere(place)
+    return Path(place).exists() or bool(glob.glob(place, recursive=True))
+
+
+def _exists_elsewhere(url: str) -> bool:
+    """Return True if a file, folder or glob match lies behind a URL."""
+    try:
+        system, path = _file_system(url)
+        if any(mark in path for mark in "*?["):
+            return bool(system.glob(path))
+        return bool(system.exists(path))
+    except Exception:
+        # A service that refuses, or cannot be reached: tonight's table says so.
+        return False
 
 
 def _holds_images(place: str | Path) -> bool:
@@ -102,7 +132,8 @@ def _open_file(path: Path) -> TableFile:
             raise CohortError(f"{path.name}: the file is empty; export it again")
         reader = next(reader for reader in READERS if reader.knows(path, head))
         # Documents and pages hold the name.
-        return reader(path, escape_bytes(path.name))
+        n_folders = len(partition_of(path))
+        return reader(path, escape_bytes("/".join(path.parts[-n_folders - 1 :])))
     except OSError as error:
         raise of_system(error, path) from error
 
@@ -113,6 +144,9 @@ def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
     if path.is_file():
         return [path], []
     if path.is_dir():
+        partitions = _partitions(path)
+        if partitions:
+            return _files_of_partitions(partitions)
         kinds = {child.name: _kind(child) for child in path.iterdir()}
         names, notes = tables_among(kinds, source)
         return [path / name for name in names], notes
@@ -125,6 +159,30 @@ def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
     if not files:
         raise UsageError(f"no file, directory or glob match at {source}")
     return [Path(match) for match in files], []
+
+
+def _partitions(folder: Path) -> list[Path]:
+    """Return the folders of a partitioned table, such as day=2026-03-01, in order.
+
+    Empty for a folder with any other entry.
+    """
+    entries = sorted(
+        entry for entry in folder.iterdir() if not entry.name.startswith((".", "_"))
+    )
+    if all(entry.is_dir() and "=" in entry.name[1:] for entry in entries):
+        return entries
+    return []
+
+
+def _files_of_partitions(partitions: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Return the files of the folders of a partitioned table, and notes."""
+    files: list[Path] = []
+    notes: list[str] = []
+    for folder in partitions:
+        names, left_out = local_files(folder)
+        files += names
+        notes += left_out
+    return files, notes
 
 
 def _kind(path: Path) -> str:

@@ -18,6 +18,7 @@ from screening.data.cohort import Cohort, concatenate
 from screening.data.stream import CohortStream
 from screening.errors import UsageError
 from screening.io.columns import absent
+from screening.io.database import Database
 from screening.io.opening import Readable
 from screening.schemas.base import Estimate
 from screening.schemas.model import ModelDocument
@@ -412,6 +413,8 @@ def _worked_out(
         key: value for key, value in of_run.items() if key in ModelDocument.model_fields
     }
     model = replace(model, document=facts)
+    if isinstance(cohort, Database):
+        cohort = cohort.of_night(document["date"])
     stream = model.opened(cohort, gated=False)
     digests = [file.sha256 for file in stream.source.files]
     if digests != [file["sha256"] for file in document["input"]["files"]]:

@@ -16,6 +16,7 @@ from screening.cluster import open_cluster
 from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
+from screening.io.database import Database
 from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.kernels.threads import limit_threads
@@ -214,6 +215,8 @@ def score(
         )
     _refuse_empty(accept_delivery=accept_delivery, replace=replace)
     night = night_of_date(date, allow_future)
+    if isinstance(source, Database):
+        source = source.of_night(night)
     series = series or model.contract.series
     series_key = series_of(model, series)
     model.refuse_overdue()

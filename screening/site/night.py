@@ -6,7 +6,6 @@ Series run side by side in threads; each night and model is a process of its own
 from __future__ import annotations
 
 import datetime
-import glob
 import hashlib
 import itertools
 import os
@@ -24,7 +23,8 @@ from joblib import Parallel, delayed
 
 from screening.cluster import open_cluster
 from screening.errors import Locked, ModelError, ScreenError, UsageError, of_system
-from screening.io.opening import digests
+from screening.io.database import Database
+from screening.io.opening import digests, exists
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import ALL_SERIES, Artefact, SiteNight
 from screening.ledger.location import refuse_copy
@@ -122,6 +122,12 @@ class Task:
         model = self.model if self.shadow else None
         return self.network.out(self.series, self.night, model)
 
+    @property
+    def table(self) -> str | None:
+        """The table of a database that the night is read from."""
+        source = self.network.source(self.series, self.night)
+        return source.table if isinstance(source, Database) else None
+
     def command(self) -> list[str]:
         """Return the words of the command that scores the night."""
         plan = self.network.series[self.series]
@@ -130,7 +136,7 @@ class Task:
             "--out": self.out,
             "--date": self.night,
             "--series": self.series,
-            "--table": plan.table,
+            "--table": self.table,
             "--query": plan.query,
             "--label": plan.label,
             "--templates": plan.templates,
@@ -285,6 +291,7 @@ def run_night(
         night may take.
     """
     names = set(only or network.series)
+    today = str(datetime.date.today())
     began = time.monotonic()
     with open_cluster(cluster) as workers, hold(network.site.runs / "night"):
         if workers is not None:
@@ -295,7 +302,9 @@ def run_night(
             verdicts = inbox_of_night(network, ledger)
         wishes = dict.fromkeys(only, _Wish(accept_delivery, replace_reason))
         minutes = max(network.series[name].minutes for name in names)
-        tasks = _patiently(lambda _: _list_tasks(network, night, wishes), minutes)
+        tasks = _patiently(
+            lambda _: _list_tasks(network, night, wishes, today), minutes
+        )
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
         scored = runner.run_all([some for some in tasks if some[0].series in names])
         document = _overview(
@@ -465,14 +474,27 @@ class _Wish:
 
 
 NO_WISH = _Wish()
+# Why a database's rows replace those that were scored of the same night.
+OTHER_ROWS = "the database has other rows than before"
+NIGHT_IS_OVER = (
+    "the database gives the rows of today, and the night of {night} is over; name the "
+    "night in `table` by {{date}} or in `query` by :night, or give the night up"
+)
 
 
 def _list_tasks(
-    network: Network, night: str, wishes: Mapping[str, _Wish]
+    network: Network, night: str, wishes: Mapping[str, _Wish], today: str
 ) -> list[list[Task]]:
     """Return the tasks of every series.
 
-    `wishes`: by series, of tonight.
+    Parameters
+    ----------
+    network : Network
+    night : str
+    wishes : mapping of str to _Wish
+        By series, of tonight.
+    today : str
+        The day on which the run began.
     """
     with open_ledger(network.ledger, make=True) as ledger:
         refuse_older(ledger, network.site.runs)
@@ -482,7 +504,7 @@ def _list_tasks(
         tasks = []
         for name in network.series:
             in_force, shadows = published(ledger, name)
-            series = _Series(network, name, excuses[name], in_force, shadows)
+            series = _Series(network, name, excuses[name], in_force, shadows, today)
             tasks.append(series.tasks(night, wishes.get(name, NO_WISH)))
     return tasks
 
@@ -500,6 +522,8 @@ class _Series:
         Key of the run in force, by night.
     shadows : set of str
         Keys of its runs in shadow.
+    today : str
+        The day on which the run of the site began.
     """
 
     network: Network
@@ -507,41 +531,52 @@ class _Series:
     excuses: Excuses
     in_force: Mapping[str, str]
     shadows: Collection[str]
+    today: str
 
     def tasks(self, night: str, wish_of_tonight: _Wish) -> list[Task]:
         """Return its tasks, the oldest night first, each champion before its shadows."""
-        plan = self.network.series[self.name]
         tasks = []
         for day in [*self._missed(night), night]:
             wish = wish_of_tonight if day == night else NO_WISH
-            for shadow in (None, *plan.shadow):
-                run = None
-                fault = None
-                has_other_table = False
-                try:
-                    if wish == NO_WISH:
-                        run = self._published_run(day, shadow)
-                    if run is not None and not self._is_of_table(run, day):
-                        has_other_table = True
-                        run = None
-                except UsageError as error:
-                    fault = _unreadable(error)
-                task = Task(
-                    self.network,
-                    self.name,
-                    day,
-                    model=shadow or plan.model,
-                    shadow=shadow is not None,
-                    late=day != night,
-                    excuses=self.excuses,
-                    run=run,
-                    accepted=wish.accepted,
-                    replaced=wish.replaced,
-                    has_other_table=has_other_table,
-                    fault=fault,
-                )
-                tasks.append(task)
+            for shadow in (None, *self.network.series[self.name].shadow):
+                task = self._task(day, shadow, wish)
+                tasks.append(replace(task, late=day != night))
         return tasks
+
+    def _task(self, night: str, shadow: Path | None, wish: _Wish) -> Task:
+        """Return the task of one night and model."""
+        run = None
+        fault = None
+        try:
+            if wish == NO_WISH:
+                run = self._published_run(night, shadow)
+            has_other_table = run is not None and not self._is_of_table(run, night)
+        except UsageError as error:
+            fault = _unreadable(error)
+            has_other_table = False
+        replaced = wish.replaced
+        is_live = self.network.is_live(self.name)
+        is_scored = run is not None and not has_other_table
+        if is_live and night < self.today and not (is_scored or wish.accepted):
+            fault = fault or NIGHT_IS_OVER.format(night=night)
+        if is_live and has_other_table:
+            # The database as it is now is another delivery.
+            replaced = OTHER_ROWS
+            has_other_table = False
+        return Task(
+            self.network,
+            self.name,
+            night,
+            model=shadow or self.network.series[self.name].model,
+            shadow=shadow is not None,
+            late=False,
+            excuses=self.excuses,
+            run=run if is_scored else None,
+            accepted=wish.accepted,
+            replaced=replaced,
+            has_other_table=has_other_table,
+            fault=fault,
+        )
 
     def _missed(self, night: str) -> list[str]:
         """Return the nights to catch up: not given up, and their table exists.
@@ -553,7 +588,7 @@ class _Series:
             is_given_up = day not in self.in_force and day in self.excuses.given_up
             if is_given_up or self._is_published(day):
                 continue
-            if _exists(self.network.cohort(self.name, day)):
+            if exists(self.network.source(self.name, day)):
                 missed.append(day)
         return missed
 
@@ -573,25 +608,21 @@ class _Series:
 
     def _is_of_table(self, run: RunDocument, night: str) -> bool:
         """Return True if a run is of the night's table as it is now."""
+        if self.network.is_live(self.name) and night < self.today:
+            # The rows of that night are no longer there.
+            return True
         scored = [file.sha256 for file in run.input.files]
-        return scored == digests(self.network.cohort(self.name, night))
+        return scored == digests(self.network.source(self.name, night))
 
 
 def _catch_up_nights(network: Network, name: str, night: str) -> list[str]:
     """Return the nights before this one that a series catches up if they are missed."""
     plan = network.series[name]
-    if "{date}" not in plan.cohort:
+    if not network.has_nights(name):
         return []
     tonight = datetime.date.fromisoformat(night)
     n_nights = network.site.catch_up if plan.catch_up is None else plan.catch_up
     return [str(tonight - DAY * back) for back in range(n_nights, 0, -1)]
-
-
-def _exists(cohort: str) -> bool:
-    """Return True if a night's table exists; a database is not asked."""
-    if "://" in cohort:
-        return False
-    return Path(cohort).exists() or bool(glob.glob(cohort, recursive=True))
 
 
 def _read_run(out: Path, keys: Collection[str | None]) -> RunDocument | None:

@@ -171,7 +171,8 @@ class SeriesPlan(_Table):
         A file, directory, glob or URL; `{date}` is the night, `{series}` the name,
         `$NAME` a variable of the environment.
     table, query : optional
-        Of a database.
+        Of a database; `{date}` in the table's name, and `:night` in the query, is the
+        night.
     label : str, optional
         Column of true labels, to evaluate.
     outcomes : str, optional
@@ -199,7 +200,7 @@ class SeriesPlan(_Table):
 
     model: Place
     cohort: Pattern
-    table: str | None = None
+    table: Pattern | None = None
     query: Place | None = None
     label: str | None = None
     outcomes: Pattern | None = None
@@ -255,6 +256,39 @@ class Network:
         """
         return self._place(name, "cohort", self.series[name].cohort, night)
 
+    def source(self, name: str, night: str) -> str | Database:
+        """Return a night's table: its place, or the database that has it.
+
+        UsageError if a variable of the environment is not set.
+        """
+        plan = self.series[name]
+        place = self.cohort(name, night)
+        if plan.table is None and plan.query is None:
+            return place
+        table = None
+        if plan.table is not None:
+            table = filled(plan.table, name, night)
+        return Database(place, table, plan.query, night)
+
+    def has_nights(self, name: str) -> bool:
+        """Return True if the table of an earlier night can still be read."""
+        plan = self.series[name]
+        if "{date}" in f"{plan.cohort} {plan.table or ''}":
+            return True
+        if plan.query is None:
+            return False
+        try:
+            return Database(plan.cohort, None, plan.query).has_nights()
+        except UsageError:
+            # The night itself says that the query cannot be read.
+            return False
+
+    def is_live(self, name: str) -> bool:
+        """Return True if a series reads a database as it is now, whatever the night."""
+        plan = self.series[name]
+        is_database = plan.table is not None or plan.query is not None
+        return is_database and not self.has_nights(name)
+
     def outcomes(self, name: str, night: str) -> str | Database | None:
         """Return the table of outcomes of a series; None if it names none.
 
@@ -266,7 +300,7 @@ class Network:
         place = self._place(name, "outcomes", plan.outcomes, night)
         if plan.outcomes_query is None:
             return place
-        return Database(place, None, plan.outcomes_query)
+        return Database(place, None, plan.outcomes_query, night)
 
     def _place(self, name: str, key: str, pattern: str, night: str) -> str:
         """Return the place that a pattern of a series names on a night."""
@@ -368,6 +402,8 @@ def _conflicts(network: Network) -> Iterator[str]:
         place = os.path.normpath(network.out(name, "{date}"))
         first = series_at.setdefault(place.casefold(), name)
         yield from _excessive_claims(network, name)
+        if plan.table is not None and plan.query is not None:
+            yield f"series.{name}: table and query are of one database; give one"
         if first != name and same_name == name:
             yield f"series.{name}.out: the same place as series.{first}; put {{series}} in it"
         if len({path.name for path in plan.shadow}) != len(plan.shadow):
