@@ -21,7 +21,7 @@ from screening.io.opening import digests, exists
 TODAY = datetime.date.today()
 NIGHTS = [str(TODAY - datetime.timedelta(days=days)) for days in (2, 1, 0)]
 # A text with a colon, a type of PostgreSQL, and a share are no parameters.
-QUERY = """SELECT patient, age, fever, crp, ward FROM past
+QUERY = """SELECT * FROM past
 WHERE day = :night AND ward NOT LIKE 'a:night%' -- at 12:30
 """
 
@@ -34,7 +34,7 @@ def put(request, tmp_path):
     if request.param == "duckdb":
         pytest.importorskip("duckdb", reason="needs DuckDB")
         return lambda table, name="past": in_duckdb(table, tmp_path, name)
-    place = schema(request.getfixturevalue("postgres"), "nights")
+    place = schema(request.getfixturevalue("postgres"), f"nights{abs(hash(tmp_path))}")
 
     def into_postgresql(table: pd.DataFrame, name: str = "past") -> str:
         in_database(table, place, name)
@@ -46,7 +46,9 @@ def put(request, tmp_path):
 def nights_of(*dates: str) -> pd.DataFrame:
     """Patients of several nights in one table, with a column of the night."""
     tables = [
-        patients(40, seed=seed).drop(columns="ill").assign(day=date)
+        patients(40, seed=seed)
+        .drop(columns="ill")
+        .assign(day=datetime.date.fromisoformat(date))
         for seed, date in enumerate(dates)
     ]
     return pd.concat(tables)

@@ -570,18 +570,19 @@ def _ask_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswe
         if query is None:
             has_table = partial(duckdb_has, connection)
             query = _select_all(database.name, has_table, duckdb_quoted)
-        statements = connection.extract_statements(query)
+        sql = query
+        parameters = None
+        if database.night is not None and NIGHT.search(query):
+            sql = NIGHT.sub("$night", query)
+            parameters = {"night": datetime.date.fromisoformat(database.night)}
+        statements = connection.extract_statements(sql)
         kinds = [statement.type.name for statement in statements]
         if kinds != ["SELECT"]:
             raise UsageError(
                 f"{database.name}: a query is a single SELECT; its statements are: "
                 f"{', '.join(kinds) or 'none'}"
             )
-        parameters = None
-        if database.night is not None and NIGHT.search(query):
-            date = datetime.date.fromisoformat(database.night)
-            parameters = {"night": date}
-        relation = connection.sql(NIGHT.sub("$night", query), params=parameters)
+        relation = connection.sql(sql, params=parameters)
         name = next(name for name in ARROW_READERS if name in dir(relation))
         reader = getattr(relation, name)(_rows_of_block(len(relation.columns)))
         return KeptAnswer(database.name, url, query, list(relation.columns), reader)
