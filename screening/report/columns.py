@@ -79,7 +79,7 @@ COLUMNS = (
     Column(
         "who",
         "15rem",
-        "40mm",
+        "47mm",
         "columns in `display` of the contract, id, class, random audit, earlier verdicts",
         head=_place_head,
     ),

@@ -108,8 +108,18 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
         scripts=NIGHT_SCRIPTS,
         rules=grid_style(),
         pictures=pictures,
-        footer=f"run {fmt.name(run.run_id)}{worklist.trail(run)}",
+        footer=f"{_sheet_of(run)} · run {fmt.name(run.run_id)}{worklist.trail(run)}",
     )
+
+
+def _sheet_of(run: RunDocument) -> str:
+    """Return what a loose sheet of paper is of: the title, the only ward, the night."""
+    wards = {next(iter(case.display.values())) for case in run.cases if case.display}
+    parts = [run.model.stated.title or _question(run.model)]
+    if len(wards) == 1:
+        parts += filter(None, wards)
+    parts.append(f"night of {run.date}")
+    return " · ".join(map(fmt.name, parts))
 
 
 def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str, Any]:

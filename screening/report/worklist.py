@@ -110,8 +110,9 @@ class Line:
 
 
 def _place(listed: Listed | Sampled) -> list[str]:
-    """Return the displayed columns of a row."""
-    return [fmt.name(text) for text in (listed.display or {}).values()]
+    """Return the displayed columns of a row; nothing if all of them are empty."""
+    texts = list((listed.display or {}).values())
+    return [fmt.name(text) for text in texts] if any(texts) else []
 
 
 def score_places(model: ModelDocument, run: RunDocument | None, *others: float) -> int:
@@ -385,6 +386,9 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
         ]
     flagged = lines[: run.to_review]
     states = {line.case.state for line in flagged}
+    declared = [
+        run.model.declared(name) for name in run.model.contract.get("features", {})
+    ]
     return {
         "parts": _parts(run, flagged),
         "near": [line_of_case(run, case, places) for case in run.near_misses],
@@ -394,6 +398,14 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
         "wards": sorted({line.place[0] for line in flagged if line.place}),
         "states": [state for state in get_args(State) if state in states],
         "n_lines": len(flagged),
+        "has_reference": any(feature.reference for feature in declared),
+        "sources": sorted(
+            {
+                fmt.text(feature.reference_source, 200)
+                for feature in declared
+                if feature.reference_source
+            }
+        ),
         "unnamed": _unlisted(run.to_review, len(flagged), erased=bool(run.erased)),
     }
 
