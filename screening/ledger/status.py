@@ -28,7 +28,7 @@ from screening.ledger.outcomes import last_figures, reasons_of_outcomes
 from screening.ledger.site_nights import last_site_night
 from screening.ledger.standing import has_grown
 from screening.ledger.trail import Head
-from screening.schemas.base import Reason
+from screening.schemas.base import Estimate, Reason
 from screening.schemas.history import CASE_COUNTS, SeriesStatus
 from screening.spelling import shown_series
 
@@ -351,6 +351,7 @@ class _Series:
             age_hours=hours,
             attention=tuple(reasons),
             counts={name: getattr(night, name) for name in COUNTS},
+            expected=night.expected,
             review_by=night.review_by,
         )
 
@@ -447,6 +448,18 @@ SERIES_METRICS: dict[str, tuple[str, Callable[[SeriesStatus], float | None]]] = 
         "Flagged cases of that night.",
         lambda status: _count(status, "cases"),
     ),
+    "screening_expected_cases": (
+        "Cases that the chances of that night expect, flagged or not.",
+        lambda status: _expected(status, "cases"),
+    ),
+    "screening_expected_missed": (
+        "Of them those that are not flagged.",
+        lambda status: _expected(status, "missed"),
+    ),
+    "screening_expected_ppv": (
+        "Share of cases among the flagged that the chances expect.",
+        lambda status: _expected(status, "ppv"),
+    ),
     "screening_cases_new": (
         "Cases that were not flagged on the night before.",
         lambda status: _count(status, "new"),
@@ -457,6 +470,14 @@ SERIES_METRICS: dict[str, tuple[str, Callable[[SeriesStatus], float | None]]] = 
 def _count(status: SeriesStatus, name: str) -> float | None:
     """Return a count of the last night, or None."""
     return (status.counts or {}).get(name)
+
+
+def _expected(status: SeriesStatus, name: str) -> float | None:
+    """Return what the chances of the last night expect, or None."""
+    if status.expected is None:
+        return None
+    estimate: Estimate = getattr(status.expected, name)
+    return estimate.value
 
 
 def exposition(

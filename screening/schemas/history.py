@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from screening.schemas.base import PART, Document, Estimate, Reason
 from screening.schemas.figures import StoredRule
 from screening.schemas.model import Approval, TrainedOn
-from screening.schemas.run import ScoreCounts, Unflagged
+from screening.schemas.run import ExpectedCases, ScoreCounts, Unflagged
 
 Measure = Literal["workload", "yield", "refused", "missing"]
 
@@ -336,6 +336,7 @@ class NightFigures(Document):
     capacity: int | None
     missing: MissingValues | None = None
     labelled: LabelledCounts | None = None
+    expected: ExpectedCases | None = None
     drift: ScoreCounts | None
     attention: Sequence[Reason] = ()
 
@@ -489,6 +490,7 @@ class SeriesStatus:
         Reason
     ] = ()  # Why that night wants a look: what nobody acknowledged.
     counts: Mapping[str, int] | None = None  # Rows and cases of that night.
+    expected: ExpectedCases | None = None
     # Day after which its model is to be reviewed; not known of nights from before it
     # was kept.
     review_by: str | None = None

@@ -433,6 +433,20 @@ class Unflagged(Document):
     cases: int
 
 
+class ExpectedCases(Document):
+    """Cases that the chances of a night expect, with what chance makes of them.
+
+    Of the `rows` that have a chance: all cases, those among the flagged, and those
+    missed; and the share of cases among the flagged.
+    """
+
+    rows: int
+    cases: Estimate
+    flagged: Estimate
+    missed: Estimate
+    ppv: Estimate
+
+
 class LedgerFacts(Document):
     """The run's entry in its ledger."""
 
@@ -496,6 +510,7 @@ class RunDocument(Document):
     drift: ScoreCounts | None = None
     subgroups: Sequence[NightSubgroup]
     prevalence_estimate: Estimate | None
+    expected: ExpectedCases | None = None
     voxels: Voxels | None = None
     geometries: Sequence[Geometry] = ()
     ledger: LedgerFacts | None = None

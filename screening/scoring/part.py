@@ -22,6 +22,7 @@ from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
 from screening.schemas.run import Sampled
 from screening.scoring.check_values import OddRows, count_channels
+from screening.scoring.expected import count_expected, curve_of
 from screening.scoring.explaining import Top, TopRows
 from screening.scoring.reference_distribution import (
     ALL_HASHES,
@@ -31,6 +32,7 @@ from screening.scoring.reference_distribution import (
     ScoreHistogram,
 )
 from screening.store.model import (
+    CHANCES,
     DISPLAY,
     OUT_OF_BOUNDS,
     Model,
@@ -95,6 +97,8 @@ class NightPart:
         Rows at or above the threshold of each watched class.
     reaching : ndarray of int, shape (n_thresholds,)
         Rows at or above each threshold of the validation curves, class after class.
+    expected : ndarray of int, shape (2, 4)
+        See ``scoring.expected.count_expected``.
     missing : ndarray of int, shape (n_features,)
         Rows without a value.
     cases, near_misses : Top
@@ -129,6 +133,7 @@ class NightPart:
     channels: tuple[pa.Table, ...]
     by_class: np.ndarray
     reaching: np.ndarray
+    expected: np.ndarray
     missing: np.ndarray
     cases: Top
     near_misses: Top
@@ -307,6 +312,7 @@ class BlockScorer:
             channels=count_channels(batch, self.model.bounds),
             by_class=(watched >= self.model.thresholds).sum(axis=0),
             reaching=self._reaching(watched),
+            expected=self._expected(rows, flagged),
             missing=_missing(batch),
             cases=Top.of(self._n_explained, batch, rows, np.flatnonzero(flagged)),
             near_misses=Top.of(
@@ -338,6 +344,16 @@ class BlockScorer:
             for thresholds, scores in zip(self.grids, watched.T, strict=True)
         ]
         return np.concatenate(counts)
+
+    def _expected(self, rows: pa.Table, flagged: np.ndarray) -> np.ndarray:
+        curve = curve_of(self.model)
+        if CHANCES[0] not in rows.column_names:
+            curve = None
+        scores = rows["score"].to_numpy()
+        chances = scores
+        if curve is not None:
+            chances = rows[CHANCES[0]].to_numpy(zero_copy_only=False)
+        return count_expected(curve, scores, chances.astype(float), flagged)
 
     def _subgroups(self, batch: Cohort, flagged: np.ndarray) -> SubgroupCounts:
         # The levels are those of the first class; all classes are validated on the

@@ -255,6 +255,7 @@ def night_of(
             values=counts.scored * len(missing),
         ),
         labelled=_labelled_counts(run),
+        expected=run.expected,
         drift=run.drift,
         table=digests_of(run),
         delivery=run.delivery,

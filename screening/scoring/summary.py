@@ -36,6 +36,7 @@ from screening.schemas.run import (
 )
 from screening.schemas.validation import Confusion, PerClass
 from screening.scoring.check_values import check_values_of, odd_channels
+from screening.scoring.expected import curve_of, expected_cases
 from screening.scoring.explaining import cases_of, displayed
 from screening.scoring.part import (
     CASES_SHOWN,
@@ -173,6 +174,7 @@ class Summary:
             drift=self.scorer.drift.counts(part.drift),
             subgroups=part.subgroups.facts(),
             prevalence_estimate=self._prevalence(),
+            expected=expected_cases(curve_of(model), part.expected),
             voxels=voxels,
             geometries=tuple(stream.source.geometries),
             times=Times(started=started, seconds=0.0),
