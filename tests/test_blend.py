@@ -226,7 +226,9 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
 @pytest.fixture
 def noise(cohort, monkeypatch):
     noise = np.random.default_rng(0).normal(size=cohort.n_rows)
-    monkeypatch.setattr(Logistic, "decision_function", lambda own, x: noise[: len(x)])
+    monkeypatch.setattr(
+        Logistic, "decision_function", lambda own, x: np.resize(noise, len(x))
+    )
 
 
 def test_of_many_rows_a_member_by_chance_is_not_kept_and_not_fitted_again_to_stand_beside(

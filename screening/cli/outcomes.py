@@ -81,7 +81,7 @@ def outcomes(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Enter what became of the patients of SERIES, and judge its nights by it.
+    """Judge the nights of SERIES by what became of the patients.
 
     Every row of the nights in force then has a truth, flagged or not: sensitivity, PPV
     and specificity by outcomes stand in `screen history`, and below the promise in
