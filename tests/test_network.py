@@ -264,7 +264,9 @@ def test_passwords_hidden(again, monkeypatch):
     monkeypatch.setenv("WARD_URL", "postgresql://reader:s3cr3t@127.0.0.1:1/ward")
     monkeypatch.setenv("SCREEN_LEDGER", str(again / "l.db?s3cr3t"))
     hook = 'hooks = [["/bin/sh", "-c", "cat /proc/self/environ > environ"]]'
-    series = '[series.ward-b]\nmodel = "m"\ncohort = "$WARD_URL"\ntable = "past"\n'
+    series = (
+        '[series.ward-b]\nmodel = "m"\ncohort = "$WARD_URL"\ntable = "past_{date}"\n'
+    )
     (again / "NIGHT.toml").write_text(f'[site]\nledger = "l.db"\n{hook}\n{series}')
     lists = set()
     over = threading.Event()

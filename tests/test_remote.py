@@ -3,6 +3,9 @@
 import gc
 import sys
 import tempfile
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pandas as pd
 import pytest
@@ -11,6 +14,7 @@ from flow_cohorts import patients, written
 from screening import read_cohort
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
+from screening.io.opening import exists, source_at
 
 fsspec = pytest.importorskip("fsspec", reason="needs fsspec")
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
@@ -131,3 +135,52 @@ def test_file_url_is_a_path(tmp_path):
     assert not any("fetched" in note for note in cohort.notes)
     with pytest.raises(UsageError, match="of another host"):
         read_cohort("file://server/past.csv", **ROLES)
+
+
+@pytest.mark.parametrize("name", ["past.csv", "past.parquet"])
+def test_web_server(name, tmp_path):
+    """A file behind http:// reads as the file here; https:// differs in the wire."""
+    pytest.importorskip("aiohttp", reason="needs aiohttp")
+    here = written(patients(), tmp_path / name)
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/{name}"
+        cohort = read_cohort(url, **ROLES)
+        is_there = [exists(url), exists(f"{url}.gone")]
+        server.shutdown()
+
+    (file,) = cohort.source.files
+    assert (file.name, file.sha256) == (name, digest_of(here))
+    assert is_there == [True, False]
+
+
+def test_file_url(tmp_path):
+    """A URL of a file of this host is that file, and is known to exist or not."""
+    url = written(patients(), tmp_path / "past.csv").as_uri()
+
+    assert read_cohort(url, **ROLES).n_rows == 240
+    assert [exists(url), exists(f"{url}.gone")] == [True, False]
+
+
+def test_partitioned_parquet(tmp_path):
+    """Folders such as day=2026-03-01 are a column, together and one by one."""
+    table = patients()
+    for day, rows in (("2026-03-01", table[:100]), ("2026-03-02", table[100:])):
+        folder = tmp_path / "past" / f"day={day}"
+        folder.mkdir(parents=True)
+        written(rows, folder / "part-0.parquet")
+
+    source = source_at(tmp_path / "past")
+    days = []
+    for file in source.files:
+        for block in file.blocks(["day", "patient"], 64):
+            days += block.columns["day"].to_pylist()
+    whole = read_cohort(str(tmp_path / "past"), drop=["day"], **ROLES)
+    night = source_at(tmp_path / "past" / "day=2026-03-02")
+
+    assert days == ["2026-03-01"] * 100 + ["2026-03-02"] * 140
+    pd.testing.assert_frame_equal(whole.features, read_cohort(table, **ROLES).features)
+    assert [file.name for file in night.files] == ["day=2026-03-02/part-0.parquet"]
+    assert night.files[0].header == [*table.columns, "day"]
+    assert next(iter(night.files[0].blocks(["day"], 500))).n_rows == 140

@@ -93,12 +93,18 @@ def _exists_elsewhere(url: str) -> bool:
     """Return True if a file, folder or glob match lies behind a URL."""
     try:
         system, path = _file_system(url)
-        if any(mark in path for mark in "*?["):
+        if _is_glob(url):
             return bool(system.glob(path))
         return bool(system.exists(path))
     except Exception:
         # A service that refuses, or cannot be reached: tonight's table says so.
         return False
+
+
+def _is_glob(url: str) -> bool:
+    """Return True if a URL is a pattern; a question mark of the web begins a query."""
+    marks = "*[" if url.startswith(("http://", "https://")) else "*?["
+    return any(mark in url for mark in marks)
 
 
 def _holds_images(place: str | Path) -> bool:
@@ -304,7 +310,7 @@ def _remote_files(
     system: AbstractFileSystem, path: str, url: str
 ) -> tuple[list[str], list[str]]:
     """Files, and a note on those of a folder that were not read."""
-    if any(mark in path for mark in "*?["):
+    if _is_glob(url):
         matches = sorted(name for name in system.glob(path) if system.isfile(name))
         if not matches:
             raise UsageError(f"no glob match at {url}")

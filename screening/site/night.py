@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from joblib import Parallel, delayed
 
@@ -61,6 +61,8 @@ LOCKED = 75
 # Exit codes, the worst first: a bug, a refused model, a refused table, a wrong setting,
 # a lock, attention.
 WORST_FIRST = (1, 4, 3, 2, LOCKED, ATTENTION, 0)
+# A server that takes longer to answer is not asked for other missed nights.
+MAX_ANSWER_SECONDS = 10
 # Between two attempts while somebody else is writing.
 PAUSE_SECONDS = 2
 DAY = datetime.timedelta(days=1)
@@ -502,9 +504,12 @@ def _list_tasks(
             refuse_copy(connection)
             excuses = excuses_of(connection)
         tasks = []
+        silent_servers: set[tuple[str, str]] = set()
         for name in network.series:
             in_force, shadows = published(ledger, name)
-            series = _Series(network, name, excuses[name], in_force, shadows, today)
+            series = _Series(
+                network, name, excuses[name], in_force, shadows, today, silent_servers
+            )
             tasks.append(series.tasks(night, wishes.get(name, NO_WISH)))
     return tasks
 
@@ -524,6 +529,8 @@ class _Series:
         Keys of its runs in shadow.
     today : str
         The day on which the run of the site began.
+    silent_servers : set of (str, str)
+        Scheme and host of those that took too long to answer; it grows.
     """
 
     network: Network
@@ -532,6 +539,7 @@ class _Series:
     in_force: Mapping[str, str]
     shadows: Collection[str]
     today: str
+    silent_servers: set[tuple[str, str]]
 
     def tasks(self, night: str, wish_of_tonight: _Wish) -> list[Task]:
         """Return its tasks, the oldest night first, each champion before its shadows."""
@@ -588,9 +596,21 @@ class _Series:
             is_given_up = day not in self.in_force and day in self.excuses.given_up
             if is_given_up or self._is_published(day):
                 continue
-            if exists(self.network.source(self.name, day)):
+            if self._has_table(day):
                 missed.append(day)
         return missed
+
+    def _has_table(self, night: str) -> bool:
+        """Return True if a night's table exists; a server that is silent has none."""
+        place = urlsplit(self.network.cohort(self.name, night))
+        server = (place.scheme, place.netloc)
+        if server in self.silent_servers:
+            return False
+        began = time.monotonic()
+        has_table = exists(self.network.source(self.name, night))
+        if place.netloc and time.monotonic() - began > MAX_ANSWER_SECONDS:
+            self.silent_servers.add(server)
+        return has_table
 
     def _is_published(self, night: str) -> bool:
         """Return True if a night has its run; one that cannot be read counts as missed."""
