@@ -227,3 +227,33 @@ def test_backup_into_closed_folder(tmp_path):
 
     with pytest.raises(UsageError):
         back_up(place, closed / "backups")
+
+
+def test_restore_over_newer(tmp_path):
+    """What a backup lacks is said at once, with the command that goes on."""
+    place = str(tmp_path / "l.db")
+    enter(place, "2026-03-01")
+    path, _ = back_up(place, tmp_path / "backups")
+    enter(place, "2026-03-02")
+
+    answer = screen("ledger", "restore", place, "--from", path)
+
+    assert "one entry more" in answer.stderr
+    assert f"screen ledger accept {place} --runs RUNS" in answer.stderr
+
+
+def test_restore_of_another_site_refused(place, tmp_path):
+    """A backup of another site replaces no ledger."""
+    enter(place, "2026-03-01")
+    other = str(tmp_path / "other.db")
+    if file_of(place) is None:
+        pytest.skip("a dump is restored into the schema that it was made of")
+    enter(other, "2026-03-01")
+    enter(other, "2026-03-02")
+    path, _ = back_up(other, tmp_path / "backups")
+    before = last(place)
+
+    with pytest.raises(UsageError, match="move that ledger away"):
+        restore(path, place)
+
+    assert last(place) == before

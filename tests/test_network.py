@@ -162,7 +162,7 @@ def test_run_in_copy_of_site(site, first, tmp_path, monkeypatch):
     screen("ledger", "moved", "l.db", "--reason", "a rehearsal")
 
     assert f"whose original stands at {site / 'l.db'}" in refused
-    assert "screen ledger moved LEDGER --reason WHY" in refused
+    assert f"screen ledger moved {tmp_path / 'copy' / 'l.db'} --reason WHY" in refused
     assert after == before
     # Ward b has no table.
     screen(*night, code=2)
@@ -224,7 +224,7 @@ def test_ledger_lost_or_replaced(again, replaced_by):
     ]
 
     for result in refused:
-        assert "screen ledger accept LEDGER" in result.stderr
+        assert f"screen ledger accept {again / 'l.db'} --runs" in result.stderr
     assert not out.exists()
     screen("ledger", "accept", "l.db", "--runs", "runs", "--reason", "the disk is gone")
     screen(*score)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from screening.cli import logs
 from screening.cli.console import (
     ATTENTION,
     agreement,
@@ -648,7 +649,7 @@ def _back_up_or_restore(
     action: Action, place: str, was: Path | None, to: Path | None, keep: int | None
 ) -> dict[str, object]:
     """Write a backup, or put one back; return the answer."""
-    from screening.ledger.backup import back_up, restore
+    from screening.ledger.backup import back_up, n_entries, restore
 
     act_as_owner(place)
     if action is Action.backup:
@@ -658,7 +659,17 @@ def _back_up_or_restore(
         return {"backup": str(path), "entries": head.number, "head": head.digest}
     if was is None:
         raise UsageError("restore puts a backup back; give --from BACKUP")
+    before = n_entries(place)
     head, kept = restore(was, place)
+    if before > head.number:
+        n_lost = before - head.number
+        entries = "one entry" if n_lost == 1 else f"{n_lost} entries"
+        logs.note(
+            f"the ledger that was there had {entries} more: nights "
+            "since the backup are refused (code 4) until the newer ledger is put back, "
+            f"or this one is accepted: screen ledger accept {place} --runs RUNS "
+            "--reason WHY"
+        )
     answer: dict[str, object] = {"entries": head.number, "head": head.digest}
     if kept is not None:
         answer["kept"] = str(kept)

@@ -521,7 +521,7 @@ def _revised(
     signer = options.signer_from(revision.sign)
 
     from screening.ledger.database import open_ledger
-    from screening.ledger.model_registry import record_revision
+    from screening.ledger.model_registry import is_of_other_models, record_revision
     from screening.store.loading import load_model
 
     if revision.ledger:
@@ -535,6 +535,12 @@ def _revised(
             series = options.series_from(revision.series) or before.contract.series
             with open_ledger(revision.ledger, make=True) as book:
                 record_revision(book, action, change(before, after), series)
+                if is_of_other_models(book, before.digest, after.digest):
+                    logs.note(
+                        "no series of the ledger is scored with this model; score a "
+                        "night with --shadow, then put it in its place with `screen "
+                        "promote`"
+                    )
     return after
 
 

@@ -29,7 +29,7 @@ from screening.ledger.database import (
 )
 from screening.ledger.location import N_SHOWN_DIGITS
 from screening.ledger.trail import Head
-from screening.ledger.trail import head as first_of
+from screening.ledger.trail import head as trail_head
 from screening.ledger.verifying import verify
 from screening.store.publishing import replacing
 
@@ -111,7 +111,8 @@ def restore(backup: Path, place: str) -> tuple[Head, Path | None]:
     Locked
         If somebody is writing in the ledger.
     UsageError
-        If there is no such backup, or `pg_restore` is missing or fails.
+        If there is no such backup, it is of another site than the ledger there, or
+        `pg_restore` is missing or fails.
     """
     if not backup.is_file():
         raise UsageError(f"there is no file {backup}", parameters=["backup"])
@@ -125,6 +126,7 @@ def restore(backup: Path, place: str) -> tuple[Head, Path | None]:
         except ScreenError as error:
             reason = str(error).replace(str(partial), "it")
             raise type(error)(f"backup {backup}: {reason}") from None
+        _refuse_other_site(backup, _identity(str(partial)), _identity_if_whole(place))
         kept = None
         if file.exists():
             with _quiet(file):
@@ -136,17 +138,49 @@ def _restore_on_server(backup: Path, place: str) -> tuple[Head, Path | None]:
     """Restore a dump; put back what was there before if the dump is not verified."""
     _refuse_other_dump(backup)
     kept = None
+    before = _identity_if_whole(place)
     if _has_ledger(place):
         kept = backup.with_name(f"before-{_stamp()}.{SERVER_ENDING}")
         with replacing(kept) as partial:
             _dump(place, partial)
     try:
         _run_client("pg_restore", place, "--clean", "--if-exists", *_OF_DUMP, backup)
-        return _verified(place), kept
+        head = _verified(place)
+        _refuse_other_site(backup, _identity(place), before)
     except ScreenError:
         if kept is not None:
             _run_client("pg_restore", place, "--clean", "--if-exists", *_OF_DUMP, kept)
         raise
+    return head, kept
+
+
+def n_entries(place: str) -> int:
+    """Return the number of entries of a ledger; 0 if there is none that can be read."""
+    try:
+        with (
+            open_ledger(place, read_only=True) as ledger,
+            ledger.reading() as connection,
+        ):
+            return trail_head(connection).number
+    except ScreenError:
+        return 0
+
+
+def _refuse_other_site(backup: Path, identity: str, before: str | None) -> None:
+    """Raise UsageError if a backup is not of the ledger that it would replace."""
+    if before is not None and identity != before:
+        raise UsageError(
+            f"backup {backup} is of site {identity}, and the ledger there is that of "
+            f"site {before}; move that ledger away if it is not wanted"
+        )
+
+
+def _identity_if_whole(place: str) -> str | None:
+    """Return the identity of a ledger; None if there is none that can be read."""
+    try:
+        return _identity(place)
+    except ScreenError:
+        return None
 
 
 def _stamp() -> str:
@@ -156,7 +190,7 @@ def _stamp() -> str:
 def _identity(place: str) -> str:
     """Return the first digits of a ledger's first entry, which identify it."""
     with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
-        return first_of(connection, 1).digest[:N_SHOWN_DIGITS]
+        return trail_head(connection, 1).digest[:N_SHOWN_DIGITS]
 
 
 def _others_of(backup: Path, identity: str) -> list[Path]:

@@ -9,6 +9,7 @@ missing from the original, and files that its register lists may belong to the o
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -32,6 +33,15 @@ def ledger_file(connection: sa.Connection) -> Path | None:
     main = connection.exec_driver_sql("PRAGMA database_list").first()
     assert main is not None, "a connection has a main database"
     return Path(main.file).resolve()
+
+
+def shell_word(connection: sa.Connection) -> str:
+    """Return how a command line names a ledger: its file, or the usual variable.
+
+    A URL may hold a password, and is not shown.
+    """
+    file = ledger_file(connection)
+    return '"$SCREEN_LEDGER"' if file is None else shlex.quote(str(file))
 
 
 def location_part(connection: sa.Connection) -> Part:
@@ -65,7 +75,8 @@ def refuse_copy(connection: sa.Connection) -> None:
         raise ModelError(
             f"this ledger is a copy of {original}, and stands at "
             f"{_location(connection)}: use the original. If the site was moved here, or "
-            "this copy takes its place: screen ledger moved LEDGER --reason WHY"
+            f"this copy takes its place: screen ledger moved {shell_word(connection)} "
+            "--reason WHY"
         )
 
 

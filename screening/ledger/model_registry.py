@@ -105,6 +105,13 @@ def record_revision(
         return append(connection, ledger.clock(), revision, *words)
 
 
+def is_of_other_models(ledger: Ledger, *models: str) -> bool:
+    """Return True if series of a ledger are scored, none with one of these models."""
+    with ledger.reading() as connection:
+        in_use = set(champions(connection).values())
+    return bool(in_use) and in_use.isdisjoint(models)
+
+
 def record_sealed(ledger: Ledger, before: str, after: str) -> None:
     """Enter that a model was rewritten without a patient.
 

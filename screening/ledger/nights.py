@@ -55,8 +55,8 @@ CASES_A_PART = 5000
 # Nights in force that tonight is compared with: some of them are not used as a measure.
 MAX_NIGHTS = 2 * WINDOW
 OTHER_MODEL = (
-    "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` and "
-    "`screen approve` with --ledger record what they change, --force scores this one night with it"
+    "if it is the same model after a change that the ledger does not know, or another one, score a night with "
+    "--shadow, and then put it in that one's place with `screen promote`; --force scores this one night with it"
 )
 
 

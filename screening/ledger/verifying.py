@@ -8,6 +8,7 @@ accepts.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -43,6 +44,7 @@ from screening.ledger.erasing import (
     STANDS_IN,
     digest_of_stand_ins,
 )
+from screening.ledger.location import shell_word
 from screening.ledger.nights import reserved
 from screening.ledger.register import current_rows
 from screening.ledger.trail import GENESIS, IDS, Entry, Head, Part, reason_of
@@ -448,8 +450,8 @@ def refuse_older(
                     "or put in its place: put the right one back"
                 )
             raise ModelError(
-                f"{reason}, or go on with this one: screen ledger accept LEDGER --runs "
-                f"{runs} --reason WHY"
+                f"{reason}, or go on with this one: screen ledger accept "
+                f"{shell_word(connection)} --runs {shlex.quote(str(runs))} --reason WHY"
             )
 
 

@@ -394,8 +394,15 @@ def _page_of(model: Model, out: str | Path) -> str | None:
     return link if link.isprintable() else None
 
 
-def night_of_date(date: str | None, allow_future: bool = False) -> str:
+def night_of_date(date: str | None, allow_future: bool | None = None) -> str:
     """Return the night that a date names, by default today's.
+
+    Parameters
+    ----------
+    date : str or None
+        YYYY-MM-DD.
+    allow_future : bool, optional
+        Accept any date; None where the caller has no such option.
 
     Raises
     ------
@@ -411,9 +418,9 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
     # A day's grace for clocks in other zones, where it is tomorrow already.
     latest = datetime.date.today() + datetime.timedelta(days=1)
     if night > latest and not allow_future:
+        remedy = "" if allow_future is None else " Else give --allow-future"
         raise UsageError(
-            f"--date {date} lies in the future; is the clock right? Else give "
-            "--allow-future"
+            f"--date {date} lies in the future; is the clock right?{remedy}"
         )
     return night.isoformat()
 
