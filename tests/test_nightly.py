@@ -209,6 +209,13 @@ def test_other_units_verified(tmp_path, heading):
 
 
 DEPLOYED = {
+    "# /etc/screening/NIGHT.toml": "NIGHT.toml",
+    "# /etc/cron.d/screening": "screening.cron",
+    "# /etc/systemd/system/screening.service": "screening.service",
+    "# /etc/systemd/system/screening-failed.service": "screening-failed.service",
+    "# /etc/systemd/system/screening.timer": "screening.timer",
+    "# Containerfile": "Containerfile",
+    "# compose.yaml": "compose.yaml",
     "# /etc/systemd/system/screening-watch.service": "screening-watch.service",
     "# /etc/systemd/system/screening-watch.timer": "screening-watch.timer",
     "# /etc/logrotate.d/screening": "screening.logrotate",
@@ -218,6 +225,11 @@ DEPLOYED = {
 @pytest.mark.parametrize(("heading", "name"), DEPLOYED.items())
 def test_deploy_file_is_what_docs_show(heading, name):
     assert block(heading) == (ROOT / "deploy" / name).read_text(encoding="utf-8")
+
+
+def test_deploy_files_are_all_shown():
+    """No file lies there that nobody pastes."""
+    assert {path.name for path in (ROOT / "deploy").iterdir()} == {*DEPLOYED.values()}
 
 
 def test_installation_names_what_is_shipped():
