@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.boundary import Commands, bounded, exits
+from screening.cli.boundary import Command, Commands, bounded, exits
 from screening.cli.data import check, demo, init, schema
 from screening.cli.ledger import history, ledger, promote, retire, review, status
 from screening.cli.logs import LogFormat, log_to_stderr
@@ -65,7 +65,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     purge: "screen purge --older-than 3y --ledger screening.db --runs runs",
 }
 for command, example in EXAMPLES.items():
-    app.command(command.__name__, epilog=f"Example: {example}")(
+    app.command(command.__name__, cls=Command, epilog=f"Example: {example}")(
         exits()(with_groups(command))
     )
 

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from screening.cli import logs
 from screening.cli.console import printable
@@ -47,6 +47,14 @@ def print_error(message: str, code: int) -> None:
         usage = message.partition(": ")[2] or message
         answer = {"error": {"kind": "usage", "message": usage, "exit_code": code}}
         typer.echo(printable(json.dumps(answer, ensure_ascii=False)))
+
+
+class Command(TyperCommand):
+    """A command whose usage names a required argument without braces."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the pieces of the usage line."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
 class Commands(TyperGroup):
@@ -96,6 +104,9 @@ def _usage_message(error: TyperException) -> str:
     else:
         message = error.format_message().rstrip(".")
         message = message[:1].lower() + message[1:]
+        # Words of the library that checks types, not of this one.
+        message = message.replace("Value error, ", "")
+        message = message.replace("Input should be", "it must be")
     if message.endswith("?"):
         return f"screen: {message}"
     command = context.command_path if context else "screen"

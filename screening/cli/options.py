@@ -117,7 +117,12 @@ class DatabaseOptions:
 AsJson = Annotated[bool, in_output("--json", help="Print one JSON object on stdout.")]
 ContractFile = Annotated[
     Path | None,
-    in_data("--contract", "-c", help="Contract written by `screen init`, then edited."),
+    in_data(
+        "--contract",
+        "-c",
+        metavar="FILE",
+        help="Contract written by `screen init`, then edited.",
+    ),
 ]
 Templates = Annotated[
     Path | None,
@@ -134,7 +139,9 @@ RecipeName = Annotated[
     ),
 ]
 
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Cores to use; -1 for all.")]
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", metavar="N", help="Cores to use; -1 for all.")
+]
 Night = Annotated[
     str | None,
     typer.Option(
@@ -210,7 +217,10 @@ Cluster = Annotated[
 ]
 
 
-Label = Annotated[str | None, in_data("--label", "-l", help="Column of the outcome.")]
+Label = Annotated[
+    str | None,
+    in_data("--label", "-l", metavar="COLUMN", help="Column of the outcome."),
+]
 
 
 @dataclass(frozen=True)
@@ -221,7 +231,8 @@ class ColumnOptions:
     positive: Annotated[
         list[str] | None,
         in_data(
-            help="Label value of cases; may be repeated for further classes; A+B is one class."
+            metavar="VALUE",
+            help="Label value of cases; may be repeated for further classes; A+B is one class.",
         ),
     ] = None
     unlabelled: Annotated[
@@ -235,14 +246,24 @@ class ColumnOptions:
             help="Label value whose rows are left out of training; may be repeated.",
         ),
     ] = None
-    id: Annotated[str | None, in_data(help="Column that names a row.")] = None
-    group: Annotated[
-        str | None, in_data(help="Column never split over folds, such as the patient.")
+    id: Annotated[
+        str | None, in_data(metavar="COLUMN", help="Column that names a row.")
     ] = None
-    time: Annotated[str | None, in_data(help="Column of the row's date.")] = None
+    group: Annotated[
+        str | None,
+        in_data(
+            metavar="COLUMN", help="Column never split over folds, such as the patient."
+        ),
+    ] = None
+    time: Annotated[
+        str | None, in_data(metavar="COLUMN", help="Column of the row's date.")
+    ] = None
     score: Annotated[
         str | None,
-        in_data(help="Column of a score made elsewhere, for --recipe given."),
+        in_data(
+            metavar="COLUMN",
+            help="Column of a score made elsewhere, for --recipe given.",
+        ),
     ] = None
     drop: Annotated[
         str | None, in_data(metavar="A,B", help="Columns to leave out.")
@@ -270,32 +291,40 @@ class RuleOptions:
     min_sensitivity: Annotated[
         float | None,
         in_rule(
-            help="RULE: find at least this share of the cases (0.9 if no rule is given)."
+            metavar="0.9",
+            help="RULE: find at least this share of the cases (0.9 if no rule is given).",
         ),
     ] = None
     max_flag_rate: Annotated[
-        float | None, in_rule(help="RULE: flag at most this share of the rows.")
+        float | None,
+        in_rule(metavar="0.05", help="RULE: flag at most this share of the rows."),
     ] = None
     miss_cost: Annotated[
         float | None,
-        in_rule(help="RULE: one missed case costs as much as this many reviews."),
+        in_rule(
+            metavar="20",
+            help="RULE: one missed case costs as much as this many reviews.",
+        ),
     ] = None
     g_mean: Annotated[
         bool, in_rule("--g-mean", help="RULE: largest sqrt(sensitivity x specificity).")
     ] = False
     threshold: Annotated[
-        float | None, in_rule(help="RULE: this threshold on the score.")
+        float | None,
+        in_rule(metavar="SCORE", help="RULE: this threshold on the score."),
     ] = None
     confidence: Annotated[
         float | None,
         in_rule(
-            help="With a RULE: require the target to hold with this confidence, such as 0.95."
+            metavar="0.95",
+            help="With a RULE: require the target to hold with this confidence.",
         ),
     ] = None
     prevalence: Annotated[
         float | None,
         in_rule(
-            help="With a RULE: share of cases expected at scoring, for PPV and NPV."
+            metavar="0.01",
+            help="With a RULE: share of cases expected at scoring, for PPV and NPV.",
         ),
     ] = None
 
@@ -335,7 +364,10 @@ class ValidationOptions:
     """How methods are validated: settings that compete, folds, rows and seed."""
 
     search: Annotated[
-        int | None, in_method(help="Settings that compete on the held-out rows.", min=1)
+        int | None,
+        in_method(
+            metavar="N", help="Settings that compete on the held-out rows.", min=1
+        ),
     ] = None
     grid: Annotated[
         GridName,
@@ -344,20 +376,24 @@ class ValidationOptions:
         ),
     ] = "recipe"
     folds: Annotated[
-        int, in_validation(help="Folds; each row is held out once.", min=2)
+        int, in_validation(metavar="N", help="Folds; each row is held out once.", min=2)
     ] = 5
     repeats: Annotated[
         int | None,
         in_validation(
+            metavar="N",
             help="Repeats of cross-validation (default 3 for fast models).",
             min=1,
             show_default=False,
         ),
     ] = None
     max_rows: Annotated[
-        int | None, in_data(help="Use a random sample of this many rows.", min=1)
+        int | None,
+        in_data(metavar="N", help="Use a random sample of this many rows.", min=1),
     ] = None
-    seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Same seed, same bytes.", min=0)
+    ] = 0
     jobs: Jobs = -1
 
 

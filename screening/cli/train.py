@@ -52,7 +52,10 @@ def train(
     context: typer.Context,
     cohort: Source,
     out: Annotated[
-        Path, options.in_output("--out", "-o", help="Model directory to write.")
+        Path,
+        options.in_output(
+            "--out", "-o", metavar="DIR", help="Model directory to write."
+        ),
     ],
     *,
     database: options.DatabaseOptions,
