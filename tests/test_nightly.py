@@ -22,6 +22,7 @@ from docs_pages import read_blocks
 from flow_cohorts import patients, written
 
 from screening import MaxFlagRate, save_model
+from screening.contract.contract import Contract
 from screening.site.site import read_network
 from screening.store.loading import load_model
 
@@ -179,6 +180,16 @@ def test_the_unit_leaves_little_to_attack(tmp_path):
     said = analysed("verify", "--man=no", "--recursive-errors=no").stderr
     # Restarts of a one-shot unit are refused but for some of their keys.
     assert "isn't allowed" not in said and "Unknown" not in said
+
+
+def test_outcome_of_the_contract_is_read():
+    """The lines on outcomes are a table of a contract."""
+    content = tomllib.loads(block("[outcome]"))
+
+    contract = Contract.from_dict(content)
+
+    assert contract.outcome.within == 72
+    assert contract.outcome.time == "infected_at"
 
 
 @pytest.mark.skipif(

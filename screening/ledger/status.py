@@ -28,7 +28,7 @@ from screening.ledger.outcomes import last_figures, reasons_of_outcomes
 from screening.ledger.site_nights import last_site_night
 from screening.ledger.standing import has_grown
 from screening.ledger.trail import Head
-from screening.schemas.base import Estimate, Reason
+from screening.schemas.base import Reason
 from screening.schemas.history import CASE_COUNTS, SeriesStatus
 from screening.spelling import shown_series
 
@@ -351,7 +351,7 @@ class _Series:
             age_hours=hours,
             attention=tuple(reasons),
             counts={name: getattr(night, name) for name in COUNTS},
-            expected=night.expected,
+            expected=_expected_of(night),
             review_by=night.review_by,
         )
 
@@ -381,6 +381,18 @@ class _Series:
         """Return True if the model's review is due soon; once overdue a reason says so."""
         soon = (self.due.now + REVIEW_NOTICE).date().isoformat()
         return night.review_by is not None and night.review_by <= soon
+
+
+def _expected_of(night: Night) -> dict[str, float | None] | None:
+    """Return cases, misses and PPV that the chances of a night expect, if it has any."""
+    expected = night.expected
+    if expected is None:
+        return None
+    return {
+        "cases": expected.cases.value,
+        "missed": expected.missed.value,
+        "ppv": expected.ppv.value,
+    }
 
 
 def _judge_age(last: str, hours: float, due: Due) -> tuple[bool, str]:
@@ -474,10 +486,7 @@ def _count(status: SeriesStatus, name: str) -> float | None:
 
 def _expected(status: SeriesStatus, name: str) -> float | None:
     """Return what the chances of the last night expect, or None."""
-    if status.expected is None:
-        return None
-    estimate: Estimate = getattr(status.expected, name)
-    return estimate.value
+    return (status.expected or {}).get(name)
 
 
 def exposition(

@@ -490,7 +490,7 @@ class SeriesStatus:
         Reason
     ] = ()  # Why that night wants a look: what nobody acknowledged.
     counts: Mapping[str, int] | None = None  # Rows and cases of that night.
-    expected: ExpectedCases | None = None
+    expected: Mapping[str, float | None] | None = None  # By its chances.
     # Day after which its model is to be reviewed; not known of nights from before it
     # was kept.
     review_by: str | None = None
