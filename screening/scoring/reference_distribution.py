@@ -66,7 +66,11 @@ class ScoreHistogram:
         is_case = pd.Index(names).isin(names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
         everyone = group_maxima(scores, names)
-        self.low, self.high = map(float, np.quantile(everyone, [OUTSIDE, 1.0]))
+        self.low, upper, highest = map(
+            float, np.quantile(everyone, [OUTSIDE, 1 - OUTSIDE, 1.0])
+        )
+        # One outlier would leave all others a few steps.
+        self.high = min(highest, upper + (upper - self.low) / 4)
         self.least = float(model.thresholds[0]) if len(model.thresholds) == 1 else 0.0
         if abs(self.least) < abs(FLAG_EVERYTHING):
             self.low = min(self.low, self.least)
