@@ -52,6 +52,7 @@ def ward(seed: int, beds: int) -> tuple[pd.DataFrame, pd.DataFrame]:
             "score": score,
             "flagged": score >= THRESHOLD,
             "chance": np.nan,
+            "model": "ward",
         }
     )
     # After the event the patient is treated and scored no more as at risk.

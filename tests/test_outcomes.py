@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from screening import MaxFlagRate, train
 from screening.contract.contract import Contract, Outcome
 from screening.data.outcome_table import read_outcomes
-from screening.errors import CohortError
+from screening.errors import CohortError, UsageError
 from screening.ledger.outcomes import reasons_of_outcomes
 from screening.metrics.outcomes import (
     Window,
@@ -43,6 +43,7 @@ def rows_of(*lines):
     frame["night"] = (FIRST + frame["night"] * DAY).astype("datetime64[us]")
     frame["score"] = frame["flagged"].astype(float)
     frame["chance"] = 0.5
+    frame["model"] = "m"
     return frame
 
 
@@ -271,6 +272,81 @@ def test_windows_that_are_not_over_are_open(site):
     figures = answer["figures"]
     assert figures["open"] > 0
     assert figures["rows"] + figures["open"] + figures["past"] == 180
+
+
+def test_rates_are_of_windows_that_are_over():
+    """Of a window that is not over only cases are known: PPV would be 100 %."""
+    rows = rows_of((0, "a", True), (0, "b", True), (5, "a", True), (5, "b", True))
+    window = Window(72.0)
+    as_of = FIRST + 6 * DAY
+    known = with_truth(rows, events_of(a=[5.5]), window, as_of)
+
+    figures = outcome_figures(known, window, as_of, None, {})
+
+    assert (figures.rows, figures.cases, figures.open) == (2, 0, 2)
+    assert (figures.lead.events, figures.lead.detected) == (1, 1)
+
+
+def test_promise_is_compared_with_nights_of_its_model():
+    rows, events = ward(400, 0)
+    before = rows.assign(
+        night=rows["night"] - 200 * DAY,
+        flagged=False,
+        score=-rows["score"],
+        model="old",
+    )
+    window = Window(24.0 * 100)
+    as_of = FIRST + 400 * DAY
+    promised = SensitivityAndPpv(
+        sensitivity=Estimate(0.7, 0.65, 0.75), ppv=Estimate(None, None, None)
+    )
+    alone = with_truth(rows, events, window, as_of)
+    # The earlier model found nobody among other patients.
+    before["patient"] += " before"
+    earlier = events.assign(
+        patient=events["patient"] + " before", time=events["time"] - 200 * DAY
+    )
+    both = with_truth(
+        pd.concat([before, rows]), pd.concat([events, earlier]), window, as_of
+    )
+
+    figures = outcome_figures(both, window, as_of, promised, {})
+
+    assert figures.sensitivity.value < 0.4
+    assert not figures.below
+    of_last = outcome_figures(alone, window, as_of, promised, {})
+    assert figures.seen == of_last.seen
+    assert figures.auroc == of_last.auroc
+    assert figures.seen_nights == of_last.nights < figures.nights
+
+
+def test_windows_must_end_after_they_begin():
+    for window in ({"within": 0.0}, {"within": 24.0, "after": 24.0}):
+        with pytest.raises(UsageError, match="`within` must be longer than `after`"):
+            Window(**window)
+
+
+def test_as_of_may_have_a_zone(site):
+    folder, _ = site
+    with_zone = enter(folder, "patient,when\n", "--as-of", "2026-03-05T02:00+02:00")
+    without = enter(folder, "patient,when\n", "--as-of", "2026-03-05")
+
+    assert with_zone["figures"] == without["figures"]
+
+
+def test_ids_that_lost_their_zeros_are_refused(site):
+    folder, ill = site
+    path = folder / "numbers.csv"
+    path.write_text(f"patient,when\n00{ill[0]},2026-03-04\n")
+
+    refused = screen(
+        *("outcomes", path, "--series", "ward", "--ledger", folder / "l.db"),
+        *("--id", "patient", "--time", "when", "--within", "3d"),
+        code=2,
+    )
+
+    assert "leading zeros" in refused.stderr
+    assert ill[0] not in refused.stderr
 
 
 def test_missed_cases_are_written_for_their_owner(site):

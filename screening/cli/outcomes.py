@@ -153,12 +153,16 @@ def _hours(option: str, text: str | None) -> float | None:
 
 
 def _time(text: str | None) -> datetime.datetime | None:
+    """Return a time without its zone: in UTC if it has one, as times of events are."""
     if text is None:
         return None
     try:
-        return datetime.datetime.fromisoformat(text)
+        time = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(f"--as-of {text}: write YYYY-MM-DD") from None
+    if time.tzinfo is None:
+        return time
+    return time.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _write_missed(

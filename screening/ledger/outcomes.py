@@ -7,7 +7,7 @@ outcomes are complete, and the figures of all nights in force by everything know
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -127,6 +127,7 @@ def enter_outcomes(
     window = Window(place.within, place.after)
     stated_now = _by_patient(read_outcomes(source, place.id, place.time))
     patients = set(nights.rows["patient"])
+    _refuse_other_spelling(patients, stated_now, place.id)
     changed = {}
     n_unknown = 0
     for name, times in stated_now.items():
@@ -159,6 +160,28 @@ def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | Non
     return figures
 
 
+def _refuse_other_spelling(
+    patients: Set[str], in_table: Iterable[str], id_column: str
+) -> None:
+    """Raise UsageError if ids of the table are those of no night, but for zeros.
+
+    A program that read them as numbers dropped the zeros; every event would be lost.
+    """
+    names = set(in_table)
+    if not patients.isdisjoint(names):
+        return
+    in_nights = {_without_zeros(name) for name in patients}
+    if not in_nights.isdisjoint(map(_without_zeros, names)):
+        raise UsageError(
+            f"column '{id_column}' has ids that the nights have with other leading "
+            "zeros: write them as text, as the nights have them"
+        )
+
+
+def _without_zeros(name: str) -> str:
+    return name.removesuffix(".0").lstrip("0")
+
+
 class _Place(NamedTuple):
     """Where a table states outcomes, and when they count, in hours."""
 
@@ -171,16 +194,16 @@ class _Place(NamedTuple):
 def reasons_of_outcomes(figures: OutcomeFigures | None) -> list[Reason]:
     """Return why nights that were judged by outcomes need attention."""
     reasons: list[Reason] = []
-    if figures is None:
+    if figures is None or figures.seen is None:
         return reasons
     for name in figures.below:
-        seen: Estimate = getattr(figures, name)
+        seen: Estimate = getattr(figures.seen, name)
         promised: Estimate = getattr(figures.promised, name)
         reason = OUTCOMES_BELOW(
             measure=MEASURES[name],
             seen=f"{seen.value:.0%}",
             promised=f"{promised.value:.0%}",
-            nights=f"{figures.nights} nights",
+            nights=f"{figures.seen_nights} nights",
         )
         reasons.append(reason)
     return reasons
@@ -193,7 +216,7 @@ class _Nights:
     Parameters
     ----------
     rows : DataFrame
-        `night`, `patient`, `score`, `flagged` and `chance`.
+        `night`, `patient`, `score`, `flagged`, `chance` and `model`.
     stated : Stated
         What the contract of the last night's model states.
     promised : SensitivityAndPpv or None
@@ -246,18 +269,20 @@ def _read_nights(connection: sa.Connection, series: str) -> _Nights:
     place_of = {artefact.key: artefact.place for artefact in artefacts}
     tables = []
     directory = None
+    last_read = 0
     for run in runs:
         place = place_of.get(run.key)
         table = None if place is None else _read_rows(place)
         if table is None:
             continue
         directory = place
-        tables.append(table.assign(night=pd.Timestamp(run.night)))
+        tables.append(table.assign(night=pd.Timestamp(run.night), model=run.model))
+        last_read = run.entry
     if directory is None:
         raise UsageError(
             "no night of this series can be read: its run directories are gone"
         )
-    last = nights_at(connection, [runs[-1].entry])[runs[-1].entry]
+    last = nights_at(connection, [last_read])[last_read]
     run_document = RunDocument.from_dict(read_document(directory, "run"))
     return _Nights(
         rows=pd.concat(tables, ignore_index=True),

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from screening.errors import UsageError
 from screening.metrics.intervals import grouped_rate_interval
 from screening.metrics.ranking import auroc_with_interval
 from screening.metrics.reviews import ANYTIME_WIDENING
@@ -47,10 +48,23 @@ class Window:
         An event later than this belongs to no row of the night.
     after : float
         Rows of patients whose event came before this are no longer at risk.
+
+    Raises
+    ------
+    UsageError
+        The window ends before it begins.
     """
 
     within: float
     after: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.after < self.within:
+            raise UsageError(
+                f"an outcome that counts from {self.after:g} to {self.within:g} hours "
+                "after a night is none: `within` must be longer than `after`",
+                parameters=["within", "after"],
+            )
 
 
 def with_truth(
@@ -73,7 +87,8 @@ def with_truth(
     DataFrame
         The rows in order of their nights, with `event`, the time of the first event
         at risk or NaT, and `truth`: "case", "none", "open" while the window has not
-        passed, or "past" for rows after an event.
+        passed, or "past" for rows after an event. `is_over`: the window has passed.
+        Rates are of such rows alone: of a window that is not over only cases are known.
     """
     # pandas joins texts of one type alone.
     rows = rows.astype({"patient": object})
@@ -99,7 +114,7 @@ def with_truth(
     # A window that is not over may still bring an event.
     truth = np.where(~is_case & (end > as_of), "open", truth)
     truth = np.where(earlier["event"].notna(), "past", truth)
-    return following.assign(truth=truth)
+    return following.assign(truth=truth, is_over=end <= as_of)
 
 
 def outcome_figures(
@@ -114,8 +129,8 @@ def outcome_figures(
     Parameters
     ----------
     rows : DataFrame
-        As ``with_truth`` returns them, with `score`, `flagged` and `chance` (NaN where
-        there is none).
+        As ``with_truth`` returns them, with `score`, `flagged`, `chance` (NaN where
+        there is none) and `model`; the model of the last night made the promise.
     window : Window
     as_of : Timestamp
     promised : SensitivityAndPpv, optional
@@ -123,8 +138,11 @@ def outcome_figures(
     verdicts : mapping of (str, str) to str
         The word on a patient of a night, by night (YYYY-MM-DD) and patient.
     """
-    known = rows[rows["truth"].isin(["case", "none"])]
+    known = rows[rows["truth"].isin(["case", "none"]) & rows["is_over"]]
+    is_open = (rows["truth"] != "past") & ~rows["is_over"]
     rates = rates_of(known)
+    of_last = known[known["model"].isin(rows["model"].iloc[-1:])]
+    seen = rates_of(of_last)
     by_month = []
     for month, of_month in known.groupby(known["night"].dt.strftime("%Y-%m")):
         by_month.append(OutcomesByMonth(month=str(month), **vars(rates_of(of_month))))
@@ -132,13 +150,15 @@ def outcome_figures(
         as_of=as_of.isoformat(timespec="minutes"),
         within_hours=window.within,
         after_hours=window.after,
-        open=int((rows["truth"] == "open").sum()),
+        open=int(is_open.sum()),
         past=int((rows["truth"] == "past").sum()),
-        auroc=_auroc(known),
+        auroc=_auroc(of_last),
         observed_over_expected=_observed_over_expected(known),
         lead=lead_time(rows),
         promised=promised,
-        below=_below(rates, promised),
+        seen=SensitivityAndPpv(sensitivity=seen.sensitivity, ppv=seen.ppv),
+        seen_nights=seen.nights,
+        below=_below(seen, promised),
         agreement=_agreement(known, verdicts),
         by_month=by_month,
         **vars(rates),

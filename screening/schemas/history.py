@@ -148,7 +148,9 @@ class OutcomeFigures(OutcomeRates):
     the row a case. `open` rows wait for the end of their window, and those of `past`
     are of patients after their event. `observed_over_expected` is the number of cases
     over the sum of the rows' chances. `below` names the figures that are significantly
-    below `promised`, valid at every look. `agreement` has by verdict the rows that
+    below `promised`, valid at every look; they are those `seen` on the `seen_nights`
+    nights of the model that promised. AUROC is of these nights too, because scores of
+    two models have no common order. `agreement` has by verdict the rows that
     turned out as "case" and as "none". `unread` counts nights whose run directory is
     gone.
     """
@@ -165,6 +167,8 @@ class OutcomeFigures(OutcomeRates):
     below: Sequence[Literal["sensitivity", "ppv"]]
     agreement: Mapping[str, Mapping[str, int]]
     by_month: Sequence[OutcomesByMonth]
+    seen: SensitivityAndPpv | None = None
+    seen_nights: int = 0
     unread: int = 0
 
 
