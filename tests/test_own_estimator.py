@@ -5,8 +5,12 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.svm import LinearSVC
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import SVC, LinearSVC
 
 from screening import MinSensitivity, Screen
 from screening.errors import RecipeError
@@ -80,3 +84,31 @@ def test_model_of_an_estimator_is_not_stored(tmp_path):
 def test_what_is_no_classifier_is_refused():
     with pytest.raises(RecipeError, match="is a classifier of scikit-learn"):
         fitted("GaussianNB")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}),
+        make_pipeline(FunctionTransformer(lambda x: x), GaussianNB()),
+    ],
+    ids=["search", "lambda"],
+)
+def test_estimator_need_not_be_serializable(estimator):
+    new = past(5, seed=1)
+
+    assert len(fitted(estimator).predict(new)) == 5
+
+
+def test_decisions_of_pairs_of_classes_are_refused():
+    table = past().assign(ill=np.resize(["a", "b", "c"], 300))
+    pairwise = Screen(estimator=SVC(decision_function_shape="ovo"), n_jobs=1)
+
+    with pytest.raises((RecipeError, ValueError), match="set it to 'ovr'"):
+        pairwise.fit(table, "ill")
+
+
+def test_weights_are_refused_with_a_remedy():
+    with pytest.raises(RecipeError, match="a recipe whose method is weighted"):
+        fitted_with_weights = Screen(estimator=GaussianNB(), n_jobs=1)
+        fitted_with_weights.fit(past(), "ill", sample_weight=np.ones(300))

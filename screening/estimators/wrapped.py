@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
@@ -12,13 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from screening.estimators.base import Classifier, as_array
 
+# Training rows whose decisions identify a fit.
+N_ROWS_OF_DIGEST = 1_000
+
 
 class WrappedEstimator(Classifier):
     """A scikit-learn classifier of the caller.
 
     Scores are its probabilities where it has ``predict_proba`` (of two classes less one
-    half), and otherwise its decisions. Its state identifies a fit and cannot be restored,
-    so a model of it is never stored.
+    half), and otherwise its decisions, a column a class if there are more than two. Its
+    state identifies a fit and cannot be restored, so a model of it is never stored.
 
     Parameters
     ----------
@@ -42,8 +45,32 @@ class WrappedEstimator(Classifier):
                 "the estimator has neither predict_proba nor decision_function"
             )
 
+        self._refuse_pairwise_decisions()
+
+    def _refuse_pairwise_decisions(self) -> None:
+        """Raise ValueError if decisions are set to be those of pairs of classes."""
+        if hasattr(self.estimator, "predict_proba"):
+            return
+        for name, value in self.estimator.get_params().items():
+            if name.endswith("decision_function_shape") and value == "ovo":
+                raise ValueError(
+                    f"{name}='ovo' makes a decision a pair of classes; set it to 'ovr'"
+                )
+
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         self.estimator_ = clone(self.estimator).fit(x, codes)
+        decisions = self.decision_function(x[:N_ROWS_OF_DIGEST])
+        n_classes = len(self.classes_)
+        n_columns = 1 if decisions.ndim == 1 else decisions.shape[1]
+        n_needed = 1 if n_classes == 2 else n_classes
+        if n_columns != n_needed:
+            raise ValueError(
+                f"the estimator has {n_columns} columns of decisions on {n_classes} "
+                "classes; a column a class is needed"
+            )
+        # Of decisions, since attributes need not be possible to serialize.
+        digest = sha256(np.ascontiguousarray(decisions, float).tobytes()).digest()
+        self.digest_ = np.frombuffer(digest, np.uint8)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return scores, (n_rows,) or a column a class."""
@@ -55,7 +82,6 @@ class WrappedEstimator(Classifier):
         return chances[:, 1] - 0.5 if chances.shape[1] == 2 else chances
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return the classes, and a digest of the fitted estimator."""
+        """Return the classes, and a digest of decisions of the fitted estimator."""
         check_is_fitted(self, "estimator_")
-        digest = np.frombuffer(bytes.fromhex(joblib.hash(self.estimator_)), np.uint8)
-        return {"classes": as_array(self.classes_), "digest": digest}
+        return {"classes": as_array(self.classes_), "digest": self.digest_}

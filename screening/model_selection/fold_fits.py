@@ -215,7 +215,10 @@ class EncodedRows:
             if weight is None:
                 return [first.fit(cache.rows, target)]
             if not isinstance(first, WeightedClassifier):
-                raise RecipeError(f"{self.recipe.name} takes no sample_weight")
+                raise RecipeError(
+                    f"method {self.recipe.name} takes no sample_weight here: leave it "
+                    "out, or name a recipe whose method is weighted, such as logistic"
+                )
             return [first.fit(cache.rows, target, weight)]
         factors = [
             first.factor,
