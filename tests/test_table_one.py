@@ -52,6 +52,26 @@ def test_small_cells_are_withheld():
     assert [level.level for level in hidden.levels] == ["a"]
 
 
+def test_share_of_few_rows_of_a_group_is_withheld():
+    """One case of ten in a level of twenty rows is one patient."""
+    fever = np.ones(40)
+    fever[0] = 0.0
+    ward = np.array(["a"] + ["b"] * 20 + ["a"] * 19, dtype=object)
+
+    column, wards = table_one(
+        {"fever": fever, "ward": ward},
+        {name: FEATURES[name] for name in ("fever", "ward")},
+        IS_CASE,
+    )
+
+    (yes,) = column.levels
+    # Nine of ten say that one case has none.
+    assert (yes.cases, yes.others) == (None, 1.0)
+    by_level = {level.level: level for level in wards.levels}
+    assert by_level["a"].cases is None
+    assert by_level["a"].others == pytest.approx(19 / 30)
+
+
 def test_difference_of_two_categories_is_that_of_the_share():
     """Of two levels the formula of several is that of one share, without its sign."""
     share = table_one(values_of(), FEATURES, IS_CASE)[1].difference

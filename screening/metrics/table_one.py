@@ -36,7 +36,8 @@ def table_one(
     features : mapping of str to Feature
     is_case : bool ndarray of shape (n_rows,)
     smallest : int
-        What fewer rows show is withheld: a level of a category, or all of a group.
+        What fewer rows show is withheld: a level of a category, its share in a group,
+        or all of a group.
     """
     columns = []
     for name, feature in features.items():
@@ -96,12 +97,23 @@ def _levels(
         has_level = present == level
         shares = []
         for of_group in (is_case, ~is_case):
-            n_rows = int(of_group.sum())
-            shares.append(float(has_level[of_group].mean()) if n_rows else None)
+            shares.append(_share(has_level[of_group], feature, smallest))
         text = feature.format_value(level)
         levels.append(LevelByOutcome(level=text, cases=shares[0], others=shares[1]))
     n_levels = 1 if feature.type == "boolean" else len(counts)
     return levels, n_levels - len(levels)
+
+
+def _share(has_level: np.ndarray, feature: Feature, smallest: int) -> float | None:
+    """Return the share of a group that has a level; None if it shows too few rows."""
+    n_rows = len(has_level)
+    n_with = int(has_level.sum())
+    cells = [n_with]
+    if feature.type == "boolean":
+        # One level of two tells the other.
+        cells.append(n_rows - n_with)
+    is_small = any(0 < cell < smallest for cell in cells)
+    return None if is_small or not n_rows else n_with / n_rows
 
 
 def _difference(
