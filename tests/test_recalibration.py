@@ -158,3 +158,22 @@ def test_recalibrated_by_command(model, tmp_path):
 def test_rows_of_training_are_refused(model):
     with pytest.raises(UsageError, match="figures would be too good"):
         recalibrate(model, place(2000, 0))
+
+
+def test_rows_that_taught_the_ranking_are_refused(model, tmp_path):
+    """A recalibrated model has other rows, and the ranking still knows its own."""
+    past = tmp_path / "past.csv"
+    place(400, 0).to_csv(past, index=False)
+    taught = train(
+        *(past, "logistic"),
+        **{"label": "ill", "id": "id", "search": 1, "beside": (), "jobs": 1},
+        rule=MinSensitivity(0.8),
+    )
+    once = recalibrate(taught, place(400, 31, name="b"))
+    twice = recalibrate(once, place(400, 32, name="c"))
+
+    for moved in (once, twice):
+        assert moved.facts.origin.model == taught.id
+        assert moved.facts.origin.n_rows == taught.facts.training.n_rows_used
+        with pytest.raises(UsageError, match="was trained on this file"):
+            validate(moved, past)

@@ -253,6 +253,7 @@ def _as_read_by(model: Model, cohort: Cohort) -> _ReadCohort:
 
 def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     """Raise UsageError if rows, or their patients, took part in training."""
+    _refuse_file_of_ranking(model, source)
     trained_files = {file.sha256 for file in model.facts.training.source.files}
     same_file = any(file.sha256 in trained_files for file in source.files)
     is_trained_on = np.zeros(rows.n_rows, dtype=bool)
@@ -275,6 +276,22 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
         "if they are other people who happen to bear the same names, put the place's "
         "name before theirs"
     )
+
+
+def _refuse_file_of_ranking(model: Model, source: Source) -> None:
+    """Raise UsageError if rows are of a file that taught a recalibrated model's ranking.
+
+    It has no ids of these rows, since they stay at the place where it was trained.
+    """
+    origin = model.facts.origin
+    if origin is None:
+        return
+    of_ranking = {file.sha256 for file in origin.source.files}
+    if any(file.sha256 in of_ranking for file in source.files):
+        raise UsageError(
+            f"the ranking of this model is that of {origin.model}, which was trained on "
+            "this file: figures would be too good. Give rows that it was not trained on"
+        )
 
 
 @dataclass(frozen=True)

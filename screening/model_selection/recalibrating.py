@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -113,11 +114,12 @@ def recalibrate(
     judgement = judge(held, [rule], facts.training.seed)
     (chosen,) = judgement.points
     source = SourceFacts.from_dict(read.source.to_dict())
+    origin = _origin(model, {name: _refitted(n_cases)})
     notes = [
         *read.notes,
-        f"the ranking is that of model {model.id}, trained on {facts.training.n_rows_used} "
-        f"rows elsewhere; threshold, chances and every figure are of {rows.n_rows} rows "
-        f"of this place, {n_cases} of them cases",
+        f"the ranking is that of model {origin.model}, trained on {origin.n_rows} rows "
+        f"elsewhere; threshold, chances and every figure are of {rows.n_rows} rows of "
+        f"this place, {n_cases} of them cases",
     ]
     training = facts.training.replace(
         source=source,
@@ -139,14 +141,7 @@ def recalibrate(
         ),
         blend=(),
         approval=None,
-        origin=OriginFacts(
-            model=model.id,
-            digest=model.digest,
-            source=facts.training.source,
-            n_rows=facts.training.n_rows_used,
-            date=datetime.date.today().isoformat(),
-            refitted={name: _refitted(n_cases)},
-        ),
+        origin=origin,
     )
     thresholds = judgement.thresholds
     return replace(
@@ -155,6 +150,23 @@ def recalibrate(
         calibration=held.calibration(thresholds),
         held_out=validation_table(judgement, rows, np.zeros(rows.n_rows, dtype=bool)),
         directory=None,
+    )
+
+
+def _origin(model: Model, refitted: Mapping[str, str]) -> OriginFacts:
+    """Return the model that learned the ranking, which another place may have had before."""
+    today = datetime.date.today().isoformat()
+    first = model.facts.origin
+    if first is not None:
+        return first.replace(date=today, refitted=refitted)
+    training = model.facts.training
+    return OriginFacts(
+        model=model.id,
+        digest=model.digest,
+        source=training.source,
+        n_rows=training.n_rows_used,
+        date=today,
+        refitted=refitted,
     )
 
 
