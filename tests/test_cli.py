@@ -284,12 +284,12 @@ def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
 def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(
     desk, model, run, tmp_path
 ):
-    """The model's page is there, at its anchor, as seen from the run directory."""
+    """Features, recipe and TRIPOD+AI record are there, at their anchors, as seen from the run directory."""
     links = re.findall(
         r'<a href="([^"#]+)#(\w+)"', (run / "report.html").read_text(encoding="utf-8")
     )
 
-    assert {anchor for _, anchor in links} == {"main"}
+    assert {anchor for _, anchor in links} == {"features", "recipe", "tripod"}
     for place, anchor in links:
         assert f'id="{anchor}"' in (run / place).read_text(encoding="utf-8")
     where = ["--out", tmp_path / "run", "--publish", tmp_path / "pages"]
