@@ -393,9 +393,9 @@ class Delivery(Document):
     `units` are patients if rows are grouped, else rows. `earlier` is the last night as
     expected; of its `before` patients (a sample of some hundred) `still` are in
     tonight's table. `usual` is the fewest and the most rows expected. `oldest` and
-    `newest` are days of the rows' time. `found` has codes of findings; `doubtful` is
-    True if chance does not explain them; `accepted` is the reason for accepting the
-    table.
+    `newest` are days of the rows' time, `newest_at` the newest row's hour and minute.
+    `found` has codes of findings; `doubtful` is True if chance does not explain them;
+    `accepted` is the reason for accepting the table.
     """
 
     rows: int
@@ -406,6 +406,7 @@ class Delivery(Document):
     usual: tuple[int, int] | None = None
     oldest: str | None = None
     newest: str | None = None
+    newest_at: str | None = None
     found: Sequence[str] = ()
     doubtful: bool = False
     accepted: str | None = None

@@ -120,7 +120,9 @@ def with_delivery(
         other_ids=_other_ids(model.facts.training.ids, ids, past),
         same_table=past.same_table,
     )
-    delivery = examined.replace(oldest=delivery.oldest, newest=delivery.newest)
+    delivery = examined.replace(
+        oldest=delivery.oldest, newest=delivery.newest, newest_at=delivery.newest_at
+    )
     if delivery.accepted is not None:
         return run.replace(delivery=delivery, attention=[])
     reasons = [finding.reason for finding in findings]

@@ -165,6 +165,7 @@ class Summary:
                 units=n_read if n_groups is None else n_groups,
                 oldest=min(days, default=None),
                 newest=max(days, default=None),
+                newest_at=_clock_time(part.days),
             ),
             sample=self._sample(),
             unflagged=Unflagged(cases=discoveries.n_screened - discoveries.flagged),
@@ -332,3 +333,11 @@ class Summary:
             facts["confusion"] = confusion
             facts["per_class"] = by_class
         return facts
+
+
+def _clock_time(times: Sequence[np.datetime64]) -> str | None:
+    """Return hour and minute of the newest time; None where times are days."""
+    if not times:
+        return None
+    minute = str(max(times).astype("datetime64[m]"))[-5:]
+    return None if minute == "00:00" else minute
