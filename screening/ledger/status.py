@@ -230,11 +230,12 @@ def series_statuses(
                 status = _Series(name, nights[series], excuses[series], due)
                 statuses.append(status.read(connection, of_site))
             else:
+                last = entry.facts.last
                 words = (
-                    f"retired on {entry.recorded[:10]}, last night "
-                    f"{entry.facts.last}: {entry.reason}"
+                    f"retired on {entry.recorded[:10]}, last night {last or 'none'}: "
+                    f"{entry.reason}"
                 )
-                statuses.append(SeriesStatus(True, words, name))
+                statuses.append(SeriesStatus(True, words, name, night=last or None))
     if statuses:
         return [*statuses, *_status_of_site(of_site, excuses[ALL_SERIES], due)]
     words = "every series is retired" if keys else NO_RUN
