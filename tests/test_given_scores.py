@@ -336,3 +336,26 @@ def test_missing_value_may_leave_its_row_out():
     )
     with pytest.raises(CohortError, match="'crp', rows 1, 2, 3, 4"):
         read_cohort(past, refusing, need_label=True)
+
+
+def test_points_of_a_category_that_training_lacks_count(tmp_path):
+    """Nobody of the past table was unresponsive; tonight's patient who is has 3 points."""
+    past = pd.DataFrame([OBSERVATIONS] * 60).assign(
+        consciousness=np.resize(["A", "C"], 60),
+        id=[f"p{number}" for number in range(60)],
+        ill=np.resize(["yes", "no", "no"], 60),
+    )
+    features = OBSERVED.features | {
+        "consciousness": Feature(type="category", categories=["A", "C"])
+    }
+    contract = Contract(label="ill", id="id", positive=["yes"], features=features)
+    model = train(past, "news2", contract=contract, **QUICK)
+    night = pd.DataFrame([OBSERVATIONS] * 2).assign(
+        consciousness=["A", "U"], id=["q1", "q2"]
+    )
+
+    save_model(model, tmp_path / "model")
+    run = score(load_model(tmp_path / "model"), night, tmp_path / "run")
+
+    scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id").score
+    assert scores["q2"] - scores["q1"] == 3
