@@ -349,6 +349,26 @@ def test_ids_that_lost_their_zeros_are_refused(site):
     assert ill[0] not in refused.stderr
 
 
+def test_run_that_cannot_be_read_is_named(site):
+    folder, _ = site
+    scores = folder / "run2" / "scores.parquet"
+    content = scores.read_bytes()
+    scores.chmod(0o600)
+    scores.write_bytes(content[:100])
+    (folder / "events.csv").write_text("patient,when\n")
+
+    refused = screen(
+        *("outcomes", folder / "events.csv", "--series", "ward"),
+        *("--ledger", folder / "l.db", "--id", "patient", "--time", "when"),
+        *("--within", "3d"),
+        code=4,
+    )
+
+    scores.write_bytes(content)
+    assert str(scores) in refused.stderr
+    assert "restore it from the backup" in refused.stderr
+
+
 def test_missed_cases_are_written_for_their_owner(site):
     folder, ill = site
     out = folder / "missed.csv"

@@ -182,6 +182,7 @@ def _write_missed(
 
 def _in_words(entered: Entered) -> dict[str, object]:
     from screening.report import format as fmt
+    from screening.report.history import share_words
 
     figures = entered.figures
     lead = figures.lead
@@ -199,9 +200,9 @@ def _in_words(entered: Entered) -> dict[str, object]:
             f"{figures.past} after an event"
         ),
         "cases": f"{figures.cases}, of which {figures.true_positive} flagged",
-        "sensitivity": fmt.ci(figures.sensitivity),
-        "specificity": fmt.ci(figures.specificity),
-        "PPV": fmt.ci(figures.ppv),
+        "sensitivity": share_words(figures.sensitivity),
+        "specificity": share_words(figures.specificity),
+        "PPV": share_words(figures.ppv),
         "AUROC": fmt.area_ci(figures.auroc),
         "events": f"{lead.events}, of which {lead.detected} were flagged the night before",
         "lead time": hours,

@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
+import pyarrow as pa
 import sqlalchemy as sa
 
 from screening.data.outcome_table import read_outcomes
 from screening.errors import ModelError, UsageError
+from screening.io.arrow_files import parquet_file
 from screening.io.opening import Readable
 from screening.ledger import register, trail
 from screening.ledger.database import ARTEFACTS, REVIEWS, Ledger
@@ -297,11 +298,18 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
     path = directory / "scores.parquet"
     if not path.exists():
         return None
-    columns = set(pq.read_schema(path).names)
+    try:
+        with parquet_file(path) as table:
+            columns = table.schema_arrow.names
+            names = [name for name in COLUMNS if name in columns]
+            rows = table.read(columns=names).to_pandas()
+    except (pa.ArrowException, OSError) as error:
+        raise ModelError(
+            f"{path} cannot be read ({type(error).__name__}): restore it from the "
+            "backup, or score that night again with --replace"
+        ) from None
     if "class" in columns and _has_several_classes(directory):
         raise UsageError("outcomes judge models of one class and the rest")
-    names = [name for name in COLUMNS if name in columns]
-    rows = pq.read_table(path, columns=names).to_pandas()
     if "group" in rows:
         rows["id"] = rows["group"]
     if "chance" not in rows:

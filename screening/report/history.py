@@ -221,7 +221,7 @@ def _with_interval(value: str, interval: str) -> str:
     return f"{value} (95% CI {interval})" if interval else value
 
 
-def _share_words(share: Estimate) -> str:
+def share_words(share: Estimate) -> str:
     """Return a share in per cent with its interval."""
     return _with_interval(fmt.percent(share), fmt.ci(share))
 
@@ -238,11 +238,11 @@ def _live_performance_words(forward: ForwardNights) -> list[str]:
             continue
         line = (
             f"{words} since {forward.first} with model {forward.model} "
-            f"{_share_words(observed)}"
+            f"{share_words(observed)}"
         )
         promised = getattr(forward.promised, name) if forward.promised else None
         if promised is not None and promised.value is not None:
-            line += f", validation estimate {_share_words(promised)}"
+            line += f", validation estimate {share_words(promised)}"
             if name in forward.below:
                 line += ": below it by more than chance"
         lines.append(line)
@@ -257,7 +257,7 @@ def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
         if seen.value is None:
             continue
         line = f"{words} by outcomes known up to {outcomes.as_of[:10]}"
-        line += f" {_share_words(seen)}"
+        line += f" {share_words(seen)}"
         if name in outcomes.below:
             line += ": below the validation estimate by more than chance"
         lines.append(line)
