@@ -169,6 +169,17 @@ def test_table_is_read_and_its_faults_are_named(tmp_path):
         read_outcomes(path, "who", "time")
 
 
+def test_time_counts_by_the_clock_of_its_zone():
+    """Half past midnight is of that day's night, whatever the day is in UTC."""
+    local = pd.Timestamp("2026-03-04 00:30")
+    texts = ["2026-03-04T00:30+02:00", "2026-03-04 00:30:00.0+0200", "2026-03-04 00:30"]
+    of_zone = pd.Series([local]).dt.tz_localize("Europe/Berlin")
+
+    for times in (texts, of_zone):
+        table = pd.DataFrame({"who": "p", "when": times})
+        assert set(read_outcomes(table, "who", "when")["time"]) == {local}
+
+
 def trained(contract):
     past = patients(240, share=0.2, seed=1)
     quick = {"search": 1, "beside": (), "jobs": 1}
@@ -328,7 +339,7 @@ def test_windows_must_end_after_they_begin():
 
 def test_as_of_may_have_a_zone(site):
     folder, _ = site
-    with_zone = enter(folder, "patient,when\n", "--as-of", "2026-03-05T02:00+02:00")
+    with_zone = enter(folder, "patient,when\n", "--as-of", "2026-03-05T00:00+02:00")
     without = enter(folder, "patient,when\n", "--as-of", "2026-03-05")
 
     assert with_zone["figures"] == without["figures"]

@@ -153,16 +153,13 @@ def _hours(option: str, text: str | None) -> float | None:
 
 
 def _time(text: str | None) -> datetime.datetime | None:
-    """Return a time without its zone: in UTC if it has one, as times of events are."""
+    """Return a time by the clock of its zone, as times of events are read."""
     if text is None:
         return None
     try:
-        time = datetime.datetime.fromisoformat(text)
+        return datetime.datetime.fromisoformat(text).replace(tzinfo=None)
     except ValueError:
         raise UsageError(f"--as-of {text}: write YYYY-MM-DD") from None
-    if time.tzinfo is None:
-        return time
-    return time.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _write_missed(

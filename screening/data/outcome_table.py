@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.contract.parsing import parse_texts, parse_times
@@ -13,6 +14,9 @@ from screening.errors import CohortError
 from screening.io.arrow_types import to_texts
 from screening.io.columns import absent
 from screening.io.opening import Readable, source_at
+
+# Offset from UTC behind a time of day.
+OFFSET = r"(:\d\d(?:\.\d+)?)\s*[+-]\d\d:?\d\d\s*$"
 
 
 def read_outcomes(
@@ -27,7 +31,8 @@ def read_outcomes(
         Column of the ids that the nights have.
     time_column : str
         Column of the time of the event. A blank cell states that there was none, which
-        takes back what an earlier table said of this id.
+        takes back what an earlier table said of this id. A time with a zone counts by
+        the clock of that zone, as the nights' days do.
     date_order : {"dmy", "mdy"}, optional
 
     Returns
@@ -50,7 +55,7 @@ def read_outcomes(
     for file in table.files:
         for block in file.blocks([id_column, time_column], BATCH_ROWS):
             ids = parse_texts(block.columns[id_column], None, strip=True).values
-            cells = block.columns[time_column]
+            cells = _without_zone(block.columns[time_column])
             of_block = parse_times(cells, date_order).values
             texts = to_texts(cells)
             is_blank = np.ones(len(ids), dtype=bool)
@@ -74,6 +79,15 @@ def read_outcomes(
             "time": np.concatenate([np.array([], "datetime64[us]"), *times]),
         }
     )
+
+
+def _without_zone(cells: pa.Array) -> pa.Array:
+    """Return times as the clock of their zone shows them."""
+    if pa.types.is_timestamp(cells.type) and cells.type.tz is not None:
+        return pc.local_timestamp(cells)
+    if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
+        return pc.replace_substring_regex(cells, OFFSET, r"\1")
+    return cells
 
 
 def _faults(column: str, description: str, rows: np.ndarray) -> list[str]:
