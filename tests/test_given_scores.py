@@ -166,6 +166,13 @@ def test_score_without_contract_is_named():
         train(past, "given", label="ill", **QUICK)
 
 
+def test_column_of_words_is_no_score():
+    past = scored_past().assign(ews="high")
+
+    with pytest.raises(RecipeError, match="no row has a number in ews"):
+        train(past, "given", score="ews", label="ill", id="id", **QUICK)
+
+
 def test_score_must_be_a_numeric_feature():
     with pytest.raises(ValueError, match="'news', which is not under"):
         contract_of(show=["news"])
