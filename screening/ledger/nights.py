@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,6 +58,9 @@ OTHER_MODEL = (
     "if it is the same model after a change that the ledger does not know, or another one, score a night with "
     "--shadow, and then put it in that one's place with `screen promote`; --force scores this one night with it"
 )
+
+NIGHTS_SHOWN = 7
+"""Nights beside a case on the page, tonight the last."""
 
 
 def series_by(name: str | None, question: Question) -> str:
@@ -250,6 +253,23 @@ class Tonight:
         cases = sa.select(CASES).where(CASES.c.entry == self.head.number, IS_FLAGGED)
         rows = trail.rows_in(self._connection, cases, CASES.c.case_id, names)
         return {row.case_id: row for row in rows}
+
+    def flagged_lately(self, names: Sequence[str]) -> dict[str, list[bool]]:
+        """Return for the last nights in force, tonight the last, if a case was flagged.
+
+        By id, for flagged cases of tonight.
+        """
+        entries = [run.entry for run in self._before[1 - NIGHTS_SHOWN :]]
+        cases = sa.select(CASES.c.case_id, CASES.c.entry).where(
+            CASES.c.entry.in_(entries), IS_FLAGGED
+        )
+        flagged: dict[str, set[int]] = defaultdict(set)
+        for row in trail.rows_in(self._connection, cases, CASES.c.case_id, names):
+            flagged[row.case_id].add(row.entry)
+        return {
+            name: [*(entry in flagged[name] for entry in entries), True]
+            for name in names
+        }
 
     def recent_reasons(self) -> list[GivenReasons]:
         """Return the reasons for attention of the last nights in force, in order."""

@@ -104,6 +104,25 @@ class Line:
         return self.id[:cut], self.id[cut:]
 
     @property
+    def lately(self) -> dict[str, object] | None:
+        """Return the last nights as squares, in words and as an SVG path.
+
+        None where no earlier night had the case.
+        """
+        nights = self.case.lately
+        if not any(nights[:-1]):
+            return None
+        squares = []
+        for place, is_flagged in enumerate(nights):
+            shape = "1h8v8h-8z" if is_flagged else "8h8v1h-8z"
+            squares.append(f"M{10 * place} {shape}")
+        return {
+            "width": 10 * len(nights),
+            "path": Markup("".join(squares)),
+            "spoken": f"flagged on {sum(nights)} of the last {len(nights)} nights",
+        }
+
+    @property
     def judged(self) -> bool:
         """Return True for a case judged on an earlier night, which is no new work."""
         return self.case.state in ("ruled out", "known")

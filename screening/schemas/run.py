@@ -69,7 +69,8 @@ class Listed(Document):
     """A line of the worklist, for a row or a patient.
 
     `p_value` is the share of past negatives with as high a score; `display` has the
-    columns that the contract displays; `drawn` is True for the random audit.
+    columns that the contract displays; `drawn` is True for the random audit. `lately`
+    says for each of the last seven nights, tonight the last, if it was flagged.
     """
 
     p_value: Defined
@@ -79,6 +80,7 @@ class Listed(Document):
     nights: int | None = None
     last_verdict: Verdict | None = None
     drawn: bool | None = None
+    lately: Sequence[bool] = ()
 
 
 class Case(Listed):

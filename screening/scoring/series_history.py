@@ -323,6 +323,7 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
     groups = [group.group for group in run.groups or ()]
     names = [str(case.id if run.groups is None else case.group) for case in run.cases]
     known = tonight.known([*{*names, *groups}])
+    lately = tonight.flagged_lately(list(known))
 
     def with_state(listed: Listed, name: str) -> Listed:
         case = known.get(name)
@@ -336,6 +337,7 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
             nights=case.nights,
             last_verdict=verdict,
             drawn=case.drawn,
+            lately=lately[name],
         )
 
     since = tonight.since
