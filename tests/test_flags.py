@@ -33,7 +33,8 @@ def little_is_held():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(night_rows, "READ_ROWS", 700)
         patch.setattr(night_rows, "PIECE_ROWS", 800)
-        patch.setattr(stream, "HELD_ROWS", 2000)
+        for name in ("HELD_ROWS", "UNFILED_ROWS", "READ_ROWS"):
+            patch.setattr(stream, name, 2000)
         yield
 
 

@@ -156,7 +156,11 @@ def performance_by_subgroup(
         levels = []
         for name in _ordered_levels(level, edges):
             is_level = _is_of_level(level, name)
-            of_level, of_rest = [
+            sides = [is_level]
+            if not is_level.all():
+                sides.append(~is_level)
+            # The level, and all other rows if there are any.
+            both = [
                 _level_facts(
                     name,
                     scores[rows],
@@ -166,15 +170,9 @@ def performance_by_subgroup(
                     None if groups is None else groups[rows],
                     fewest,
                 )
-                for rows in (is_level, ~is_level)
+                for rows in sides
             ]
-            differences = {
-                figure: independent_difference(
-                    getattr(of_level, figure), getattr(of_rest, figure)
-                )
-                for figure in COMPARED
-            }
-            levels.append(of_level.replace(to_the_rest=differences))
+            levels.append(both[0].replace(to_the_rest=_differences(*both)))
         facts.append(
             SubgroupFacts(
                 rule=rule or Threshold(threshold),
@@ -186,6 +184,18 @@ def performance_by_subgroup(
             )
         )
     return facts
+
+
+def _differences(of_level: Level, of_rest: Level | None = None) -> dict[str, Estimate]:
+    """Return the figures of a level minus those of all other rows, by name."""
+    if of_rest is None:
+        return {}
+    differences = {}
+    for figure in COMPARED:
+        differences[figure] = independent_difference(
+            getattr(of_level, figure), getattr(of_rest, figure)
+        )
+    return differences
 
 
 def _commonest(values: np.ndarray) -> list[str]:
