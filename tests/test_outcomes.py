@@ -439,7 +439,11 @@ def test_site_reads_outcomes_every_night(site, tmp_path, monkeypatch):
     second = as_json("run", "NIGHT.toml", "--date", "2026-03-02")
     again = as_json("outcomes", "--site", "NIGHT.toml")
 
+    (tmp_path / "NIGHT.toml").write_text(SITE.replace("events", "$NOT_SET/events"))
+    unset = as_json("outcomes", "--site", "NIGHT.toml", code=5)
+
     assert "events.csv" in first["outcomes"][0]["refused"]
+    assert "NOT_SET" in unset["tables"][0]["refused"]
     assert first["series"][0]["status"] == "published"
     assert second["outcomes"][0]["new"] == len(ill)
     assert again["tables"][0]["new"] == again["tables"][0]["corrected"] == 0

@@ -29,7 +29,6 @@ from screening.ledger.entries import (
     append,
     facts_in,
     nights_at,
-    stated,
 )
 from screening.ledger.model_registry import find_series
 from screening.ledger.nights import current_runs
@@ -154,11 +153,12 @@ def enter_outcomes(
 
 def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | None:
     """Return the figures of the last entry of outcomes of a series; None without."""
-    figures = None
-    for entry in stated(connection, Outcomes):
-        if entry.facts.series == series:
-            figures = entry.facts.figures
-    return figures
+    numbers = _entry_numbers(series)
+    newest = connection.scalar(sa.select(sa.func.max(numbers.c.number)))
+    if newest is None:
+        return None
+    ((facts, _),) = _entries(connection, trail.TRAIL.c.number == newest)
+    return facts.figures
 
 
 def _refuse_other_spelling(
@@ -357,25 +357,38 @@ def _known_outcomes(
 ) -> dict[str, tuple[str, ...]]:
     """Return the times of each patient's events, as the last entry on each has them."""
     known: dict[str, tuple[str, ...]] = {}
-    for _, parts in _entries(connection, series):
+    numbers = sa.select(_entry_numbers(series).c.number)
+    for _, parts in _entries(connection, trail.TRAIL.c.number.in_(numbers)):
         for part in parts:
             for name, times in zip(part.names, part.facts, strict=True):
                 known[name] = tuple(times)
     return known
 
 
+def _entry_numbers(series: str) -> sa.Subquery:
+    """Select the `number` of each entry of outcomes of a series."""
+    names_series = f'"series":{trail.plain(series)}'
+    parts = trail.PARTS.c
+    return (
+        sa.select(trail.TRAIL.c.number)
+        .join(trail.PARTS, parts.entry == trail.TRAIL.c.number)
+        .where(trail.TRAIL.c.kind == Outcomes.KIND)
+        .where(parts.part == 0)
+        .where(parts.facts.contains(names_series, autoescape=True))
+        .subquery()
+    )
+
+
 def _entries(
-    connection: sa.Connection, series: str
+    connection: sa.Connection, chosen: sa.ColumnElement[bool]
 ) -> Iterator[tuple[Outcomes, list[Part]]]:
-    """Yield the entries of outcomes of a series with their parts, in order."""
-    is_outcomes = trail.TRAIL.c.kind == Outcomes.KIND
-    for entry in trail.entries(connection, is_outcomes):
+    """Yield chosen entries of outcomes with their parts, in order."""
+    for entry in trail.entries(connection, chosen):
         facts, parts = facts_in(entry)
         if not isinstance(facts, Outcomes):
             raise ModelError(f"entry {entry.number} of the audit trail is no outcome")
         of_entry = [part for part in parts if part.what == "outcomes"]
-        if facts.series == series:
-            yield facts, of_entry
+        yield facts, of_entry
 
 
 def _verdicts(connection: sa.Connection, series: str) -> dict[tuple[str, str], str]:

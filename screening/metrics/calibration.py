@@ -10,7 +10,8 @@ the conformal factor of the kernels, which is geometry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -98,7 +99,7 @@ def calibrate(
             "needed)"
         )
     weight = _weights_for_prevalence(positive, prevalence)
-    p = _cross_fit(scores, positive, weight, fold)
+    p = _cross_fit(fit_platt, scores, positive, weight, fold)
     constant = np.full(len(p), prevalence)
     gained = weight * (_log_loss(constant, positive) - _log_loss(p, positive))
     if _z(gained, units) < _Z_ONE_SIDED:
@@ -135,15 +136,12 @@ def recalibrate(
     """
     codes = group_codes(groups)
     weight = _weights_for_prevalence(positive, prevalence)
-    p = np.empty(len(scores))
-    for number in np.unique(fold):
-        test = fold == number
-        curve = refitted_curve(written, scores[~test], positive[~test], weight[~test])
-        p[test] = curve.chances(scores[test])[0]
-    curve = refitted_curve(written, scores, positive, weight, codes)
+    fit = partial(refitted_curve, written)
+    p = _cross_fit(fit, scores, positive, weight, fold)
+    curve = fit(scores, positive, weight, codes)
     if curve.slope <= 0:
         return _not_calibrated("a higher score does not mean a higher chance here")
-    return _assess(curve, _bound(p), positive, weight, prevalence, codes)
+    return _assess(curve, p, positive, weight, prevalence, codes)
 
 
 def refitted_curve(
@@ -510,14 +508,18 @@ def _not_calibrated(reason: str) -> Calibration:
 
 
 def _cross_fit(
-    scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, fold: np.ndarray
+    fit: Callable[[np.ndarray, np.ndarray, np.ndarray], Platt],
+    scores: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    fold: np.ndarray,
 ) -> np.ndarray:
-    """Return probabilities of each fold from the other folds, (n_rows,)."""
+    """Return probabilities of each fold by a fit to the other folds, (n_rows,)."""
     p = np.empty(len(scores))
     for number in np.unique(fold):
         test = fold == number
-        platt = fit_platt(scores[~test], positive[~test], weight[~test])
-        p[test] = platt.chances(scores[test])[0]
+        curve = fit(scores[~test], positive[~test], weight[~test])
+        p[test] = curve.chances(scores[test])[0]
     return _bound(p)
 
 

@@ -13,6 +13,9 @@ from screening.schemas.base import Estimate
 LEVEL = 0.95
 """Two-sided confidence level of every interval."""
 
+Z = 1.959964
+"""Standard errors that reach from an estimate to either end at that level."""
+
 ANYTIME_LEVEL = 0.98
 """Two-sided confidence level of all intervals of a growing sample together."""
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import exp, hypot, log, sqrt
+from math import exp, log, sqrt
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from screening.errors import UsageError
-from screening.metrics.intervals import grouped_rate_interval
+from screening.metrics.intervals import Z, grouped_rate_interval
 from screening.metrics.ranking import auroc_with_interval
-from screening.metrics.reviews import ANYTIME_WIDENING
+from screening.metrics.reviews import ANYTIME_WIDENING, is_below
 from screening.metrics.tally import group_codes
 from screening.schemas.base import Estimate
 from screening.schemas.history import (
@@ -32,8 +32,6 @@ from screening.schemas.history import (
 )
 
 HOUR = pd.Timedelta(hours=1)
-# Two-sided 95 % of the normal distribution.
-Z = 1.959964
 # Fewest events before whose quartiles of lead time are given.
 MIN_EVENTS_OF_QUARTILES = 4
 
@@ -284,14 +282,11 @@ def _below(
     below: list[Literal["sensitivity", "ppv"]] = []
     names: tuple[Literal["sensitivity"], Literal["ppv"]] = ("sensitivity", "ppv")
     for name in names:
-        seen: Estimate = getattr(rates, name)
-        validated: Estimate = getattr(promised, name)
-        value, _, high = seen.ends
-        estimate, low, _ = validated.ends
-        if None in (value, high, estimate, low):
+        value, low, high = getattr(rates, name).ends
+        if None in (value, low, high):
             continue
-        reach = ANYTIME_WIDENING * hypot(estimate - low, high - value)
-        if estimate - value > reach:
+        anytime = Estimate(value, low, value + ANYTIME_WIDENING * (high - value))
+        if is_below(anytime, getattr(promised, name)):
             below.append(name)
     return below
 

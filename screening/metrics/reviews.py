@@ -340,9 +340,9 @@ def _forward_nights(
     below: list[Literal["sensitivity", "ppv"]] = []
     if promised:
         anytime = _sensitivity_and_ppv(detected, missed, anytime=True)
-        if _is_below(anytime.sensitivity, promised.sensitivity):
+        if is_below(anytime.sensitivity, promised.sensitivity):
             below.append("sensitivity")
-        if _is_below(anytime.ppv, promised.ppv):
+        if is_below(anytime.ppv, promised.ppv):
             below.append("ppv")
     return documents.ForwardNights(
         model=model,
@@ -385,7 +385,7 @@ ANYTIME_WIDENING = float(ndtri(0.5 + ANYTIME_LEVEL / 2) / ndtri(0.5 + LEVEL / 2)
 """Width of an interval of 98 % divided by that of one of 95 %."""
 
 
-def _is_below(observed: Estimate, promised: Estimate) -> bool:
+def is_below(observed: Estimate, promised: Estimate) -> bool:
     """Return True if nights lie below the validation estimate by more than chance.
 
     The interval of the difference is by MOVER (Zou and Donner 2008), with the anytime

@@ -146,19 +146,20 @@ def with_scores(cohort: Cohort, recipes: Sequence[Recipe]) -> Cohort:
     for recipe in recipes:
         columns_used(recipe, cohort.contract)
         has_score = np.ones(cohort.n_rows, dtype=bool)
-        for name in columns_needed(recipe, cohort.contract):
+        columns = columns_needed(recipe, cohort.contract)
+        for name in columns:
             has_score &= ~absent(cohort.values[name])
         n_without = int(np.count_nonzero(~has_score))
+        if not n_without:
+            continue
         if n_without == cohort.n_rows:
-            needed = ", ".join(columns_needed(recipe, cohort.contract))
             raise RecipeError(
-                f"recipe {recipe.name}: no row has a number in {needed}; name another "
+                f"recipe {recipe.name}: no row has a number in {', '.join(columns)}; name another "
                 "column",
                 parameters=["score"],
             )
-        if n_without:
-            note = f"{n_without} rows are left out: {recipe.name} needs their score"
-            cohort = replace(cohort.take(has_score), notes=[*cohort.notes, note])
+        note = f"{n_without} rows are left out: {recipe.name} needs their score"
+        cohort = replace(cohort.take(has_score), notes=[*cohort.notes, note])
     return cohort
 
 

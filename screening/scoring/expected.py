@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.metrics.intervals import Z
 from screening.schemas.base import Estimate
 from screening.schemas.run import ExpectedCases
 from screening.schemas.validation import Platt
@@ -15,8 +16,6 @@ UNIT = 1e-9
 UNIT_OF_SLOPE = 1e-6
 # What such a product is limited to.
 LARGEST = 1e6
-# Two-sided 95 % of the normal distribution.
-Z = 1.959964
 
 
 def curve_of(model: Model) -> Platt | None:

@@ -346,14 +346,11 @@ class BlockScorer:
         return np.concatenate(counts)
 
     def _expected(self, rows: pa.Table, flagged: np.ndarray) -> np.ndarray:
-        curve = curve_of(self.model)
-        if CHANCES[0] not in rows.column_names:
-            curve = None
         scores = rows["score"].to_numpy()
-        chances = scores
-        if curve is not None:
-            chances = rows[CHANCES[0]].to_numpy(zero_copy_only=False)
-        return count_expected(curve, scores, chances.astype(float), flagged)
+        chances = np.full(len(scores), np.nan)
+        if CHANCES[0] in rows.column_names:
+            chances = rows[CHANCES[0]].to_numpy(zero_copy_only=False).astype(float)
+        return count_expected(curve_of(self.model), scores, chances, flagged)
 
     def _subgroups(self, batch: Cohort, flagged: np.ndarray) -> SubgroupCounts:
         # The levels are those of the first class; all classes are validated on the

@@ -29,10 +29,10 @@ def outcomes_of_night(
     """
     read = []
     for name in names:
-        place = network.outcomes(name, night)
-        if place is None:
-            continue
         try:
+            place = network.outcomes(name, night)
+            if place is None:
+                continue
             entered = enter_outcomes(ledger, name, place)
             line = OutcomesRead(
                 series=name,
