@@ -117,3 +117,32 @@ def test_smallest_cell_is_the_contracts():
     assert by_level["a"].n is None
     assert by_level["b"].n == 60
     assert Contract(suppress=10).suppress == 10
+
+
+def test_difference_of_category_is_the_mahalanobis_distance():
+    """The closed form gives what the mean of both covariances gives."""
+    rng = np.random.default_rng(4)
+    wards = rng.choice([*"abcd"], 400, p=[0.4, 0.3, 0.2, 0.1]).astype(object)
+    is_case = rng.random(400) < np.where(wards == "a", 0.6, 0.2)
+    feature = Feature(type="category")
+
+    (column,) = table_one({"ward": wards}, {"ward": feature}, is_case)
+
+    shares = [
+        np.array([np.mean(wards[of_group] == level) for level in "abc"])
+        for of_group in (is_case, ~is_case)
+    ]
+    covariance = sum(np.diag(share) - np.outer(share, share) for share in shares) / 2
+    gap = shares[0] - shares[1]
+    expected = np.sqrt(gap @ np.linalg.solve(covariance, gap))
+    assert column.difference == pytest.approx(expected)
+
+
+def test_difference_of_separated_categories_has_no_bound():
+    """Groups without a common level have no difference that a number could say."""
+    wards = np.array(["a"] * 20 + ["b"] * 20, dtype=object)
+    feature = Feature(type="category")
+
+    (column,) = table_one({"ward": wards}, {"ward": feature}, wards == "a")
+
+    assert column.difference is None

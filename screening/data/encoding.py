@@ -144,7 +144,9 @@ class Encoder:
         """Centre and scale raw columns in place."""
         raw -= self._center
         raw /= self._scale
-        return np.nan_to_num(raw, copy=False, posinf=np.inf, neginf=-np.inf)
+        # NaN stands for the mean of a category's only column.
+        raw[np.isnan(raw)] = 0
+        return raw
 
     def typical_row(self) -> np.ndarray:
         """Return the encoded row of all imputed values, shape (n_encoded,)."""

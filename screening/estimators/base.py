@@ -39,6 +39,9 @@ class Estimator(BaseEstimator):
     bundled : bool
         It learns as well from one column per categorical variable
         (``data.encoding.Bundles``) as from one column per category.
+    relative_time : float
+        Time of a fit beside that of a linear or kernel machine, very roughly: the
+        longest fits of a training begin first.
     """
 
     classes_: np.ndarray
@@ -47,6 +50,7 @@ class Estimator(BaseEstimator):
     composed: tuple[str, ...] = ()
     storable = True
     bundled = False
+    relative_time = 1.0
 
     @property
     def most_rows(self) -> int:

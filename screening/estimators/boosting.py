@@ -59,6 +59,7 @@ class _Boosted(WeightedClassifier):
     # Splits are at float32 values: those of a table, and those that forests see.
     reads = np.float32
     bundled = True
+    relative_time = 12.0
     most_rows = 1_000_000
     linear = False
 

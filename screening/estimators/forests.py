@@ -374,6 +374,7 @@ class Forest(TreesClassifier):
     max_depth: int | None = None
     min_samples_leaf: int = 3
 
+    relative_time = 3.0
     most_rows = 20 * _MAX_DRAWN_ROWS
 
     def check_parameters(self) -> None:

@@ -43,14 +43,26 @@ def table_one(
     for name, feature in features.items():
         column = values[name]
         is_present = ~absent(column)
+        present = column[is_present]
+        is_case_present = is_case[is_present]
         groups = []
-        for of_group in (is_case, ~is_case):
-            present = column[is_present & of_group]
-            n_missing = int((of_group & ~is_present).sum())
-            groups.append(_group(present, n_missing, feature, smallest))
-        levels, n_withheld = _levels(
-            column[is_present], is_case[is_present], feature, smallest
-        )
+        for of_group, of_present in (
+            (is_case, is_case_present),
+            (~is_case, ~is_case_present),
+        ):
+            n_missing = int(np.count_nonzero(of_group & ~is_present))
+            groups.append(_group(present[of_present], n_missing, feature, smallest))
+        levels: list[LevelByOutcome] = []
+        n_withheld = 0
+        if feature.type in ("boolean", "category"):
+            counts = _counts(present, is_case_present)
+            levels, n_withheld = _levels(counts, feature, smallest)
+        if min(group.present for group in groups) < smallest:
+            difference = None
+        elif feature.type == "category":
+            difference = _difference_of_levels(counts)
+        else:
+            difference = _difference_of_means(present.astype(float), is_case_present)
         columns.append(
             ColumnByOutcome(
                 column=name,
@@ -58,9 +70,7 @@ def table_one(
                 others=groups[1],
                 levels=levels,
                 withheld=n_withheld,
-                difference=_difference(
-                    column[is_present], is_case[is_present], feature, smallest
-                ),
+                difference=difference,
             )
         )
     return columns
@@ -82,62 +92,73 @@ def _group(
     )
 
 
+def _counts(present: np.ndarray, is_case: np.ndarray) -> pd.DataFrame:
+    """Return the rows of each level in the columns `cases` and `others`.
+
+    Levels are in the order in which they first occur.
+    """
+    codes, levels = pd.factorize(present)
+    counts = {}
+    for name, of_group in (("cases", is_case), ("others", ~is_case)):
+        counts[name] = np.bincount(codes[of_group], minlength=len(levels))
+    return pd.DataFrame(counts, index=pd.Index(levels, dtype=object))
+
+
 def _levels(
-    present: np.ndarray, is_case: np.ndarray, feature: Feature, smallest: int
+    counts: pd.DataFrame, feature: Feature, smallest: int
 ) -> tuple[list[LevelByOutcome], int]:
     """Return the shares of levels, the most frequent first, and how many are not shown."""
-    if feature.type not in ("boolean", "category"):
-        return [], 0
-    counts = pd.Series(present).value_counts()
-    shown = counts[counts >= smallest].index.tolist()[:MAX_LEVELS]
+    n_rows = counts.sum()
+    total = counts.sum(axis=1)
+    frequent = total[total >= smallest].sort_values(ascending=False, kind="stable")
+    shown = frequent.index.tolist()[:MAX_LEVELS]
     if feature.type == "boolean":
         shown = [level for level in shown if level == 1]
     levels = []
     for level in shown:
-        has_level = present == level
-        shares = []
-        for of_group in (is_case, ~is_case):
-            shares.append(_share(has_level[of_group], feature, smallest))
-        text = feature.format_value(level)
-        levels.append(LevelByOutcome(level=text, cases=shares[0], others=shares[1]))
+        with_level = counts.loc[level]
+        levels.append(
+            LevelByOutcome(
+                level=feature.format_value(level),
+                cases=_share(with_level.cases, n_rows.cases, feature, smallest),
+                others=_share(with_level.others, n_rows.others, feature, smallest),
+            )
+        )
     n_levels = 1 if feature.type == "boolean" else len(counts)
     return levels, n_levels - len(levels)
 
 
-def _share(has_level: np.ndarray, feature: Feature, smallest: int) -> float | None:
+def _share(n_with: int, n_rows: int, feature: Feature, smallest: int) -> float | None:
     """Return the share of a group that has a level; None if it shows too few rows."""
-    n_rows = len(has_level)
-    n_with = int(has_level.sum())
     cells = [n_with]
     if feature.type == "boolean":
         # One level of two tells the other.
         cells.append(n_rows - n_with)
     is_small = any(0 < cell < smallest for cell in cells)
-    return None if is_small or not n_rows else n_with / n_rows
+    return None if is_small or not n_rows else float(n_with / n_rows)
 
 
-def _difference(
-    present: np.ndarray, is_case: np.ndarray, feature: Feature, smallest: int
-) -> float | None:
-    """Return the standardised difference of cases and others; None for too few rows.
+def _difference_of_means(numbers: np.ndarray, is_case: np.ndarray) -> float | None:
+    """Return the standardised difference; None where no value varies."""
+    means = numbers[is_case].mean() - numbers[~is_case].mean()
+    spread = np.sqrt((numbers[is_case].var() + numbers[~is_case].var()) / 2)
+    return float(means / spread) if spread > 0 else None
 
-    That of a category has no sign.
+
+def _difference_of_levels(counts: pd.DataFrame) -> float | None:
+    """Return the standardised difference of a category, which has no sign.
+
+    None where no level has rows of both groups: the difference has no bound.
+
+    Notes
+    -----
+    With p and q the shares of levels in the groups, m their mean and g = p - q, the mean
+    of both covariances is diag(m) - m m^T - g g^T / 4. By Sherman and Morrison
+    g^T C^-1 g = s / (1 - s / 4), where s is the sum of g^2 / m.
     """
-    if min(is_case.sum(), (~is_case).sum()) < smallest:
+    cases = counts["cases"] / counts["cases"].sum()
+    others = counts["others"] / counts["others"].sum()
+    if not (cases * others).any():
         return None
-    if feature.type != "category":
-        numbers = present.astype(float)
-        means = numbers[is_case].mean() - numbers[~is_case].mean()
-        spread = np.sqrt((numbers[is_case].var() + numbers[~is_case].var()) / 2)
-        return float(means / spread) if spread > 0 else None
-    codes, levels = pd.factorize(present)
-    shares = []
-    for of_group in (is_case, ~is_case):
-        counts = np.bincount(codes[of_group], minlength=len(levels))
-        # The last level follows from the others.
-        shares.append(counts[:-1] / counts.sum())
-    gap = shares[0] - shares[1]
-    covariance = np.zeros((len(gap), len(gap)))
-    for share in shares:
-        covariance += (np.diag(share) - np.outer(share, share)) / 2
-    return float(np.sqrt(max(gap @ np.linalg.pinv(covariance) @ gap, 0.0)))
+    distance = float(((cases - others) ** 2 / ((cases + others) / 2)).sum())
+    return float(np.sqrt(distance / (1 - distance / 4)))

@@ -380,6 +380,13 @@ class FoldTask:
         return len(self.dealt) * len(self.lot)
 
     @property
+    def expected_time(self) -> float:
+        """Time that the fit will take, roughly, in no unit."""
+        estimator = self.rows.recipe.estimator
+        relative_time = 1.0 if estimator is None else estimator.relative_time
+        return self.work * relative_time
+
+    @property
     def arrays_by_row(self) -> list[np.ndarray]:
         """What a fit depends on beside the encoded rows, (n_rows,) each."""
         rows = self.rows

@@ -94,7 +94,11 @@ def side_by_side(
 
 
 def run_plan(plan: Plan[Outcome], resources: Resources = DEFAULT_RESOURCES) -> Outcome:
-    """Fit what a plan needs, round by round, and return its outcome."""
+    """Fit what a plan needs, round by round, and return its outcome.
+
+    The longest fits of a round begin first, so that no process waits for them at its
+    end.
+    """
     finished = 0
     results: list[FoldFit | ScreenError] | None = None
     while True:
@@ -106,10 +110,15 @@ def run_plan(plan: Plan[Outcome], resources: Resources = DEFAULT_RESOURCES) -> O
             return outcome
         total = finished + sum(task.work for task in current.tasks)
         total += current.later_work
-        results = []
-        for task, result in zip(
-            current.tasks, fit_tasks(current.tasks, resources), strict=True
-        ):
-            results.append(result)
-            finished += task.work
+        by_time = sorted(
+            range(len(current.tasks)),
+            key=lambda number: current.tasks[number].expected_time,
+            reverse=True,
+        )
+        fits = fit_tasks([current.tasks[number] for number in by_time], resources)
+        fit_of: dict[int, FoldFit | ScreenError] = {}
+        for number, fit in zip(by_time, fits, strict=True):
+            fit_of[number] = fit
+            finished += current.tasks[number].work
             resources.progress(finished, total)
+        results = [fit_of[number] for number in range(len(by_time))]
