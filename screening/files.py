@@ -9,7 +9,10 @@ import os
 import stat
 import sys
 import tomllib
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import tomlkit
@@ -71,6 +74,29 @@ def digest_of(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_beside(path: Path) -> Callable[[], str]:
+    """Begin to hash a file in a thread, and return what waits for its SHA-256.
+
+    Other work of this process goes on meanwhile, and its end does not wait for the
+    thread.
+
+    Raises
+    ------
+    OSError
+        By what is returned, if the file cannot be read.
+    """
+    digest: Future[str] = Future()
+
+    def hash_file() -> None:
+        try:
+            digest.set_result(digest_of(path))
+        except OSError as error:
+            digest.set_exception(error)
+
+    Thread(target=hash_file, daemon=True).start()
+    return digest.result
 
 
 def digest_of_json(told: object) -> str:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from screening.errors import CohortError, of_system
-from screening.files import digest_of
+from screening.files import digest_beside
 from screening.io.arrow_types import to_plain_types
 from screening.schemas.run import Geometry
 
@@ -300,10 +301,20 @@ class TableFile(Part):
         self.name = name
         self.stamps = {path: stamp_of(path)}
         self.bytes, _ = self.stamps[path]
-        self.sha256 = digest_of(path)
+        self._digest = digest_beside(path)
         with self._errors_named():
             self.read_header()
         refuse_header(self)
+
+    @cached_property
+    def sha256(self) -> str:  # type: ignore[override]
+        """Digest of the file, for which the first call may wait."""
+        with self._errors_named():
+            return self._digest()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs to read the file, which is no digest."""
+        return {name: value for name, value in vars(self).items() if name != "_digest"}
 
     @classmethod
     def knows(cls, path: Path, head: bytes) -> bool:

@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from screening.cluster import open_cluster
 from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
-from screening.files import digest_of
+from screening.files import digest_beside, digest_of
 from screening.io.database import Database
 from screening.io.opening import Readable
 from screening.io.readers import Source
@@ -268,12 +268,13 @@ def score(
             tonight = transaction.enter_context(opened_night)
             _enter(tonight, model, run, stream, past)
             run = with_states(run, tonight, rows)
+        digest_of_scores = digest_beside(rows.path)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows, jobs)
         run = run.replace(
             stopping=summary.histogram.stopping(waiting(run), model.contract.capacity),
             times=run.times.replace(seconds=round(time.perf_counter() - clock, 3)),
-            outputs={path.name: digest_of(path) for path in sorted(folder.iterdir())},
+            outputs=_digests_of_outputs(folder, {rows.path: digest_of_scores}),
             model=run.model.replace(page=None if published else _page_of(model, out)),
         )
         document, text = _write_documents(folder, run, shadow, templates)
@@ -301,6 +302,16 @@ def _write_documents(
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
     (folder / "run.json").write_bytes(text)
     return document, text
+
+
+def _digests_of_outputs(
+    folder: Path, begun: Mapping[Path, Callable[[], str]]
+) -> dict[str, str]:
+    """Return the SHA-256 of each file by its name, of some from where it is waited for."""
+    digests = {}
+    for path in sorted(folder.iterdir()):
+        digests[path.name] = begun[path]() if path in begun else digest_of(path)
+    return digests
 
 
 def _refuse_empty(**reasons: str | None) -> None:
