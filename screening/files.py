@@ -76,7 +76,7 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def digest_beside(path: Path) -> Callable[[], str]:
+def digest_beside(path: Path, hash_file: Callable[[Path], str]) -> Callable[[], str]:
     """Begin to hash a file in a thread, and return what waits for its SHA-256.
 
     Other work of this process goes on meanwhile, and its end does not wait for the
@@ -89,13 +89,13 @@ def digest_beside(path: Path) -> Callable[[], str]:
     """
     digest: Future[str] = Future()
 
-    def hash_file() -> None:
+    def run() -> None:
         try:
-            digest.set_result(digest_of(path))
+            digest.set_result(hash_file(path))
         except OSError as error:
             digest.set_exception(error)
 
-    Thread(target=hash_file, daemon=True).start()
+    Thread(target=run, daemon=True).start()
     return digest.result
 
 

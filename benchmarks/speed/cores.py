@@ -36,6 +36,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 import screening.report.page as page_module
+import screening.scoring.score as score_module
 from screening import (
     MaxFlagRate,
     load_model,
@@ -47,6 +48,7 @@ from screening import (
 )
 from screening.cli import app
 from screening.data.stream import CohortStream
+from screening.io import readers
 from screening.kernels.threads import available_cores
 from screening.scoring import scoring_pass
 from screening.store.model import save_model
@@ -100,8 +102,8 @@ class Shares:
     Parameters
     ----------
     divided : float
-        Reading, typing, deciding, counting and encoding pieces of the table, and
-        writing lines of flagged rows.
+        Reading, typing, deciding, counting and encoding pieces of the table, writing
+        lines of flagged rows, and digests, which threads make beside other work.
     rest : float
     """
 
@@ -115,18 +117,18 @@ def measured(seconds: Counter[str], place: Any, name: str) -> Iterator[None]:
     function = getattr(place, name)
 
     def call(*arguments: Any, **options: Any) -> Any:
-        start = time.process_time()
+        start = time.thread_time()
         try:
             return function(*arguments, **options)
         finally:
-            seconds[name] += time.process_time() - start
+            seconds[name] += time.thread_time() - start
 
     def iterate(*arguments: Any, **options: Any) -> Iterator[Any]:
         items = function(*arguments, **options)
         while True:
-            start = time.process_time()
+            start = time.thread_time()
             item = next(items, None)
-            seconds[name] += time.process_time() - start
+            seconds[name] += time.thread_time() - start
             if item is None:
                 return
             yield item
@@ -136,29 +138,36 @@ def measured(seconds: Counter[str], place: Any, name: str) -> Iterator[None]:
         yield
 
 
-def measure_shares(model: Path, rows: Path, out: Path) -> Shares:
-    """Score a night here, with one job, and measure what is divided among more."""
+def measure_shares(model: Path, rows: Path, out: Path, jobs: int) -> Shares:
+    """Score a night, and measure what this process does of it."""
     seconds: Counter[str] = Counter()
     with (
         measured(seconds, scoring_pass, "_score"),
         measured(seconds, CohortStream, "pieces"),
         measured(seconds, task_queue, "_run"),
+        # What threads do beside other work.
+        measured(seconds, readers, "digest_of"),
+        measured(seconds, score_module, "flushed_digest"),
     ):
         start = time.process_time()
-        score(load_model(model), rows, out, date=NIGHT, jobs=1)
+        score(load_model(model), rows, out, date=NIGHT, jobs=jobs)
         total = time.process_time() - start
     divided = sum(seconds.values())
     return Shares(divided, total - divided)
 
 
 def undivided_share(model: Path, rows: Path, folder: Path) -> float:
-    """Return the share of a night's time that is not divided, start and page apart."""
+    """Return the share of a night's time that is not divided, start and page apart.
+
+    With two jobs this process does all that is not divided; with one, all of both.
+    """
     small = written(folder / "small.parquet", BLOCK_ROWS, 0)
-    measure_shares(model, small, folder / "warm")
-    fixed = measure_shares(model, small, folder / "fixed")
-    whole = measure_shares(model, rows, folder / "whole")
-    growing = max(whole.rest - fixed.rest, 0.0)
-    return growing / (whole.divided + growing)
+    measure_shares(model, small, folder / "warm", jobs=1)
+    fixed = measure_shares(model, small, folder / "fixed", jobs=1)
+    alone = measure_shares(model, rows, folder / "alone", jobs=1)
+    with_others = measure_shares(model, rows, folder / "with_others", jobs=2)
+    growing = max(with_others.rest - fixed.rest, 0.0)
+    return growing / (alone.divided + growing)
 
 
 def speed_up(share: float, cores: int) -> float:

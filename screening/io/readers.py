@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from screening.errors import CohortError, of_system
-from screening.files import digest_beside
+from screening.files import digest_beside, digest_of
 from screening.io.arrow_types import to_plain_types
 from screening.schemas.run import Geometry
 
@@ -301,7 +301,7 @@ class TableFile(Part):
         self.name = name
         self.stamps = {path: stamp_of(path)}
         self.bytes, _ = self.stamps[path]
-        self._digest = digest_beside(path)
+        self._digest = digest_beside(path, digest_of)
         with self._errors_named():
             self.read_header()
         refuse_header(self)

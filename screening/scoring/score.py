@@ -54,7 +54,7 @@ from screening.scoring.series_history import (
 from screening.scoring.summary import Summary
 from screening.spelling import shown_series
 from screening.store.model import Model
-from screening.store.publishing import publish
+from screening.store.publishing import flushed_digest, publish
 from screening.store.serialization import canonical, read_document, written
 
 BATCH_ROWS = 1 << 16
@@ -268,7 +268,7 @@ def score(
             tonight = transaction.enter_context(opened_night)
             _enter(tonight, model, run, stream, past)
             run = with_states(run, tonight, rows)
-        digest_of_scores = digest_beside(rows.path)
+        digest_of_scores = digest_beside(rows.path, flushed_digest)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows, jobs)
         run = run.replace(
