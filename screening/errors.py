@@ -85,8 +85,6 @@ def of_system(error: OSError, place: object = None) -> UsageError:
     reason = error.strerror or (
         os.strerror(error.errno) if error.errno else type(error).__name__
     )
-    return UsageError(
-        f"cannot use {place}: {reason}"
-        if place is not None
-        else f"the system says: {reason}"
-    )
+    if place is None:
+        return UsageError(f"the system says: {reason}")
+    return UsageError(f"cannot use {place}: {reason}")

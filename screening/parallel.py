@@ -80,17 +80,21 @@ def in_parallel(
     is_forked = is_prepared() and not threads and cluster is None and shares_files()
     arrays = SharedArrays() if is_forked and jobs != 1 else None
 
+    backend = None if cluster is None else cluster.backend()
+    preferred = "threads" if threads else "processes"
+    # What joblib maps is tracked by a process that forked ones do not know.
+    max_nbytes = "1M" if arrays is None else None
+
     def start(calls: Iterable[Call]) -> Any:
         return Parallel(
             jobs,
-            backend=None if cluster is None else cluster.backend(),
+            backend=backend,
             return_as="generator",
-            prefer="threads" if threads else "processes",
+            prefer=preferred,
             batch_size=1,
             # The loops are compiled for arrays that can be written to.
             mmap_mode="c",
-            # What joblib maps is tracked by a process that forked ones do not know.
-            max_nbytes="1M" if arrays is None else None,
+            max_nbytes=max_nbytes,
         )(calls)
 
     waiting = TaskQueue(chain(first_tasks, source), function, n_threads, arrays)

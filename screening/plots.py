@@ -123,13 +123,11 @@ def contributions(reasons: pd.DataFrame, ax: Axes) -> Axes:
 
 def history(document: HistoryDocument, ax: Axes) -> Axes:
     """Plot flagged cases of each night by state; of several series their sum."""
-    nights = pd.DataFrame(
-        [
-            {name: getattr(run, name) for name in ("night", *STATES)}
-            for run in document.runs
-            if run.in_force
-        ]
-    )
+    facts = []
+    for run in document.runs:
+        if run.in_force:
+            facts.append({name: getattr(run, name) for name in ("night", *STATES)})
+    nights = pd.DataFrame(facts)
     if nights.empty:
         raise ModelError("the ledger has no night yet")
     by_night = nights.groupby("night").sum()
@@ -144,7 +142,8 @@ def history(document: HistoryDocument, ax: Axes) -> Axes:
             label=state.replace("_", " "),
         )
         below += height
-    ax.tick_params(axis="x", rotation=90 if len(by_night) > 6 else 0)
+    rotation = 90 if len(by_night) > 6 else 0
+    ax.tick_params(axis="x", rotation=rotation)
     return _labelled(
         ax,
         "night",

@@ -365,9 +365,10 @@ class Screen(ClassifierMixin, BaseEstimator):
     def _take(self, model: Model, values: Mapping[str, Any]) -> None:
         """Hold a model, whose label texts stand for these values."""
         task = model.facts.task
-        labels = list(
-            task.classes if task.kind == "multi" else model.facts.training.n_by_class
-        )
+        if task.kind == "multi":
+            labels = list(task.classes)
+        else:
+            labels = list(model.facts.training.n_by_class)
         if task.kind == "binary" and task.watched[0] not in labels:
             labels = list(task.classes)
             values = _values_without_case(task, values)
@@ -478,7 +479,9 @@ class Screen(ClassifierMixin, BaseEstimator):
         """
         chance = self._scored(X)["chance"].to_numpy(float)
         columns = [1 - chance, chance]
-        return np.column_stack(columns if self._case else columns[::-1])
+        if not self._case:
+            columns.reverse()
+        return np.column_stack(columns)
 
     @property
     def held_out_(self) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,12 +26,14 @@ from screening.cli.train import (
     validate,
 )
 
+# Options in groups for who reads, plain lines for what reads.
+_is_read_by_person = sys.stdout is not None and sys.stdout.isatty()
+_markup: Literal["rich"] | None = "rich" if _is_read_by_person else None
 app = typer.Typer(
     cls=Commands,
     name="screen",
     no_args_is_help=True,
-    # Options in groups for who reads, plain lines for what reads.
-    rich_markup_mode="rich" if sys.stdout and sys.stdout.isatty() else None,
+    rich_markup_mode=_markup,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: screen demo --out demo",

@@ -340,7 +340,9 @@ def _continue_in_child() -> None:
         code = report_error(MemoryError())
     with suppress(OSError, ValueError):
         sys.stdout.flush()
-    os._exit(code if code >= 0 else 128 - code)
+    if code < 0:
+        code = 128 - code
+    os._exit(code)
 
 
 def _raise_broken_pipe(ended: SystemExit) -> None:

@@ -108,10 +108,10 @@ def facts_of(model: Model, as_json: bool) -> dict[str, object]:
     facts: dict[str, object] = {"attention": model.document["attention"]}
     if not as_json:
         return facts | _figures_in_words(model)
-    facts["operating_points"] = [
-        {key: point.get(key) for key in POINT_KEYS} for point in model.operating_points
-    ]
-    return facts
+    points = []
+    for point in model.operating_points:
+        points.append({key: point.get(key) for key in POINT_KEYS})
+    return facts | {"operating_points": points}
 
 
 def _figures_in_words(model: Model) -> dict[str, object]:

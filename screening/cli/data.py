@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -143,7 +144,8 @@ def check(
         raise UsageError("give either --contract FILE or --model DIR")
     bounds = None
     if model is not None:
-        bounds = bounds_of_columns(expected, gates.past if gates else None)
+        past = gates.past if gates else None
+        bounds = bounds_of_columns(expected, past)
     violations, notes = check_cohort(
         database.source(cohort), expected, gates=gates, bounds=bounds
     )
@@ -235,7 +237,9 @@ def demo(
             check_place(run, "run")
         for job, (model, run) in places.items():
             _whole_job(job, cohorts, model, run)
-    reports = [str(place / "report.html") for pair in places.values() for place in pair]
+    reports = []
+    for place in chain.from_iterable(places.values()):
+        reports.append(str(place / "report.html"))
     print_answer({"reports": reports}, as_json)
 
 

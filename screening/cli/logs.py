@@ -53,7 +53,8 @@ _context: ContextVar[dict[str, str | int]] = ContextVar("log_context")
 def begin(words: Sequence[str]) -> None:
     """Find the format in the command's words, which may be mistyped."""
     is_json = "--log=json" in words or ("--log", "json") in pairwise(words)
-    _format.set(LogFormat.json if is_json else LogFormat.text)
+    log_format = LogFormat.json if is_json else LogFormat.text
+    _format.set(log_format)
     _context.set({})
 
 

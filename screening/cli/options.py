@@ -45,14 +45,9 @@ def models_like(incomplete: str) -> list[str]:
     """Return the model directories that begin so, and directories above some."""
     folders = [Path(place) for place in glob(f"{escape(incomplete)}*/")]
     models = [str(folder) for folder in folders if (folder / "model.json").exists()]
-    return sorted(
-        models
-        + [
-            str(file.parent)
-            for folder in folders
-            for file in folder.glob("*/model.json")
-        ]
-    )
+    for folder in folders:
+        models += [str(file.parent) for file in folder.glob("*/model.json")]
+    return sorted(models)
 
 
 def series_like(incomplete: str) -> list[str]:
@@ -348,10 +343,12 @@ class RuleOptions:
                 f"give the rule to choose by: one of {', '.join(map(option_of, RULE_TYPES))}"
             )
         name, value = next(iter(rules.items()), ("min_sensitivity", 0.9))
+        if value is True:
+            value = None
         try:
             return rule_named(
                 name,
-                value=None if value is True else value,
+                value=value,
                 confidence=self.confidence,
                 prevalence=self.prevalence,
             )
@@ -613,7 +610,11 @@ def _name_of(place: str) -> str:
 
 def others_from(text: str | None) -> list[str] | None:
     """Read names of recipes to compare with: None for the usual ones, an empty list for `none`."""
-    return None if text is None else [] if text.strip() == "none" else names_from(text)
+    if text is None:
+        return None
+    if text.strip() == "none":
+        return []
+    return names_from(text)
 
 
 def names_from(text: str | None) -> list[str]:

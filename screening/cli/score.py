@@ -162,7 +162,9 @@ def score(
         logs.note(f"column {label} holds no label tonight: nothing is evaluated")
     logs.about(peak_mb=logs.peak_mb())
     logs.done("the night is scored and its run directory is complete")
-    print_answer(answer if as_json else _in_words(answer), as_json)
+    if not as_json:
+        answer = _in_words(answer)
+    print_answer(answer, as_json)
     if strict:
         _exit_if_attention(run)
 
@@ -443,10 +445,11 @@ def explain(
 
     if ledger:
         act_as_owner(ledger)
+    loaded = load_model(model) if model else None
     explained = explaining.explain(
         run,
         options.id_from(os.fsencode(case)),
-        load_model(model) if model else None,
+        loaded,
         cohort and database.source(cohort),
     )
     night = explained["run"]

@@ -401,10 +401,10 @@ def validate(
         "classes": document["classes"] if as_json else validation.lines(),
     }
     if as_json:
-        answer["operating_points"] = [
-            {key: point[key] for key in POINT_KEYS}
-            for point in document["operating_points"]
-        ]
+        points = []
+        for point in document["operating_points"]:
+            points.append({key: point[key] for key in POINT_KEYS})
+        answer["operating_points"] = points
     answer["rows"] = validation.figures.n_rows
     answer["attention"] = document["attention"]
     print_answer(answer, as_json)

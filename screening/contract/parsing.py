@@ -92,7 +92,9 @@ def parse_texts(
         return _unreadable(cells, "unreadable", None)
     stripped = trim(texts)
     is_blank = pc.fill_null(pc.equal(stripped, ""), True)
-    kept = _with_nulls(stripped if strip else texts, is_blank)
+    if strip:
+        texts = stripped
+    kept = _with_nulls(texts, is_blank)
     if distinct:
         column = TypedColumn(kept.to_numpy(zero_copy_only=False))
     else:

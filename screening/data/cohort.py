@@ -188,10 +188,10 @@ def _map_rows(
         value = getattr(first, name)
         values = [value, *(getattr(cohort, name) for cohort in others)]
         if isinstance(value, Mapping):
-            fields[name] = {
-                column: function(*(columns[column] for columns in values))
-                for column in value
-            }
+            joined = {}
+            for column in value:
+                joined[column] = function(*(columns[column] for columns in values))
+            fields[name] = joined
         elif value is not None:
             fields[name] = function(*values)
     return replace(first, **fields)

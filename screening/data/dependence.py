@@ -184,9 +184,13 @@ def head_columns(source: Source) -> list[str]:
 
     The first may have no name: an index that was saved with the table.
     """
-    first, *others = (file.header for file in source.files)
-    names = [name for position, name in enumerate(first) if name or not position]
-    return [name for name in names if all(name in header for header in others)]
+    headers = [file.header for file in source.files]
+    names = []
+    for position, name in enumerate(headers[0]):
+        in_all = all(name in header for header in headers[1:])
+        if in_all and (name or not position):
+            names.append(name)
+    return names
 
 
 def head_values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:

@@ -228,7 +228,8 @@ def proposed(
     doubts = [] if ask else [*role_doubts(table, contract, guessed)]
     inferred = with_features(table, guessed)
     for sign in signs:
-        notes.append(sign.seen if sign.column else f"{sign.seen} {sign.remedy}")
+        note = sign.seen if sign.column else f"{sign.seen} {sign.remedy}"
+        notes.append(note)
     return replace(
         inferred,
         notes=[*notes, *inferred.notes],

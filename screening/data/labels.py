@@ -175,11 +175,11 @@ def is_case_by_words(classes: Sequence[str]) -> bool:
 
 def _negative_classes(classes: Sequence[str]) -> list[str]:
     """Return the classes that read like "no" or "well"."""
-    return [
-        text
-        for text in classes
-        if _denies(text) or any(_negates(text, other) for other in classes)
-    ]
+    negative = []
+    for text in classes:
+        if _denies(text) or any(_negates(text, other) for other in classes):
+            negative.append(text)
+    return negative
 
 
 def affirmative_class(classes: Sequence[str]) -> str | None:

@@ -130,12 +130,14 @@ def read_cohort(
     >>> cohort.n_rows, int(sum(cohort.label == "yes"))
     (683, 75)
     """
+    if isinstance(leave_out, str):
+        leave_out = [leave_out]
     stated = resolve_contract(
         contract,
         label=label,
         positive=positive,
         unlabelled=unlabelled,
-        leave_out=[leave_out] if isinstance(leave_out, str) else leave_out,
+        leave_out=leave_out,
         id=id,
         group=group,
         time=time,

@@ -391,10 +391,12 @@ class BlockReader:
         """Return the label texts, "" where one is missing and does not mean "no"."""
         blank_is_no = self.contract.unlabelled == "no"
         needs_text = self.need_label and not blank_is_no
-        label = parser.texts(self.label, "no_label" if needs_text else None)
+        violation = "no_label" if needs_text else None
+        label = parser.texts(self.label, violation)
         if label is None:
             return None
-        return np.where(absent(label), "no" if blank_is_no else "", label)
+        text_of_blank = "no" if blank_is_no else ""
+        return np.where(absent(label), text_of_blank, label)
 
     def _unseen_faults(
         self, rows: Cohort, unlisted: dict[str, np.ndarray]

@@ -289,11 +289,9 @@ class ColumnSummary:
             return
         self.dates += len(dates)
         days = pc.unique(dates).to_pylist()
-        self.date_orders = {
-            order
-            for order in self.date_orders
-            if all(parse_time(day, order) for day in days)
-        }
+        for order in [*self.date_orders]:
+            if not all(parse_time(day, order) for day in days):
+                self.date_orders.remove(order)
         if any_match(dates, DAY_OR_MONTH_FIRST):
             self.day_or_month_first = True
 

@@ -255,7 +255,9 @@ class FoldEnsemble:
                 rows = state["rows"][machine_state.pop("places")]
                 machine_state["rows"] = np.ascontiguousarray(rows)
             machines.append(build().restore(machine_state))
-        return cls(machines, kind, n_outputs, bundles if "bundled" in state else None)
+        if "bundled" not in state:
+            bundles = None
+        return cls(machines, kind, n_outputs, bundles)
 
 
 def occurrence(values: np.ndarray) -> np.ndarray:

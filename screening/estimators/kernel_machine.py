@@ -131,7 +131,8 @@ class KernelMachine(Estimator):
             return
         remedies = []
         for remedy in self._remedies:
-            remedies.append(changed if remedy is component else remedy)
+            new = changed if remedy is component else remedy
+            remedies.append(new)
         setattr(self, "remedies", tuple(remedies))  # noqa: B010
 
     @property

@@ -61,14 +61,16 @@ class Training:
             gram: Gram = self.gram.part(rows)
         else:
             gram = self.gram[np.ix_(rows, rows)]
+        groups = None if self.groups is None else self.groups[rows]
+        counts = None if self.counts is None else self.counts[rows]
         return replace(
             self,
             gram=gram,
             labels=self.labels[rows],
             c=self.c[rows],
             costs=self.costs[rows],
-            groups=None if self.groups is None else self.groups[rows],
-            counts=None if self.counts is None else self.counts[rows],
+            groups=groups,
+            counts=counts,
             cache=None,
         )
 

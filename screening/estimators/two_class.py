@@ -196,15 +196,16 @@ class TwoClassSVM(KernelClassifier):
         class_weight = np.ones(2)
         if rows.class_weight is not None:
             class_weight = np.array([*rows.class_weight.values()])
+        # A synthetic row has no group of its own, and inner folds could not keep it
+        # with those of its parents.
+        groups = None if n_synthetic else rows.groups
         return Training(
             gram=gram,
             labels=_signs(codes),
             c=np.ones(len(codes)),
             costs=costs,
             tol=self._tol(len(codes)),
-            # A synthetic row has no group of its own, and inner folds could not keep it
-            # with those of its parents.
-            groups=None if n_synthetic else rows.groups,
+            groups=groups,
             counts=costs / (float(self.C) * class_weight[codes]),
             cache=cache,
         )

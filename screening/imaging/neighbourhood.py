@@ -335,9 +335,10 @@ class _NeighbourhoodPart(Part):
                 )
             seen.add(name)
             parts = [columns for _, columns in patient_runs]
-            yield {
-                key: pa.concat_arrays([part[key] for part in parts]) for key in parts[0]
-            }
+            whole = {}
+            for key in parts[0]:
+                whole[key] = pa.concat_arrays([part[key] for part in parts])
+            yield whole
 
     def _runs(
         self, needed: Sequence[str], batch_rows: int

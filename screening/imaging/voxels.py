@@ -108,9 +108,10 @@ def pictured(
     slices, scale = _draw_slices(planes, step, rows, watched, views)
     patients = []
     for name in shown:
+        group = name if contract.group else None
         patients.append(
             _volume(
-                name if contract.group else None,
+                group,
                 flagged[name],
                 slices[name],
                 step,
@@ -121,12 +122,15 @@ def pictured(
     colours = {}
     for number, class_name in enumerate(watched):
         colours[class_name] = "#" + bytes(_flag_colour(number)).hex()
+    base = None
+    if scale:
+        base = tissue_of(contract) or ""
     return Voxels(
         axes=list(contract.coordinates),
         step=step.tolist(),
         patients_flagged=sum(voxels.n_flagged > 0 for voxels in flagged.values()),
         patients=patients,
-        base=(tissue_of(contract) or "") if scale else None,
+        base=base,
         scale=scale,
         colours=colours,
     )
@@ -376,6 +380,7 @@ def _draw_slice(
     np.maximum.at(overlay, (y[hit], x[hit]), flag_level)
     transparent = np.zeros((1, 3), dtype=np.uint8)
     heat_palette = np.concatenate([transparent, _HEAT])
+    aspect = 1.0 if view is None else view.aspect
     return Slice(
         at=plane,
         voxels=len(voxels),
@@ -384,7 +389,7 @@ def _draw_slice(
         height=int(height),
         overlay=as_base64(palette_png(overlay, palette)),
         heat=as_base64(palette_png(heat, heat_palette)),
-        aspect=1.0 if view is None else view.aspect,
+        aspect=aspect,
     )
 
 
@@ -487,6 +492,9 @@ def largest_clusters(
     for number in largest:
         is_member = number_of_voxel == number
         positions = coordinates[is_member]
+        millimetres = None
+        if view is not None:
+            millimetres = view.extent(positions).tolist()
         clusters.append(
             Cluster(
                 voxels=len(positions),
@@ -494,7 +502,7 @@ def largest_clusters(
                 centre=positions.mean(axis=0).tolist(),
                 low=positions.min(axis=0).tolist(),
                 high=positions.max(axis=0).tolist(),
-                millimetres=None if view is None else view.extent(positions).tolist(),
+                millimetres=millimetres,
                 top_score=float(voxels[is_member, 3].max()),
             )
         )

@@ -301,6 +301,7 @@ class CsvFile(TableFile):
             ragged_rows.append(number)
             return "skip"
 
+        quote_char = self.quote if self.quoted else False
         return arrow_csv.open_csv(
             stream,
             # Invalid rows have numbers only where one thread reads them.
@@ -313,7 +314,7 @@ class CsvFile(TableFile):
             ),
             arrow_csv.ParseOptions(
                 delimiter=self.delimiter,
-                quote_char=self.quote if self.quoted else False,
+                quote_char=quote_char,
                 newlines_in_values=self.quoted,
                 invalid_row_handler=skip,
             ),
@@ -496,7 +497,8 @@ def _is_separated_by_spaces(text: str) -> bool:
     R writes the names of rows without a name of their column.
     """
     lines = text.splitlines()[:DELIMITER_ROWS]
-    width, *widths = (len(line.split()) for line in lines if line.strip())
+    widths = [len(line.split()) for line in lines if line.strip()]
+    width = widths.pop(0)
     n_alike = sum(other in (width, width + 1) for other in widths)
     return width > 2 and n_alike > 0.9 * len(widths)
 

@@ -40,9 +40,9 @@ MONTHS = (
     "nov",
     "dec dez déc dic",
 )
-MONTH_OF_NAME = {
-    name: month for month, names in enumerate(MONTHS, 1) for name in names.split()
-}
+MONTH_OF_NAME: dict[str, int] = {}
+for month, names_of_month in enumerate(MONTHS, 1):
+    MONTH_OF_NAME |= dict.fromkeys(names_of_month.split(), month)
 # 01JAN2025, 1. Jan 2025, Jan-25.
 NAMED_DATE = re.compile(
     r"(?:(?P<day>\d{1,2})[-. ]{0,2})?(?P<month>[^\W\d_]{3,10})\.?[-., ]{0,2}"

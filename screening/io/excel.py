@@ -116,10 +116,9 @@ class ExcelFile(TableFile):
         while block := list(islice(rows, batch_rows)):
             # Cells that are missing at a row's end are empty.
             cells = [(row + [""] * width)[:width] for row in block]
-            columns = {
-                name: pa.array([row[place] for row in cells], pa.string())
-                for name, place in zip(wanted, places, strict=True)
-            }
+            columns = {}
+            for name, place in zip(wanted, places, strict=True):
+                columns[name] = pa.array([row[place] for row in cells], pa.string())
             columns["ragged"] = pa.array([any(row[width:]) for row in block])
             columns["repeated"] = pa.array([row == self.header for row in cells])
             yield pa.RecordBatch.from_pydict(columns)

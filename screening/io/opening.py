@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 Readable: TypeAlias = str | Path | Database | Table
 # The first that knows a file's content reads it, and CSV is what no other knows.
 READERS: tuple[type[TableFile], ...] = (ExcelFile, ParquetFile, ArrowFile, CsvFile)
-SUFFIXES = tuple(suffix for reader in READERS for suffix in reader.suffixes)
+SUFFIXES = tuple(chain.from_iterable(reader.suffixes for reader in READERS))
 
 
 def source_at(place: Readable) -> Source:

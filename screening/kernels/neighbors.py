@@ -153,7 +153,9 @@ def neighbors_in(
 
 def _as_array(radii: Sequence[float] | None) -> np.ndarray:
     """Return the radii for the loops, where NaN stands for a radius per row."""
-    return np.array([np.nan] if radii is None else radii, float)
+    if radii is None:
+        radii = [np.nan]
+    return np.array(radii, float)
 
 
 def _contiguous(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -289,7 +289,9 @@ def gram(
 
     Without z it is K(x, x), symmetric with ones on its diagonal.
     """
-    return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), dtype)
+    if z is None:
+        z = x
+    return _matrix(kernel.norm, x, z, rate_of(kernel), dtype)
 
 
 def gram_from_distances(kernel: RadialKernel, distances: np.ndarray) -> np.ndarray:

@@ -194,11 +194,12 @@ def _add_squares(builder, total, differences):
 
 def _add_absolutes(builder, total, differences):
     """Return total plus the absolute values of four differences, added in pairs."""
-    a, b, c, d = [
-        _call_vector_intrinsic(builder, "fabs", [difference])
-        for difference in differences
-    ]
-    return builder.fadd(total, builder.fadd(builder.fadd(a, b), builder.fadd(c, d)))
+    absolute = []
+    for difference in differences:
+        absolute.append(_call_vector_intrinsic(builder, "fabs", [difference]))
+    first_pair = builder.fadd(absolute[0], absolute[1])
+    second_pair = builder.fadd(absolute[2], absolute[3])
+    return builder.fadd(total, builder.fadd(first_pair, second_pair))
 
 
 AddDistances = Callable[[Any, Any, list[Any]], Any]

@@ -45,7 +45,8 @@ def limit_threads(jobs: int = -1) -> Iterator[None]:
             f"`jobs` {jobs}: give a number of threads, or -1 for all cores",
             parameters=["jobs"],
         )
-    token = _limit.set(None if jobs == -1 else jobs)
+    limit = None if jobs == -1 else jobs
+    token = _limit.set(limit)
     try:
         yield
     finally:

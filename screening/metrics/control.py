@@ -258,24 +258,23 @@ def _phase(began: str, count_night: _CountNight, nights: Sequence[NightRun]) -> 
         ends = np.array(fixed.at(np.maximum(sizes, 1))).T.tolist()
     points = []
     for night, (n, of), (low, high) in zip(nights, counted, ends, strict=True):
-        points.append(
-            ControlPoint(
-                night=night.night,
-                count=n,
-                of=of,
-                share=n / of if of else None,
-                low=low if of else None,
-                high=high if of else None,
-            )
+        point = ControlPoint(
+            night=night.night, count=n, of=of, share=None, low=None, high=None
         )
-    return Phase(
+        if of:
+            point = point.replace(share=n / of, low=low, high=high)
+        points.append(point)
+    phase = Phase(
         began=began,
         baseline=len(early),
         frozen=len(early) == BASELINE,
-        centre=None if fixed is None else fixed.centre,
-        spread=None if fixed is None else fixed.spread,
+        centre=None,
+        spread=None,
         points=points,
     )
+    if fixed is None:
+        return phase
+    return phase.replace(centre=fixed.centre, spread=fixed.spread)
 
 
 def _reason(measure: Measure, point: ControlPoint) -> Reason:

@@ -269,13 +269,13 @@ class ThresholdSelector:
     ) -> Self:
         """Check the arguments of ``choose``; errors as there."""
         rows = check_rows(scores, y, groups, both=cls.needs_cases)
-        selector = cls(
-            *rows,
-            seed=seed,
-            fold=None if fold is None else np.asarray(fold),
-            repeats=None if repeats is None else np.asarray(repeats, float),
-            ties=None if ties is None else np.asarray(ties),
-        )
+        if fold is not None:
+            fold = np.asarray(fold)
+        if repeats is not None:
+            repeats = np.asarray(repeats, float)
+        if ties is not None:
+            ties = np.asarray(ties)
+        selector = cls(*rows, seed=seed, fold=fold, repeats=repeats, ties=ties)
         for name in ("fold", "repeats", "ties"):
             array = getattr(selector, name)
             if array is not None and array.shape[-1:] != rows.scores.shape:
@@ -522,7 +522,9 @@ def _with_range(value: float, ends: tuple[float, float]) -> Estimate:
         return UNDEFINED
     low = min(ends[0], value)
     high = max(ends[1], value)
-    return Estimate(value, low, high if np.isfinite(high) else None)
+    if not np.isfinite(high):
+        return Estimate(value, low, None)
+    return Estimate(value, low, high)
 
 
 def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:

@@ -7,7 +7,7 @@ the range of that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -161,7 +161,8 @@ def performance(
     counts = ThresholdCounts(scores, positive, codes, thresholds)
     m = int(positive.sum())
     n = int((~positive).sum())
-    hit, alarm = [int(count[1]) for count in counts.counts]
+    hit = int(counts.counts[0][1])
+    alarm = int(counts.counts[1][1])
     sensitivity = Estimate(*rate_at_last(counts, True)) if m else UNDEFINED
     specificity = Estimate(*rate_at_last(counts, False)) if n else UNDEFINED
     prevalence = m / max(m + n, 1)
@@ -203,7 +204,8 @@ def _observed(
     figures = {"flag_rate": Estimate(*share_range(flagged, codes))}
     for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
         if rows.any():
-            share = share_range(right[rows], None if codes is None else codes[rows])
+            codes_of_rows = None if codes is None else codes[rows]
+            share = share_range(right[rows], codes_of_rows)
             figures[name] = Estimate(*share)
             if name == "ppv":
                 value, low, high = share
@@ -385,10 +387,11 @@ def at_local_prevalence(
             figures = rates(point.sensitivity, point.specificity, prevalence)
         values = {name: figures[name] for name in _PREDICTIVE_FIGURES}
         rows.append(PredictiveValues(prevalence=prevalence, **values))
+    source: Literal["estimated", "given"] = "estimated" if given is None else "given"
     return Predictive(
         rule=point.rule,
         threshold=point.threshold,
-        source="estimated" if given is None else "given",
+        source=source,
         rows=rows,
     )
 
@@ -405,7 +408,7 @@ def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Estimate | No
     if not scored or not se + sp >= 1 + _MIN_YOUDEN:
         return None
     rate = flagged / scored
-    low, high = [float(end) for end in rate_interval(flagged, scored)]
+    low, high = map(float, rate_interval(flagged, scored))
     value = float(np.clip((rate + sp - 1) / (se + sp - 1), 0, 1))
     hits = value * np.array([se_high - se, se - se_low])
     clear = (1 - value) * np.array([sp - sp_low, sp_high - sp])

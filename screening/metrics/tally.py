@@ -174,8 +174,11 @@ def rate_at_last(
 
     The first threshold must be at or below all scores.
     """
-    count = counts.counts[0 if of_positives else 1]
-    low, high = [float(end[-1]) for end in rate_bands(counts, of_positives)]
+    positives, negatives = counts.counts
+    count = positives if of_positives else negatives
+    lower, upper = rate_bands(counts, of_positives)
+    low = float(lower[-1])
+    high = float(upper[-1])
     rate = float(count[-1] / count[0])
     return (rate, low, high) if of_positives else (1 - rate, 1 - high, 1 - low)
 

@@ -130,10 +130,10 @@ class Comparison(InBrief):
 
     def table(self) -> dict[str, list[str]]:
         """Return a line of text per cohort and method."""
-        return {
-            cohort.name: [_table_line(method) for method in cohort.methods]
-            for cohort in self.facts.cohorts
-        }
+        lines = {}
+        for cohort in self.facts.cohorts:
+            lines[cohort.name] = [_table_line(method) for method in cohort.methods]
+        return lines
 
 
 def _table_line(method: MethodFacts) -> str:
@@ -487,11 +487,12 @@ def _cohort_facts(
             )
         )
     signs = [f"{sign.seen} {sign.remedy}" for sign in study.signs]
+    n_groups = None if groups is None else len(np.unique(groups))
     return CohortFacts(
         name=name,
         n_rows=len(watched),
         n_positive=int(watched.any(axis=1).sum()),
-        n_groups=None if groups is None else len(np.unique(groups)),
+        n_groups=n_groups,
         notes=[*study.notes, *signs],
         methods=entries,
     )
@@ -534,10 +535,9 @@ def figures_of(
             figures |= _own_boundary(held.at_own_boundary[:, m], positive, w)
         figures |= weighted_ranking(held.scores[:, m], positive, w, at_sensitivity)
         by_class.append(figures)
-    means = {
-        name: np.mean([figures[name] for figures in by_class], axis=0)
-        for name in by_class[0]
-    }
+    means = {}
+    for name in by_class[0]:
+        means[name] = np.mean([figures[name] for figures in by_class], axis=0)
     if held.predicted is not None:
         means |= weighted_recalls(held.target, held.predicted, w)
     return means
@@ -577,12 +577,10 @@ def _resampled_figures(
         )
     figures = []
     for m in range(len(methods)):
-        figures.append(
-            {
-                name: np.concatenate([part[m][name] for part in parts])
-                for name in parts[0][m]
-            }
-        )
+        joined = {}
+        for name in parts[0][m]:
+            joined[name] = np.concatenate([part[m][name] for part in parts])
+        figures.append(joined)
     return figures
 
 

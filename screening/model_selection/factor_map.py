@@ -66,7 +66,7 @@ def factor_map(study: Study, held_out: HeldOut) -> FactorMap | None:
     return FactorMap(
         columns=names,
         values=[axis.tolist() for axis in axes],
-        log_c=[[round(float(value), 4) for value in row] for row in mean],
+        log_c=mean.round(4).tolist(),
     )
 
 

@@ -558,11 +558,11 @@ def fit_fold(
     held_out = dealt == fold
     rows = np.flatnonzero(held_out)
     x = np.ascontiguousarray(encoded.x[rows])
-    alone, tried = len(settings) == 1, [settings[number] for number in lot]
+    alone = len(settings) == 1
+    tried = [settings[number] for number in lot]
+    compared = None if alone else x
     began = time.perf_counter()
-    machines, decisions = encoded.tried(
-        np.flatnonzero(~held_out), tried, None if alone else x
-    )
+    machines, decisions = encoded.tried(np.flatnonzero(~held_out), tried, compared)
     fitted = time.perf_counter()
     own = encoded.decisions(machines[0], x)
     scored = time.perf_counter() - fitted

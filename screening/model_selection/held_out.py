@@ -321,8 +321,10 @@ class _Competition:
         if declined:
             worths = []
             for setting, score in zip(self.settings, facts.scores, strict=True):
-                has_factor = setting.get("passes") != 0
-                worths.append(score if has_factor and score is not None else -np.inf)
+                worth = -np.inf
+                if setting.get("passes") != 0 and score is not None:
+                    worth = score
+                worths.append(worth)
             number = int(np.argmax(worths))
         setting = self.settings[number]
         plain = space.machine_of(setting)

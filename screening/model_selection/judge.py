@@ -132,11 +132,12 @@ class Judgement:
                 held.target, held.predicted, held.task.classes
             )
         groups = held.groups
+        n_groups = None if groups is None else len(np.unique(groups))
         return Figures(
             grouped=groups is not None,
             n_rows=len(held.fold),
             n_positive=int(held.watched.any(axis=1).sum()),
-            n_groups=None if groups is None else len(np.unique(groups)),
+            n_groups=n_groups,
             prevalence=held.population.shares,
             confusion=confusion,
             per_class=class_rows,
@@ -522,12 +523,14 @@ def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
         )
         right = method.flagged[:, m] == positive
         other_right = other.flagged[:, m] == positive
+        groups_of_cases = None
+        groups_of_others = None
+        if groups is not None:
+            groups_of_cases = groups[positive]
+            groups_of_others = groups[~positive]
         sensitivities.append(
             share_difference(
-                right[positive],
-                other_right[positive],
-                None,
-                None if groups is None else groups[positive],
+                right[positive], other_right[positive], None, groups_of_cases
             )
         )
         specificities.append(
@@ -535,7 +538,7 @@ def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
                 right[~positive],
                 other_right[~positive],
                 held.fold[~positive],
-                None if groups is None else groups[~positive],
+                groups_of_others,
             )
         )
     means = {

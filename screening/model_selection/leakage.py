@@ -214,13 +214,10 @@ def _plan_reliance(study: Study) -> Plan[Reliance | None]:
         return None
     sample = quick.sample
     is_case = labels_of(sample) == "1"
-    blocks = [
-        Block(
-            columns=columns,
-            alone=max(_column_alone(sample, name, is_case) for name in columns),
-        )
-        for columns in blocks_of(sample)
-    ]
+    blocks = []
+    for columns in blocks_of(sample):
+        alone = max(_column_alone(sample, name, is_case) for name in columns)
+        blocks.append(Block(columns=columns, alone=alone))
     blocks.sort(key=lambda block: -block.alone)
     blocks = blocks[:MAX_BLOCKS]
     encoded = encode(quick, load_recipe(QUICK_MEMBER))
@@ -229,7 +226,8 @@ def _plan_reliance(study: Study) -> Plan[Reliance | None]:
         left_out.append([*left_out[-1], *block.columns])
     plans = [_plan_without(quick, encoded, columns) for columns in left_out]
     outcomes = yield from side_by_side(plans)
-    whole, *areas = [_area(outcome, is_case) for outcome in outcomes]
+    areas = [_area(outcome, is_case) for outcome in outcomes]
+    whole = areas.pop(0)
     if whole is None:
         return None
     return Reliance(
@@ -267,12 +265,13 @@ def _quick_study(study: Study, positive: np.ndarray) -> Study | None:
         classes=["negative", "1"],
         watched=["1"],
     )
+    groups = None if study.groups is None else study.groups[rows]
     return replace(
         study,
         sample=sample,
         task=task,
         fold=study.fold[:1, rows],
-        groups=None if study.groups is None else study.groups[rows],
+        groups=groups,
         params={},
         search=1,
     )

@@ -73,6 +73,7 @@ def model_document(
         for name, point in zip(task.watched, judgement.points, strict=True)
     ]
     class_chances = dict(zip(task.classes, held_out.class_chances, strict=False))
+    encoded_by = "negatives" if held_out.one_class else "all rows"
     return ModelDocument(
         recipe=RecipeFacts(
             paper=held_out.recipe.paper,
@@ -86,7 +87,7 @@ def model_document(
             folds=study.folds,
             repeats=len(held_out.fold),
             n_machines=len(held_out.ensemble.machines),
-            encoded_by="negatives" if held_out.one_class else "all rows",
+            encoded_by=encoded_by,
             search=held_out.search,
             class_chances=class_chances or None,
             without_cases=study.without_cases,
@@ -133,6 +134,7 @@ def _training_facts(
     missing = {}
     for name, values in cohort.values.items():
         missing[name] = float(absent(values).mean())
+    ids = id_shape(cohort.id) if cohort.contract.id else None
     return TrainingFacts(
         source=SourceFacts.from_dict(cohort.source.to_dict()),
         n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
@@ -151,7 +153,7 @@ def _training_facts(
         importance=study.importance,
         table_one=_table_one(sample, study),
         approximation=approximation,
-        ids=id_shape(cohort.id) if cohort.contract.id else None,
+        ids=ids,
     )
 
 

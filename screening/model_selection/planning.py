@@ -104,9 +104,9 @@ def prepare_study(
     largest = at_most or _largest_exact(recipe, params, task, n_positive)
     if at_most is None and max_rows is None:
         params = _with_landmarks(recipe, params, cohort.n_rows, largest)
-    sample, rule, notes = sample_rows(
-        cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
-    )
+    if by_landmarks(params):
+        largest = None
+    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, largest)
     study = plan_study(
         sample,
         task,
@@ -356,9 +356,8 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     ]
     fit = fit_fold(encoded, fold, 0, [0, 1], tried)
     target = encoded.target[fit.rows]
-    auroc_exact, auroc_landmarks = [
-        criterion("auroc", decisions, target) for decisions in fit.decisions
-    ]
+    auroc_exact = criterion("auroc", fit.decisions[0], target)
+    auroc_landmarks = criterion("auroc", fit.decisions[1], target)
     n_test = len(fit.rows)
     n_train = len(rows) - n_test
     n_landmarks = int(settings.get("n_landmarks", _default_landmarks(recipe, settings)))

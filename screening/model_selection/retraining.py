@@ -257,6 +257,7 @@ def retrained(
             f"the champion was to be reviewed by {due}; this model is two years after "
             "training"
         )
+    beside = None if validation.comparison else ()
     model = train(
         replace(judged.cohort, contract=contract, notes=notes),
         champion.recipe,
@@ -272,7 +273,7 @@ def retrained(
         memory=memory,
         progress=progress,
         command=command,
-        beside=None if validation.comparison else (),
+        beside=beside,
         independent=True,  # or the champion would not be
         contamination=_contamination(champion.facts, judged.cohort),
     )
@@ -428,11 +429,11 @@ def _fixed_parameters(
     settings: list[Mapping[str, object]] = []
     for search in searches:
         settings.extend(search.candidates)
-    fixed = {
-        name: value
-        for name, value in settings[0].items()
-        if all(setting.get(name) == value for setting in settings)
-    }
+    fixed = dict(settings[0])
+    for setting in settings[1:]:
+        for name, value in settings[0].items():
+            if setting.get(name) != value:
+                fixed.pop(name, None)
     if model.validation.without_cases is None:
         return fixed
     return {name: value for name, value in fixed.items() if value != defaults.get(name)}

@@ -101,7 +101,9 @@ def set_threshold(
             reason=reason.strip(),
             **vars(chosen),
         )
-        points.append(revised if watched in (None, point.label) else point)
+        if watched in (None, point.label):
+            point = revised
+        points.append(point)
     document = facts.replace(
         operating_points=points,
         training=_training_by_rule(facts, rule),
@@ -267,12 +269,14 @@ def approval_of(before: Model, after: Model) -> dict[str, object]:
     """
     approval = after.facts.approval
     assert approval is not None
-    new_answers = after.facts.known_before[len(before.facts.known_before) :]
+    known_before: list[str] = []
+    for answer in after.facts.known_before[len(before.facts.known_before) :]:
+        known_before += answer.columns
     return {
         "model_before": before.digest,
         "model_after": after.digest,
         **approval.to_dict(),
-        "known_before": [name for answer in new_answers for name in answer.columns],
+        "known_before": known_before,
     }
 
 

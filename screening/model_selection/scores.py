@@ -233,14 +233,21 @@ class HeldOutScores:
             decisions.mean(axis=0),
             task.kind == "multi",
         )
+        if fold is None:
+            fold = np.zeros(len(mean), dtype=int)
+        predicted = None
+        largest = None
+        if multi:
+            predicted = likeliest(chances, mean)
+            largest = mean.argmax(axis=1)
         return cls(
             task,
             target,
             repeats=decisions[:, :, columns],
-            fold=np.zeros(len(mean), dtype=int) if fold is None else fold,
+            fold=fold,
             groups=groups,
-            predicted=likeliest(chances, mean) if multi else None,
-            largest=mean.argmax(axis=1) if multi else None,
+            predicted=predicted,
+            largest=largest,
             **others,
         )
 
@@ -323,11 +330,11 @@ class HeldOutScores:
             matrices |= {
                 f"@{number}": scores for number, scores in enumerate(self.repeats)
             }
-        columns = {
-            f"{prefix}{name}{suffix}": np.ascontiguousarray(matrix[:, m])
-            for suffix, matrix in matrices.items()
-            for m, name in enumerate(names)
-        }
+        columns = {}
+        for suffix, matrix in matrices.items():
+            for m, name in enumerate(names):
+                column = np.ascontiguousarray(matrix[:, m])
+                columns[f"{prefix}{name}{suffix}"] = column
         for name in ("predicted", "largest", "alike"):
             if getattr(self, name) is not None:
                 columns[f"{prefix}{name}"] = getattr(self, name)
@@ -439,7 +446,10 @@ def _from_columns(
     repeats = [matrix(prefix, f"@{number}") for number in range(n_repeats)] or [
         matrix(prefix)
     ]
-    trained = f"{prefix}{TRAINED}"
+    prefix_of_trained = f"{prefix}{TRAINED}"
+    trained = None
+    if f"{prefix_of_trained}{first}" in table:
+        trained = matrix(prefix_of_trained)
     return HeldOutScores(
         task=task,
         target=task.target(table["label"]),
@@ -449,5 +459,5 @@ def _from_columns(
         predicted=table.get(f"{prefix}predicted"),
         largest=table.get(f"{prefix}largest"),
         alike=table.get(f"{prefix}alike"),
-        trained=matrix(trained) if f"{trained}{first}" in table else None,
+        trained=trained,
     )

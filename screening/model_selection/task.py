@@ -122,7 +122,7 @@ def known_labels(
         )
     known = []
     for text, name in zip(texts, meant, strict=True):
-        known.append(text if name is None else name)
+        known.append(name or text)
     return np.array(known)[text_of_row]
 
 
@@ -191,8 +191,9 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
         watched = list(positives)
         classes = ["negative", *positives]
         guess = "positive class taken to be"
+    kind = "multi" if several else "binary"
     task = Task(
-        kind="multi" if several else "binary",
+        kind=kind,
         label=column,
         positive=list(positives),
         classes=classes,

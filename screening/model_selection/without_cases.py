@@ -136,11 +136,10 @@ def plan_without_cases(
             )
         return None
     refuse_few_rows(int((target == 0).sum()), rule)
-    is_labelled = cohort.contract.label is not None
-    return WithoutCases(
-        state="without the condition" if is_labelled else "unknown",
-        contamination=contamination or 0.0,
-    )
+    contamination = contamination or 0.0
+    if cohort.contract.label is None:
+        return WithoutCases(state="unknown", contamination=contamination)
+    return WithoutCases(state="without the condition", contamination=contamination)
 
 
 def notes_without_cases(

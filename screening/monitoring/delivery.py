@@ -213,9 +213,10 @@ def _same_table(night: str, same_table: Sequence[Elsewhere]) -> list[Finding]:
 def _rows_unexpected(n_rows: int, low: int, high: int) -> list[Finding]:
     if low <= n_rows <= high:
         return []
+    threshold = low if n_rows < low else high
     reason = reasons.ROWS_UNEXPECTED(
         figure=n_rows,
-        threshold=low if n_rows < low else high,
+        threshold=threshold,
         n_rows=n_rows,
         low=low,
         high=high,

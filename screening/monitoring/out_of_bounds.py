@@ -109,7 +109,7 @@ def odd_cells_by_row(
     cells = np.full(n_rows, None, dtype=object)
     for name, mask in masks.items():
         for row in np.flatnonzero(mask):
-            value = float(values[name][row])
-            cell = OddCell(name, None if np.isnan(value) else value)
-            cells[row] = (*(cells[row] or ()), cell)
+            number = float(values[name][row])
+            value = None if np.isnan(number) else number
+            cells[row] = (*(cells[row] or ()), OddCell(name, value))
     return cells

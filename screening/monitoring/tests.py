@@ -30,7 +30,8 @@ def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
     if not p.any() or not q.any():
         return None
     filled = (p > 0) | (q > 0)
-    p, q = (np.maximum(part[filled], 0.5) / part.sum() for part in (p, q))
+    p = np.maximum(p[filled], 0.5) / p.sum()
+    q = np.maximum(q[filled], 0.5) / q.sum()
     return float(((q - p) * np.log(q / p)).sum())
 
 
@@ -126,7 +127,8 @@ def other_distribution(distance: float, rows: float, past_rows: float) -> float:
     for samples of any size. Ties, and shares that are known at some places only, make the distance smaller:
     the chance told is then too large, never too small.
     """
-    m, n = (min(float(size), MOST_UNITS) for size in (rows, past_rows))
+    m = min(float(rows), MOST_UNITS)
+    n = min(float(past_rows), MOST_UNITS)
     return (
         min(1.0, TWO_SAMPLES * math.exp(-2 * distance**2 * m * n / (m + n)))
         if m and n

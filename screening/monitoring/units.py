@@ -221,19 +221,21 @@ def _spelled(unit: str) -> str:
     return unit.split(" of ")[0]
 
 
-_STANDARD = {
-    _spelled(unit).lower(): _spelled(unit)
-    for kind in (*QUANTITIES, *KINDS)
-    for unit, _ in kind.units
-} | {
-    spelling: unit
-    for unit, spellings in SPELLINGS.items()
-    for spelling in spellings.split()
-}
+def _standard_spellings() -> dict[str, str]:
+    """Return how a unit is spelled here, by each spelling in small letters."""
+    standard = {}
+    for kind in (*QUANTITIES, *KINDS):
+        for unit, _ in kind.units:
+            standard[_spelled(unit).lower()] = _spelled(unit)
+    for unit, spellings in SPELLINGS.items():
+        standard |= dict.fromkeys(spellings.split(), unit)
+    return standard
+
+
+_STANDARD = _standard_spellings()
 POWERS_OF_TEN = tuple(
     Conversion(factor, 0.0, "", "", known=False)
-    for power in (10.0, 100.0, 1000.0)
-    for factor in (power, 1 / power)
+    for factor in (10.0, 1 / 10.0, 100.0, 1 / 100.0, 1000.0, 1 / 1000.0)
 )
 
 
@@ -273,7 +275,7 @@ def has_name(words: set[str], names: str) -> bool:
 
 def units_of(quantity: str, first: str) -> tuple[tuple[str, float], ...]:
     """Return the units of a quantity of `QUANTITIES`, `first` before the others."""
-    (units,) = (known.units for known in QUANTITIES if known.name == quantity)
+    units = next(known.units for known in QUANTITIES if known.name == quantity)
     return tuple(sorted(units, key=lambda unit: unit[0] != first))
 
 

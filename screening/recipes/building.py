@@ -285,7 +285,8 @@ def _machine_parameters(recipe: Recipe) -> tuple[str, ...]:
     names = []
     for name in signature(estimator).parameters:
         if name not in estimator.composed:
-            names.append("seed" if name == "random_state" else name)
+            name_of_ours = "seed" if name == "random_state" else name
+            names.append(name_of_ours)
     return tuple(names)
 
 

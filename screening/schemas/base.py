@@ -66,10 +66,10 @@ class Document(BaseModel):
         try:
             return cls.model_validate(stored)
         except ValidationError as error:
-            problems = [
-                f"{'.'.join(str(step) for step in problem['loc'])}: {problem['msg']}"
-                for problem in error.errors()[:5]
-            ]
+            problems = []
+            for problem in error.errors()[:5]:
+                key = ".".join(map(str, problem["loc"]))
+                problems.append(f"{key}: {problem['msg']}")
             raise ModelError(
                 f"{title or cls.TITLE} is not as this version writes it: "
                 f"{'; '.join(problems)}"
@@ -191,7 +191,9 @@ class Brief(NamedTuple):
 
     def html(self) -> str:
         """Return sentence and table as HTML, every cell escaped."""
-        lines = [[f"<td>{escape(cell)}</td>" for cell in row] for row in self.rows]
+        lines = []
+        for row in self.rows:
+            lines.append([f"<td>{escape(cell)}</td>" for cell in row])
         if lines:
             lines.insert(0, [f"<th>{escape(head)}</th>" for head in self.heads])
         table = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)

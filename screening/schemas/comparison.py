@@ -157,15 +157,11 @@ class ComparisonDocument(Document):
     def brief(self) -> Brief:
         """Return a line for each cohort and method."""
         shown = ("auroc", self.first_figure)
-        rows = [
-            (
-                cohort.name,
-                method.recipe,
-                *(method.figures[name].in_percent for name in shown),
-            )
-            for cohort in self.cohorts
-            for method in cohort.methods
-        ]
+        rows: list[tuple[str, ...]] = []
+        for cohort in self.cohorts:
+            for method in cohort.methods:
+                figures = [method.figures[name].in_percent for name in shown]
+                rows.append((cohort.name, method.recipe, *figures))
         heads = ("cohort", "recipe", "AUROC", self.first_figure)
         return Brief("Held-out rows, the same folds for every method", heads, rows)
 
@@ -247,23 +243,19 @@ class ExternalValidation(Document):
 
     def lines(self) -> list[str]:
         """Return estimate and observation of each class on a line."""
-        return [
-            f"{point.label}: "
-            + ", ".join(
-                f"{title} {getattr(point, name).in_percent} "
-                f"(validation estimate {getattr(one.promise, name).in_percent})"
-                for name, title in SHARES.items()
-            )
-            + (
-                ""
-                if point.lesions is None
-                else f", lesions found {point.lesions.sensitivity.in_percent}"
-            )
-            + (
-                ""
-                if one.local is None
-                else f"; its rule would choose {one.local.threshold:.4g} here"
-            )
-            for point in self.operating_points
-            for one in (self.classes[point.label],)
-        ]
+        lines = []
+        for point in self.operating_points:
+            facts = self.classes[point.label]
+            figures = []
+            for name, title in SHARES.items():
+                seen = getattr(point, name).in_percent
+                expected = getattr(facts.promise, name).in_percent
+                figures.append(f"{title} {seen} (validation estimate {expected})")
+            if point.lesions is not None:
+                found = point.lesions.sensitivity.in_percent
+                figures.append(f"lesions found {found}")
+            line = f"{point.label}: {', '.join(figures)}"
+            if facts.local is not None:
+                line += f"; its rule would choose {facts.local.threshold:.4g} here"
+            lines.append(line)
+        return lines

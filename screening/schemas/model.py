@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -558,7 +559,9 @@ class ModelDocument(Document):
     @property
     def columns_known_before(self) -> set[str]:
         """Return the columns that somebody declared to be known before the outcome."""
-        known = {name for answer in self.known_before for name in answer.columns}
+        known: set[str] = set()
+        for answer in self.known_before:
+            known.update(answer.columns)
         declared = self.contract.get("features", {})
         known.update(
             name
@@ -583,7 +586,7 @@ class ModelDocument(Document):
         reliance = self.training.reliance
         carrying = reliance.carrying if reliance else ()
         blocks = [block.columns for block in carrying]
-        listed = {name for columns in blocks for name in columns}
+        listed = set(chain.from_iterable(blocks))
         blocks += [
             [leak.column] for leak in self.open_questions if leak.column not in listed
         ]

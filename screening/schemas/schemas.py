@@ -236,6 +236,6 @@ def schema_of(name: str, printed: bool = False) -> dict[str, object]:
         kind = "command" if printed else "document"
         raise UsageError(f"no {kind} {name!r}; there are {', '.join(types)}")
     # Keys that an answer has only where they were asked for are not required of it.
-    return types[name].model_json_schema(
-        mode="validation" if printed else "serialization"
-    )
+    if printed:
+        return types[name].model_json_schema(mode="validation")
+    return types[name].model_json_schema(mode="serialization")

@@ -110,11 +110,7 @@ class Curve(Document):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        bands = (
-            ends
-            for band in (self.sensitivity, self.specificity)
-            for ends in vars(band).values()
-        )
+        bands = [*vars(self.sensitivity).values(), *vars(self.specificity).values()]
         even(self.threshold, self.flag_rate, self.ppv, self.npv, *bands)
         return self
 

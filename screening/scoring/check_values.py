@@ -103,14 +103,17 @@ def _values_of_row(
     values = []
     for cell in batch.out_of_bounds[row]:
         limits = bounds.get(cell.column)
+        low = limits.low if limits else None
+        high = limits.high if limits else None
+        group = None if batch.group is None else batch.group[row]
         value = OddValue(
             id=batch.id[row],
-            group=None if batch.group is None else batch.group[row],
+            group=group,
             row=int(batch.rows[row]),
             column=cell.column,
             value=cell.value,
-            low=limits.low if limits else None,
-            high=limits.high if limits else None,
+            low=low,
+            high=high,
             flagged=flagged,
             display=display or None,
         )

@@ -245,11 +245,12 @@ def explained(
             contributions.append(_contribution(model, cohort, names[j], row, amount))
         for name in cohort.contract.show:
             contributions.append(_contribution(model, cohort, name, row, None))
+        votes_of_row = None if voted is None else voted[row]
         case = case.replace(
             contributions=contributions,
             explained=explained_share,
             missing=[names[j] for j in np.flatnonzero(missing[row])],
-            votes=None if voted is None else voted[row],
+            votes=votes_of_row,
         )
         cases.append(case)
     return cases

@@ -299,7 +299,19 @@ class BlockScorer:
         flagged = rows["flagged"].to_numpy()
         watched = scored.decisions[:, self.model.watched_columns]
         labelled, strange_labels = self._labelled(batch, scored, watched)
-        in_groups = batch.group is not None
+        # Groups are counted once each, when the night is summed up.
+        scores = np.zeros(0)
+        p_of_rows = np.zeros(0)
+        drawn = AuditDraw()
+        groups: tuple[pa.Table, ...] = ()
+        classes: tuple[pa.Table, ...] = ()
+        if batch.group is not None:
+            groups = (_count_groups(rows),)
+            classes = (_count_classes(rows),)
+        else:
+            scores = rows["score"].to_numpy()
+            p_of_rows = rows["p_value"].to_numpy()
+            drawn = self._draw(batch, rows, flagged)
         return NightPart(
             n_scored=batch.n_rows,
             n_flagged=int(np.count_nonzero(flagged)),
@@ -319,17 +331,13 @@ class BlockScorer:
                 NEAR_MISSES_SHOWN, batch, rows, np.flatnonzero(~flagged)
             ),
             listed=TopRows.of(self.n_listed, rows.filter(rows["flagged"])),
-            histogram=self.histogram.count(
-                np.zeros(0) if in_groups else rows["score"].to_numpy()
-            ),
-            discoveries=self.discoveries.count(
-                np.zeros(0) if in_groups else rows["p_value"].to_numpy()
-            ),
+            histogram=self.histogram.count(scores),
+            discoveries=self.discoveries.count(p_of_rows),
             drift=self.drift.count(batch, scored.encoded, id_hashes, drift_limit),
             subgroups=self._subgroups(batch, flagged),
-            drawn=AuditDraw() if in_groups else self._draw(batch, rows, flagged),
-            groups=(_count_groups(rows),) if in_groups else (),
-            classes=(_count_classes(rows),) if in_groups else (),
+            drawn=drawn,
+            groups=groups,
+            classes=classes,
             first_rows=_first_rows(batch),
             labelled=labelled,
             strange_labels=strange_labels,

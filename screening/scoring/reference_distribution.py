@@ -169,7 +169,8 @@ def among_past(
         return None, None
     if isinstance(past, TextProfile):
         whole = max(sum(past.counts.values()) + past.more, 1)
-        same = past.counts.get(value if isinstance(value, str) else f"{value:g}", 0)
+        text = value if isinstance(value, str) else f"{value:g}"
+        same = past.counts.get(text, 0)
         if isinstance(value, str) or past.counts.keys() <= {"0", "1"}:
             return None, same / whole
         # Codes of steps have an order.
@@ -439,7 +440,8 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     for name in task.score_columns:
         # Of several repeats the first: their mean spreads less, as a night's does.
         first = f"{name}@0"
-        names.append(first if first in table else name)
+        column = first if first in table else name
+        names.append(column)
     if not count_rows(table) or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)

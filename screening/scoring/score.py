@@ -271,11 +271,12 @@ def score(
         digest_of_scores = digest_beside(rows.path, flushed_digest)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows, jobs)
+        page = None if published else _page_of(model, out)
         run = run.replace(
             stopping=summary.histogram.stopping(waiting(run), model.contract.capacity),
             times=run.times.replace(seconds=round(time.perf_counter() - clock, 3)),
             outputs=_digests_of_outputs(folder, {rows.path: digest_of_scores}),
-            model=run.model.replace(page=None if published else _page_of(model, out)),
+            model=run.model.replace(page=page),
         )
         document, text = _write_documents(folder, run, shadow, templates)
         if tonight is not None:

@@ -232,6 +232,7 @@ def night_of(
         promised = SensitivityAndPpv(
             sensitivity=points[0].sensitivity, ppv=points[0].ppv
         )
+    review_by = due.isoformat() if due else None
     return Night(
         key=key,
         series=series,
@@ -262,7 +263,7 @@ def night_of(
         table=digests_of(run),
         delivery=run.delivery,
         promised=promised,
-        review_by=due.isoformat() if due else None,
+        review_by=review_by,
         known_days=contract.known_days,
         draw=contract.review_sample,
     )
@@ -302,12 +303,14 @@ def _usual_flags(night: Night, past: PastNights) -> UsualFlags | None:
     flagged, patients = np.array([*past.flags.values()], dtype=float).T
     stay = share_that_stays(past.deliveries.values())
     low, high = usual_events(flagged, patients, night.units, worth=independent(stay))
+    if stay is None:
+        stay = STAY_UNKNOWN
     return UsualFlags(
         nights=len(past.flags),
         low=low,
         high=high,
         rate=float(flagged.sum() / max(patients.sum(), 1)),
-        stay=STAY_UNKNOWN if stay is None else stay,
+        stay=stay,
     )
 
 
@@ -321,7 +324,10 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
     night = tonight.night
     head = tonight.head
     groups = [group.group for group in run.groups or ()]
-    names = [str(case.id if run.groups is None else case.group) for case in run.cases]
+    if run.groups is None:
+        names = [str(case.id) for case in run.cases]
+    else:
+        names = [str(case.group) for case in run.cases]
     known = tonight.known([*{*names, *groups}])
     lately = tonight.flagged_lately(list(known))
 

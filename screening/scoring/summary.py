@@ -117,9 +117,11 @@ class Summary:
         cases = self._listed(discoveries)
         n_refused = sum(stream.refused.values())
         n_read = part.n_scored + n_refused
+        n_units = n_read
         n_groups = None
         n_groups_flagged = None
         if self.groups is not None:
+            n_units = discoveries.n_screened
             n_groups = discoveries.n_screened
             n_groups_flagged = discoveries.flagged
         days = [str(day.astype("datetime64[D]")) for day in part.days]
@@ -162,7 +164,7 @@ class Summary:
             check_values=check_values_of(part.odd_rows, channels),
             delivery=Delivery(
                 rows=n_read,
-                units=n_read if n_groups is None else n_groups,
+                units=n_units,
                 oldest=min(days, default=None),
                 newest=max(days, default=None),
                 newest_at=_clock_time(part.days),

@@ -358,7 +358,8 @@ def _solve_row(linear, own_class, bound, curvature, out):
         r += 1
     level /= r
     for m in range(k):
-        out[m] = min(bound if m == own_class else 0.0, (level - linear[m]) / curvature)
+        upper = bound if m == own_class else 0.0
+        out[m] = min(upper, (level - linear[m]) / curvature)
 
 
 @njit(nogil=True)

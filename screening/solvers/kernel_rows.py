@@ -66,7 +66,9 @@ class KernelRows:
 
     def __getitem__(self, key: tuple[np.ndarray | slice, ...]) -> np.ndarray:
         """Compute a block ``[np.ix_(rows, columns)]`` or ``[:, columns]``."""
-        rows, columns = [np.arange(len(self.x))[index].ravel() for index in key]
+        numbers = np.arange(len(self.x))
+        rows = numbers[key[0]].ravel()
+        columns = numbers[key[1]].ravel()
         return self.kernel(self.x[rows], self.x[columns])
 
     def __matmul__(self, weights: np.ndarray) -> np.ndarray:

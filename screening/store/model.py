@@ -207,15 +207,19 @@ class Model(InBrief):
         # A lesion may be brighter than any of training: what is judged of an image is
         # a channel as a whole.
         judges_cells = not self.contract.coordinates
+        if batch_rows is None:
+            batch_rows = BATCH_ROWS
+        gates = Gates(profile, self.contract) if profile else None
+        bounds = self.bounds if judges_cells else None
         return open_cohort(
             source,
             self.contract,
-            batch_rows=BATCH_ROWS if batch_rows is None else batch_rows,
+            batch_rows=batch_rows,
             label=label,
-            gates=Gates(profile, self.contract) if profile else None,
+            gates=gates,
             whole_groups=self.lesions is not None,
             hash_key=self.digest,
-            bounds=self.bounds if judges_cells else None,
+            bounds=bounds,
         )
 
     def score_frame(self, frame: Readable) -> pd.DataFrame:

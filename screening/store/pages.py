@@ -161,7 +161,8 @@ def parse_readers(mode: str | None, group: str | None) -> Readers:
             f"mode {mode}: a page is written by its owner alone; give 0600, 0640 or "
             "0644"
         )
-    return Readers(number, None if group is None else _group_number(group))
+    group_number = None if group is None else _group_number(group)
+    return Readers(number, group_number)
 
 
 def _group_number(name: str) -> int:
