@@ -132,36 +132,31 @@ def check(
     from screening.schemas.model import ModelDocument
     from screening.store.serialization import read_document
 
+    if (model is None) == (contract is None):
+        raise UsageError("give either --contract FILE or --model DIR")
     gates = None
-    if model is not None and contract is None:
+    bounds = None
+    if contract is not None:
+        expected = Contract.load(contract)
+    elif model is not None:
         document = read_document(model, "model")
         expected = Contract.from_dict(document["contract"])
         past = ModelDocument.from_dict(document).training.profile
         gates = Gates(past, expected) if past else None
-    elif contract is not None and model is None:
-        expected = Contract.load(contract)
-    else:
-        raise UsageError("give either --contract FILE or --model DIR")
-    bounds = None
-    if model is not None:
-        past = gates.past if gates else None
         bounds = bounds_of_columns(expected, past)
     violations, notes = check_cohort(
         database.source(cohort), expected, gates=gates, bounds=bounds
     )
     attention = gates.attention() if gates and not violations else []
+    answer = {"violations": violations, "notes": notes}
     if as_json:
         reasons = [vars(reason) for reason in attention]
-        print_answer(
-            {"violations": violations, "notes": notes, "attention": reasons}, as_json
-        )
-    elif not violations:
-        print_answer(
-            {"violations": [], "notes": [*notes, *(each.words for each in attention)]},
-            as_json,
-        )
+        print_answer(answer | {"attention": reasons}, as_json)
     if violations:
         raise CohortError(violations)
+    if not as_json:
+        answer["notes"] += [reason.words for reason in attention]
+        print_answer(answer, as_json)
 
 
 def schema(

@@ -198,20 +198,22 @@ def head_values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
 
     Digits behind a zero are names.
     """
-    cells = [(block.columns[name], file.decimal(name)) for file, block in head]
-    if not cells:
+    if not head:
         return np.zeros(0)
-    if all(is_numeric(part) for part, _ in cells):
-        return np.concatenate([to_floats(part) for part, _ in cells])
-    parsed = [parse_feature(part, NUMBER, decimal).values for part, decimal in cells]
+    parts = [block.columns[name] for _, block in head]
+    if all(map(is_numeric, parts)):
+        return np.concatenate(list(map(to_floats, parts)))
+    parsed = []
+    for (file, _), part in zip(head, parts, strict=True):
+        parsed.append(parse_feature(part, NUMBER, file.decimal(name)).values)
     numbers = np.concatenate(parsed)
-    texts = [present_texts(part) for part, _ in cells]
+    texts = list(map(present_texts, parts))
     n_present = sum(len(part) - part.null_count for part in texts)
     is_number = np.isfinite(numbers).sum() >= 0.9 * n_present
     if is_number and not any(any_match(part, LED_BY_ZERO) for part in texts):
         return numbers
     return np.concatenate(
-        [parse_texts(part, None, strip=True).values for part, _ in cells]
+        [parse_texts(part, None, strip=True).values for part in parts]
     )
 
 
@@ -392,13 +394,18 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
             yield Sign("first_row_only", seen, str(name), certain=certain)
 
 
+def _names_people(name: str) -> bool:
+    """Return True for a column that is called as patients are, or as their rows are."""
+    if is_called(name, "patient"):
+        return True
+    return is_called(name, "row") and not NOT_PEOPLE.search(name)
+
+
 def _repeated(table: _Table) -> Iterator[Sign]:
     """Yield columns that are called as patients or rows are, and whose values repeat."""
     for name, cells in table.frame.items():
         called = str(name)
-        people = is_called(called, "patient") or (
-            is_called(called, "row") and not NOT_PEOPLE.search(called)
-        )
+        people = _names_people(called)
         if not people:
             # Numbers of patients whose rows stand together, under a name such as "nr".
             n_stretches = 1 + np.count_nonzero(np.diff(table.codes[called]))

@@ -238,6 +238,18 @@ def _negates(text: str, other: str) -> bool:
     return text.lower().removesuffix(other.lower()) in NEGATIONS
 
 
+def _misspelled(
+    counts: Mapping[str, int], compared: set[str], named: set[str | None]
+) -> Iterator[str]:
+    """Yield the rarer of two labels that resemble each other.
+
+    One of them is among `compared`, and at least one is not named by the contract.
+    """
+    for pair in _resembling_pairs(counts):
+        if compared.intersection(pair) and not named.issuperset(pair):
+            yield min(pair, key=counts.__getitem__)
+
+
 def refuse_slips(
     labels: np.ndarray, rows: np.ndarray, contract: Contract, several: bool
 ) -> list[str]:
@@ -280,14 +292,13 @@ def refuse_slips(
     if not belong_to_rest:
         for text in unnamed:
             slips[text] = f"a value that stands in {_n_rows(counts[text])} only"
-    for pair in _resembling_pairs(counts):
-        is_meant = named.issuperset(pair)
-        matters = several or not positive or positive.intersection(pair)
-        if matters and not is_meant:
-            rarer = min(pair, key=counts.__getitem__)
-            slips.setdefault(
-                rarer, "a value and that of other rows differ by a slip of the pen"
-            )
+    compared = positive
+    if several or not positive:
+        compared = set(counts)
+    for text in _misspelled(counts, compared, named):
+        slips.setdefault(
+            text, "a value and that of other rows differ by a slip of the pen"
+        )
     faults = []
     for text, description in slips.items():
         place = _place_of_rows(rows[labels == text].tolist())

@@ -205,33 +205,18 @@ class CsvFile(TableFile):
         """Yield the rows in order, as text; raise CohortError at a broken one."""
         if not self.head.endswith(("\n", "\r")):
             return
-        columns = [self.header.index(name) for name in wanted]
         n_rows = 0
         broken = self.broken
         try:
-            with _open(self.path) as stream:
-                for batch in self._arrow_batches(stream, columns):
-                    if self.is_damaged:
-                        cells = batch.select(range(len(wanted))).rename_columns(wanted)
-                        refuse_other_texts(cells, self.name, n_rows + 1)
-                    yield batch.slice(0, broken - 1 - n_rows) if broken else batch
-                    n_rows += batch.num_rows
-                    if self.joined_row:
-                        raise CohortError(
-                            f"{self.name}: a line behind row {self.joined_row - 1} is "
-                            "far longer than the header; is a line end missing?"
-                        )
-                    if broken and n_rows >= broken - 1:
-                        break
+            for batch in self._checked_batches(wanted):
+                yield batch
+                n_rows += batch.num_rows
         except pa.ArrowInvalid:
             # Arrow refuses a file without rows, and a line that is longer than its
             # blocks.
             broken = broken or self._broken_row()
             if broken is None and self._has_rows():
-                raise CohortError(
-                    f"{self.name}: a line behind row {n_rows} is far longer than the "
-                    "header; is a line end missing?"
-                ) from None
+                raise self._long_line(n_rows) from None
         if broken:
             raise CohortError(
                 f"{self.name}, row {broken}: a quote is not closed or stands inside a "
@@ -243,6 +228,31 @@ class CsvFile(TableFile):
         with self._text() as stream:
             text = stream.read(len(self.head) + MIN_BLOCK_BYTES)
         return bool(text[len(self.head) :].strip())
+
+    def _checked_batches(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in order, up to the first broken one."""
+        columns = [self.header.index(name) for name in wanted]
+        n_rows = 0
+        with _open(self.path) as stream:
+            for batch in self._arrow_batches(stream, columns):
+                if self.is_damaged:
+                    cells = batch.select(range(len(wanted))).rename_columns(wanted)
+                    refuse_other_texts(cells, self.name, n_rows + 1)
+                if self.broken:
+                    batch = batch.slice(0, self.broken - 1 - n_rows)
+                yield batch
+                n_rows += batch.num_rows
+                if self.joined_row:
+                    raise self._long_line(self.joined_row - 1)
+                if self.broken and n_rows >= self.broken - 1:
+                    return
+
+    def _long_line(self, n_above: int) -> CohortError:
+        """Return the error of a line that may be several."""
+        return CohortError(
+            f"{self.name}: a line behind row {n_above} is far longer than the header; "
+            "is a line end missing?"
+        )
 
     def _arrow_batches(self, stream: BinaryIO, columns: list[int]) -> Batches:
         """Yield the rows in Arrow's blocks.

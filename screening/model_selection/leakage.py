@@ -70,6 +70,27 @@ def _without_columns(cohort: Cohort, columns: Sequence[str]) -> Cohort:
     return cohort.with_features(cohort.contract.with_features(kept))
 
 
+def _signs_by_column(cohort: Cohort, watched: np.ndarray) -> dict[str, tuple[str, str]]:
+    """Return code and words of what is odd about a column, by its name.
+
+    `watched`, (n_classes, n_rows): the rows of each class, as a mask.
+    """
+    signs: dict[str, tuple[str, str]] = {}
+    for name in cohort.contract.features:
+        values = cohort.values[name]
+        if may_be_later(name) and not is_finding(name, values):
+            signs[name] = ("named_after", "by its name")
+        elif any(_is_filled_in_one_class(values, positive) for positive in watched):
+            signs[name] = ("filled_in_one_class", "filled almost in one class alone")
+        elif _is_later_than_row(cohort, name):
+            signs[name] = ("later_time", "a time that is later than the row's own")
+    for first, second in _equal_times(cohort):
+        for name, other in ((first, second), (second, first)):
+            words = f"equal to {other} in most rows"
+            signs.setdefault(name, ("equal_values", words))
+    return signs
+
+
 def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
     """Return a question for each block of columns that may come after the outcome.
 
@@ -86,19 +107,7 @@ def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
     """
     watched = task.is_watched(labels_of(cohort)).T
     compared = watched if by_class else watched[:0]
-    signs: dict[str, tuple[str, str]] = {}
-    for name in cohort.contract.features:
-        values = cohort.values[name]
-        if may_be_later(name) and not is_finding(name, values):
-            signs[name] = ("named_after", "by its name")
-        elif any(_is_filled_in_one_class(values, positive) for positive in compared):
-            signs[name] = ("filled_in_one_class", "filled almost in one class alone")
-        elif _is_later_than_row(cohort, name):
-            signs[name] = ("later_time", "a time that is later than the row's own")
-    for first, second in _equal_times(cohort):
-        for name, other in ((first, second), (second, first)):
-            words = f"equal to {other} in most rows"
-            signs.setdefault(name, ("equal_values", words))
+    signs = _signs_by_column(cohort, compared)
     questions = []
     for block in blocks_of(cohort):
         asked = [name for name in block if name in signs]

@@ -292,26 +292,14 @@ def choose_setting(
     RecipeError
         If no setting can be used.
     """
-    dropped: list[str | None] = []
-    scores: list[float | None] = []
-    for setting_decisions in decisions:
-        reason = unusable(setting_decisions, target, fold)
-        dropped.append(reason)
-        if reason is None and target.any():
-            scores.append(criterion(name, setting_decisions, target))
-        else:
-            scores.append(None)
-    usable = [index for index, reason in enumerate(dropped) if reason is None]
-    if not usable:
+    dropped = _reasons_to_drop(decisions, target, fold, rule)
+    if None not in dropped:
         raise _no_setting_usable(recipe, dropped, has_cases=bool(target.any()))
-    if rule is not None:
-        tied = [index for index in usable if _ties(decisions[index], target, rule)]
-        untied = [index for index in usable if index not in tied]
-        if untied:
-            usable = untied
-            for index in tied:
-                dropped[index] = TIED
-                scores[index] = None
+    scores: list[float | None] = [None] * len(dropped)
+    usable = [index for index, reason in enumerate(dropped) if reason is None]
+    if target.any():
+        for index in usable:
+            scores[index] = criterion(name, decisions[index], target)
     # The first of equally good settings is chosen.
     usable_scores = [float(scores[index] or 0.0) for index in usable]
     best = usable[int(np.round(usable_scores, _DIGITS).argmax())]
@@ -326,6 +314,21 @@ def choose_setting(
         sensitivity=[sensitivity for sensitivity, _ in rates],
         specificity=[specificity for _, specificity in rates],
     )
+
+
+def _reasons_to_drop(
+    decisions: np.ndarray, target: np.ndarray, fold: np.ndarray, rule: Rule | None
+) -> list[str | None]:
+    """Return why each setting cannot be chosen; None for one that can."""
+    dropped = [unusable(of_setting, target, fold) for of_setting in decisions]
+    if rule is None:
+        return dropped
+    usable = [index for index, reason in enumerate(dropped) if reason is None]
+    tied = [index for index in usable if _ties(decisions[index], target, rule)]
+    if len(tied) < len(usable):
+        for index in tied:
+            dropped[index] = TIED
+    return dropped
 
 
 def _no_setting_usable(

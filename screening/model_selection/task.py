@@ -148,6 +148,14 @@ def refuse_unlabelled(label: np.ndarray, column: str) -> None:
         )
 
 
+def _refuse_one_label(cohort: Cohort, column: str) -> None:
+    """Raise CohortError unless every row has a label, and there are two labels."""
+    if cohort.label is not None:
+        refuse_unlabelled(cohort.label, column)
+    if len(cohort.classes) < 2:
+        raise _one_label_error(cohort, column)
+
+
 def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     """Infer the task from a cohort's label column and its contract.
 
@@ -173,10 +181,7 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
         If a row has no label.
     """
     column = cohort.contract.label or "label"
-    if cohort.label is not None:
-        refuse_unlabelled(cohort.label, column)
-    if len(cohort.classes) < 2:
-        raise _one_label_error(cohort, column)
+    _refuse_one_label(cohort, column)
     positives: dict[str, tuple[str, ...]] = {}
     if cohort.contract.positive or len(cohort.classes) == 2 or not several:
         positives = cohort.positives()
