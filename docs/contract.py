@@ -10,7 +10,13 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
 
-from screening.contract.contract import Contract, Feature, Outcome, toml_text
+from screening.contract.contract import (
+    Contract,
+    Feature,
+    Outcome,
+    ScorePerUnit,
+    toml_text,
+)
 
 HEAD = """# The contract
 
@@ -28,6 +34,11 @@ PARTS = (
         "`[outcome]`",
         Outcome,
         "What a table of outcomes decides, for `screen outcomes`.",
+    ),
+    (
+        "`[score]`",
+        ScorePerUnit,
+        "Which row counts where a unit, such as a stay, has several.",
     ),
     (
         "`[features.NAME]`",
@@ -67,7 +78,7 @@ def rows(model: type[BaseModel]) -> list[str]:
     schema = model.model_json_schema()
     lines = []
     for name, declared in schema["properties"].items():
-        if name in ("features", "outcome"):
+        if name in ("features", "outcome", "per_unit"):
             continue
         default = ", needed" if name in schema.get("required", ()) else ""
         if declared.get("default") is not None:

@@ -271,11 +271,28 @@ class Outcome(BaseModel):
         return self
 
 
+class ScorePerUnit(BaseModel):
+    """Several rows of one unit, such as a stay that is scored every hour."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
+
+    per: str
+    """Column that names the unit, which is the `id`. One row of each unit is judged and
+    scored, with all of its columns; the others are not used."""
+    take: Literal["max", "last", "first"] = "max"
+    """The row that is taken: the most suspicious by the score, of equal ones the last;
+    or the last or first by `time`, without such a column in the order of the table. A
+    row without a score is taken only where the unit has no other."""
+
+
 class Contract(BaseModel):
     """Roles and features of a cohort.
 
     In TOML the features stand under `[features.NAME]`, what an outcome is under
-    `[outcome]`, everything else under `[cohort]`.
+    `[outcome]`, which of several scores counts under `[score]`, everything else under
+    `[cohort]`.
     """
 
     model_config = ConfigDict(
@@ -377,6 +394,8 @@ class Contract(BaseModel):
     after training."""
     outcome: Outcome | None = None
     """What became of a patient."""
+    per_unit: ScorePerUnit | None = None
+    """Which of several scores of a unit counts."""
     features: dict[str, Feature] = {}
     """In the order of the encoded columns. Empty: inferred from the table."""
 
@@ -418,6 +437,19 @@ class Contract(BaseModel):
                 )
         if self.score and self.features[self.score].type != "number":
             raise ValueError(f"`score`: '{self.score}' must be of type number")
+        return self
+
+    @model_validator(mode="after")
+    def _check_per_unit(self) -> Contract:
+        if self.per_unit is None:
+            return self
+        if self.id != self.per_unit.per:
+            raise ValueError(
+                f"[score] takes one row per '{self.per_unit.per}', which names that "
+                f'row: set `id = "{self.per_unit.per}"`, and the patient as `group`'
+            )
+        if self.coordinates:
+            raise ValueError("[score] takes one row of a patient, and images have many")
         return self
 
     @model_validator(mode="after")
@@ -493,6 +525,8 @@ class Contract(BaseModel):
             cohort = dict(nested.cohort)
             if nested.outcome is not None:
                 cohort["outcome"] = nested.outcome
+            if nested.score is not None:
+                cohort["per_unit"] = nested.score
             return cls.model_validate(
                 {**cohort, "features": features | nested.features}
             )
@@ -506,6 +540,8 @@ class Contract(BaseModel):
         """
         cohort = self.model_dump(mode="json")
         features = cohort.pop("features")
+        if self.per_unit is None:
+            del cohort["per_unit"]
         return {
             "format": FORMAT,
             "cohort": cohort,
@@ -517,7 +553,10 @@ class Contract(BaseModel):
         """Return a TOML text that `load` reads, with `notes` as comments at its end."""
         stated = self.model_dump(mode="json", exclude_defaults=True)
         features = stated.pop("features", {})
-        outcome = stated.pop("outcome", {})
+        tables = {
+            "outcome": stated.pop("outcome", {}),
+            "score": stated.pop("per_unit", {}),
+        }
         lines = [f"# {TOML_HEADER}", "", f"format = {FORMAT}", "", "[cohort]"]
         for name, field in Contract.model_fields.items():
             comment = _first_clause(field.description or "")
@@ -525,9 +564,10 @@ class Contract(BaseModel):
                 lines.append(f"{name} = {toml_text(stated[name])}  # {comment}")
             elif name in SHOWN_KEYS:
                 lines.append(f"# {name} = {toml_text(SHOWN_KEYS[name])}  # {comment}")
-        if outcome:
-            lines += ["", "[outcome]"]
-            lines += [f"{key} = {toml_text(value)}" for key, value in outcome.items()]
+        for title, table in tables.items():
+            if table:
+                lines += ["", f"[{title}]"]
+                lines += [f"{key} = {toml_text(value)}" for key, value in table.items()]
         for name, values in features.items():
             lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
             lines += [f"{key} = {toml_text(value)}" for key, value in values.items()]
@@ -616,6 +656,7 @@ class _Nested(BaseModel):
     cohort: dict[str, Any] = {}
     features: dict[str, Any] = {}
     outcome: dict[str, Any] | None = None
+    score: dict[str, Any] | None = None
     feature_order: list[str] = []
 
 
@@ -649,11 +690,14 @@ def _fault(place: str, model_name: str, item: ErrorDetails) -> str:
     """Describe one error of pydantic: the place, the key and a remedy."""
     location = [str(part) for part in item["loc"]]
     if model_name != Contract.__name__:
-        keys = ["[cohort]", "[features.NAME]", "[outcome]", "format"]
+        keys = ["[cohort]", "[features.NAME]", "[outcome]", "[score]", "format"]
     elif location[:1] == ["features"]:
         keys = list(Feature.model_fields)
     elif location[:1] == ["outcome"]:
         keys = list(Outcome.model_fields)
+    elif location[:1] == ["per_unit"]:
+        keys = list(ScorePerUnit.model_fields)
+        location[0] = "score"
     else:
         keys = list(Contract.model_fields)
         location = ["cohort", *location]

@@ -34,6 +34,7 @@ from screening.contract.violations import (
 from screening.data.cohort import Cohort, concatenate
 from screening.data.ids import HASH_KEY, keyed_hashes, stems_of
 from screening.data.normalising import GroupScales, Medians, Moments
+from screening.data.one_per_unit import RowChoice, ScoreOfRows, note_on_units
 from screening.data.refused_cells import refused_cells, repeated_ids
 from screening.errors import CohortError
 from screening.io.columns import Columns, absent, stretches
@@ -231,6 +232,9 @@ class BlockReader:
         Hashes of repeated ids, where such rows are left out.
     scales : sequence of GroupScales
         Centres and spreads within groups.
+    taken_rows : ndarray of int, optional
+        Numbers of the rows that are used, in ascending order, where one is taken of
+        each unit.
     """
 
     contract: Contract
@@ -246,6 +250,7 @@ class BlockReader:
     lists_refused: bool = False
     repeated_ids: np.ndarray | None = None
     scales: Sequence[GroupScales] = ()
+    taken_rows: np.ndarray | None = None
 
     @property
     def display(self) -> list[str]:
@@ -280,6 +285,10 @@ class BlockReader:
         rows = self._type_rows(parser, numbers)
         faults, unlisted, unreadable = self._sort_faults(parser.faults)
         faults += self._unseen_faults(rows, unlisted)
+        is_taken = None
+        if self.taken_rows is not None:
+            is_taken = np.isin(numbers, self.taken_rows)
+            faults = [_of_taken_rows(fault, is_taken) for fault in faults]
         id_hashes = None
         if self.contract.id:
             id_hashes = _hash_ids(rows.id, self.hash_key)
@@ -288,9 +297,11 @@ class BlockReader:
                 faults.append((str(self.contract.id), "repeated_id", is_repeated))
         gates = None
         if self.gates:
-            gates = self.gates.count(rows.values, numbers - 1, rows.group, unlisted)
+            gates = self._count_gates(self.gates, rows, unlisted, is_taken)
         violations = Violations(self.contract)
         is_sound = violations.add_block(piece.part.name, block, faults)
+        if is_taken is not None:
+            is_sound &= is_taken
         odd_cells = beyond_bounds(rows.values, self.bounds)
         unused = [(column, OUT_OF_BOUNDS, mask) for column, mask in odd_cells.items()]
         unused += [(column, UNREADABLE, mask) for column, mask in unreadable.items()]
@@ -308,6 +319,35 @@ class BlockReader:
             refused = refused_cells(file, block, rows.id, faults, self.bounds)
         counts = ReadCounts(violations, gates)
         return TypedBlock(first_row, sound, id_hashes, is_sound, counts, refused)
+
+    def _count_gates(
+        self,
+        gates: Gates,
+        rows: Cohort,
+        unlisted: Mapping[str, np.ndarray],
+        is_taken: np.ndarray | None,
+    ) -> GateCounts:
+        """Count rows as training's profile does: those that are taken."""
+        if is_taken is not None:
+            rows = rows.take(is_taken)
+            unlisted = {name: mask[is_taken] for name, mask in unlisted.items()}
+        return gates.count(rows.values, rows.rows - 1, rows.group, unlisted)
+
+    def add_candidates(self, choice: RowChoice, piece: Piece) -> None:
+        """Add the rows of a piece to those of which one a unit is taken.
+
+        A value out of bounds is no score.
+        """
+        for block in piece.blocks:
+            first_row = piece.n_above + block.first_row
+            numbers = first_row + np.arange(block.n_rows)
+            rows = self._type_rows(_BlockParser(piece.part, block), numbers)
+            odd_cells = beyond_bounds(rows.values, self.bounds)
+            values = dict(rows.values)
+            for name, mask in odd_cells.items():
+                values[name] = np.where(mask, np.nan, values[name])
+            has_id = ~absent(rows.id)
+            choice.add(replace(rows, values=values).take(has_id))
 
     def _sort_faults(
         self, found: Sequence[Fault]
@@ -412,6 +452,17 @@ class BlockReader:
         return faults
 
 
+def _of_taken_rows(fault: Fault, is_taken: np.ndarray) -> Fault:
+    """Return a fault for which rows are left out, of rows that would be used.
+
+    What breaks the contract does so in any row.
+    """
+    column, kind, mask = fault
+    if kind in ("missing", UNSEEN):
+        mask = mask & is_taken
+    return column, kind, mask
+
+
 def _without_cells(rows: Cohort, unused: Sequence[Fault]) -> Cohort:
     """Return rows in which cells that cannot be used are missing."""
     masks: dict[str, np.ndarray] = {}
@@ -455,6 +506,8 @@ class CohortStream:
         Key of the hashes of ids, 16 characters or more.
     bounds : mapping of str to Bounds, optional
         Of columns of numbers in a table to score: a cell beyond is missing, and noted.
+    score_of : ScoreOfRows, optional
+        Takes one row of each unit where the contract says so; by default all rows.
 
     Attributes
     ----------
@@ -479,6 +532,7 @@ class CohortStream:
         by_group: bool = False,
         hash_key: str = HASH_KEY,
         bounds: Mapping[str, Bounds] | None = None,
+        score_of: ScoreOfRows | None = None,
     ):
         self.source = source
         self.contract = contract
@@ -486,6 +540,7 @@ class CohortStream:
         self.notes = [*source.notes, *notes]
         self.gates = gates
         self.by_group = by_group
+        self._score_of = score_of
         self.refused: dict[str, int] = {}
         self.on_refused: Callable[[pa.Table], None] | None = None
         self.n_rows = 0
@@ -549,11 +604,26 @@ class CohortStream:
             self._is_prepared = True
             lists_refused = self.on_refused is not None
             self._reader = replace(self._reader, lists_refused=lists_refused)
-            if self.contract.id and self.contract.on_violation != "stop":
+            if self.contract.per_unit is not None:
+                self._reader = replace(self._reader, taken_rows=self._choose_rows())
+            elif self.contract.id and self.contract.on_violation != "stop":
                 repeated_ids = self._read_repeated_ids(self.contract.id)
                 self._reader = replace(self._reader, repeated_ids=repeated_ids)
             self._reader = replace(self._reader, scales=self._read_scales())
         return self._reader
+
+    def _choose_rows(self) -> np.ndarray | None:
+        """Return the rows that are used, one of each unit; None for all."""
+        per_unit = self.contract.per_unit
+        if per_unit is None or self._score_of is None:
+            return None
+        choice = RowChoice(per_unit.take, self._score_of)
+        for piece in self.pieces():
+            self._reader.add_candidates(choice, piece)
+        rows = choice.rows()
+        n_rows = sum(file.rows or 0 for file in self.source.files)
+        self.notes.append(note_on_units(self.contract, len(rows), n_rows))
+        return rows
 
     def _read_repeated_ids(self, column: str) -> np.ndarray:
         ids = DuplicateIds()
@@ -684,8 +754,10 @@ class Reading:
         if self.stream.on_refused is not None:
             for lines in refused:
                 self.stream.on_refused(lines)
-        # Where rows with repeated ids are left out, these are known by now.
-        if self.stream.reader().repeated_ids is None:
+        # Where rows with repeated ids are left out, these are known by now; where one
+        # row of each unit is taken, ids are repeated.
+        is_id_unique = self.stream.contract.per_unit is None
+        if is_id_unique and self.stream.reader().repeated_ids is None:
             for hashes in id_hashes:
                 self._ids.add(hashes)
 
@@ -737,10 +809,12 @@ def open_cohort(
     whole_groups: bool = False,
     hash_key: str = HASH_KEY,
     bounds: Mapping[str, Bounds] | None = None,
+    score_of: ScoreOfRows | None = None,
 ) -> CohortStream:
     """Open a cohort for scoring, in batches of `batch_rows` rows or of one group.
 
     A cell beyond `plausible` of the contract is missing; `bounds` takes its place.
+    Where the contract takes one row of each unit, `score_of` says which.
 
     Raises
     ------
@@ -766,6 +840,7 @@ def open_cohort(
         by_group=whole_groups,
         hash_key=hash_key,
         bounds=bounds,
+        score_of=score_of,
     )
 
 

@@ -42,6 +42,8 @@ class Estimator(BaseEstimator):
     relative_time : float
         Time of a fit beside that of a linear or kernel machine, very roughly: the
         longest fits of a training begin first.
+    is_learned : bool
+        Machines fitted to other rows decide otherwise.
     """
 
     classes_: np.ndarray
@@ -51,6 +53,7 @@ class Estimator(BaseEstimator):
     storable = True
     bundled = False
     relative_time = 1.0
+    is_learned = True
 
     @property
     def most_rows(self) -> int:

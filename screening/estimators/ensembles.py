@@ -63,9 +63,13 @@ class FoldEnsemble:
         """
         x = self._bundle(x)
         if not self.kernel_machines:
+            machines = self.machines
+            if not machines[0].is_learned:
+                # The mean of equal decisions is theirs but for the last digit.
+                machines = machines[:1]
             decisions = [
                 oriented_decisions(machine, x, self.kind, self.n_outputs)
-                for machine in self.machines
+                for machine in machines
             ]
             return np.mean(decisions, axis=0)
         if self.kernel_machines[0].has_log_scores:

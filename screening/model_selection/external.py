@@ -11,6 +11,7 @@ import pandas as pd
 
 from screening.data.cohort import Cohort, concatenate, labels_of
 from screening.data.dependence import dependence, reasons
+from screening.data.one_per_unit import one_row_per_unit
 from screening.errors import UsageError
 from screening.io.opening import Readable
 from screening.io.readers import Source
@@ -24,6 +25,7 @@ from screening.model_selection.task import (
     known_labels,
     refuse_unlabelled,
 )
+from screening.recipes.encoders import score_of_rows
 from screening.registry import optional
 from screening.report.page import render_validation
 from screening.report.validation_attention import attention_of_validation
@@ -155,8 +157,10 @@ def validate(
         format_version=FORMAT_VERSION,
         sha256="",
     )
-    signs = reasons(dependence(read.source, rows.contract))
-    return validation.replace(attention=[*attention_of_validation(validation), *signs])
+    attention = attention_of_validation(validation)
+    if rows.contract.per_unit is None:
+        attention += reasons(dependence(read.source, rows.contract))
+    return validation.replace(attention=attention)
 
 
 def _held_out_scores(
@@ -243,6 +247,7 @@ def _as_read_by(model: Model, cohort: Cohort) -> _ReadCohort:
             "the cohort was read by another contract than the model's; read it with "
             "read_cohort(source, model.contract, label=...), or give its file"
         )
+    cohort = one_row_per_unit(cohort, score_of_rows(model.recipe, cohort.contract))
     rows = replace(cohort, values={name: cohort.values[name] for name in wanted})
     batches = [rows]
     if model.lesions is not None:

@@ -87,7 +87,10 @@ def prepare_study(
     UsageError, CohortError
         If the cohort does not allow it.
     """
-    signs = [] if independent else dependence(cohort.source, cohort.contract)
+    signs = []
+    # The table has several rows of a unit, and the cohort one.
+    if not independent and cohort.contract.per_unit is None:
+        signs = dependence(cohort.source, cohort.contract)
     refuse_dependent(signs)
     cohort, late_columns = before_the_outcome(cohort)
     if recipe.machine == "one_class":

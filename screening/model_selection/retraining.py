@@ -24,6 +24,7 @@ from screening.model_selection.without_cases import (
     task_without_cases,
     with_states,
 )
+from screening.recipes.encoders import score_of_rows, with_scores
 from screening.schemas.figures import Rule
 from screening.schemas.model import ModelDocument, TrainedOn
 from screening.schemas.validation import ValidationFacts
@@ -89,7 +90,7 @@ def judged_cohort(
     contract = champion.contract
     task = champion.document["task"]
     _refuse_unusable(contract, task["kind"], pattern)
-    past = with_states(past)
+    past = with_states(with_scores(past, [champion.recipe]))
     has_cases = task_without_cases(past) is None
     positive = _positive_labels(past, task["positive"], has_cases)
     negatives = [text for text in labels_of(past) if text and text not in positive]
@@ -104,7 +105,7 @@ def judged_cohort(
         _usable_verdicts(judged.words, left_out), lambda verdict: verdict.night
     ):
         path = filled(pattern, series, night)
-        night_rows = _NightTable(contract, path, [*verdicts]).rows(
+        night_rows = _NightTable(champion, path, [*verdicts]).rows(
             label_of_verdict, left_out
         )
         if night_rows is not None:
@@ -213,10 +214,17 @@ class _Match:
 
 
 def _match_past(past: Cohort, after: Cohort) -> _Match:
-    """Find judged rows in the past cohort by patient and all values."""
-    past_hashes = _hash_patients_and_values(past)
+    """Find judged rows in the past cohort by patient and all values.
+
+    Where one row of each unit is used, by the unit.
+    """
+    if past.contract.per_unit is not None:
+        past_hashes = past.id
+        hashes = after.id
+    else:
+        past_hashes = _hash_patients_and_values(past)
+        hashes = _hash_patients_and_values(after)
     row_of_hash = {row_hash: row for row, row_hash in enumerate(past_hashes)}
-    hashes = _hash_patients_and_values(after)
     in_past = pd.Index(hashes).isin(past_hashes)
     rows = [row_of_hash[row_hash] for row_hash in hashes[in_past]]
     return _Match(in_past, np.array(rows, int))
@@ -305,12 +313,12 @@ class _NightTable:
 
     Parameters
     ----------
-    contract : Contract
+    champion : Model
     path : str
     verdicts : list of LastWord
     """
 
-    contract: Contract
+    champion: Model
     path: str
     verdicts: list[LastWord]
 
@@ -323,7 +331,9 @@ class _NightTable:
         """
         try:
             # Read as when it was scored: a category unknown in training is no error.
-            stream = open_cohort(self.path, self.contract)
+            contract = self.champion.contract
+            score_of = score_of_rows(self.champion.recipe, contract)
+            stream = open_cohort(self.path, contract, score_of=score_of)
             digests = [file.sha256[:_DIGEST_DIGITS] for file in stream.source.files]
             digest = ",".join(digests)
             verdicts = [verdict for verdict in self.verdicts if verdict.table == digest]
@@ -357,7 +367,7 @@ class _NightTable:
         if not rows.n_rows:
             return None
         ids = rows.id
-        if not self.contract.id:
+        if not self.champion.contract.id:
             ids = np.array([f"{verdicts[0].night} {name}" for name in rows.id], object)
         labels = [label_of_patient[name] for name in _patients(rows)]
         return replace(rows, id=ids, label=np.array(labels, object), display=None)

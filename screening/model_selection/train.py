@@ -45,7 +45,13 @@ from screening.model_selection.plans import run_plan
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import HeldOutScores, OtherMethods, Population
 from screening.recipes.building import load_recipe
-from screening.recipes.encoders import RowEncoder, contract_of, is_summed, with_scores
+from screening.recipes.encoders import (
+    RowEncoder,
+    contract_of,
+    is_summed,
+    score_of_rows,
+    with_scores,
+)
 from screening.recipes.recipe import EstimatorRecipe, Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
@@ -172,6 +178,8 @@ def train(
         recipe = load_recipe(recipe)
     needs_no_label = recipe.machine == "one_class"
     cohort = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
+    # Its nights must be able to take the row of a unit by the same score.
+    score_of_rows(recipe, cohort.contract)
     cohort = with_scores(cohort, [recipe, *map(load_recipe, beside or ())])
     progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
     if not isinstance(recipe, EstimatorRecipe):

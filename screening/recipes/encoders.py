@@ -21,6 +21,7 @@ from screening.data.encoding import (
     Encoder,
     typical_value,
 )
+from screening.data.one_per_unit import ScoreOfRows, one_row_per_unit
 from screening.errors import RecipeError
 from screening.io.columns import Columns, absent
 from screening.recipes.points import PointsTable
@@ -133,16 +134,56 @@ def columns_needed(recipe: Recipe, contract: Contract) -> list[str]:
     return []
 
 
+def score_of_rows(recipe: Recipe, contract: Contract) -> ScoreOfRows | None:
+    """Return the scores by which one row of each unit is taken; None to take all.
+
+    A recipe that learns its score takes the last or the first row.
+
+    Raises
+    ------
+    RecipeError
+        If the most suspicious row is to be taken by a score that is learned.
+    """
+    if contract.per_unit is None:
+        return None
+    if not is_summed(recipe):
+        if contract.per_unit.take == "max":
+            raise RecipeError(
+                f'[score] take = "max" needs a score that is not learned: {recipe.name} '
+                "learns its own; use the recipe given or points, or take the last row"
+            )
+        return lambda values: np.zeros(len(next(iter(values.values()))))
+    encoder = ScoreEncoder(recipe, contract)
+    needed = columns_needed(recipe, contract)
+
+    def scores(values: Columns) -> np.ndarray:
+        score = encoder.transform_values(values).sum(axis=1)
+        for name in needed:
+            score[absent(values[name])] = np.nan
+        return score
+
+    return scores
+
+
 def with_scores(cohort: Cohort, recipes: Sequence[Recipe]) -> Cohort:
     """Return the rows of a cohort that all of some recipes can score.
 
-    How many are left out is noted.
+    Where the contract takes one row of each unit, it is taken by the first recipe that
+    can. How many are left out is noted.
 
     Raises
     ------
     RecipeError
         If the cohort lacks a column that a score is made of.
     """
+    if cohort.contract.per_unit is not None:
+        needs_score = cohort.contract.per_unit.take == "max"
+        choosers = [
+            recipe for recipe in recipes if is_summed(recipe) or not needs_score
+        ]
+        chooser = [*choosers, *recipes][0]
+        columns_used(chooser, cohort.contract)
+        cohort = one_row_per_unit(cohort, score_of_rows(chooser, cohort.contract))
     for recipe in recipes:
         columns_used(recipe, cohort.contract)
         has_score = np.ones(cohort.n_rows, dtype=bool)

@@ -31,7 +31,7 @@ from screening.metrics.calibration import likeliest, p_values, probability_inter
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.monitoring.drift import Gates
 from screening.monitoring.out_of_bounds import Bounds, bounds_of_columns
-from screening.recipes.encoders import RowEncoder
+from screening.recipes.encoders import RowEncoder, score_of_rows
 from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.schemas.base import Brief, InBrief
@@ -220,6 +220,7 @@ class Model(InBrief):
             whole_groups=self.lesions is not None,
             hash_key=self.digest,
             bounds=bounds,
+            score_of=score_of_rows(self.recipe, self.contract),
         )
 
     def score_frame(self, frame: Readable) -> pd.DataFrame:

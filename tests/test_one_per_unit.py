@@ -1,0 +1,273 @@
+"""Several scores of a stay: one row of each is judged, and scored at night."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import as_json, screen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening import (
+    MaxFlagRate,
+    compare,
+    load_model,
+    load_recipe,
+    score,
+    train,
+    validate,
+)
+from screening.contract.contract import Contract, Feature, ScorePerUnit
+from screening.data.one_per_unit import RowChoice
+from screening.data.reading import read_cohort
+from screening.errors import CohortError, RecipeError
+from screening.store.model import save_model
+
+QUICK = {"rule": MaxFlagRate(0.2), "beside": (), "jobs": 1}
+OWN_POINTS = """
+name = "own"
+title = "Own points"
+paper = "none"
+machine = "points"
+[points]
+missing = 0
+[[points.items]]
+column = "ews"
+from = [5, 8]
+points = [0, 2, 3]
+[[points.items]]
+column = "crp"
+from = [60]
+points = [0, 1]
+"""
+
+
+def hours(n_stays=150, seed=0):
+    """Return hourly rows of stays in the order of time, some without a score."""
+    rng = np.random.default_rng(seed)
+    stay = np.repeat([f"s{number:03d}" for number in range(n_stays)], 6)
+    ill = np.repeat(rng.random(n_stays) < 0.25, 6)
+    ews = np.round(rng.normal(4 + 2 * ill, 2), 1)
+    ews[rng.random(len(ews)) < 0.15] = np.nan
+    frame = pd.DataFrame(
+        {
+            "stay": stay,
+            "at": np.tile(pd.date_range("2026-03-01", periods=6, freq="h"), n_stays),
+            "ews": ews,
+            "crp": rng.normal(50 + 20 * ill, 20).round(1),
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+    return frame.sample(frac=1, random_state=seed).reset_index(drop=True)
+
+
+def contract_of(take, higher="worse", **more):
+    features = {name: Feature(type="number") for name in ("ews", "crp")}
+    return Contract(
+        **{"id": "stay", "label": "ill", "time": "at", "score": "ews"} | more,
+        higher=higher,
+        features=features,
+        per_unit=ScorePerUnit(per="stay", take=take),
+    )
+
+
+def expected(frame, take, higher="worse"):
+    """Return the row of each stay, by the definition."""
+    rows = frame.reset_index().sort_values("at")
+    with_score = rows.dropna(subset="ews")
+    if take == "max":
+        sign = 1 if higher == "worse" else -1
+        rank = (sign * with_score.ews).groupby(with_score.stay).transform("max")
+        with_score = with_score[sign * with_score.ews == rank]
+    side = "first" if take == "first" else "last"
+    return with_score.drop_duplicates("stay", keep=side).set_index("stay")
+
+
+@pytest.mark.parametrize("take", ["max", "last", "first"])
+@pytest.mark.parametrize("higher", ["worse", "better"])
+def test_one_row_of_each_stay_is_judged_and_scored(take, higher, tmp_path):
+    past = hours()
+    night = hours(40, seed=1).drop(columns="ill")
+    model = train(past, "given", contract=contract_of(take, higher), **QUICK)
+    saved = load_model(save_model(model, tmp_path / "model"))
+
+    run = score(saved, night, tmp_path / "run")
+
+    assert model.document["validation"]["n_rows"] == 150
+    sign = 1 if higher == "worse" else -1
+    rows = expected(night, take, higher)
+    scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id")
+    assert (sign * scores.score).to_dict() == rows.ews.to_dict()
+    counts = run.document["counts"]
+    assert (counts["read"], counts["scored"], counts["refused"]) == (40, 40, 0)
+    assert any(
+        "40 of 240 rows are used" in note for note in run.document["input"]["notes"]
+    )
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 1000])
+def test_blocks_do_not_matter(batch_rows):
+    night = hours(40, seed=1).drop(columns="ill")
+    model = train(hours(), "given", contract=contract_of("max"), **QUICK)
+
+    batches = list(model.opened(night, batch_rows=batch_rows))
+
+    rows = np.concatenate([batch.rows for batch in batches])
+    assert sorted(rows - 1) == sorted(expected(night, "max")["index"])
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from([1.0, 2.0, np.nan])),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from(["max", "last", "first"]),
+    st.integers(1, 5),
+)
+def test_choice_is_that_of_the_definition(lines, take, size):
+    """Without a time the order of the table counts."""
+    frame = pd.DataFrame(lines, columns=["stay", "x"])
+    frame["label"] = "no"
+    contract = Contract(
+        id="stay",
+        features={"x": Feature(type="number")},
+        per_unit=ScorePerUnit(per="stay", take=take),
+    )
+    cohort = read_cohort(frame, contract)
+    choice = RowChoice(take, lambda values: values["x"].copy())
+    for start in range(0, len(frame), size):
+        choice.add(cohort.take(np.arange(start, min(start + size, len(frame)))))
+
+    wanted = []
+    for _, rows in frame.groupby("stay"):
+        scored = rows.dropna(subset="x")
+        rows = scored if len(scored) else rows
+        if take == "max" and len(scored):
+            rows = scored[scored.x == scored.x.max()]
+        wanted.append(rows.index[0 if take == "first" else -1] + 1)
+    assert choice.rows().tolist() == sorted(wanted)
+
+
+def test_points_take_the_row_of_the_highest_sum(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text(OWN_POINTS)
+    recipe = load_recipe(path)
+    night = hours(40, seed=1).drop(columns="ill")
+
+    model = train(hours(), recipe, contract=contract_of("max", score=None), **QUICK)
+    run = score(model, night, tmp_path / "run")
+
+    points = night.ews.fillna(0).map(lambda x: 3 if x >= 8 else 2 if x >= 5 else 0)
+    points += (night.crp >= 60).astype(int)
+    highest = points.groupby(night.stay).max()
+    scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id")
+    assert scores.score.to_dict() == highest.to_dict()
+
+
+def test_own_model_takes_the_last_row_and_no_highest_score(tmp_path):
+    past = hours()
+    with pytest.raises(RecipeError, match="logistic learns its own"):
+        train(past, "logistic", contract=contract_of("max"), search=1, **QUICK)
+
+    model = train(past, "logistic", contract=contract_of("last"), search=1, **QUICK)
+    night = hours(40, seed=1).drop(columns="ill")
+    run = score(model, night, tmp_path / "run")
+
+    last = night.sort_values("at").drop_duplicates("stay", keep="last")
+    assert model.document["validation"]["n_rows"] == 150
+    taken = [batch.rows for batch in model.opened(night)]
+    assert sorted(np.concatenate(taken) - 1) == sorted(last.index)
+    assert run.document["counts"]["scored"] == 40
+
+
+def test_methods_are_compared_on_the_rows_that_the_score_takes():
+    compared = compare(
+        {"ward": hours()},
+        ["logistic", "given"],
+        contract=contract_of("max"),
+        control="logistic",
+        search=1,
+        rule=QUICK["rule"],
+        jobs=1,
+    )
+
+    assert set(compared.summary()["cohorts"]["ward"]) == {"given", "logistic"}
+    assert compared.document["cohorts"][0]["n_rows"] == 150
+
+
+def test_labels_of_a_stay_must_agree():
+    past = hours()
+    past.loc[past.stay == "s001", "ill"] = ["yes", "no"] * 3
+
+    with pytest.raises(CohortError, match="different labels, of 1 units"):
+        train(past, "given", contract=contract_of("max"), **QUICK)
+
+
+def test_stay_without_any_score_is_refused_once(tmp_path):
+    night = hours(40, seed=1).drop(columns="ill")
+    night.loc[night.stay == "s003", "ews"] = np.nan
+    model = train(hours(), "given", contract=contract_of("max"), **QUICK)
+
+    run = score(model, night, tmp_path / "run")
+
+    counts = run.document["counts"]
+    assert (counts["read"], counts["scored"], counts["refused"]) == (40, 39, 1)
+
+
+def test_value_out_of_bounds_is_not_the_highest_score(tmp_path):
+    night = hours(40, seed=1).drop(columns="ill")
+    first = night.index[night.stay == "s003"][0]
+    night.loc[first, "ews"] = 9999.0
+    model = train(hours(), "given", contract=contract_of("max"), **QUICK)
+
+    run = score(model, night, tmp_path / "run")
+
+    scores = pd.read_parquet(run.directory / "scores.parquet").set_index("id")
+    others = night.drop(index=first)
+    assert scores.score["s003"] == others.ews[others.stay == "s003"].max()
+
+
+def test_model_is_validated_on_one_row_a_stay():
+    model = train(hours(), "given", contract=contract_of("max"), **QUICK)
+    elsewhere = hours(60, seed=2).assign(stay=lambda rows: "t" + rows.stay)
+
+    by_file = validate(model, elsewhere)
+    by_cohort = validate(model, read_cohort(elsewhere, model.contract, label="ill"))
+
+    assert by_file.figures.n_rows == by_cohort.figures.n_rows == 60
+
+
+def test_contract_says_what_a_unit_is(tmp_path):
+    path = tmp_path / "cohort.toml"
+    contract = contract_of("last")
+    path.write_text(contract.to_toml())
+
+    assert '[score]\nper = "stay"\ntake = "last"' in path.read_text()
+    assert Contract.load(path) == contract
+    assert "per_unit" not in Contract().to_dict()["cohort"]
+    path.write_text(path.read_text().replace('take = "last"', 'take = "latest"'))
+    with pytest.raises(CohortError, match=r"score\.take"):
+        Contract.load(path)
+    with pytest.raises(ValueError, match='set `id = "stay"`'):
+        contract_of("max", id="row")
+
+
+def test_hourly_table_on_the_command_line(tmp_path):
+    hours().to_csv(tmp_path / "past.csv", index=False)
+    night = hours(40, seed=1).drop(columns="ill")
+    night.to_csv(tmp_path / "night.csv", index=False)
+    (tmp_path / "cohort.toml").write_text(contract_of("max").to_toml())
+    contract = ("--contract", tmp_path / "cohort.toml")
+
+    screen("check", tmp_path / "past.csv", *contract)
+    screen(
+        *("train", tmp_path / "past.csv", *contract, "--recipe", "given"),
+        *("--max-flag-rate", "0.2", "--seed", "1", "--out", tmp_path / "model"),
+    )
+    run = as_json(
+        *("score", tmp_path / "model", tmp_path / "night.csv"),
+        *("--out", tmp_path / "run", "--jobs", "2"),
+    )
+
+    assert run["counts"]["scored"] == 40
