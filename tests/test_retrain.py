@@ -113,6 +113,49 @@ def test_retrain_again(ward, next_model):
     assert (folder / "next" / "model.json").read_bytes() == before
 
 
+def test_outcomes_go_before_verdicts(ward, tmp_path):
+    """Every row has a label then, flagged or not; a verdict counts where none is known."""
+    original, words = ward
+    folder = shutil.copytree(original, tmp_path / "ward")
+    screen("ledger", "moved", folder / "l.db", "--reason", "a test of its own")
+    first = patients(60, seed=1)
+    second = patients(60, seed=2)
+    flagged = pd.read_parquet(folder / "2026-03-01" / "scores.parquet")
+    flagged = set(flagged["id"][flagged["flagged"]])
+    ill = set(first["patient"][first["ill"] == "yes"])
+    # Of the flagged one who has it is treated, so that the event does not come.
+    treated = sorted(ill & flagged)[0]
+    events = [f"{name},2026-03-01T09:00\n" for name in sorted(ill - {treated})]
+    (tmp_path / "events.csv").write_text("patient,at\n" + "".join(events))
+    where = ["--ledger", folder / "l.db"]
+    screen(
+        *("outcomes", tmp_path / "events.csv", "--series", SERIES, *where),
+        *("--id", "patient", "--time", "at", "--within", "24h"),
+        *("--as-of", "2026-03-02"),
+    )
+
+    answer = as_json(
+        *("retrain", SERIES, folder / "m", folder / "past.csv", *where),
+        *("--nights", folder / "in" / "{date}.csv", "--out", tmp_path / "next"),
+    )
+
+    facts = answer["verdicts"]
+    only_second = set(words) - set(first["patient"])
+    assert set(second["patient"]).isdisjoint(first["patient"])
+    assert facts["by_outcome"] == 60
+    assert facts["confirmed"] + facts["ruled_out"] == 60 + len(only_second)
+    assert facts["contradicted"] == 1
+    assert facts["flagged_without_event"] == len(flagged - ill) + 1
+    model = load_model(tmp_path / "next")
+    labels = model.validation.set_index("id")["label"]
+    assert labels[treated] == "no"
+    assert (labels[sorted(first["patient"])] == "yes").sum() == len(ill) - 1
+    (note,) = [
+        note for note in model.document["training"]["notes"] if "had no event" in note
+    ]
+    assert note.startswith(f"{len(flagged - ill) + 1} rows were flagged")
+
+
 def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
     ward, next_model
 ):

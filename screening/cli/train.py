@@ -582,10 +582,11 @@ def retrain(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Retrain the champion's method, verdicts included.
+    """Retrain the champion's method, outcomes and verdicts included.
 
-    It is trained on its past COHORT and the verdicts of SERIES, with the champion's
-    recipe, rule and contract. The new model is not used until it is promoted: score it
+    It is trained on its past COHORT and on what became of the patients of SERIES or,
+    where that is not known, the verdicts, with the champion's recipe, rule and
+    contract. The new model is not used until it is promoted: score it
     with --shadow, look at `screen history --beside`, then `screen promote` it.
     """
     n_bytes = options.bytes_from(memory)
@@ -597,11 +598,8 @@ def retrain(
 
     from screening.data.reading import read_cohort
     from screening.ledger.database import open_ledger
-    from screening.ledger.model_registry import (
-        find_retraining,
-        judged,
-        record_retraining,
-    )
+    from screening.ledger.model_registry import find_retraining, record_retraining
+    from screening.ledger.outcomes import judged_by_outcomes
     from screening.model_selection import retraining
     from screening.report.page import check_templates
     from screening.store.loading import load_model
@@ -610,7 +608,7 @@ def retrain(
     is_there = (out / "model.json").exists()
     champion = load_model(model)
     with open_ledger(ledger) as book, bar("Training") as progress:
-        verdicts = judged(book, series, champion.digest)
+        verdicts = judged_by_outcomes(book, series, champion.digest)
         past = read_cohort(
             database.source(cohort),
             champion.contract,

@@ -229,7 +229,7 @@ def _last_nights(connection: sa.Connection) -> dict[str, str]:
 
 
 class LastWord(NamedTuple):
-    """The last verdict on a case, and the table it was given on.
+    """The last verdict on a case or what became of it, and the table it is about.
 
     Parameters
     ----------
@@ -240,12 +240,21 @@ class LastWord(NamedTuple):
         "confirmed", "ruled out", "unsure", "known" or "disputed".
     table : str
         Digests of that night's files; empty for nights from before these were kept.
+    by_outcome : bool
+        "confirmed" is an event within the window of that night, and "ruled out" none.
+    was_flagged : bool
+        On that night; stated of outcomes alone.
+    is_contradicted : bool
+        The last verdict on the case says otherwise than the outcome.
     """
 
     case_id: str
     night: str
     verdict: str
     table: str
+    by_outcome: bool = False
+    was_flagged: bool = False
+    is_contradicted: bool = False
 
 
 class Judged(NamedTuple):

@@ -30,7 +30,7 @@ from screening.ledger.entries import (
     facts_in,
     nights_at,
 )
-from screening.ledger.model_registry import find_series
+from screening.ledger.model_registry import Judged, LastWord, find_series, judged
 from screening.ledger.nights import current_runs
 from screening.ledger.trail import Part
 from screening.ledger.verdicts import ordered_verdicts
@@ -159,6 +159,61 @@ def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | Non
         return None
     ((facts, _),) = _entries(connection, trail.TRAIL.c.number == newest)
     return facts.figures
+
+
+def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
+    """Return for every case what became of it or, where that is open, its last verdict.
+
+    Of a patient the last night counts whose window is over, flagged or not; without
+    outcomes it is as `model_registry.judged` returns it. UsageError unless `model` is
+    the digest of the champion.
+    """
+    by_verdict = judged(ledger, series, model)
+    key = by_verdict.series
+    with ledger.reading() as connection:
+        figures = last_figures(connection, key)
+        if figures is None:
+            return by_verdict
+        nights = _read_nights(connection, key)
+        known = _known_outcomes(connection, key)
+        runs = connection.execute(current_runs(key)).all()
+        stated_at = nights_at(connection, [run.entry for run in runs])
+    table_of = {run.night: stated_at[run.entry].table or "" for run in runs}
+    window = Window(figures.within_hours, figures.after_hours)
+    as_of = pd.Timestamp(figures.as_of)
+    rows = with_truth(nights.rows, _events(known), window, as_of)
+    is_known = rows["truth"].isin(["case", "none"]) & rows["is_over"]
+    last = rows[is_known].groupby("patient").tail(1)
+    verdicts = {word.case_id: word for word in by_verdict.words}
+    words = []
+    for patient, night, truth, was_flagged in zip(
+        last["patient"],
+        last["night"].dt.strftime("%Y-%m-%d"),
+        last["truth"],
+        last["flagged"],
+        strict=True,
+    ):
+        word = "confirmed" if truth == "case" else "ruled out"
+        verdict = verdicts.pop(patient, None)
+        is_contradicted = (
+            verdict is not None
+            and verdict.verdict in ("confirmed", "ruled out")
+            and verdict.verdict != word
+        )
+        words.append(
+            LastWord(
+                patient,
+                night,
+                word,
+                table_of[night],
+                by_outcome=True,
+                was_flagged=bool(was_flagged),
+                is_contradicted=is_contradicted,
+            )
+        )
+    words += verdicts.values()
+    in_order = sorted(words, key=lambda word: (word.night, word.case_id))
+    return Judged(key, tuple(in_order))
 
 
 def _refuse_other_spelling(

@@ -1,4 +1,4 @@
-"""Training a champion's recipe again on its past cohort and on reviewers' verdicts."""
+"""Training a champion's recipe again on its past cohort, on outcomes and verdicts."""
 
 from __future__ import annotations
 
@@ -123,6 +123,7 @@ def judged_cohort(
         # No fold may split a patient with several rows.
         cohort = replace(cohort, group=cohort.id)
     n_cases = int(is_case[~known.in_past].sum())
+    by_outcome = _count_outcomes(judged.words, _patients(new))
     facts = TrainedOn(
         series=series,
         champion=champion.digest,
@@ -134,6 +135,7 @@ def judged_cohort(
         already=int(known.in_past.sum()),
         disagreeing=int((is_past_case != is_case[known.in_past]).sum()),
         left_out=dict(sorted(left_out.items())),
+        **by_outcome,
     )
     # Without cases the past has no prevalence, and its contract names none.
     prevalence = None
@@ -142,6 +144,18 @@ def judged_cohort(
     else:
         cohort = replace(cohort, contract=contract.with_roles(positive=positive))
     return JudgedCohort(cohort, prevalence, facts)
+
+
+def _count_outcomes(words: Sequence[LastWord], patients: np.ndarray) -> dict[str, int]:
+    """Count the outcomes among the labels of patients, by the fields of `TrainedOn`."""
+    taken = set(patients)
+    outcomes = [word for word in words if word.by_outcome and word.case_id in taken]
+    without_event = [word for word in outcomes if word.verdict == "ruled out"]
+    return {
+        "by_outcome": len(outcomes),
+        "flagged_without_event": sum(word.was_flagged for word in without_event),
+        "contradicted": sum(word.is_contradicted for word in outcomes),
+    }
 
 
 def _positive_labels(
@@ -291,12 +305,35 @@ def retrained(
 
 def sentences(facts: TrainedOn) -> list[str]:
     """Return in words what was learned from verdicts, and what was not."""
-    notes = [
+    notes = []
+    rows = (
         f"trained again on the past cohort and on {facts.taken} judged rows of "
         f"{facts.nights} nights of {facts.series} ({facts.confirmed} with the "
-        "condition); they were flagged or drawn, so figures of held-out rows lean "
-        "towards cases that the model before flagged"
-    ]
+        "condition)"
+    )
+    n_by_verdict = facts.taken - facts.by_outcome
+    selected = (
+        "they were flagged or drawn, so figures of held-out rows lean towards cases "
+        "that the model before flagged"
+    )
+    if not facts.by_outcome:
+        notes.append(f"{rows}; {selected}")
+    else:
+        notes.append(f"{rows}; {facts.by_outcome} labels are outcomes, flagged or not")
+        notes.append(
+            f"where a patient has an outcome and a verdict the outcome is used; "
+            f"{facts.contradicted} verdicts say otherwise"
+        )
+        notes.append(
+            f"{facts.flagged_without_event} rows were flagged and had no event: where "
+            "the flag led to a treatment that prevented it, the row counts as one "
+            "without the condition, and the model learns not to flag its like"
+        )
+        if n_by_verdict:
+            notes.append(
+                f"of {n_by_verdict} rows the outcome is open and the label a verdict; "
+                f"{selected}"
+            )
     if facts.already:
         notes.append(
             f"{facts.already} judged rows stand in the past cohort too and count once, "

@@ -83,7 +83,10 @@ class TrainedOn(Document):
     """Judged rows used in a training, and those left out, by reason.
 
     `already` of the judged rows were in the past cohort, where each counts once with
-    the cohort's label; on `disagreeing` of them the verdict differs from it.
+    the cohort's label; on `disagreeing` of them the verdict differs from it. Of the
+    rows taken, `by_outcome` have what became of the patient as their label, flagged or
+    not, which `contradicted` verdicts had otherwise; `flagged_without_event` of these
+    were flagged, so that a treatment may have prevented the event.
     """
 
     series: str
@@ -96,6 +99,9 @@ class TrainedOn(Document):
     already: int
     disagreeing: int
     left_out: Mapping[str, int]
+    by_outcome: int = 0
+    flagged_without_event: int = 0
+    contradicted: int = 0
 
     @property
     def taken(self) -> int:
