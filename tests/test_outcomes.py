@@ -15,6 +15,7 @@ from screening.errors import CohortError, UsageError
 from screening.ledger.outcomes import reasons_of_outcomes
 from screening.metrics.outcomes import (
     Window,
+    detected_events,
     lead_time,
     missed_cases,
     outcome_figures,
@@ -88,12 +89,64 @@ def test_lead_time_is_of_unbroken_flags():
         rows, events_of(a=[3.5], b=[3.5]), Window(24 * 9), FIRST + 30 * DAY
     )
 
-    lead = lead_time(known)
+    lead = lead_time(detected_events(known))
 
     # Of a flags of nights 2 and 3 reach the event; b was not flagged the night before.
     assert (lead.events, lead.detected) == (2, 1)
     assert lead.median_hours == 36
     assert missed_cases(known)["patient"].tolist() == ["b"]
+
+
+def brute_lead(nights, event):
+    """Return the hours from the first unbroken flag, by going back night by night."""
+    first = None
+    for night, flagged in sorted(nights, reverse=True):
+        if not flagged:
+            break
+        first = night
+    return None if first is None else (event - first) / pd.Timedelta(hours=1)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcd"),
+        st.lists(st.booleans(), min_size=1, max_size=6),
+        min_size=1,
+    )
+)
+def test_lead_time_is_that_of_the_definition(flags):
+    lines = []
+    expected = {}
+    for name, of_patient in flags.items():
+        nights = list(enumerate(of_patient))
+        lines += [(night, name, flagged) for night, flagged in nights]
+        times = [(FIRST + night * DAY, flagged) for night, flagged in nights]
+        expected[name] = brute_lead(times, FIRST + 6.5 * DAY)
+    events = events_of(**{name: [6.5] for name in flags})
+    known = with_truth(rows_of(*lines), events, Window(24 * 9), FIRST + 30 * DAY)
+
+    found = detected_events(known).set_index("patient").hours
+
+    assert {name: None if pd.isna(h) else h for name, h in found.items()} == expected
+
+
+def test_lead_time_by_subgroup_hides_few_events():
+    rows = rows_of(
+        *((night, name, night > 0) for night in range(3) for name in "abcdef")
+    )
+    rows["subgroup_sex"] = rows["patient"].map(lambda name: "f" if name < "e" else "m")
+    events = events_of(**{name: [2.5] for name in "abcdef"})
+    window = Window(24 * 9)
+    as_of = FIRST + 30 * DAY
+    known = with_truth(rows, events, window, as_of)
+
+    figures = outcome_figures(
+        known, window, as_of, None, {}, {"sex": "subgroup_sex"}, suppress=3
+    )
+
+    (lead,) = figures.lead_by_subgroup
+    assert (lead.column, lead.level) == ("sex", "f")
+    assert (lead.events, lead.detected, lead.median_hours) == (4, 4, 36)
 
 
 def ward(n_patients, seed, sensitivity=0.7, specificity=0.9):
@@ -405,6 +458,44 @@ def test_forget_erases_outcomes(site):
     assert ill[1].encode() not in content
     shown = as_json("history", "--verify", "--ledger", folder / "l.db")
     assert shown["series"][0]["outcomes"]["nights"] == 3
+
+
+def test_contract_gives_subgroups_and_the_order_of_dates(tmp_path):
+    """Outcomes are read by the contract's date_order; lead time is by its subgroups."""
+    contract = Contract(
+        label="ill",
+        id="patient",
+        subgroup=["ward"],
+        date_order="dmy",
+        suppress=1,
+        outcome=Outcome(within="3d", time="when"),
+    )
+    save_model(trained(contract), tmp_path / "model")
+    night = patients(60, share=0.2, seed=2)
+    night.drop(columns="ill").to_csv(tmp_path / "night.csv", index=False)
+    place = ("--ledger", tmp_path / "l.db", "--series", "ward")
+    screen(
+        *("score", tmp_path / "model", tmp_path / "night.csv"),
+        *("--out", tmp_path / "run", "--date", "2026-03-01", *place),
+    )
+    ill = night[night.ill == "yes"]
+    text = "patient,when\n" + "".join(f"{name},02/03/2026\n" for name in ill.patient)
+    (tmp_path / "events.csv").write_text(text)
+
+    entered = as_json(
+        *("outcomes", tmp_path / "events.csv", *place, "--as-of", "2026-04-01")
+    )
+
+    scores = pd.read_parquet(tmp_path / "run" / "scores.parquet").set_index("id")
+    assert scores.subgroup_ward.to_dict() == night.set_index("patient").ward.to_dict()
+    figures = entered["figures"]
+    assert figures["cases"] == len(ill)
+    events = {lead["level"]: lead["events"] for lead in figures["lead_by_subgroup"]}
+    assert events == ill.ward.value_counts().to_dict()
+    flagged = scores.flagged[ill.patient].groupby(ill.ward.to_numpy()).sum()
+    for lead in figures["lead_by_subgroup"]:
+        assert lead["column"] == "ward"
+        assert lead["detected"] == flagged[lead["level"]]
 
 
 SITE = """

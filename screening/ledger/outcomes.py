@@ -45,6 +45,7 @@ from screening.schemas.history import OutcomeFigures, SensitivityAndPpv
 from screening.schemas.model import Stated
 from screening.schemas.reasons import OUTCOMES_BELOW
 from screening.schemas.run import RunDocument
+from screening.store.model import SUBGROUP
 from screening.store.serialization import read_document
 
 MEASURES = {"sensitivity": "Sensitivity", "ppv": "PPV"}
@@ -125,7 +126,9 @@ def enter_outcomes(
         verdicts = _verdicts(connection, key)
     place = nights.outcome_of_contract(id=id, time=time, within=within, after=after)
     window = Window(place.within, place.after)
-    stated_now = _by_patient(read_outcomes(source, place.id, place.time))
+    date_order = nights.stated.date_order
+    table = read_outcomes(source, place.id, place.time, date_order)
+    stated_now = _by_patient(table)
     patients = set(nights.rows["patient"])
     _refuse_other_spelling(patients, stated_now, place.id)
     changed = {}
@@ -136,7 +139,15 @@ def enter_outcomes(
         elif known.get(name) != times:
             changed[name] = times
     rows = with_truth(nights.rows, _events(known | changed), window, until)
-    figures = outcome_figures(rows, window, until, nights.promised, verdicts)
+    figures = outcome_figures(
+        rows,
+        window,
+        until,
+        nights.promised,
+        verdicts,
+        nights.subgroups,
+        nights.stated.suppress,
+    )
     figures = figures.replace(unread=nights.n_unread)
     facts = Outcomes(series=key, night=until.strftime("%Y-%m-%d"), figures=figures)
     with ledger.writing() as connection:
@@ -272,7 +283,8 @@ class _Nights:
     Parameters
     ----------
     rows : DataFrame
-        `night`, `patient`, `score`, `flagged`, `chance` and `model`.
+        `night`, `patient`, `score`, `flagged`, `chance`, `model`, and the columns of
+        subgroups.
     stated : Stated
         What the contract of the last night's model states.
     promised : SensitivityAndPpv or None
@@ -285,6 +297,12 @@ class _Nights:
     stated: Stated
     promised: SensitivityAndPpv | None
     n_unread: int
+
+    @property
+    def subgroups(self) -> dict[str, str]:
+        """Columns of subgroups by their titles, as far as the nights kept them."""
+        columns = {name: SUBGROUP + name for name in self.stated.subgroup}
+        return {name: column for name, column in columns.items() if column in self.rows}
 
     def outcome_of_contract(
         self,
@@ -357,7 +375,8 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
         with parquet_file(path) as table:
             columns = table.schema_arrow.names
             names = [name for name in COLUMNS if name in columns]
-            rows = table.read(columns=names).to_pandas()
+            subgroups = [name for name in columns if name.startswith(SUBGROUP)]
+            rows = table.read(columns=[*names, *subgroups]).to_pandas()
     except (pa.ArrowException, OSError) as error:
         raise ModelError(
             f"{path} cannot be read ({type(error).__name__}): restore it from the "
@@ -370,7 +389,7 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
     if "chance" not in rows:
         rows["chance"] = np.nan
     rows["patient"] = rows["id"].astype(str)
-    return rows[["patient", "score", "flagged", "chance"]]
+    return rows[["patient", "score", "flagged", "chance", *subgroups]]
 
 
 def _has_several_classes(directory: Path) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log, sqrt
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ from screening.schemas.history import (
     OutcomeRates,
     OutcomesByMonth,
     SensitivityAndPpv,
+    SubgroupLead,
 )
 
 HOUR = pd.Timedelta(hours=1)
@@ -121,6 +123,8 @@ def outcome_figures(
     as_of: pd.Timestamp,
     promised: SensitivityAndPpv | None,
     verdicts: Mapping[tuple[str, str], str],
+    subgroups: Mapping[str, str] = MappingProxyType({}),
+    suppress: int = 5,
 ) -> OutcomeFigures:
     """Return the figures of nights whose outcomes are known.
 
@@ -135,7 +139,12 @@ def outcome_figures(
         Estimates of validation.
     verdicts : mapping of (str, str) to str
         The word on a patient of a night, by night (YYYY-MM-DD) and patient.
+    subgroups : mapping of str to str
+        Columns of `rows` by whose values lead time is given, by their titles.
+    suppress : int
+        Fewest events of a value of them.
     """
+    events = detected_events(rows)
     known = rows[rows["truth"].isin(["case", "none"]) & rows["is_over"]]
     is_open = (rows["truth"] != "past") & ~rows["is_over"]
     rates = rates_of(known)
@@ -152,7 +161,8 @@ def outcome_figures(
         past=int((rows["truth"] == "past").sum()),
         auroc=_auroc(of_last),
         observed_over_expected=_observed_over_expected(known),
-        lead=lead_time(rows),
+        lead=lead_time(events),
+        lead_by_subgroup=lead_by_subgroup(events, subgroups, suppress),
         promised=promised,
         seen=SensitivityAndPpv(sensitivity=seen.sensitivity, ppv=seen.ppv),
         seen_nights=seen.nights,
@@ -234,31 +244,44 @@ def _observed_over_expected(rows: pd.DataFrame) -> Estimate:
     return Estimate(float(ratio), *ends)
 
 
-def lead_time(rows: pd.DataFrame) -> LeadTime:
-    """Return how long before their events patients were flagged without a break.
+def detected_events(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the events of rows with how long before them patients were flagged.
 
     An event is detected if the patient was flagged on the last night before it; the
     time counts from the first night of the unbroken flags that end there.
+
+    Returns
+    -------
+    DataFrame
+        The rows of the last night before each event, with `hours`, NaN for those that
+        were not detected.
     """
     cases = rows[rows["truth"] == "case"].sort_values(["patient", "event", "night"])
-    hours = []
-    n_events = 0
-    for _, nights in cases.groupby(["patient", "event"], sort=False):
-        n_events += 1
-        flagged = nights["flagged"].to_numpy(bool)
-        if not flagged[-1]:
-            continue
-        breaks = np.flatnonzero(~flagged)
-        first = breaks[-1] + 1 if len(breaks) else 0
-        lead = nights["event"].iloc[0] - nights["night"].iloc[first]
-        hours.append(lead / HOUR)
+    by_event = cases.groupby(["patient", "event"], sort=False)
+    # Of the flags up to a night only those after the last break are unbroken.
+    n_breaks = (~cases["flagged"].astype(bool)).groupby(by_event.ngroup()).cumsum()
+    cases = cases.assign(n_breaks=n_breaks)
+    last = cases.groupby(["patient", "event"], sort=False).tail(1)
+    unbroken = cases[cases["flagged"].astype(bool)].groupby(
+        ["patient", "event", "n_breaks"], sort=False
+    )
+    first = unbroken["night"].min().rename("first_flag").reset_index()
+    last = last.merge(first, "left", ["patient", "event", "n_breaks"])
+    is_detected = last["flagged"].astype(bool)
+    hours = (last["event"] - last["first_flag"]).dt.total_seconds() / 3600
+    return last.assign(hours=hours.where(is_detected))
+
+
+def lead_time(events: pd.DataFrame) -> LeadTime:
+    """Return the lead times of events, as ``detected_events`` returns them."""
+    hours = events["hours"].dropna().to_numpy(float)
     quartiles: list[float | None] = [None, None, None]
     if len(hours) >= MIN_EVENTS_OF_QUARTILES:
         quartiles = [float(hour) for hour in np.quantile(hours, [0.25, 0.5, 0.75])]
-    elif hours:
+    elif len(hours):
         quartiles[1] = float(np.median(hours))
     return LeadTime(
-        events=n_events,
+        events=len(events),
         detected=len(hours),
         median_hours=quartiles[1],
         low_hours=quartiles[0],
@@ -266,11 +289,33 @@ def lead_time(rows: pd.DataFrame) -> LeadTime:
     )
 
 
+def lead_by_subgroup(
+    events: pd.DataFrame, subgroups: Mapping[str, str], suppress: int
+) -> list[SubgroupLead]:
+    """Return the lead times of each value of some columns.
+
+    Parameters
+    ----------
+    events : DataFrame
+        As ``detected_events`` returns them.
+    subgroups : mapping of str to str
+        Columns by their titles.
+    suppress : int
+        Values of fewer events are left out.
+    """
+    leads = []
+    for title, column in subgroups.items():
+        for level, of_level in events.groupby(column):
+            if len(of_level) >= suppress:
+                lead = vars(lead_time(of_level))
+                leads.append(SubgroupLead(column=title, level=str(level), **lead))
+    return leads
+
+
 def missed_cases(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the last night before each event on which the patient was not flagged."""
-    cases = rows[rows["truth"] == "case"].sort_values(["patient", "event", "night"])
-    last = cases.groupby(["patient", "event"], as_index=False).tail(1)
-    return last[~last["flagged"].astype(bool)]
+    events = detected_events(rows)
+    return events[events["hours"].isna()]
 
 
 def _below(

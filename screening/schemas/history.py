@@ -141,6 +141,16 @@ class LeadTime(Document):
     high_hours: float | None
 
 
+class SubgroupLead(LeadTime):
+    """Lead time in a subgroup: the value that its column had on the last night before.
+
+    Values of few events are left out, as the contract's `suppress` says.
+    """
+
+    column: str
+    level: str
+
+
 class OutcomeFigures(OutcomeRates):
     """What became of all rows of the champion's nights in force, flagged or not.
 
@@ -170,6 +180,7 @@ class OutcomeFigures(OutcomeRates):
     seen: SensitivityAndPpv | None = None
     seen_nights: int = 0
     unread: int = 0
+    lead_by_subgroup: Sequence[SubgroupLead] = ()
 
 
 @dataclass(frozen=True, kw_only=True, config=PART)

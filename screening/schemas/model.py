@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -58,6 +58,8 @@ class Stated(InContract):
     verdicts_need: Sequence[str] = ()
     outcome: StatedOutcome | None = None
     id: str | None = None
+    date_order: Literal["dmy", "mdy"] | None = None
+    suppress: int = 5
 
 
 class Declared(InContract):

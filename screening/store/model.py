@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 CHANCES = ("chance", "chance_low", "chance_high")
 """Columns of a calibrated probability and its interval."""
 DISPLAY = "display_"
+SUBGROUP = "subgroup_"
 """Prefix of columns that the contract wants shown, which may be named as ours."""
 OUT_OF_BOUNDS = "out_of_bounds"
 """Column with the names of a row's columns out of bounds, null where there is none."""
@@ -457,6 +458,7 @@ def score_decisions(
     In its rows `row` is the row number in the table that was read, `class` the watched
     class with the largest margin. Columns that the contract wants shown are kept only
     for rows that are flagged or have a cell out of bounds. The latter have no chance.
+    Subgroups are kept where the contract says what an outcome is.
 
     Parameters
     ----------
@@ -496,13 +498,25 @@ def score_decisions(
             columns[f"score_{name}"] = decisions[:, m]
     columns["row"] = batch.rows
     columns["class"] = pa.array(model.watched).take(pa.array(watched_number))
-    for name, texts in (batch.display or {}).items():
-        is_hidden = ~(flagged | is_odd)
-        columns[DISPLAY + name] = pa.array(texts, pa.string(), mask=is_hidden)
+    columns |= _texts_beside(batch, flagged | is_odd)
     tissue = tissue_of(model.contract)
     if tissue:
         columns[TISSUE] = batch.measured[tissue]
     return Scored(encoded, decisions, pa.table(columns))
+
+
+def _texts_beside(batch: Cohort, is_listed: np.ndarray) -> dict[str, pa.Array]:
+    """Return texts beside the scores: those displayed, of listed rows, and subgroups.
+
+    Figures by outcomes need subgroups long after the night's table is gone.
+    """
+    columns = {}
+    for name, texts in (batch.display or {}).items():
+        columns[DISPLAY + name] = pa.array(texts, pa.string(), mask=~is_listed)
+    if batch.contract.outcome is not None:
+        for name, texts in (batch.subgroups or {}).items():
+            columns[SUBGROUP + name] = pa.array(texts, pa.string())
+    return columns
 
 
 def names_of_odd_cells(batch: Cohort) -> pa.Array:
