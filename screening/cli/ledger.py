@@ -59,6 +59,13 @@ def history(
             help="With --series: compare with this shadow's model, or another series.",
         ),
     ] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="With --series: months with patient_days, outcomes and interventions.",
+        ),
+    ] = None,
     out: PageFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,10 +80,14 @@ def history(
 
     if beside is not None and series is None:
         raise UsageError("--beside compares with one series; give --series too")
+    if rates is not None and series is None:
+        raise UsageError("--rates are of one series; give --series too")
     compared = None
     with open_ledger(ledger, read_only=True) as book:
         is_verified = verify or head is not None
-        document = history_of(book, series, verify=is_verified, printed=head)
+        document = history_of(
+            book, series, verify=is_verified, printed=head, rates=rates
+        )
         if beside is not None and series is not None:
             compared = compare_nights(book, series, beside)
     if out is not None:

@@ -183,6 +183,9 @@ def _in_words(entered: Entered) -> dict[str, object]:
 
     figures = entered.figures
     lead = figures.lead
+    auroc = fmt.fixed(figures.auroc, 2)
+    if fmt.area_ci(figures.auroc):
+        auroc += f" ({fmt.area_ci(figures.auroc)})"
     hours = "unknown"
     if lead.median_hours is not None:
         hours = f"{lead.median_hours:.0f} hours in the median"
@@ -200,7 +203,7 @@ def _in_words(entered: Entered) -> dict[str, object]:
         "sensitivity": share_words(figures.sensitivity),
         "specificity": share_words(figures.specificity),
         "PPV": share_words(figures.ppv),
-        "AUROC": fmt.area_ci(figures.auroc),
+        "AUROC": auroc,
         "events": f"{lead.events}, of which {lead.detected} were flagged the night before",
         "lead time": hours,
     }

@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2
 
 from screening.errors import UsageError
 from screening.metrics.intervals import Z, grouped_rate_interval
@@ -25,7 +26,9 @@ from screening.metrics.reviews import ANYTIME_WIDENING, is_below
 from screening.metrics.tally import group_codes
 from screening.schemas.base import Estimate
 from screening.schemas.history import (
+    BeforeAfter,
     LeadTime,
+    MonthlyRates,
     OutcomeFigures,
     OutcomeRates,
     OutcomesByMonth,
@@ -310,6 +313,58 @@ def lead_by_subgroup(
                 lead = vars(lead_time(of_level))
                 leads.append(SubgroupLead(column=title, level=str(level), **lead))
     return leads
+
+
+def before_and_after(counts: pd.DataFrame, live: str) -> BeforeAfter:
+    """Return monthly rates before and after the night on which a screen went live.
+
+    Parameters
+    ----------
+    counts : DataFrame
+        As ``data.monthly_counts.read_monthly_counts`` returns it.
+    live : str
+        YYYY-MM-DD.
+    """
+    month_of_live = pd.Timestamp(live).normalize().replace(day=1)
+    months = [
+        _rates_of_months(counts.iloc[[number]], f"{month:%Y-%m}")
+        for number, month in enumerate(counts["month"])
+    ]
+    before = counts[counts["month"] < month_of_live]
+    after = counts[counts["month"] > month_of_live]
+    return BeforeAfter(
+        live=live,
+        months=months,
+        before=_rates_of_months(before, "before") if len(before) else None,
+        after=_rates_of_months(after, "after") if len(after) else None,
+    )
+
+
+def _rates_of_months(counts: pd.DataFrame, name: str) -> MonthlyRates:
+    days = int(counts["patient_days"].sum())
+    n_outcomes = int(counts["outcomes"].sum())
+    interventions = counts["interventions"].sum(skipna=False)
+    n_interventions = None if np.isnan(interventions) else int(interventions)
+    rate = Estimate()
+    if n_interventions is not None:
+        rate = rate_per_1000(n_interventions, days)
+    return MonthlyRates(
+        month=name,
+        patient_days=days,
+        outcomes=n_outcomes,
+        interventions=n_interventions,
+        outcome_rate=rate_per_1000(n_outcomes, days),
+        intervention_rate=rate,
+    )
+
+
+def rate_per_1000(n_events: int, days: int) -> Estimate:
+    """Return events per 1,000 days with the exact Poisson interval (Garwood 1936)."""
+    low = 0.0
+    if n_events:
+        low = float(chi2.ppf(0.025, 2 * n_events)) / 2
+    high = float(chi2.ppf(0.975, 2 * n_events + 2)) / 2
+    return Estimate(*(1000 * number / days for number in (n_events, low, high)))
 
 
 def missed_cases(rows: pd.DataFrame) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from screening.report.drawing import draw
 from screening.schemas.base import Estimate
 from screening.schemas.figures import NO_CASE_SEEN
 from screening.schemas.history import (
+    BeforeAfter,
     ControlChart,
     ControlPoint,
     DriftOver,
@@ -372,8 +373,12 @@ def _series_block(
         "control": [],
         "runs": [],
         "outcomes": series.outcomes,
+        "before_after": series.before_after,
+        "rates": None,
         "page": links and links[series.series],
     }
+    if series.before_after is not None:
+        block["rates"] = rates_chart(series.before_after, number)
     if links:
         return block
     block["runs"] = runs_of_series[::-1]
@@ -479,6 +484,61 @@ def _ppv_chart(
     axes.band(nights, lows, highs, "first")
     axes.line(nights, [share.value for share in trend], "first", "PPV")
     return axes
+
+
+def rates_chart(before_after: BeforeAfter, number: int) -> Axes:
+    """Return rates by month, with the night on which the screen went live.
+
+    `number`: of the series on the page.
+    """
+    months = before_after.months
+    first = _month_number(months[0].month)
+    last = _month_number(months[-1].month)
+    highest = 0.0
+    for month in months:
+        ends = (month.outcome_rate.high, month.intervention_rate.high)
+        highest = max(highest, *(end or 0.0 for end in ends))
+    axes = Axes(
+        name=f"rates-{number}",
+        title="Before and after",
+        description=(
+            f"Outcomes and interventions per 1,000 patient-days from {months[0].month} "
+            f"to {months[-1].month}, by month, with 95% intervals; the screen went live "
+            f"on {before_after.live}."
+        ),
+        x=(first, last + 1),
+        y=(0, highest * 1.08),
+        x_label="Month",
+        y_label="Per 1,000 patient-days",
+        width=560,
+        height=250,
+        margins=(14, 110, 46, 56),
+        as_percent=(False, False),
+    )
+    stride = max(1, -(-(last + 1 - first) // MAX_DATES))
+    axes.x_ticks = [
+        Tick(axes.across.at(middle + 0.5), f"{middle // 12}-{middle % 12 + 1:02d}")
+        for middle in range(first, last + 1, stride)
+    ]
+    middles = [_month_number(month.month) + 0.5 for month in months]
+    series = {
+        "outcomes": ("first", [month.outcome_rate for month in months]),
+        "interventions": ("second", [month.intervention_rate for month in months]),
+    }
+    for label, (kind, rates) in series.items():
+        lows = [rate.low for rate in rates]
+        highs = [rate.high for rate in rates]
+        axes.band(middles, lows, highs, kind)
+        axes.line(middles, [rate.value for rate in rates], kind, label)
+    day = int(before_after.live[8:10])
+    live = _month_number(before_after.live) + (day - 1) / 31
+    axes.upright(live, "validated", f"live {before_after.live}")
+    return axes
+
+
+def _month_number(month: str) -> int:
+    """Return the number of a month by its date, 0 for January of the year 0."""
+    return 12 * int(month[:4]) + int(month[5:7]) - 1
 
 
 def _drift_chart(runs: Sequence[NightRun], number: int) -> Axes:

@@ -385,6 +385,34 @@ class NightRun(NightFigures):
     sample: Words
 
 
+class MonthlyRates(Document):
+    """Counts of some months, and rates per 1,000 patient-days with 95 % intervals.
+
+    Intervals take events as independent of each other (Poisson, exact).
+    `interventions` are None where they are not counted.
+    """
+
+    month: str
+    patient_days: int
+    outcomes: int
+    interventions: int | None
+    outcome_rate: Estimate
+    intervention_rate: Estimate
+
+
+class BeforeAfter(Document):
+    """Outcomes and interventions of the months before and after a screen went live.
+
+    `live` is its first night; the month of that night is in neither sum. `before` and
+    `after` are None without whole months.
+    """
+
+    live: str
+    months: Sequence[MonthlyRates]
+    before: MonthlyRates | None
+    after: MonthlyRates | None
+
+
 class SeriesFacts(Document):
     """Figures over the nights of a series."""
 
@@ -405,6 +433,7 @@ class SeriesFacts(Document):
     forward: ForwardNights | None = None
     outcomes: OutcomeFigures | None = None
     review_by: str | None = None
+    before_after: BeforeAfter | None = None
 
 
 class ChangedClass(Document):

@@ -1,0 +1,76 @@
+"""Read monthly counts of outcomes and interventions, before and after a screen began."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from screening.contract.parsing import parse_texts
+from screening.contract.violations import NO_ROWS, refuse_absent
+from screening.data.stream import BATCH_ROWS
+from screening.errors import CohortError
+from screening.io.opening import Readable, source_at
+
+COLUMNS = ("month", "patient_days", "outcomes")
+INTERVENTIONS = "interventions"
+
+
+def read_monthly_counts(source: Readable) -> pd.DataFrame:
+    """Return the months of a table in order, a line each.
+
+    Parameters
+    ----------
+    source : path, URL, Database, or a pandas, polars or Arrow table
+        With columns `month` (YYYY-MM), `patient_days`, `outcomes` and, where they are
+        counted, `interventions`.
+
+    Returns
+    -------
+    DataFrame
+        `month`, Timestamp of its first day, and the counts as floats; `interventions`
+        are NaN where the table has none.
+
+    Raises
+    ------
+    CohortError
+        A column is missing, a cell is no month or no count, or a month stands twice.
+    """
+    table = source_at(source)
+    refuse_absent(table, COLUMNS)
+    has_interventions = all(INTERVENTIONS in file.header for file in table.files)
+    names = [*COLUMNS, INTERVENTIONS] if has_interventions else [*COLUMNS]
+    blocks = []
+    for file in table.files:
+        for block in file.blocks(names, BATCH_ROWS):
+            columns = {
+                name: parse_texts(block.columns[name], None, strip=True).values
+                for name in names
+            }
+            blocks.append(pd.DataFrame(columns))
+    if not blocks:
+        raise CohortError(NO_ROWS)
+    texts = pd.concat(blocks, ignore_index=True)
+    months = pd.DataFrame(
+        {"month": pd.to_datetime(texts["month"], format="%Y-%m", errors="coerce")}
+    )
+    for name in names[1:]:
+        counts = pd.to_numeric(texts[name], errors="coerce")
+        months[name] = counts.where((counts >= 0) & (counts == counts.round()))
+    months["patient_days"] = months["patient_days"].where(months["patient_days"] > 0)
+    faults = [
+        f"column '{name}', rows {_rows(months[name])}: not a month such as 2026-01, a "
+        "whole number, or (patient days) more than 0; correct the cells"
+        for name in names
+        if months[name].isna().any()
+    ]
+    if months["month"].duplicated().any():
+        faults.append("column 'month': a month stands twice; one line a month")
+    if faults:
+        raise CohortError(faults)
+    if not has_interventions:
+        months[INTERVENTIONS] = np.nan
+    return months.sort_values("month", ignore_index=True)
+
+
+def _rows(column: pd.Series) -> str:
+    return ", ".join(str(1 + row) for row in np.flatnonzero(column.isna())[:5])
