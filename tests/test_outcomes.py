@@ -1,5 +1,7 @@
 """What became of the patients: the truth of every row, figures, entries, corrections."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,12 +9,13 @@ from commands import as_json, screen
 from flow_cohorts import patients
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from screening import MaxFlagRate, train
 from screening.contract.contract import Contract, Outcome
 from screening.data.outcome_table import read_outcomes
 from screening.errors import CohortError, UsageError
-from screening.ledger.outcomes import reasons_of_outcomes
+from screening.ledger.outcomes import _Nights, reasons_of_outcomes
 from screening.metrics.outcomes import (
     Window,
     detected_events,
@@ -23,6 +26,7 @@ from screening.metrics.outcomes import (
 )
 from screening.schemas.base import Estimate
 from screening.schemas.history import SensitivityAndPpv
+from screening.schemas.model import Stated
 from screening.store.model import save_model
 
 DAY = pd.Timedelta(days=1)
@@ -496,6 +500,139 @@ def test_contract_gives_subgroups_and_the_order_of_dates(tmp_path):
     for lead in figures["lead_by_subgroup"]:
         assert lead["column"] == "ward"
         assert lead["detected"] == flagged[lead["level"]]
+
+
+def three_classes(n_rows=240, seed=0):
+    """Return patients of whom some get sepsis and some kidney failure."""
+    table = patients(n_rows, seed=seed).drop(columns="ill")
+    rng = np.random.default_rng(seed)
+    became = rng.choice(["none", "sepsis", "kidney"], n_rows, p=[0.6, 0.2, 0.2])
+    return table.assign(
+        fever=table.fever + 2 * (became == "sepsis"),
+        crp=table.crp + 60 * (became == "kidney"),
+        became=became,
+    )
+
+
+def test_events_of_several_classes(tmp_path):
+    """An event is a case of the class that it names; others do not count."""
+    outcome = Outcome(within="3d", time="when", event="what")
+    contract = Contract(label="became", id="patient", outcome=outcome)
+    model = train(
+        three_classes(),
+        "one_vs_rest",
+        contract=contract.with_roles(positive=["sepsis", "kidney"]),
+        rule=MaxFlagRate(0.3),
+        search=1,
+        beside=(),
+        jobs=1,
+    )
+    save_model(model, tmp_path / "model")
+    night = three_classes(80, seed=2)
+    night.drop(columns="became").to_csv(tmp_path / "night.csv", index=False)
+    place = ("--ledger", tmp_path / "l.db", "--series", "ward")
+    screen(
+        *("score", tmp_path / "model", tmp_path / "night.csv"),
+        *("--out", tmp_path / "run", "--date", "2026-03-01", *place),
+    )
+    lines = [
+        f"{patient},2026-03-02 08:00,{became}\n"
+        for patient, became in zip(night.patient, night.became, strict=True)
+        if became != "none"
+    ]
+    lines.append(f"{night.patient[0]},2026-03-01 09:00,fall\n")
+    (tmp_path / "events.csv").write_text("patient,when,what\n" + "".join(lines))
+
+    entered = as_json(
+        *("outcomes", tmp_path / "events.csv", *place, "--as-of", "2026-04-01")
+    )
+    screen("history", *place, "--out", tmp_path / "history.html")
+    unnamed = screen(
+        *("outcomes", tmp_path / "events.csv", *place, "--event", "nothing"), code=3
+    )
+
+    figures = entered["figures"]
+    assert entered["other"] == 1
+    assert figures["cases"] == len(lines) - 1
+    assert figures["auroc"]["value"] is None
+    scores = pd.read_parquet(tmp_path / "run" / "scores.parquet").set_index("id")
+    thresholds = {
+        point["class"]: point["threshold"] for point in model.operating_points
+    }
+    assert [of_class["class"] for of_class in figures["by_class"]] == list(thresholds)
+    for of_class in figures["by_class"]:
+        name = of_class["class"]
+        score = scores[f"score_{name}"]
+        is_case = (night.became == name).to_numpy()
+        hit = (score[night.patient] >= thresholds[name]).to_numpy() & is_case
+        assert of_class["cases"] == is_case.sum()
+        assert of_class["true_positive"] == hit.sum()
+        auroc = roc_auc_score(is_case, score[night.patient])
+        assert of_class["auroc"]["value"] == pytest.approx(auroc)
+    assert "By class" in (tmp_path / "history.html").read_text()
+    assert "missing column 'nothing'" in unnamed.stderr
+
+
+def test_events_that_count_are_named():
+    """Of one class the contract may say which events are cases."""
+    with pytest.raises(ValueError, match="name it as `event`"):
+        Outcome(within="3d", cases=["sepsis"])
+
+
+def test_several_classes_need_the_name_of_the_event():
+    nights = _Nights(pd.DataFrame(), Stated(id="p"), None, 0, ["sepsis", "kidney"])
+    with pytest.raises(UsageError, match="tells sepsis, kidney apart"):
+        nights.outcome_of_contract({"time": "when", "within": 72.0})
+
+
+def test_outcomes_are_the_same_in_every_ledger(place, site, tmp_path):
+    """Entered, corrected, taken back and erased: SQLite and PostgreSQL agree."""
+    folder, _ = site
+    model = shutil.copytree(folder / "model", tmp_path / "model")
+    night = patients(60, share=0.2, seed=2)
+    ill = night.loc[night.ill == "yes", "patient"].tolist()
+    ledger = ("--ledger", place, "--series", "ward")
+    for number in (1, 2, 3):
+        fever = night.fever + 0.001 * number
+        table = tmp_path / f"night{number}.csv"
+        night.assign(fever=fever).drop(columns="ill").to_csv(table, index=False)
+        screen(
+            *("score", model, table, "--out", tmp_path / f"run{number}"),
+            *("--date", f"2026-03-0{number}", *ledger, "--jobs", "1"),
+        )
+    words = ("--id", "patient", "--time", "when", "--within", "3d")
+    path = tmp_path / "events.csv"
+
+    def entered(text, as_of="2026-03-20"):
+        path.write_text("patient,when\n" + text)
+        return as_json("outcomes", path, *ledger, *words, "--as-of", as_of)
+
+    early = entered(f"{ill[0]},2026-03-02 09:00\n", "2026-03-03")
+    late = entered("".join(f"{name},2026-03-04 08:00\n" for name in ill))
+    taken_back = entered(f"{ill[1]},\n")
+    screen("ledger", "rebuild", place)
+    shown = as_json("history", "--verify", *ledger)["series"][0]["outcomes"]
+    screen("forget", ill[1], "--ledger", place, "--reason", "asked", "--runs", tmp_path)
+    status = as_json("history", "--verify", *ledger)["series"][0]["outcomes"]
+
+    # By pandas alone: windows of three days, three nights, one event a patient.
+    days = {name: [pd.Timestamp("2026-03-04 08:00")] for name in ill}
+    rows = rows_of(*((night - 1, name, False) for night in (1, 2, 3) for name in ill))
+    n_cases = sum(
+        brute_truth(row.night, days[row.patient], Window(72.0), FIRST + 60 * DAY)
+        == "case"
+        for row in rows.itertuples()
+    )
+    assert (early["new"], early["figures"]["open"]) == (1, 180 - 1)
+    assert (late["new"], late["corrected"]) == (len(ill) - 1, 1)
+    assert late["figures"]["cases"] == n_cases
+    assert taken_back["figures"]["cases"] == n_cases - n_cases // len(ill)
+    assert shown == status == taken_back["figures"]
+    flagged = pd.read_parquet(tmp_path / "run3" / "scores.parquet")
+    flagged = set(flagged["id"][flagged["flagged"]])
+    assert taken_back["figures"]["lead"]["detected"] == len(
+        flagged & set(ill) - {ill[1]}
+    )
 
 
 SITE = """

@@ -52,6 +52,9 @@ def outcomes(
     time: Annotated[
         str | None, in_data(help="Column of the time of the event; blank for none.")
     ] = None,
+    event: Annotated[
+        str | None, in_data(help="Column that names the event, of several classes.")
+    ] = None,
     within: Annotated[
         str | None,
         typer.Option(
@@ -102,6 +105,7 @@ def outcomes(
             database.source(events),
             id=id,
             time=time,
+            event=event,
             within=_hours("--within", within),
             after=_hours("--after", after),
             as_of=_time(as_of),
@@ -113,6 +117,7 @@ def outcomes(
             "new": entered.new,
             "corrected": entered.corrected,
             "unknown": entered.unknown,
+            "other": entered.other,
             "figures": entered.figures.to_dict(),
         }
     else:
@@ -189,10 +194,10 @@ def _in_words(entered: Entered) -> dict[str, object]:
     hours = "unknown"
     if lead.median_hours is not None:
         hours = f"{lead.median_hours:.0f} hours in the median"
-    return {
+    in_words: dict[str, object] = {
         "entered": (
             f"{entered.new} new, {entered.corrected} corrected, "
-            f"{entered.unknown} of nobody scored"
+            f"{entered.unknown} of nobody scored, {entered.other} other events"
         ),
         "as of": figures.as_of,
         "rows": (
@@ -207,3 +212,9 @@ def _in_words(entered: Entered) -> dict[str, object]:
         "events": f"{lead.events}, of which {lead.detected} were flagged the night before",
         "lead time": hours,
     }
+    for of_class in figures.by_class:
+        in_words[of_class.label] = (
+            f"{fmt.plural(of_class.cases, 'case')}, sensitivity "
+            f"{share_words(of_class.sensitivity)}, PPV {share_words(of_class.ppv)}"
+        )
+    return in_words

@@ -263,11 +263,18 @@ class Outcome(BaseModel):
     group or id of the cohort."""
     time: Name = None
     """Column of a table of outcomes with the time of the event; blank for none."""
+    event: Name = None
+    """Column of a table of outcomes that names the event; needed where the model tells
+    several classes apart, whose names it holds."""
+    cases: Texts = []
+    """Events that count, by their names in the column `event`; by default all."""
 
     @model_validator(mode="after")
     def _check_order(self) -> Outcome:
         if self.within <= self.after:
             raise ValueError("`within` must be longer than `after`")
+        if self.cases and not self.event:
+            raise ValueError("`cases` are names in a column: name it as `event`")
         return self
 
 

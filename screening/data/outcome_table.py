@@ -20,7 +20,11 @@ OFFSET = r"(:\d\d(?:\.\d+)?)\s*[+-]\d\d:?\d\d\s*$"
 
 
 def read_outcomes(
-    source: Readable, id_column: str, time_column: str, date_order: str | None = None
+    source: Readable,
+    id_column: str,
+    time_column: str,
+    date_order: str | None = None,
+    event_column: str | None = None,
 ) -> pd.DataFrame:
     """Return the outcomes that a table states, a line each.
 
@@ -34,11 +38,14 @@ def read_outcomes(
         takes back what an earlier table said of this id. A time with a zone counts by
         the clock of that zone, as the nights' days do.
     date_order : {"dmy", "mdy"}, optional
+    event_column : str, optional
+        Column that names the event.
 
     Returns
     -------
     DataFrame
-        `patient`, text, and `time`, datetime64[us], NaT where there was no event.
+        `patient`, text, `time`, datetime64[us], NaT where there was no event, and
+        `name` of the event, "" without such a column.
 
     Raises
     ------
@@ -47,13 +54,17 @@ def read_outcomes(
         by their numbers.
     """
     table = source_at(source)
-    refuse_absent(table, [id_column, time_column])
+    columns = [id_column, time_column]
+    if event_column is not None:
+        columns.append(event_column)
+    refuse_absent(table, columns)
     patients = []
     times = []
+    names = []
     faults = []
     n_rows = 0
     for file in table.files:
-        for block in file.blocks([id_column, time_column], BATCH_ROWS):
+        for block in file.blocks(columns, BATCH_ROWS):
             ids = parse_texts(block.columns[id_column], None, strip=True).values
             cells = _without_zone(block.columns[time_column])
             of_block = parse_times(cells, date_order).values
@@ -68,6 +79,13 @@ def read_outcomes(
             faults += _faults(
                 time_column, "not a date such as 2024-01-31", numbers[unread]
             )
+            name = np.full(len(ids), "", dtype=object)
+            if event_column is not None:
+                cells = block.columns[event_column]
+                name = parse_texts(cells, None, strip=True).values
+                is_unnamed = absent(name) & ~np.isnat(of_block)
+                faults += _faults(event_column, "no event", numbers[is_unnamed])
+            names.append(name)
             patients.append(ids)
             times.append(of_block)
             n_rows += len(ids)
@@ -77,6 +95,7 @@ def read_outcomes(
         {
             "patient": np.concatenate([np.array([], object), *patients]),
             "time": np.concatenate([np.array([], "datetime64[us]"), *times]),
+            "name": np.concatenate([np.array([], object), *names]),
         }
     )
 

@@ -346,7 +346,8 @@ class Outcomes(Facts, kind="outcomes"):
     """What became of patients of a series.
 
     Its parts `outcomes` name patients, some thousand each; their facts are the times of
-    each one's events, none where there was no event.
+    each one's events, none where there was no event. The name of an event, where it has
+    one, stands behind its time and a tab.
 
     Parameters
     ----------

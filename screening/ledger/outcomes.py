@@ -7,11 +7,11 @@ outcomes are complete, and the figures of all nights in force by everything know
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -36,8 +36,10 @@ from screening.ledger.trail import Part
 from screening.ledger.verdicts import ordered_verdicts
 from screening.metrics.outcomes import (
     Window,
+    figures_of_class,
     missed_cases,
     outcome_figures,
+    texts_of_class,
     with_truth,
 )
 from screening.schemas.base import Estimate, Reason
@@ -51,7 +53,9 @@ from screening.store.serialization import read_document
 MEASURES = {"sensitivity": "Sensitivity", "ppv": "PPV"}
 # Names in a part of an entry.
 PORTION = 1000
-COLUMNS = ("id", "group", "score", "flagged", "chance")
+COLUMNS = ("id", "group", "score", "flagged", "chance", "predicted")
+# Of subgroups and of classes.
+MORE_COLUMNS = (SUBGROUP, "score_")
 
 
 class Entered(NamedTuple):
@@ -64,6 +68,8 @@ class Entered(NamedTuple):
         Patients whose outcomes were not stated before, or otherwise.
     unknown : int
         Patients of the table that no night scored; they are not entered.
+    other : int
+        Events that are none of those asked for; they are not entered.
     missed : DataFrame
         A line an event whose patient was not flagged on the last night before: `night`,
         `patient`, `score`, `event`.
@@ -73,7 +79,18 @@ class Entered(NamedTuple):
     new: int
     corrected: int
     unknown: int
+    other: int
     missed: pd.DataFrame
+
+
+class GivenOutcome(TypedDict, total=False):
+    """What goes before `[outcome]` of the contract; hours are numbers."""
+
+    id: str | None
+    time: str | None
+    event: str | None
+    within: float | None
+    after: float | None
 
 
 def enter_outcomes(
@@ -81,11 +98,8 @@ def enter_outcomes(
     series: str,
     source: Readable,
     *,
-    id: str | None = None,
-    time: str | None = None,
-    within: float | None = None,
-    after: float | None = None,
     as_of: datetime.datetime | None = None,
+    **given: Unpack[GivenOutcome],
 ) -> Entered:
     """Enter a table of outcomes of a series, and judge its nights by all that are known.
 
@@ -98,14 +112,13 @@ def enter_outcomes(
         Its name, or the first digits of its key.
     source : path, URL, Database, or a pandas, polars or Arrow table
         A line an event.
-    id, time : str, optional
-        Columns of the patient and of the time of the event, blank for none; by default
-        those of the contract.
-    within, after : float, optional
-        Window of a night in hours (see `metrics.outcomes.Window`); by default that of
-        the contract.
     as_of : datetime, optional
         Up to when the outcomes are complete; now by default.
+    **given
+        Before what the contract states: columns of the patient, of the `time` of the
+        event, blank for none, and of the name of the `event`, needed of a model of
+        several classes; and the window of a night in hours, `within` and `after` (see
+        `metrics.outcomes.Window`).
 
     Returns
     -------
@@ -124,10 +137,14 @@ def enter_outcomes(
         nights = _read_nights(connection, key)
         known = _known_outcomes(connection, key)
         verdicts = _verdicts(connection, key)
-    place = nights.outcome_of_contract(id=id, time=time, within=within, after=after)
+    place = nights.outcome_of_contract(given)
     window = Window(place.within, place.after)
-    date_order = nights.stated.date_order
-    table = read_outcomes(source, place.id, place.time, date_order)
+    table = read_outcomes(
+        source, place.id, place.time, nights.stated.date_order, place.event
+    )
+    is_other = _is_other_event(table, nights, place)
+    # A patient of other events alone had none of those asked for.
+    table["time"] = table["time"].mask(is_other)
     stated_now = _by_patient(table)
     patients = set(nights.rows["patient"])
     _refuse_other_spelling(patients, stated_now, place.id)
@@ -138,7 +155,8 @@ def enter_outcomes(
             n_unknown += 1
         elif known.get(name) != times:
             changed[name] = times
-    rows = with_truth(nights.rows, _events(known | changed), window, until)
+    events = _events(known | changed)
+    rows = with_truth(nights.rows, events, window, until)
     figures = outcome_figures(
         rows,
         window,
@@ -148,6 +166,12 @@ def enter_outcomes(
         nights.subgroups,
         nights.stated.suppress,
     )
+    if nights.classes:
+        by_class = [
+            figures_of_class(rows, events, name, window, until)
+            for name in nights.classes
+        ]
+        figures = figures.replace(by_class=by_class, auroc=Estimate())
     figures = figures.replace(unread=nights.n_unread)
     facts = Outcomes(series=key, night=until.strftime("%Y-%m-%d"), figures=figures)
     with ledger.writing() as connection:
@@ -158,8 +182,21 @@ def enter_outcomes(
         new=n_new,
         corrected=len(changed) - n_new,
         unknown=n_unknown,
+        other=int(is_other.sum()),
         missed=missed_cases(rows)[["night", "patient", "score", "event"]],
     )
+
+
+def _is_other_event(
+    table: pd.DataFrame, nights: _Nights, place: _Place
+) -> pd.Series[bool]:
+    """Return a mask of the lines whose event is none of those asked for."""
+    asked = set(place.cases)
+    for name in () if asked else nights.classes:
+        asked |= texts_of_class(name)
+    if not asked:
+        return pd.Series(False, index=table.index)
+    return table["time"].notna() & ~table["name"].isin(asked)
 
 
 def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | None:
@@ -254,6 +291,8 @@ class _Place(NamedTuple):
 
     id: str
     time: str
+    event: str | None
+    cases: Sequence[str]
     within: float
     after: float
 
@@ -283,20 +322,23 @@ class _Nights:
     Parameters
     ----------
     rows : DataFrame
-        `night`, `patient`, `score`, `flagged`, `chance`, `model`, and the columns of
-        subgroups.
+        `night`, `patient`, `score`, `flagged`, `chance`, `model`, the columns of
+        subgroups and, of several classes, `score_` and `flagged_` of each.
     stated : Stated
         What the contract of the last night's model states.
     promised : SensitivityAndPpv or None
         Estimates of validation of the last night's model.
     n_unread : int
         Nights whose run directory is gone.
+    classes : list of str
+        Watched classes of the last night's model, if it watches several.
     """
 
     rows: pd.DataFrame
     stated: Stated
     promised: SensitivityAndPpv | None
     n_unread: int
+    classes: list[str]
 
     @property
     def subgroups(self) -> dict[str, str]:
@@ -304,24 +346,18 @@ class _Nights:
         columns = {name: SUBGROUP + name for name in self.stated.subgroup}
         return {name: column for name, column in columns.items() if column in self.rows}
 
-    def outcome_of_contract(
-        self,
-        id: str | None,
-        time: str | None,
-        within: float | None,
-        after: float | None,
-    ) -> _Place:
+    def outcome_of_contract(self, given: GivenOutcome) -> _Place:
         """Return what is given, and otherwise what the contract states.
 
         UsageError for what neither says.
         """
-        outcome = self.stated.outcome
-        if outcome is not None:
-            id = id or outcome.id
-            time = time or outcome.time
-            within = outcome.within if within is None else within
-            after = outcome.after if after is None else after
-        id = id or self.stated.group or self.stated.id
+        stated = self.stated.outcome
+        chosen: dict[str, Any] = {} if stated is None else stated.to_dict()
+        chosen |= {key: value for key, value in given.items() if value is not None}
+        id = chosen.get("id") or self.stated.group or self.stated.id
+        time = chosen.get("time")
+        event = chosen.get("event")
+        within = chosen.get("within")
         if within is None:
             raise UsageError(
                 "within how many hours of a night does an outcome count? Give `within`, "
@@ -334,7 +370,20 @@ class _Nights:
                 "`id` and `time`, or [outcome] in the contract",
                 parameters=["id", "time"],
             )
-        return _Place(id, time, within, after or 0.0)
+        if self.classes and event is None:
+            raise UsageError(
+                f"the model tells {', '.join(self.classes)} apart: which column of the "
+                "table names the event? Give `event`, or [outcome] in the contract",
+                parameters=["event"],
+            )
+        return _Place(
+            id,
+            time,
+            event,
+            chosen.get("cases", ()),
+            within,
+            chosen.get("after", 0.0),
+        )
 
 
 def _read_nights(connection: sa.Connection, series: str) -> _Nights:
@@ -363,6 +412,7 @@ def _read_nights(connection: sa.Connection, series: str) -> _Nights:
         stated=run_document.model.stated,
         promised=last.promised,
         n_unread=len(runs) - len(tables),
+        classes=[*_thresholds_of_classes(run_document)],
     )
 
 
@@ -375,44 +425,58 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
         with parquet_file(path) as table:
             columns = table.schema_arrow.names
             names = [name for name in COLUMNS if name in columns]
-            subgroups = [name for name in columns if name.startswith(SUBGROUP)]
-            rows = table.read(columns=[*names, *subgroups]).to_pandas()
+            names += [name for name in columns if name.startswith(MORE_COLUMNS)]
+            rows = table.read(columns=names).to_pandas()
     except (pa.ArrowException, OSError) as error:
         raise ModelError(
             f"{path} cannot be read ({type(error).__name__}): restore it from the "
             "backup, or score that night again with --replace"
         ) from None
-    if "class" in columns and _has_several_classes(directory):
-        raise UsageError("outcomes judge models of one class and the rest")
+    if "predicted" in rows:
+        run = RunDocument.from_dict(read_document(directory, "run"))
+        for name, threshold in _thresholds_of_classes(run).items():
+            rows[f"flagged_{name}"] = rows[f"score_{name}"] >= threshold
     if "group" in rows:
         rows["id"] = rows["group"]
     if "chance" not in rows:
         rows["chance"] = np.nan
     rows["patient"] = rows["id"].astype(str)
-    return rows[["patient", "score", "flagged", "chance", *subgroups]]
+    return rows
 
 
-def _has_several_classes(directory: Path) -> bool:
-    run = RunDocument.from_dict(read_document(directory, "run"))
-    return len(run.model.points) > 1
+def _thresholds_of_classes(run: RunDocument) -> dict[str, float]:
+    """Return the threshold of each watched class; empty where one is watched."""
+    points = run.model.operating_points
+    if len(points) == 1:
+        return {}
+    return {point.label: point.threshold for point in points}
 
 
 def _by_patient(outcomes: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Return the times of each patient's events, sorted; none for a blank time."""
-    times: dict[str, list[str]] = {}
-    for patient, time in zip(outcomes["patient"], outcomes["time"], strict=True):
-        of_patient = times.setdefault(str(patient), [])
+    """Return each patient's events as the trail states them, sorted.
+
+    An event is its time, and its name behind a tab; a blank time is no event.
+    """
+    events: dict[str, list[str]] = {}
+    for patient, time, name in zip(
+        outcomes["patient"], outcomes["time"], outcomes["name"], strict=True
+    ):
+        of_patient = events.setdefault(str(patient), [])
         if not pd.isna(time):
-            of_patient.append(pd.Timestamp(time).isoformat())
-    return {name: tuple(sorted(set(events))) for name, events in times.items()}
+            event = f"{pd.Timestamp(time).isoformat()}\t{name}"
+            of_patient.append(event.removesuffix("\t"))
+    return {name: tuple(sorted(set(times))) for name, times in events.items()}
 
 
 def _events(known: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
-    """Return the events of all patients, a line each."""
-    lines = [(name, time) for name, times in known.items() for time in times]
-    patients = [name for name, _ in lines]
-    times = pd.to_datetime([time for _, time in lines])
-    return pd.DataFrame({"patient": np.array(patients, object), "time": times})
+    """Return the events of all patients, a line each: `patient`, `time` and `name`."""
+    lines = []
+    for patient, events in known.items():
+        for event in events:
+            time, _, name = event.partition("\t")
+            lines.append((patient, time, name))
+    table = pd.DataFrame(lines, columns=["patient", "time", "name"], dtype=object)
+    return table.assign(time=pd.to_datetime(table["time"]))
 
 
 def _parts(outcomes: Mapping[str, tuple[str, ...]]) -> Iterator[Part]:

@@ -31,6 +31,7 @@ from screening.schemas.history import (
     MonthlyRates,
     OutcomeFigures,
     OutcomeRates,
+    OutcomesByClass,
     OutcomesByMonth,
     SensitivityAndPpv,
     SubgroupLead,
@@ -148,7 +149,7 @@ def outcome_figures(
         Fewest events of a value of them.
     """
     events = detected_events(rows)
-    known = rows[rows["truth"].isin(["case", "none"]) & rows["is_over"]]
+    known = _with_known_truth(rows)
     is_open = (rows["truth"] != "past") & ~rows["is_over"]
     rates = rates_of(known)
     of_last = known[known["model"].isin(rows["model"].iloc[-1:])]
@@ -174,6 +175,51 @@ def outcome_figures(
         by_month=by_month,
         **vars(rates),
     )
+
+
+def figures_of_class(
+    rows: pd.DataFrame,
+    events: pd.DataFrame,
+    name: str,
+    window: Window,
+    as_of: pd.Timestamp,
+) -> OutcomesByClass:
+    """Return the figures of one of several classes: of its events and its own flags.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        `night`, `patient`, and `score_` and `flagged_` of the class, NaN on nights of a
+        model without it.
+    events : DataFrame
+        `patient`, `time`, and `name` of the event, a label text of its class.
+    name : str
+        Of the class.
+    window : Window
+    as_of : Timestamp
+    """
+    of_class = rows[["night", "patient"]].assign(
+        score=rows[f"score_{name}"], flagged=rows[f"flagged_{name}"]
+    )
+    of_class = of_class.dropna().astype({"flagged": bool})
+    named = events[events["name"].isin(texts_of_class(name))]
+    of_class = with_truth(of_class, named[["patient", "time"]], window, as_of)
+    known = _with_known_truth(of_class)
+    return OutcomesByClass(
+        label=name,
+        auroc=_auroc(known),
+        lead=lead_time(detected_events(of_class)),
+        **vars(rates_of(known)),
+    )
+
+
+def texts_of_class(name: str) -> set[str]:
+    """Return the names of events that a class stands for; "A+B" joins A and B."""
+    return {name, *name.split("+")}
+
+
+def _with_known_truth(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["truth"].isin(["case", "none"]) & rows["is_over"]]
 
 
 def rates_of(rows: pd.DataFrame) -> OutcomeRates:

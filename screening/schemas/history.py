@@ -151,6 +151,14 @@ class SubgroupLead(LeadTime):
     level: str
 
 
+class OutcomesByClass(OutcomeRates):
+    """Figures of the events of one class, and of its own flags."""
+
+    label: Annotated[str, Field(alias="class")]
+    auroc: Estimate
+    lead: LeadTime
+
+
 class OutcomeFigures(OutcomeRates):
     """What became of all rows of the champion's nights in force, flagged or not.
 
@@ -162,7 +170,8 @@ class OutcomeFigures(OutcomeRates):
     nights of the model that promised. AUROC is of these nights too, because scores of
     two models have no common order. `agreement` has by verdict the rows that
     turned out as "case" and as "none". `unread` counts nights whose run directory is
-    gone.
+    gone. Of a model of several classes the figures are of any event and any flag, and
+    `by_class` of each class; their scores have no common order, and AUROC is by class.
     """
 
     as_of: str
@@ -181,6 +190,7 @@ class OutcomeFigures(OutcomeRates):
     seen_nights: int = 0
     unread: int = 0
     lead_by_subgroup: Sequence[SubgroupLead] = ()
+    by_class: Sequence[OutcomesByClass] = ()
 
 
 @dataclass(frozen=True, kw_only=True, config=PART)

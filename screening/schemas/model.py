@@ -41,6 +41,8 @@ class StatedOutcome(InContract):
     after: float = 0.0
     id: str | None = None
     time: str | None = None
+    event: str | None = None
+    cases: Sequence[str] = ()
 
 
 class Stated(InContract):

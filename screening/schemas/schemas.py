@@ -145,6 +145,7 @@ ANSWERS: dict[str, type[Document]] = {
             "new": int,
             "corrected": int,
             "unknown": int,
+            "other": int,
             "figures": OutcomeFigures,
             "tables": Sequence[OutcomesRead],
         },
