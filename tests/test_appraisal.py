@@ -10,12 +10,14 @@ import pytest
 from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from screening import MinSensitivity
 from screening.metrics.calibration import (
     calibrate,
+    calibration_elsewhere,
     decision_curve,
     fit_platt,
     probability_intervals,
@@ -27,6 +29,7 @@ from screening.metrics.performance import (
     prevalence_tonight,
 )
 from screening.metrics.subgroups import (
+    JudgedRows,
     SubgroupCounts,
     band_edges,
     levels_of,
@@ -34,7 +37,7 @@ from screening.metrics.subgroups import (
 )
 from screening.schemas.base import Estimate
 from screening.schemas.figures import Rates
-from screening.schemas.validation import Calibration
+from screening.schemas.validation import Calibration, Platt
 from screening.store.model import CHANCES, chances_of
 
 
@@ -75,9 +78,8 @@ def test_of_nearly_separated_scores_platt_scaling_is_that_of_scikit_learn():
 
 
 def rows_of(levels, scores, positive, threshold: float = 20.0, groups=None):
-    (column,) = performance_by_subgroup(
-        table_of(level=levels), scores, positive, threshold, groups
-    )
+    judged = JudgedRows(scores, positive, threshold, groups)
+    (column,) = performance_by_subgroup(table_of(level=levels), judged)
     return column.rows
 
 
@@ -131,8 +133,8 @@ def test_numbers_from_fewer_than_five_are_withheld_and_named():
 def test_flag_rates_of_a_sample_rich_in_cases_are_those_of_the_whole_table():
     scores, positive, _ = scored(20_000, share=0.1)
     kept = positive | (np.random.default_rng(1).random(20_000) < 0.3)
-    sample = table_of(s=["x"] * kept.sum()), scores[kept], positive[kept], 1.0
-    (of_sample,) = performance_by_subgroup(*sample, share=positive.mean())
+    sample = JudgedRows(scores[kept], positive[kept], 1.0, share=positive.mean())
+    (of_sample,) = performance_by_subgroup(table_of(s=["x"] * kept.sum()), sample)
     flag_rate = rows_of(["x"] * 20_000, scores, positive, 1.0)[0].flag_rate
     assert of_sample.rows[0].flag_rate == pytest.approx(flag_rate, abs=0.01)
     assert np.mean(scores[kept] >= 1) > flag_rate + 0.05
@@ -179,9 +181,8 @@ def test_texts_that_only_look_like_numbers_are_no_place_to_cut_at(odd):
 
 def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     """Many rows of few patients tell no rate."""
-    described = performance_by_subgroup(
-        table_of(ward=["a", "b"] * 50), np.arange(100.0), np.arange(100) % 3 == 0, 50.0
-    )
+    judged = JudgedRows(np.arange(100.0), np.arange(100) % 3 == 0, 50.0)
+    described = performance_by_subgroup(table_of(ward=["a", "b"] * 50), judged)
     night = table_of(ward=["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7)
     flagged = np.arange(50) % 2 == 0
     whole, parts, patients = (SubgroupCounts(described) for _ in range(3))
@@ -472,3 +473,29 @@ def test_where_no_chance_is_earned_no_file_has_a_column_of_it(
     )
     assert "chance" not in pd.read_parquet(tmp_path / "scores.parquet").columns
     assert "chance" not in pd.read_csv(tmp_path / "flagged.csv").columns
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_intercept_of_calibration_holds_what_was_planted(grouped):
+    """Its interval covers the shift of the log odds in about 95 of 100 tables."""
+    rng = np.random.default_rng(1000)
+    scores = rng.normal(-1.5, 1, 200_000)
+    spread = 0.8 if grouped else 0.0
+    chance = expit(scores + 0.5 + spread * rng.normal(size=200_000))
+    shift = brentq(lambda a: (expit(scores + a) - chance).mean(), -1, 2)
+    held = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(-1.5, 1, 600)
+        of_patient = np.zeros(600)
+        groups = None
+        if grouped:
+            groups = np.repeat(np.arange(200), 3)
+            of_patient = np.repeat(rng.normal(0, 0.8, 200), 3)
+        positive = rng.random(600) < expit(scores + 0.5 + of_patient)
+        curve = Platt(centre=0.0, intercept=0.0, slope=1.0, covariance=(0.0, 0.0, 0.0))
+        written = Calibration(earned=True, reason=None, platt=curve)
+        found = calibration_elsewhere(written, scores, positive, groups)
+        assert found.intercept is not None
+        held += found.intercept.low <= shift <= found.intercept.high
+    assert held >= 184

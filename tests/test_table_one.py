@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from screening.contract.contract import Contract, Feature
-from screening.metrics.subgroups import performance_by_subgroup
+from screening.metrics.subgroups import (
+    JudgedRows,
+    performance_by_subgroup,
+    performance_in_cells,
+)
 from screening.metrics.table_one import table_one
 
 FEATURES = {
@@ -90,7 +94,9 @@ def test_subgroup_is_compared_with_all_other_rows():
     effect = np.where(level == "low", 0.0, 2.0)
     scores = rng.normal(size=600) + effect * positive
 
-    (column,) = performance_by_subgroup({"part": level}, scores, positive, 1.0)
+    (column,) = performance_by_subgroup(
+        {"part": level}, JudgedRows(scores, positive, 1.0)
+    )
 
     by_level = {row.level: row for row in column.rows}
     low, high = by_level["low"], by_level["high"]
@@ -106,12 +112,63 @@ def test_subgroup_is_compared_with_all_other_rows():
     assert low.ppv.value == pytest.approx(positive[flagged].mean())
 
 
+def test_every_figure_of_a_subgroup_stands_beside_the_rest():
+    """NPV, flag rate and calibration too, each with the interval of the difference."""
+    rng = np.random.default_rng(1)
+    chance = rng.uniform(0.05, 0.6, 2000)
+    level = np.where(np.arange(2000) < 800, "low", "high").astype(object)
+    is_low = level == "low"
+    # Of the low twice as many become cases as their chances say.
+    positive = rng.random(2000) < np.where(is_low, np.minimum(2 * chance, 1), chance)
+    judged = JudgedRows(chance, positive, 0.3, chance=chance)
+
+    (column,) = performance_by_subgroup({"part": level}, judged)
+
+    by_level = {row.level: row for row in column.rows}
+    low = by_level["low"]
+    flagged = chance >= 0.3
+    assert low.npv.value == pytest.approx(1 - positive[is_low & ~flagged].mean())
+    ratio = positive[is_low].sum() / chance[is_low].sum()
+    assert low.observed_expected.value == pytest.approx(ratio)
+    assert by_level["high"].observed_expected.low < 1
+    assert by_level["high"].observed_expected.high > 1
+    assert low.to_the_rest["observed_expected"].low > 0.5
+    gap = low.to_the_rest["flag_rate"]
+    assert gap.value == pytest.approx(flagged[is_low].mean() - flagged[~is_low].mean())
+    assert gap.low < gap.value < gap.high
+
+
+def test_columns_are_crossed_where_every_cell_holds_enough():
+    rng = np.random.default_rng(0)
+    n = 800
+    positive = np.arange(n) % 3 == 0
+    scores = rng.normal(size=n) + positive
+    sex = np.where(np.arange(n) % 2 == 0, "f", "m").astype(object)
+    ward = np.where(np.arange(n) < 500, "a", "b").astype(object)
+    rare = np.where(np.arange(n) < 790, "a", "b").astype(object)
+    judged = JudgedRows(scores, positive, 1.0)
+
+    (crossed,) = performance_in_cells({"sex": sex, "ward": ward}, judged)
+    withheld = performance_in_cells({"sex": sex, "rare": rare}, judged)
+
+    assert crossed.columns == ("sex", "ward")
+    assert [cell.level for cell in crossed.rows] == ["f, a", "f, b", "m, a", "m, b"]
+    is_cell = (sex == "m") & (ward == "b")
+    assert crossed.rows[3].n == is_cell.sum()
+    sensitivity = np.mean(scores[is_cell & positive] >= 1)
+    assert crossed.rows[3].sensitivity.value == pytest.approx(sensitivity)
+    # One cell of two would follow from the totals of the levels.
+    assert withheld == []
+
+
 def test_smallest_cell_is_the_contracts():
     rows = np.array(["a"] * 8 + ["b"] * 60, dtype=object)
     scores = np.linspace(0, 1, 68)
     positive = np.arange(68) % 2 == 0
 
-    (column,) = performance_by_subgroup({"x": rows}, scores, positive, 0.5, fewest=10)
+    (column,) = performance_by_subgroup(
+        {"x": rows}, JudgedRows(scores, positive, 0.5, fewest=10)
+    )
 
     by_level = {row.level: row for row in column.rows}
     assert by_level["a"].n is None

@@ -261,9 +261,9 @@ def calibration_elsewhere(
 
     Notes
     -----
-    `observed_expected` is calibration in the large, `slope` that of Cox's logistic
-    recalibration, each with a 95 % interval, by groups if there are groups (Steyerberg
-    2019).
+    `observed_expected` and `intercept` are calibration in the large, `slope` that of
+    Cox's logistic recalibration, each with a 95 % interval, by groups if there are
+    groups (Steyerberg 2019).
     """
     if written.platt is None:
         return written
@@ -299,6 +299,54 @@ def _narrowing(codes: np.ndarray | None) -> float:
     if codes is None:
         return 1.0
     return float(np.sqrt(student_size_factor(int(codes.max()) + 1)))
+
+
+def _intercept(
+    p: np.ndarray, positive: np.ndarray, weight: np.ndarray, codes: np.ndarray | None
+) -> Estimate:
+    """Return the calibration intercept with its 95 % interval.
+
+    That is what is missing to the log odds, their slope being 1. Rows that are weighted
+    to a known prevalence leave only the chances within each class uncertain.
+    """
+    log_odds = np.log(p / (1 - p))
+    shift = _intercept_shift(log_odds, positive, weight)
+    moved = expit(log_odds + shift)
+    pull = weight * (positive - moved)
+    if np.any(weight != 1):
+        pull -= np.where(positive, pull[positive].mean(), pull[~positive].mean())
+    sums = pull if codes is None else np.bincount(codes, weights=pull)
+    information = float((weight * moved * (1 - moved)).sum())
+    error = float(np.sqrt(np.square(sums).sum())) / information
+    reach = _Z_TWO_SIDED * error / _narrowing(codes)
+    return Estimate(shift, shift - reach, shift + reach)
+
+
+def observed_over_expected(
+    chance: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    codes: np.ndarray | None = None,
+) -> Estimate:
+    """Return cases over the sum of their chances, with a 95 % interval.
+
+    Undefined without a chance of every row, and without rows. By groups, if `codes` are
+    given; the logarithm of the ratio is taken for normal.
+    """
+    expected = float((weight * chance).sum())
+    # NaN if a row has no chance.
+    if not expected > 0:
+        return Estimate()
+    observed = float((weight * positive).sum())
+    if not observed:
+        return Estimate(0.0)
+    ratio = observed / expected
+    residual = weight * (positive - ratio * chance)
+    sums = residual if codes is None else np.bincount(codes, weights=residual)
+    n = len(sums)
+    error = float(np.sqrt(np.square(sums).sum() * n / max(n - 1, 1))) / observed
+    factor = float(np.exp(_Z_TWO_SIDED * error))
+    return Estimate(ratio, ratio / factor, ratio * factor)
 
 
 def _slope(
@@ -349,6 +397,7 @@ def _assess(
         brier=brier,
         brier_skill=1 - brier / (prevalence * (1 - prevalence)),
         slope=_slope(p, positive, weight, codes),
+        intercept=_intercept(p, positive, weight, codes),
         reliability=_reliability(p, positive, weight, codes),
         decision_curve=decision_curve(p, positive, weight),
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import exp, log, sqrt
 from types import MappingProxyType
 from typing import Literal
 
@@ -20,7 +19,8 @@ import pandas as pd
 from scipy.stats import chi2
 
 from screening.errors import UsageError
-from screening.metrics.intervals import Z, grouped_rate_interval
+from screening.metrics.calibration import observed_over_expected
+from screening.metrics.intervals import grouped_rate_interval
 from screening.metrics.ranking import auroc_with_interval
 from screening.metrics.reviews import ANYTIME_WIDENING, is_below
 from screening.metrics.tally import group_codes
@@ -276,21 +276,10 @@ def _auroc(rows: pd.DataFrame) -> Estimate:
 
 
 def _observed_over_expected(rows: pd.DataFrame) -> Estimate:
-    """Return cases over the sum of their chances; undefined without chances."""
-    chance = rows["chance"].to_numpy(float)
-    if not len(rows) or np.isnan(chance).any() or not chance.sum():
-        return Estimate()
     is_case = (rows["truth"] == "case").to_numpy(float)
-    ratio = is_case.sum() / chance.sum()
-    if not ratio:
-        return Estimate(0.0)
-    residual = pd.Series(is_case - ratio * chance).groupby(rows["patient"].to_numpy())
-    by_patient = residual.sum().to_numpy()
-    n = len(by_patient)
-    variance = np.square(by_patient).sum() * n / max(n - 1, 1)
-    error = sqrt(variance) / is_case.sum()
-    ends = [exp(log(ratio) + side * Z * error) for side in (-1, 1)]
-    return Estimate(float(ratio), *ends)
+    chance = rows["chance"].to_numpy(float)
+    codes = group_codes(rows["patient"].to_numpy())
+    return observed_over_expected(chance, is_case, np.ones(len(rows)), codes)
 
 
 def detected_events(rows: pd.DataFrame) -> pd.DataFrame:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cached_property
+from itertools import combinations, pairwise
 
 import numpy as np
 
 from screening.io.columns import Columns, coded
+from screening.metrics.calibration import observed_over_expected
 from screening.metrics.intervals import independent_difference, weighted_share
 from screening.metrics.performance import UNDEFINED
 from screening.metrics.ranking import auroc_with_interval
@@ -17,15 +19,18 @@ from screening.metrics.tally import ThresholdCounts, group_codes, rate_at_last
 from screening.schemas.base import Estimate
 from screening.schemas.figures import Rule, Threshold
 from screening.schemas.run import NightSubgroup
-from screening.schemas.validation import Level, SubgroupFacts
+from screening.schemas.validation import CrossedSubgroups, Level, SubgroupFacts
 
 # Rows, or groups, below which a figure is withheld by default.
 FEWEST = 5
 # Figures that are compared with those of all other rows.
-COMPARED = ("sensitivity", "specificity", "ppv", "auroc")
+COMPARED = ("sensitivity", "specificity", "ppv", "npv", "auroc", "observed_expected")
 # Levels of a column; further ones are called "other".
 _MAX_LEVELS = 12
 _OTHER = "other"
+MISSING = "missing"
+# More cells of two columns nobody reads.
+MAX_CELLS = 24
 # Significant digits with which edges of bands are written.
 _MIN_DIGITS = 6
 _MAX_DIGITS = 17
@@ -111,91 +116,236 @@ def _band_names(edges: Sequence[float]) -> list[str]:
     return [f"under {texts[0]}", *between, f"{texts[-1]} and over"]
 
 
-def performance_by_subgroup(
-    subgroups: Columns,
-    scores: np.ndarray,
-    positive: np.ndarray,
-    threshold: float,
-    groups: np.ndarray | None = None,
-    share: float | None = None,
-    rule: Rule | None = None,
-    fewest: int = FEWEST,
-) -> list[SubgroupFacts]:
-    """Return the figures of each level of each column, beside those of all other rows.
-
-    Levels of missing values (None) come last. A figure of fewer than `fewest` rows (or
-    groups, which are then the independent units) is None, and `few` names it.
+@dataclass(frozen=True)
+class JudgedRows:
+    """Rows that are judged by subgroup.
 
     Parameters
     ----------
-    subgroups : dict of str to ndarray of shape (n_rows,)
     scores : ndarray of shape (n_rows,)
         Held-out.
     positive : bool ndarray of shape (n_rows,)
     threshold : float
     groups : ndarray of shape (n_rows,), optional
+        Independent units.
     share : float, optional
         Share of positives of the table for which flag rates hold, if the rows are a
         sample with more of them.
-    rule : Rule, optional
-        Rule that chose the threshold; None if it was set by hand.
+    chance : ndarray of shape (n_rows,), optional
+        Calibrated.
     fewest : int
+        Rows, or groups, below which a figure is withheld.
     """
-    sample_share = float(np.mean(positive))
-    table_share = sample_share if share is None else share
-    weight = np.ones(len(scores))
-    if positive.any():
-        weight = np.where(
-            positive, table_share / sample_share, (1 - table_share) / (1 - sample_share)
+
+    scores: np.ndarray
+    positive: np.ndarray
+    threshold: float
+    groups: np.ndarray | None = None
+    share: float | None = None
+    chance: np.ndarray | None = None
+    fewest: int = FEWEST
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        """Weights with which positives have their share of the table, (n_rows,)."""
+        if not self.positive.any() or self.share is None:
+            return np.ones(len(self.scores))
+        of_sample = float(np.mean(self.positive))
+        return np.where(
+            self.positive, self.share / of_sample, (1 - self.share) / (1 - of_sample)
         )
-    facts = []
-    for column, values in subgroups.items():
+
+    def holds_enough(self, rows: np.ndarray) -> bool:
+        """Return True if enough cases and enough others are among some rows."""
+        units = np.arange(len(self.scores)) if self.groups is None else self.groups
+        n_cases = len(np.unique(units[rows & self.positive]))
+        n_others = len(np.unique(units[rows & ~self.positive]))
+        return min(n_cases, n_others) >= self.fewest
+
+    def level(self, name: str | None, is_level: np.ndarray) -> Level:
+        """Return the figures of some rows, beside those of all others."""
+        facts, flag_rate = self._figures(name, is_level)
+        if is_level.all():
+            return facts
+        rest, flag_rate_of_rest = self._figures(None, ~is_level)
+        differences = {
+            figure: independent_difference(
+                getattr(facts, figure), getattr(rest, figure)
+            )
+            for figure in COMPARED
+        }
+        differences["flag_rate"] = independent_difference(flag_rate, flag_rate_of_rest)
+        return facts.replace(to_the_rest=differences)
+
+    def _figures(self, name: str | None, rows: np.ndarray) -> tuple[Level, Estimate]:
+        """Return the figures of some rows, and their flag rate with its interval."""
+        scores = self.scores[rows]
+        positive = self.positive[rows]
+        weight = self.weight[rows]
+        codes = group_codes(None if self.groups is None else self.groups[rows])
+        thresholds = np.array([-np.inf, self.threshold])
+        counts = ThresholdCounts(scores, positive, codes, thresholds)
+        n_events = counts.n_units(positive)
+        n_others = counts.n_units(~positive)
+        few: list[str] = []
+        sensitivity = UNDEFINED
+        specificity = UNDEFINED
+        if n_events < self.fewest:
+            few.append("sensitivity")
+        else:
+            sensitivity = Estimate(*rate_at_last(counts, True))
+        if n_others < self.fewest:
+            few.append("specificity")
+        else:
+            specificity = Estimate(*rate_at_last(counts, False))
+        enough = counts.n_units(np.ones(len(scores), dtype=bool)) >= self.fewest
+        if not enough:
+            few += ["n", "flag_rate"]
+        if n_events < self.fewest:
+            few.append("events")
+        flagged = scores >= self.threshold
+        flag_rate = UNDEFINED
+        if enough:
+            flag_rate = self._share(flagged, weight, codes)
+        # With a flag rate each of these tells the number of cases.
+        ppv = UNDEFINED
+        npv = UNDEFINED
+        auroc = UNDEFINED
+        observed_expected = UNDEFINED
+        if min(n_events, n_others) >= self.fewest:
+            ppv = self._share(positive, weight, codes, flagged)
+            npv = self._share(~positive, weight, codes, ~flagged)
+            auroc = Estimate(*auroc_with_interval(scores, positive, codes, 1.0))
+            if self.chance is not None:
+                chance = self.chance[rows]
+                observed_expected = observed_over_expected(
+                    chance, positive, weight, codes
+                )
+        level = Level(
+            level=name,
+            n=len(scores) if enough else None,
+            events=None if n_events < self.fewest else int(positive.sum()),
+            few=few,
+            flag_rate=float(np.average(flagged, weights=weight)) if enough else None,
+            sensitivity=sensitivity,
+            specificity=specificity,
+            auroc=auroc,
+            ppv=ppv,
+            npv=npv,
+            observed_expected=observed_expected,
+        )
+        return level, flag_rate
+
+    def _share(
+        self,
+        counted: np.ndarray,
+        weight: np.ndarray,
+        codes: np.ndarray | None,
+        of: np.ndarray | None = None,
+    ) -> Estimate:
+        """Return the share of rows that is counted, at the prevalence of the table."""
+        units = np.arange(len(counted)) if codes is None else codes
+        if of is not None:
+            counted = counted[of]
+            weight = weight[of]
+            units = units[of]
+        if len(np.unique(units)) < self.fewest:
+            return UNDEFINED
+        return Estimate(*weighted_share(counted, weight, units))
+
+
+@dataclass(frozen=True)
+class _LevelsOfColumn:
+    """The level of each row in a column of subgroups."""
+
+    edges: list[float] | None
+    known: list[str] | None
+    level: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> _LevelsOfColumn:
         edges = band_edges(values)
         known = None if edges else _commonest(values)
-        level = levels_of(values, edges, known)
-        levels = []
-        for name in _ordered_levels(level, edges):
-            is_level = _is_of_level(level, name)
-            sides = [is_level]
-            if not is_level.all():
-                sides.append(~is_level)
-            # The level, and all other rows if there are any.
-            both = [
-                _level_facts(
-                    name,
-                    scores[rows],
-                    positive[rows],
-                    weight[rows],
-                    threshold,
-                    None if groups is None else groups[rows],
-                    fewest,
-                )
-                for rows in sides
-            ]
-            levels.append(both[0].replace(to_the_rest=_differences(*both)))
+        return cls(edges, known, levels_of(values, edges, known))
+
+    @property
+    def names(self) -> list[str | None]:
+        """Levels in the order of the page; missing (None) last."""
+        return _ordered_levels(self.level, self.edges)
+
+
+def performance_by_subgroup(
+    subgroups: Columns, rows: JudgedRows, rule: Rule | None = None
+) -> list[SubgroupFacts]:
+    """Return the figures of each level of each column, beside those of all other rows.
+
+    Levels of missing values (None) come last. A figure of too few rows (or groups,
+    which are then the independent units) is None, and `few` names it.
+
+    Parameters
+    ----------
+    subgroups : dict of str to ndarray of shape (n_rows,)
+    rows : JudgedRows
+    rule : Rule, optional
+        Rule that chose the threshold; None if it was set by hand.
+    """
+    facts = []
+    for column, values in subgroups.items():
+        of_column = _LevelsOfColumn.of(values)
+        levels = [
+            rows.level(name, _is_of_level(of_column.level, name))
+            for name in of_column.names
+        ]
         facts.append(
             SubgroupFacts(
-                rule=rule or Threshold(threshold),
-                threshold=threshold,
+                rule=rule or Threshold(rows.threshold),
+                threshold=rows.threshold,
                 column=column,
-                edges=edges,
-                known=known,
+                edges=of_column.edges,
+                known=of_column.known,
                 rows=levels,
             )
         )
     return facts
 
 
-def _differences(of_level: Level, of_rest: Level | None = None) -> dict[str, Estimate]:
-    """Return the figures of a level minus those of all other rows, by name."""
-    if of_rest is None:
-        return {}
-    differences = {}
-    for figure in COMPARED:
-        differences[figure] = independent_difference(
-            getattr(of_level, figure), getattr(of_rest, figure)
+def performance_in_cells(
+    subgroups: Columns, rows: JudgedRows, rule: Rule | None = None
+) -> list[CrossedSubgroups]:
+    """Return the figures of the cells of each two columns.
+
+    Only of columns whose cells all hold enough patients, with the condition and
+    without: a single cell that is withheld follows from the totals of the levels. More
+    than `MAX_CELLS` cells are not listed either.
+
+    Parameters
+    ----------
+    subgroups, rows, rule
+        As for ``performance_by_subgroup``.
+    """
+    facts = []
+    columns = {name: _LevelsOfColumn.of(values) for name, values in subgroups.items()}
+    for first, second in combinations(columns, 2):
+        masks = {}
+        for name in columns[first].names:
+            is_first = _is_of_level(columns[first].level, name)
+            for other_name in columns[second].names:
+                is_cell = is_first & _is_of_level(columns[second].level, other_name)
+                if is_cell.any():
+                    masks[f"{name or MISSING}, {other_name or MISSING}"] = is_cell
+        holds_enough = map(rows.holds_enough, masks.values())
+        if len(masks) > MAX_CELLS or not all(holds_enough):
+            continue
+        cells = [rows.level(title, is_cell) for title, is_cell in masks.items()]
+        facts.append(
+            CrossedSubgroups(
+                rule=rule or Threshold(rows.threshold),
+                threshold=rows.threshold,
+                columns=(first, second),
+                rows=cells,
+            )
         )
-    return differences
+    return facts
 
 
 def _commonest(values: np.ndarray) -> list[str]:
@@ -220,68 +370,6 @@ def _ordered_levels(level: np.ndarray, edges: list[float] | None) -> list[str | 
         names = [name for name in _band_names(edges) if name in present]
     names += [name for name in (_OTHER, None) if name in present]
     return names
-
-
-def _level_facts(
-    level: str | None,
-    scores: np.ndarray,
-    positive: np.ndarray,
-    weight: np.ndarray,
-    threshold: float,
-    groups: np.ndarray | None,
-    fewest: int,
-) -> Level:
-    codes = group_codes(groups)
-    thresholds = np.array([-np.inf, threshold])
-    counts = ThresholdCounts(scores, positive, codes, thresholds)
-    n_events = counts.n_units(positive)
-    n_others = counts.n_units(~positive)
-    few: list[str] = []
-    sensitivity = UNDEFINED
-    specificity = UNDEFINED
-    if n_events < fewest:
-        few.append("sensitivity")
-    else:
-        sensitivity = Estimate(*rate_at_last(counts, True))
-    if n_others < fewest:
-        few.append("specificity")
-    else:
-        specificity = Estimate(*rate_at_last(counts, False))
-    enough = counts.n_units(np.ones(len(scores), dtype=bool)) >= fewest
-    if not enough:
-        few += ["n", "flag_rate"]
-    if n_events < fewest:
-        few.append("events")
-    auroc = UNDEFINED
-    if min(n_events, n_others) >= fewest:
-        auroc = Estimate(*auroc_with_interval(scores, positive, codes, 1.0))
-    flag_rate = float(np.average(scores >= threshold, weights=weight))
-    return Level(
-        level=level,
-        n=len(scores) if enough else None,
-        events=None if n_events < fewest else int(positive.sum()),
-        few=few,
-        flag_rate=flag_rate if enough else None,
-        sensitivity=sensitivity,
-        specificity=specificity,
-        auroc=auroc,
-        ppv=_ppv(scores >= threshold, positive, weight, codes, fewest),
-    )
-
-
-def _ppv(
-    flagged: np.ndarray,
-    positive: np.ndarray,
-    weight: np.ndarray,
-    codes: np.ndarray | None,
-    fewest: int,
-) -> Estimate:
-    """Return the share of cases among the flagged, at the prevalence of the table."""
-    units = np.arange(len(flagged)) if codes is None else codes
-    if len(np.unique(units[flagged])) < fewest:
-        return UNDEFINED
-    share = weighted_share(positive[flagged], weight[flagged], units[flagged])
-    return Estimate(*share)
 
 
 @dataclass

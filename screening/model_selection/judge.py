@@ -38,7 +38,11 @@ from screening.metrics.performance import (
     rates,
 )
 from screening.metrics.ranking import auroc
-from screening.metrics.subgroups import performance_by_subgroup
+from screening.metrics.subgroups import (
+    JudgedRows,
+    performance_by_subgroup,
+    performance_in_cells,
+)
 from screening.model_selection.scores import AFTER, Fixed, HeldOutScores, Population
 from screening.model_selection.search import unusable
 from screening.model_selection.without_cases import n_cases_needed, refuse_rule
@@ -119,6 +123,7 @@ class Judgement:
             "curves": {},
             "points": {},
             "subgroups": {},
+            "crossed": {},
             "predictive": {},
             "calibration": {},
         }
@@ -188,17 +193,6 @@ class Judgement:
             figures["predictive"] = at_local_prevalence(
                 point, held.population.shares[name], held.population.prevalence
             )
-        if held.population.subgroups is not None:
-            figures["subgroups"] = performance_by_subgroup(
-                held.population.subgroups,
-                scores,
-                positive,
-                point.threshold,
-                held.groups,
-                held.population.shares[name].value,
-                point.rule,
-                held.population.suppress,
-            )
         if held.fixed is None:
             figures["summary"] = ranking_summary(
                 scores,
@@ -211,7 +205,24 @@ class Judgement:
             # Intervals are not widened for folds and settings: none saw these rows.
             observed = performance(scores, positive, point.threshold, held.groups)
             figures["summary"] = Ranking(**_shared_fields(Ranking, observed))
-        figures["calibration"] = self._calibration(m)
+        calibration = self._calibration(m)
+        figures["calibration"] = calibration
+        if held.population.subgroups is not None:
+            chance = None
+            if calibration.earned and calibration.platt is not None:
+                chance = calibration.platt.chances(scores)[0]
+            rows = JudgedRows(
+                scores,
+                positive,
+                point.threshold,
+                held.groups,
+                held.population.shares[name].value,
+                chance,
+                held.population.suppress,
+            )
+            subgroups = held.population.subgroups
+            figures["subgroups"] = performance_by_subgroup(subgroups, rows, point.rule)
+            figures["crossed"] = performance_in_cells(subgroups, rows, point.rule)
         return figures
 
     def _calibration(self, m: int) -> Calibration:

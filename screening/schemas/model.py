@@ -518,6 +518,7 @@ class ModelDocument(Document):
             name = point.label
             at_threshold = [
                 *validation.subgroups.get(name, ()),
+                *validation.crossed.get(name, ()),
                 *filter(None, [validation.predictive.get(name)]),
             ]
             if any(each.threshold != point.threshold for each in at_threshold):

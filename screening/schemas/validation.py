@@ -118,7 +118,8 @@ class Curve(Document):
 class Level(Rates):
     """A subgroup; figures of too few patients are None and named in `few`.
 
-    `auroc` and `ppv` are undefined there too. `to_the_rest` has by figure the subgroup's
+    `auroc`, `ppv`, `npv` and `observed_expected`, the number of cases over the sum of
+    their chances, are undefined there too. `to_the_rest` has by figure the subgroup's
     minus that of all other rows, where both have an interval.
     """
 
@@ -129,6 +130,8 @@ class Level(Rates):
     flag_rate: float | None
     auroc: Estimate = Estimate()
     ppv: Estimate = Estimate()
+    npv: Estimate = Estimate()
+    observed_expected: Estimate = Estimate()
     to_the_rest: Mapping[str, Estimate] = {}
 
 
@@ -138,6 +141,13 @@ class SubgroupFacts(OfRule):
     column: str
     edges: Sequence[float] | None
     known: Sequence[str] | None
+    rows: Sequence[Level]
+
+
+class CrossedSubgroups(OfRule):
+    """Figures of the cells of two columns, of which each holds enough patients."""
+
+    columns: tuple[str, str]
     rows: Sequence[Level]
 
 
@@ -207,8 +217,9 @@ class DecisionCurve(Columns):
 class Calibration(Document):
     """Chances of scores, if the model passed the calibration check, else the reason.
 
-    `log_loss`, `brier`, `slope` and `reliability` are of chances by folds that had not
-    seen the row; `misfit` is the p-value of Spiegelhalter's test of calibration. On
+    `log_loss`, `brier`, `slope`, `intercept` and `reliability` are of chances by folds
+    that had not seen the row; the intercept is what is missing to the log odds with
+    slope 1. `misfit` is the p-value of Spiegelhalter's test of calibration. On
     another cohort they are of the model's chances, and `observed_expected` is the
     number of cases over the sum of their chances.
     """
@@ -222,6 +233,7 @@ class Calibration(Document):
     brier: float | None = None
     brier_skill: float | None = None
     slope: Estimate | None = None
+    intercept: Estimate | None = None
     observed_expected: Estimate | None = None
     reliability: Sequence[Bin] = ()
     decision_curve: DecisionCurve | None = None
@@ -233,6 +245,8 @@ class LaterClass(OfRule, Area, Rates):
     n_positive: int
     n_negative: int
     observed_expected: Estimate | None = None
+    slope: Estimate | None = None
+    intercept: Estimate | None = None
 
 
 class Forward(Document):
@@ -318,6 +332,7 @@ class Figures(Document):
     confusion: Confusion | None = None
     per_class: Sequence[PerClass] | None = None
     subgroups: Mapping[str, Sequence[SubgroupFacts]]
+    crossed: Mapping[str, Sequence[CrossedSubgroups]] = {}
     predictive: Mapping[str, Predictive]
     calibration: Mapping[str, Calibration]
     own_boundary: Mapping[str, OwnBoundary] | None = None
