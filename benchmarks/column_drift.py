@@ -1,127 +1,213 @@
 """How soon is a column that reads higher named, and how often one that does not?
 
+    python benchmarks/column_drift.py --wards 1               # one ward of 57 beds
+    python benchmarks/column_drift.py --wards 10 --repeats 40
+    python benchmarks/column_drift.py --wards 10 --sites 30   # false names a quarter
     python benchmarks/column_drift.py --looks     # looks of a quarter beside one look
-    python benchmarks/column_drift.py --wards 1   # one ward of 57 beds
-    python benchmarks/column_drift.py --wards 10
-    python benchmarks/column_drift.py --wards 10 --sites 40   # false names a quarter
 
-A fifth of the patients leaves every night; logarithms of values have a standard
-deviation of 1 between patients and .4 within. From a night on all values are
-multiplied; from then on every night is looked at. Printed as markdown: nights until the
-column is named, by factor; and without a change, names a quarter of fifty columns.
+Values have a standard deviation of 1 between patients (of logarithms) and .4 within.
+From a night on all values are multiplied; from then on every night is looked at.
+Printed as markdown: nights until the column is named, by factor; and without a change,
+names a quarter of fifty columns, by the law of stays and by what the nights of all
+wards have in common (`--shared`, in standard deviations between patients).
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import norm
 
 from screening.monitoring.column_drift import (
-    FALSE_NAMES_OF_SITE,
-    FALSE_NAMES_OF_WARDS,
-    REFERENCE,
+    MAX_NIGHTS,
     WINDOWS,
+    NightPatients,
     SeriesNights,
-    Width,
-    bound,
+    bounds,
     difference,
     stratified,
-    width_of,
 )
 
 BEDS = 57
-LEAVE = 0.2
-WITHIN = 0.4
 N_COLUMNS = 50
 LOOKED_AT = 60
-BEFORE = REFERENCE + max(WINDOWS)
-EDGES = norm.ppf(np.arange(1, 20) / 20) * np.hypot(1, WITHIN)
+QUARTER = 91
+EDGES = norm.ppf(np.arange(1, 20) / 20) * np.hypot(1, 0.4)
 FACTORS = (1.0, 1.1, 1.15, 1.3, 1.5)
+LAWS = ("geometric", "uniform", "short and long")
 
 
-def stays(rng: np.random.Generator, n_nights: int) -> np.ndarray:
+class Columns(NamedTuple):
+    """What columns are like.
+
+    Parameters
+    ----------
+    between, within : float
+        Standard deviations between patients, and of a patient from night to night.
+    shared : float
+        Standard deviation that a night of all wards has in common.
+    fades : float
+        Correlation of what is the patient's own from one night to the next.
+    """
+
+    between: float = 1.0
+    within: float = 0.4
+    shared: float = 0.0
+    fades: float = 1.0
+
+
+def stays(rng: np.random.Generator, law: str, n_nights: int) -> np.ndarray:
     """Return who lies in each bed on each night, shape (n_nights, BEDS)."""
-    is_new = rng.random((n_nights, BEDS)) < LEAVE
-    is_new[0] = True
-    bed = np.arange(BEDS) * n_nights
-    return np.cumsum(is_new, axis=0) + bed
+    patients = np.empty((n_nights, BEDS), int)
+    n_admitted = 0
+    for bed in range(BEDS):
+        first = -60
+        while first < n_nights:
+            length = length_of_stay(rng, law)
+            patients[max(first, 0) : max(first + length, 0), bed] = n_admitted
+            n_admitted += 1
+            first += length
+    return patients
 
 
-def bins_of_nights(
-    rng: np.random.Generator, patients: np.ndarray, n_columns: int, log_factor: float
+def length_of_stay(rng: np.random.Generator, law: str) -> int:
+    """Return the nights of a stay."""
+    if law == "geometric":
+        return int(rng.geometric(0.2))
+    if law == "uniform":
+        return int(rng.integers(1, 10))
+    is_long = rng.random() < 0.1
+    return int(rng.integers(10, 40) if is_long else rng.integers(1, 4))
+
+
+def counts_of_nights(
+    rng: np.random.Generator,
+    patients: np.ndarray,
+    columns: Columns,
+    common: np.ndarray,
 ) -> np.ndarray:
-    """Return counts by column, night and bin; the last nights are multiplied."""
-    n_nights = len(patients)
+    """Return counts by column, night and bin.
+
+    `common`: what is added to all values, shape (n_nights, n_columns).
+    """
+    n_nights, n_columns = common.shape
     _, number = np.unique(patients, return_inverse=True)
     number = number.reshape(patients.shape)
-    counts = np.empty((n_columns, n_nights, len(EDGES) + 1))
-    for column in range(n_columns):
-        values = rng.normal(size=number.max() + 1)[number]
-        values = values + WITHIN * rng.normal(size=values.shape)
-        values[-LOOKED_AT:] += log_factor
-        bins = np.searchsorted(EDGES, values)
-        for night in range(n_nights):
-            counts[column, night] = np.bincount(bins[night], minlength=len(EDGES) + 1)
+    own = rng.normal(size=(number.max() + 1, n_columns)) * columns.between
+    n_bins = len(EDGES) + 1
+    counts = np.empty((n_columns, n_nights, n_bins))
+    for night in range(n_nights):
+        if columns.fades < 1:
+            fresh = rng.normal(size=own.shape) * columns.between
+            own = columns.fades * own + (1 - columns.fades**2) ** 0.5 * fresh
+        values = own[number[night]] + common[night]
+        values = values + columns.within * rng.normal(size=values.shape)
+        bins = np.searchsorted(EDGES, values) + n_bins * np.arange(n_columns)
+        of_night = np.bincount(bins.ravel(), minlength=n_bins * n_columns)
+        counts[:, night] = of_night.reshape(n_columns, n_bins)
     return counts
 
 
-def largest_z(
-    rng: np.random.Generator, n_wards: int, n_columns: int, log_factor: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return |z| of the site and of the clearest ward, (n_columns, LOOKED_AT) each."""
-    n_nights = BEFORE + LOOKED_AT
+class Ward(NamedTuple):
+    """Who lay in a ward, and what its columns counted."""
+
+    patients: np.ndarray
+    counts: np.ndarray
+
+
+def wards_of(
+    rng: np.random.Generator,
+    n_wards: int,
+    law: str,
+    columns: Columns,
+    shape: tuple[int, int],
+    log_factor: float = 0.0,
+) -> list[Ward]:
+    """Return the wards of a site; `shape`: looks after the first nights, and columns.
+
+    All values of these looks are multiplied.
+    """
+    n_looks, n_columns = shape
+    n_nights = MAX_NIGHTS + n_looks
+    common = columns.shared * rng.normal(size=(n_nights, n_columns))
+    common[MAX_NIGHTS:] += log_factor
     wards = []
     for _ in range(n_wards):
-        patients = stays(rng, n_nights)
-        counts = bins_of_nights(rng, patients, n_columns, log_factor)
-        wards.append((patients, counts))
-    site = np.zeros((n_columns, LOOKED_AT))
-    alone = np.zeros((n_columns, LOOKED_AT))
-    for look in range(LOOKED_AT):
-        end = BEFORE + look + 1
+        patients = stays(rng, law, n_nights)
+        wards.append(Ward(patients, counts_of_nights(rng, patients, columns, common)))
+    return wards
+
+
+def statistics(wards: list[Ward]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield by look |z| of the site and of the clearest ward, of each column.
+
+    As `drifts` has them, the largest of all windows.
+    """
+    n_columns, n_nights, _ = wards[0].counts.shape
+    for end in range(MAX_NIGHTS + 1, n_nights + 1):
+        first = end - MAX_NIGHTS
+        site = np.zeros(n_columns)
+        alone = np.zeros(n_columns)
+        sizes = np.full(MAX_NIGHTS, BEDS)
+        overlaps = []
+        for ward in wards:
+            nights = SeriesNights((), {}, ward.patients[first:end], sizes)
+            overlaps.append(NightPatients(nights))
         for window in WINDOWS:
-            of_wards = []
-            for patients, counts in wards:
-                first = end - window - REFERENCE
-                width = _width(patients[first:end], window)
-                of_wards.append(
-                    [
-                        difference(counts[column, first:end], window, width)
-                        for column in range(n_columns)
-                    ]
-                )
-            for column, differences in enumerate(zip(*of_wards, strict=True)):
+            contrasts = [patients.contrast(window) for patients in overlaps]
+            for column in range(n_columns):
+                differences = []
+                for ward, patients, contrast in zip(
+                    wards, overlaps, contrasts, strict=True
+                ):
+                    counts = ward.counts[column, first:end]
+                    differences.append(difference(counts, patients, contrast))
                 joint = stratified(differences).z
                 clearest = max(each.z for each in differences)
-                site[column, look] = max(site[column, look], joint)
-                alone[column, look] = max(alone[column, look], clearest)
+                site[column] = max(site[column], joint)
+                alone[column] = max(alone[column], clearest)
+        yield site, alone
+
+
+def largest(wards: list[Ward]) -> tuple[np.ndarray, np.ndarray]:
+    """Return |z| of the site and of the clearest ward, (n_looks, n_columns) each."""
+    by_look = [*statistics(wards)]
+    site = np.array([of_look[0] for of_look in by_look])
+    alone = np.array([of_look[1] for of_look in by_look])
     return site, alone
 
 
-def _width(patients: np.ndarray, window: int) -> Width:
-    """Return the width of a difference over these nights."""
-    nights = SeriesNights((), {}, patients, np.full(len(patients), BEDS))
-    return width_of(nights, window, len(patients))
+def bounds_of(n_wards: int) -> tuple[float, float]:
+    """Return the bounds of the site and of each ward."""
+    n_shared = N_COLUMNS if n_wards > 1 else 0
+    return bounds(n_shared, N_COLUMNS * n_wards)
 
 
-def table(n_wards: int, repeats: int) -> None:
-    """Print nights until a column is named, and false names."""
-    n_tests = N_COLUMNS * n_wards
-    limit = bound(n_tests, FALSE_NAMES_OF_WARDS)
-    site_limit = bound(N_COLUMNS, FALSE_NAMES_OF_SITE)
+def table(n_wards: int, repeats: int, law: str, columns: Columns) -> None:
+    """Print nights until a column is named."""
+    site_limit, limit = bounds_of(n_wards)
     print(f"{n_wards} wards; named beyond {site_limit:.2f} (site), {limit:.2f} (ward)")
     heads = "| read times | named by | 14 nights, % | 28 nights, % | 60 nights, % | median |"
     print(heads, "|---" * 6 + "|", sep="\n")
     for factor in FACTORS:
         rng = np.random.default_rng([n_wards, round(100 * factor)])
-        site, alone = largest_z(rng, n_wards, repeats, float(np.log(factor)))
-        rows = [("a ward", alone > limit)]
-        if n_wards > 1:
-            rows.append(("the site", site > site_limit))
-        for name, is_named in rows:
-            first = np.where(is_named.any(axis=1), is_named.argmax(axis=1) + 1, 999)
+        named = {"a ward": [], "the site": []}
+        # The columns of a site share its patients: few of each of several sites.
+        for _ in range(repeats // 4):
+            wards = wards_of(
+                rng, n_wards, law, columns, (LOOKED_AT, 4), float(np.log(factor))
+            )
+            site, alone = largest(wards)
+            named["a ward"].append(alone > limit)
+            named["the site"].append(site > site_limit)
+        if n_wards == 1:
+            del named["the site"]
+        for name, parts in named.items():
+            is_named = np.hstack(parts)
+            first = np.where(is_named.any(axis=0), is_named.argmax(axis=0) + 1, 999)
             shares = [100 * (first <= nights).mean() for nights in (14, 28, 60)]
             median = np.median(first)
             shown = "-" if median > LOOKED_AT else f"{median:.0f}"
@@ -129,54 +215,54 @@ def table(n_wards: int, repeats: int) -> None:
             print(f"| {factor} | {name} | {cells} | {shown} |", flush=True)
 
 
-def at_rest(n_wards: int, n_sites: int) -> None:
+def at_rest(n_wards: int, n_sites: int, law: str, columns: Columns) -> None:
     """Print the names of fifty columns of sites where nothing changes, a quarter."""
-    limit = bound(N_COLUMNS * n_wards, FALSE_NAMES_OF_WARDS)
-    site_limit = bound(N_COLUMNS, FALSE_NAMES_OF_SITE)
-    n_names = 0
-    largest = 0.0
+    site_limit, limit = bounds_of(n_wards)
+    n_names = {"site": 0, "wards": 0}
+    largest_z = {"site": 0.0, "wards": 0.0}
     for seed in range(n_sites):
         rng = np.random.default_rng([seed, n_wards])
-        site, alone = largest_z(rng, n_wards, N_COLUMNS, 0.0)
-        n_names += int((site > site_limit).any(axis=1).sum())
-        n_names += int((alone > limit).any(axis=1).sum())
-        largest = max(largest, float(site.max()), float(alone.max()))
-    quarters = n_sites * LOOKED_AT / 91
+        wards = wards_of(rng, n_wards, law, columns, (LOOKED_AT, N_COLUMNS))
+        site, alone = largest(wards)
+        if n_wards > 1:
+            n_names["site"] += int((site > site_limit).any(axis=0).sum())
+            largest_z["site"] = max(largest_z["site"], float(site.max()))
+        n_names["wards"] += int((alone > limit).any(axis=0).sum())
+        largest_z["wards"] = max(largest_z["wards"], float(alone.max()))
+    quarters = n_sites * LOOKED_AT / QUARTER
+    total = sum(n_names.values())
     print(
-        f"{n_sites} sites of {n_wards} wards at rest, {quarters:.0f} quarters: "
-        f"{n_names} columns named, {n_names / quarters:.2f} a quarter; largest z "
-        f"{largest:.2f}"
+        f"{n_sites} sites of {n_wards} wards at rest, stays {law}, {columns}, "
+        f"{quarters:.0f} quarters: {n_names} columns named, "
+        f"{total / quarters:.2f} a quarter; largest z {largest_z}",
+        flush=True,
     )
 
 
-def looks(paths: int = 20_000) -> None:
+def looks(repeats: int) -> None:
     """Print how much more often one of a quarter's looks is beyond a bound than one."""
-    quarter = 91
-    print("| share that stays | 2.5 | 3 | 3.5 | 4 |", "|---" * 5 + "|", sep="\n")
-    for stay in (0.3, 0.7, 0.85, 0.93):
-        rng = np.random.default_rng(0)
-        n_nights = BEFORE + quarter
-        level = np.empty((paths, n_nights))
-        level[:, 0] = rng.normal(size=paths)
-        for night in range(1, n_nights):
-            fresh = rng.normal(size=paths)
-            level[:, night] = stay * level[:, night - 1] + (1 - stay**2) ** 0.5 * fresh
-        sums = np.cumsum(level, axis=1)
-        ends = np.arange(n_nights - quarter, n_nights)
-        largest = np.zeros(paths)
-        for window in WINDOWS:
-            recent = (sums[:, ends] - sums[:, ends - window]) / window
-            start = ends - window
-            before = (
-                sums[:, start] - sums[:, np.maximum(start - REFERENCE, 0)]
-            ) / REFERENCE
-            z = np.abs(recent - before) / (recent - before).std()
-            largest = np.maximum(largest, z.max(axis=1))
-        ratios = [
-            (largest > limit).mean() / (2 * norm.sf(limit))
-            for limit in (2.5, 3, 3.5, 4)
-        ]
-        print(f"| {stay} |", " | ".join(f"{ratio:.0f}" for ratio in ratios), "|")
+    limits = (3, 3.5, 3.75, 4)
+    heads = " | ".join(str(limit) for limit in limits)
+    print(f"| stays | within | fades | {heads} |", "|---" * 7 + "|", sep="\n")
+    kinds = [
+        Columns(),
+        Columns(within=0.0),
+        Columns(between=0.5, within=1.0),
+        Columns(within=0.0, fades=0.9),
+    ]
+    for law in LAWS:
+        for columns in kinds:
+            rng = np.random.default_rng(7)
+            parts = []
+            for _ in range(repeats):
+                wards = wards_of(rng, 1, law, columns, (QUARTER, 200))
+                parts.append(largest(wards)[1].max(axis=0))
+            z = np.concatenate(parts)
+            ratios = [(z > limit).mean() / (2 * norm.sf(limit)) for limit in limits]
+            cells = " | ".join(f"{ratio:.0f}" for ratio in ratios)
+            print(
+                f"| {law} | {columns.within} | {columns.fades} | {cells} |", flush=True
+            )
 
 
 def main() -> None:
@@ -186,13 +272,17 @@ def main() -> None:
     parser.add_argument("--sites", type=int, help="sites where nothing changes")
     parser.add_argument("--wards", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=40)
+    parser.add_argument("--stays", choices=LAWS, default="geometric")
+    parser.add_argument("--shared", type=float, default=0.0)
+    parser.add_argument("--within", type=float, default=0.4)
     options = parser.parse_args()
+    columns = Columns(within=options.within, shared=options.shared)
     if options.looks:
-        looks()
+        looks(options.repeats)
     elif options.sites:
-        at_rest(options.wards, options.sites)
+        at_rest(options.wards, options.sites, options.stays, columns)
     else:
-        table(options.wards, options.repeats)
+        table(options.wards, options.repeats, options.stays, columns)
 
 
 if __name__ == "__main__":

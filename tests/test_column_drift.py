@@ -1,11 +1,14 @@
 """A column that reads otherwise is named, with factor and night; a ward at rest is not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from screening.monitoring.column_drift import (
     LOOKS_A_QUARTER,
     Measure,
+    NightPatients,
     SeriesNights,
     bound,
     difference,
@@ -14,7 +17,6 @@ from screening.monitoring.column_drift import (
     outbreak,
     slow_rise,
     stratified,
-    width_of,
 )
 
 CRP = Measure("values", "crp")
@@ -23,9 +25,18 @@ N_NIGHTS = 118
 BEDS = 57
 
 
-def ward(seed: int, changed_nights: int = 0, log_factor: float = 0.0) -> SeriesNights:
-    """Return nights of beds that a fifth of the patients leaves every night."""
+def ward(
+    seed: int,
+    changed_nights: int = 0,
+    log_factor: float = 0.0,
+    shared: float = 0.0,
+) -> SeriesNights:
+    """Return nights of beds that a fifth of the patients leaves every night.
+
+    `shared`: standard deviation that a night of all wards has in common.
+    """
     rng = np.random.default_rng(seed)
+    of_night = shared * np.random.default_rng(99).normal(size=N_NIGHTS)
     values = rng.normal(size=BEDS)
     names = np.arange(BEDS)
     counts = []
@@ -34,7 +45,7 @@ def ward(seed: int, changed_nights: int = 0, log_factor: float = 0.0) -> SeriesN
         leaves = rng.random(BEDS) < 0.2
         values = np.where(leaves, rng.normal(size=BEDS), values)
         names = np.where(leaves, names + BEDS, names)
-        read = values + 0.4 * rng.normal(size=BEDS)
+        read = values + 0.4 * rng.normal(size=BEDS) + of_night[night]
         if night >= N_NIGHTS - changed_nights:
             read = read + log_factor
         bins = np.searchsorted(EDGES, read)
@@ -80,24 +91,55 @@ def test_drifts_of_too_few_nights_are_none():
     assert drifts({"ward-0": few}) == []
 
 
-def test_width_of_counts_a_patient_by_the_square_of_the_nights():
-    nights = SeriesNights(
-        ["1", "2", "3", "4"], {}, [[1, 2], [1, 2], [3, 4], [3, 5]], np.full(4, 2)
-    )
-    # Two patients lie two of four rows before, one two and two one of four since.
-    expected = 2 * (2 / 4) ** 2 + (2 / 4) ** 2 + 2 * (1 / 4) ** 2
-    assert width_of(nights, 2, 4).variance == pytest.approx(expected)
+def patients_of(nights: SeriesNights, n_nights: int = N_NIGHTS) -> NightPatients:
+    """Return who lay on the last nights."""
+    last = SeriesNights([], {}, nights.patients[-n_nights:], nights.sizes[-n_nights:])
+    return NightPatients(last)
 
 
-def test_width_of_a_patient_on_both_sides_cancels():
-    nights = SeriesNights(["1", "2"], {}, [[1], [1]], np.full(2, 1))
-    assert width_of(nights, 1, 2).variance == pytest.approx(0.0)
+def test_shared_counts_the_patients_of_two_nights():
+    nights = SeriesNights(["1", "2"], {}, [[1, 2, 3, 4], [3, 4]], np.array([4, 2]))
+    expected = [[1 / 4, 2 / 8], [2 / 8, 1 / 2]]
+    np.testing.assert_allclose(NightPatients(nights).shared, expected)
 
 
-def test_width_of_unknown_patients_is_that_of_long_stays():
+def test_shared_of_a_sample_is_that_of_all_patients():
+    rng = np.random.default_rng(0)
+    everyone = [np.unique(rng.integers(0, 3000, 1500)) for _ in range(4)]
+    sizes = np.array([len(night) for night in everyone])
+    sample = [night[night < 600].tolist() for night in everyone]
+    whole = NightPatients(SeriesNights([], {}, everyone, sizes)).shared
+    sampled = NightPatients(SeriesNights([], {}, sample, sizes)).shared
+    np.testing.assert_allclose(sampled, whole, rtol=0.15)
+
+
+def test_contrast_is_of_levels():
+    weights = patients_of(ward(0)).contrast(14).weights
+    assert weights[-14:].sum() == pytest.approx(1.0)
+    assert weights[:-14].sum() == pytest.approx(-1.0)
+
+
+def test_contrast_counts_a_patient_who_stays_once():
+    stays = SeriesNights([], {}, [[1, 2]] * 30 + [[3, 4]] * 10, np.full(40, 2))
+    # However many nights: two patients are compared with two.
+    assert NightPatients(stays).contrast(10).variance == pytest.approx(1.0)
+
+
+def test_contrast_of_unknown_patients_is_less_certain():
     known = ward(0)
     unknown = SeriesNights(known.nights, {}, [()] * N_NIGHTS, known.sizes)
-    assert width_of(unknown, 14, 104).variance > width_of(known, 14, 104).variance
+    expected = patients_of(known).contrast(28).variance
+    assert NightPatients(unknown).contrast(28).variance > expected
+
+
+@pytest.mark.parametrize("within", [0.0, 0.4, 3.0])
+def test_contrast_has_at_least_the_variance_of_wards_at_rest(within):
+    patients = patients_of(ward(0))
+    contrast = patients.contrast(14)
+    own = 1 / (1 + within**2)
+    covariance = own * patients.shared
+    covariance += (1 - own) * np.diag(np.diag(patients.shared))
+    assert contrast.variance >= contrast.weights @ covariance @ contrast.weights
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -105,32 +147,82 @@ def test_difference_of_wards_at_rest_has_the_stated_variance(seed):
     of_ward = [ward(100 * seed + number) for number in range(60)]
     z = []
     for nights in of_ward:
-        width = width_of(nights, 14, 104)
-        differs = difference(nights.counts[CRP][-104:], 14, width)
-        z.append(differs.effect / np.sqrt(differs.variance))
-    # Nights differ within a patient too, so the width is a little too large.
-    assert 0.6 < np.std(z) < 1.2
+        patients = patients_of(nights)
+        differs = difference(nights.counts[CRP], patients, patients.contrast(14))
+        z.append(differs.effect / np.sqrt(differs.total_variance))
+    assert 0.7 < np.std(z) < 1.2
+
+
+def test_difference_of_noisy_nights_is_less_certain():
+    differences = []
+    for shared in (0.0, 0.3):
+        nights = ward(0, shared=shared)
+        patients = patients_of(nights)
+        differs = difference(nights.counts[CRP], patients, patients.contrast(14))
+        differences.append(differs)
+    of_quiet, of_noisy = differences
+    assert of_noisy.total_variance > 1.5 * of_quiet.total_variance
+    assert of_noisy.variance == of_quiet.variance
+
+
+def test_difference_of_a_column_that_half_the_patients_have_is_less_certain():
+    nights = ward(0)
+    patients = patients_of(nights)
+    contrast = patients.contrast(14)
+    whole = difference(nights.counts[CRP], patients, contrast)
+    half = difference(nights.counts[CRP] / 2, patients, contrast)
+    assert half.variance == pytest.approx(2 * whole.variance)
 
 
 def test_difference_of_a_rare_event_is_less_certain_than_its_deviations():
     counts = np.tile([99.0, 1.0], (104, 1))
     counts[-14:] = [97.0, 3.0]
     patients = [list(range(100 * night, 100 * night + 100)) for night in range(104)]
-    nights = SeriesNights([], {}, patients, np.full(104, 100))
-    differs = difference(counts, 14, width_of(nights, 14, 104))
-    assert differs.z < differs.effect / np.sqrt(differs.variance)
+    overlap = NightPatients(SeriesNights([], {}, patients, np.full(104, 100)))
+    differs = difference(counts, overlap, overlap.contrast(14))
+    assert differs.z < differs.effect / np.sqrt(differs.total_variance)
 
 
-def test_difference_without_a_value_is_none():
-    counts = np.zeros((30, 5))
-    assert difference(counts, 7, width_of(ward(0), 7, 30)) is None
+def test_difference_of_equal_values_is_none():
+    patients = patients_of(ward(0), 30)
+    counts = np.tile([57.0, 0.0], (30, 1))
+    assert difference(counts, patients, patients.contrast(7)) is None
 
 
 def test_stratified_of_equal_series_is_as_much_more_certain():
     nights = ward(0, changed_nights=14, log_factor=0.3)
-    width = width_of(nights, 14, 104)
-    differs = difference(nights.counts[CRP][-104:], 14, width)
-    assert stratified([differs] * 4).z == pytest.approx(2 * differs.z, rel=0.05)
+    patients = patients_of(nights)
+    differs = difference(nights.counts[CRP], patients, patients.contrast(14))
+    joint = stratified([differs] * 4)
+    assert joint.variance == pytest.approx(differs.variance / 4)
+    assert joint.effect == pytest.approx(differs.effect)
+
+
+def test_stratified_sees_what_nights_of_all_series_have_in_common():
+    differences = []
+    for seed in range(8):
+        nights = ward(seed, shared=0.15)
+        patients = patients_of(nights)
+        contrast = patients.contrast(14)
+        differences.append(difference(nights.counts[CRP], patients, contrast))
+    joint = stratified(differences)
+    assert joint.total_variance > 2 * joint.variance
+
+
+def test_drifts_without_a_value_on_some_nights_are_of_the_others():
+    wards = site(6, changed_nights=12, log_factor=np.log(1.6))
+    for nights in wards.values():
+        nights.counts[CRP][[3, 50, -2]] = 0
+    (drift,) = drifts(wards)
+    assert drift.of_site
+    assert int(drift.since) == pytest.approx(N_NIGHTS - 12, abs=3)
+
+
+def test_drifts_count_a_table_that_two_models_read_once():
+    one = ward(2, changed_nights=14, log_factor=np.log(1.25))
+    same = replace(one, table="a digest")
+    twice = drifts({"ward-2.sepsis": same, "ward-2.aki": same})
+    assert not any(drift.of_site for drift in twice)
 
 
 def test_bound_grows_with_the_number_of_tests():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,14 @@ from screening.ledger.entries import STAND_IN, SiteNight, append
 from screening.ledger.model_registry import every_series
 from screening.ledger.nights import current_runs
 from screening.monitoring.column_drift import (
+    MAX_NIGHTS,
     REFERENCE,
-    WINDOWS,
     Measure,
     SeriesNights,
 )
 from screening.monitoring.drift import N_SHARES
 from screening.schemas.run import Delivery
 
-# Nights that are compared; of earlier ones flags are read alone.
-MAX_NIGHTS = REFERENCE + max(WINDOWS)
 # Last entries of a site's nights that are read: some nights are run more than once.
 MAX_ENTRIES = 40
 
@@ -83,8 +81,9 @@ def _counted_of_series(
         return None
     flagged = np.array([facts[entry]["cases"] for entry in entries], float)
     unflagged = [facts[entry]["unflagged"]["cases"] for entry in entries]
+    recent = _recent_nights(connection, entries[-MAX_NIGHTS:], facts)
     return CountedNights(
-        recent=_recent_nights(connection, entries[-MAX_NIGHTS:], facts),
+        recent=replace(recent, table=runs[-1].source),
         nights=[facts[entry]["night"] for entry in entries],
         flagged=flagged,
         new_cases=np.array([facts[entry]["new"] for entry in entries], float),

@@ -1,12 +1,17 @@
 """Drift over nights: a site's columns, scores and flags beside their own nights before.
 
-The recent nights of a series are compared with the ninety before them, by the mean rank
-of a column's values (Mann-Whitney) or by a share of patients. A patient who lies
-several nights is counted on each, so the width of a difference is that of a sum over
-patients: it grows with the squares of the nights that each of them lies. An analyser
-serves every ward, so the site is tested first: the differences of all series that have
-a column, each weighted by how certainly it is known, are one statistic. Then each
-series is tested alone.
+The recent nights of a series are compared with the ninety and more before them, by the
+mean rank of a column's values (Mann-Whitney) or by a share of patients. The ledger has
+counts by night, and which nights a patient lay. So the patients are the units: means of
+nights are alike by the patients that they share, and the difference of levels is
+estimated by generalised least squares, in which a patient counts by what is new of
+them. Its variance is the largest that any fading likeness of a patient's values gives;
+no likeness is estimated. What nights have in common beyond their patients, such as a
+day's calibration, is seen in how far means of neighbouring nights lie apart.
+
+An analyser serves every ward, so the site is tested first: the differences of all
+series that have a column, each weighted by how certainly it is known, are one
+statistic. Then each series is tested alone.
 
 Everything here is a function of counts by night; ledger and pages are elsewhere.
 """
@@ -14,29 +19,42 @@ Everything here is a function of counts by night; ledger and pages are elsewhere
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import sparse, stats
 
 from screening.monitoring.drift import STAY_UNKNOWN, independent
 
-WINDOWS = (7, 14, 28)
+WINDOWS = (3, 5, 7, 10, 14, 20, 28)
 """Numbers of recent nights that are compared with the nights before them."""
 
 REFERENCE = 90
-"""Nights before the recent ones that these are compared with."""
+"""Nights before the longest window that these are compared with."""
 
 MIN_REFERENCE = 20
 """Nights before the recent ones below which a series is not tested."""
 
-# Expected false names of a site in a quarter, of all its columns: one a year in all.
-FALSE_NAMES_OF_SITE = 0.05
-FALSE_NAMES_OF_WARDS = 0.2
+MAX_NIGHTS = REFERENCE + max(WINDOWS)
+"""Nights of a series that are compared."""
+
+# Expected false names of a site in a quarter, less than one in all: of its columns, and
+# of these the part of all series together where there are several; of slow rises.
+FALSE_NAMES = 0.8
+FALSE_NAMES_OF_SITE = 0.2
+FALSE_RISES = 0.1
 # How much more often one of the looks of a quarter is beyond a bound than one look by
-# chance: all windows, every night (`benchmarks/column_drift.py`, up to 106).
+# chance: all windows, every night (`benchmarks/column_drift.py --looks`, up to 144).
 LOOKS_A_QUARTER = 150
+# What the weights of nights take a column to be like: the share of its variance that is
+# the patient's own, and the standard deviation that a night's patients have in common.
+# Other columns are compared less sharply, and as certainly as is stated.
+SHARE_OF_PATIENT = 0.8
+SHARED_BY_NIGHT = 0.05
+# At least so much of a column's variance is taken to be the patient's own where the
+# distance of neighbouring nights is judged.
+MIN_SHARE_OF_PATIENT = 0.5
 # Difference of mean ranks (of a largest 0.5) or of shares from which it is worth a word.
 WORTH_SAYING = 0.02
 # Log-likelihood below the largest up to which a night may be that of the change.
@@ -59,12 +77,15 @@ class SeriesNights:
         Hashes of patients of each night; an empty one where nobody is recognised.
     sizes : ndarray of shape (n_nights,)
         Patients of each night. Of many patients the hashes are a sample.
+    table : str, optional
+        Digest of the last night's table: series with the same one read the same rows.
     """
 
     nights: Sequence[str]
     counts: Mapping[Measure, np.ndarray]
     patients: Sequence[Sequence[int]]
     sizes: np.ndarray
+    table: str | None = None
 
 
 class Measure(NamedTuple):
@@ -87,25 +108,134 @@ class Measure(NamedTuple):
         return self.kind in ("values", "missing")
 
 
-class Difference(NamedTuple):
+class Contrast(NamedTuple):
+    """Weights of nights whose sum with nightly means estimates a change of level.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_nights,)
+    variance : float
+        Of the sum, a patient's value having variance 1: the largest that any fading
+        likeness of a patient's nights gives.
+    cubes : float
+        Sum of cubed weights of patients.
+    """
+
+    weights: np.ndarray
+    variance: float
+    cubes: float
+
+
+class NightPatients:
+    """Who lay on which nights, and what that makes of differences of nights.
+
+    Parameters
+    ----------
+    nights : SeriesNights
+    dates : ndarray of int, shape (n_nights,), optional
+        Places of the nights in a row of dates; by default one after the other.
+
+    Attributes
+    ----------
+    shared : ndarray of shape (n_nights, n_nights)
+        Covariance of nightly means if each patient had one value, of variance 1.
+    """
+
+    def __init__(self, nights: SeriesNights, dates: np.ndarray | None = None):
+        n_nights = len(nights.sizes)
+        self._sizes = np.maximum(nights.sizes, 1)
+        place = np.arange(n_nights) if dates is None else dates
+        self._lag = np.abs(place[:, None] - place)
+        lengths = np.array([len(of_night) for of_night in nights.patients])
+        self._stays: sparse.csr_array | None = None
+        if lengths.all():
+            flat = np.concatenate(
+                [np.asarray(of_night, np.uint64) for of_night in nights.patients]
+            )
+            _, patient = np.unique(flat, return_inverse=True)
+            night = np.repeat(np.arange(n_nights), lengths)
+            shares = np.repeat(1 / lengths, lengths)
+            self._stays = sparse.csr_array((shares, (night, patient)))
+            # Where the hashes are a sample, each stands for so many patients.
+            self._sampled = lengths.sum() / max(nights.sizes.sum(), 1)
+            self.shared = (self._stays @ self._stays.T).toarray() * self._sampled
+        else:
+            sizes = np.sqrt(np.outer(self._sizes, self._sizes))
+            self.shared = STAY_UNKNOWN**self._lag / sizes
+        diagonal = np.diag(np.diag(self.shared))
+        covariance = SHARE_OF_PATIENT * self.shared
+        covariance += (1 - SHARE_OF_PATIENT) * diagonal
+        covariance += SHARED_BY_NIGHT**2 * np.eye(n_nights)
+        self._inverse = np.linalg.inv(covariance)
+
+    def contrast(self, window: int) -> Contrast:
+        """Return the change of level from the nights before to the last `window`."""
+        n_nights = len(self.shared)
+        is_recent = np.arange(n_nights) >= n_nights - window
+        levels = np.column_stack([np.ones(n_nights), is_recent])
+        weighted = levels.T @ self._inverse
+        weights = np.linalg.solve(weighted @ levels, weighted)[1]
+        # A likeness that fades is a mean of such as end after 0, 1, 2... nights.
+        products = np.outer(weights, weights) * self.shared
+        by_lag = np.bincount(self._lag.ravel(), products.ravel())
+        return Contrast(weights, float(by_lag.cumsum().max()), self._cubes(weights))
+
+    def _cubes(self, weights: np.ndarray) -> float:
+        """Return the sum of cubed weights of patients, of values that do not change."""
+        if self._stays is None:
+            by_night = weights**3 / self._sizes**2
+            return float(by_night.sum()) / independent(STAY_UNKNOWN) ** 2
+        of_patient = weights @ self._stays
+        return float((of_patient**3).sum() * self._sampled**2)
+
+    def of_neighbours(self) -> np.ndarray:
+        """Return half the variance between each night and the one before it.
+
+        It is that of patients alone; of the first night the same as of the second.
+        """
+        own = np.diag(self.shared)
+        common = np.diag(self.shared, 1)
+        between = (own[1:] + own[:-1]) / 2 - MIN_SHARE_OF_PATIENT * common
+        return np.concatenate([between[:1], between])
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
     """Difference of recent nights from those before, in one series or in several.
 
     Parameters
     ----------
     effect : float
         Difference of mean ranks or shares, in standard deviations of a patient's.
-    variance : float
-        Of `effect`, with the dependence of nights that patients share.
-    skew : float
-        Skewness of `effect` where nothing changed.
     raw : float
         Difference of mean ranks or shares.
+    variance : float
+        Of `effect`, by patients alone.
+    third : float
+        Third moment of `effect`, by patients alone.
+    weights : ndarray of shape (n_dates,)
+        Of the nights in `effect`; 0 for dates without a night.
+    means : ndarray of shape (n_dates,)
+        Nightly means, in standard deviations of a patient's, NaN without a night.
+    neighbours : ndarray of shape (n_dates,)
+        Half the variance of each from the one before, by patients alone.
     """
 
     effect: float
-    variance: float
-    skew: float
     raw: float
+    variance: float
+    third: float
+    weights: np.ndarray
+    means: np.ndarray
+    neighbours: np.ndarray
+
+    @property
+    def total_variance(self) -> float:
+        """Return the variance of the effect, with what nights have in common."""
+        has_night = np.isfinite(self.means)
+        apart = np.diff(self.means[has_night])
+        excess = np.square(apart).mean() / 2 - self.neighbours[has_night].mean()
+        return self.variance + max(excess, 0.0) * float(self.weights @ self.weights)
 
     @property
     def z(self) -> float:
@@ -114,98 +244,88 @@ class Difference(NamedTuple):
         A rare event makes the law of the difference skew: its tail is that of the gamma
         law (Pearson type III) with the same skewness.
         """
-        z = abs(self.effect) / np.sqrt(self.variance)
-        skew = self.skew * np.sign(self.effect)
+        variance = self.total_variance
+        z = abs(self.effect) / np.sqrt(variance)
+        skew = self.third / variance**1.5 * np.sign(self.effect)
         if skew > 1e-3:
             return float(stats.norm.isf(stats.pearson3.sf(z, skew)))
         return float(z)
 
 
-class Width(NamedTuple):
-    """Variance of a mean difference, and the sum of cubed weights of its patients."""
-
-    variance: float
-    cubes: float
-
-
-def width_of(nights: SeriesNights, window: int, n_nights: int) -> Width:
-    """Return the width of a difference of the last `window` nights from those before.
-
-    Patients are independent, and a patient's nights all alike.
-
-    Parameters
-    ----------
-    nights : SeriesNights
-    window : int
-    n_nights : int
-        Number of nights compared, the recent ones included.
-    """
-    sizes = nights.sizes[-n_nights:]
-    n_recent = max(sizes[-window:].sum(), 1)
-    n_before = max(sizes[:-window].sum(), 1)
-    hashes = nights.patients[-n_nights:]
-    lengths = np.array([len(of_night) for of_night in hashes])
-    if not lengths.all():
-        worth = independent(STAY_UNKNOWN)
-        variance = (1 / n_recent + 1 / n_before) / worth
-        return Width(variance, (1 / n_recent**2 - 1 / n_before**2) / worth**2)
-    # Where the hashes are a sample, each stands for so many patients.
-    weights = np.where(
-        np.arange(n_nights) < n_nights - window,
-        -sizes / (lengths * n_before),
-        sizes / (lengths * n_recent),
-    )
-    flat = np.concatenate([np.asarray(of_night, np.uint64) for of_night in hashes])
-    _, patient = np.unique(flat, return_inverse=True)
-    of_patient = np.bincount(patient, np.repeat(weights, lengths))
-    share = lengths.sum() / max(sizes.sum(), 1)
-    return Width(
-        float(np.square(of_patient).sum() * share),
-        float((of_patient**3).sum() * share**2),
-    )
-
-
-def difference(counts: np.ndarray, window: int, width: Width) -> Difference | None:
-    """Return how the last `window` nights differ from those before; None without any.
+def difference(
+    counts: np.ndarray,
+    patients: NightPatients,
+    contrast: Contrast,
+    dates: np.ndarray | None = None,
+) -> Difference | None:
+    """Return how the recent nights differ from those before; None if all are alike.
 
     Parameters
     ----------
     counts : ndarray of shape (n_nights, n_bins)
-    window : int
-    width : Width
+        Every night has a value.
+    patients : NightPatients
+        Of these nights.
+    contrast : Contrast
+    dates : ndarray of int, shape (n_nights,), optional
+        Places of the nights in a row of dates; by default one after the other.
     """
-    recent = counts[-window:].sum(axis=0)
-    before = counts[:-window].sum(axis=0)
-    if not recent.sum() or not before.sum():
-        return None
-    shares = (recent + before) / (recent.sum() + before.sum())
-    rank = np.cumsum(shares) - shares / 2
-    centred = rank - 0.5
+    n_values = counts.sum(axis=1)
+    shares = counts.sum(axis=0) / n_values.sum()
+    centred = np.cumsum(shares) - shares / 2 - 0.5
     deviation = float(np.sqrt((shares * centred**2).sum()))
     if deviation < 1e-9:
         return None
-    raw = float((recent / recent.sum() - before / before.sum()) @ rank)
+    means = counts @ centred / n_values / deviation
+    effect = float(contrast.weights @ means)
+    # Not every patient has a value.
+    squares = contrast.weights**2
+    scarcity = squares @ (1 / n_values) / (squares @ np.diag(patients.shared))
+    scarcity = max(1.0, float(scarcity))
     third = float((shares * centred**3).sum()) / deviation**3
+    place = np.arange(len(counts)) if dates is None else dates
+    n_dates = place[-1] + 1
+    weights = np.zeros(n_dates)
+    weights[place] = contrast.weights
+    of_dates = np.full(n_dates, np.nan)
+    of_dates[place] = means
+    neighbours = np.zeros(n_dates)
+    neighbours[place] = patients.of_neighbours() * scarcity
     return Difference(
-        effect=raw / deviation,
-        variance=width.variance,
-        skew=third * width.cubes / width.variance**1.5,
-        raw=raw,
+        effect=effect,
+        raw=effect * deviation,
+        variance=contrast.variance * scarcity,
+        third=third * contrast.cubes * scarcity**2,
+        weights=weights,
+        means=of_dates,
+        neighbours=neighbours,
     )
 
 
 def stratified(differences: Sequence[Difference]) -> Difference:
-    """Return the mean difference of several series, the certain ones counting most."""
+    """Return the mean difference of several series, the certain ones counting most.
+
+    All have the same dates.
+    """
     weights = np.array([1 / each.variance for each in differences])
     weights /= weights.sum()
-    variances = np.array([each.variance for each in differences])
-    variance = float((weights**2 * variances).sum())
-    cubes = [each.skew * each.variance**1.5 for each in differences]
+    means = np.array([each.means for each in differences])
+    centred = means - np.nanmean(means, axis=1, keepdims=True)
+    on_date = weights[:, None] * np.isfinite(means)
+    total = on_date.sum(axis=0)
+    has_night = total > 0
+    on_date[:, has_night] /= total[has_night]
+    joint = (on_date * np.nan_to_num(centred)).sum(axis=0)
+    joint[~has_night] = np.nan
+    neighbours = np.array([each.neighbours for each in differences])
     return Difference(
         effect=float(weights @ [each.effect for each in differences]),
-        variance=variance,
-        skew=float((weights**3) @ cubes) / variance**1.5,
         raw=float(weights @ [each.raw for each in differences]),
+        variance=float(weights**2 @ [each.variance for each in differences]),
+        third=float(weights**3 @ [each.third for each in differences]),
+        weights=weights @ np.array([each.weights for each in differences]),
+        means=joint,
+        neighbours=(on_date**2 * neighbours).sum(axis=0),
     )
 
 
@@ -221,6 +341,20 @@ def bound(n_tests: int, false_names: float) -> float:
     """
     chance = false_names / (max(n_tests, 1) * LOOKS_A_QUARTER)
     return float(stats.norm.isf(min(chance, 1.0) / 2))
+
+
+def bounds(n_shared: int, n_pairs: int) -> tuple[float, float]:
+    """Return the bounds of a site and of its series, as `bound`.
+
+    Parameters
+    ----------
+    n_shared : int
+        Columns that several series have.
+    n_pairs : int
+        Columns, scores and flags of all series.
+    """
+    of_site = FALSE_NAMES_OF_SITE if n_shared else 0.0
+    return bound(n_shared, FALSE_NAMES_OF_SITE), bound(n_pairs, FALSE_NAMES - of_site)
 
 
 @dataclass(frozen=True)
@@ -262,27 +396,25 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
     site : mapping of str to SeriesNights
         By series, with tonight as the last night.
     """
-    tests = {name: _SeriesTests(nights) for name, nights in site.items()}
-    series_of: dict[Measure, list[str]] = {}
-    for name, nights in site.items():
-        if not tests[name].windows:
-            continue
-        for measure in nights.counts:
-            series_of.setdefault(measure, []).append(name)
-    n_pairs = sum(len(names) for names in series_of.values())
-    shared = [
-        measure
-        for measure, names in series_of.items()
-        if measure.is_of_site and len(names) > 1
-    ]
-    site_bound = bound(len(shared), FALSE_NAMES_OF_SITE)
-    ward_bound = bound(n_pairs, FALSE_NAMES_OF_WARDS)
+    dates = sorted({night for nights in site.values() for night in nights.nights})
+    tests = {name: _SeriesTests(nights, dates) for name, nights in site.items()}
+    series_of: dict[Measure, dict[str, _SeriesTests]] = {}
+    for name, series in tests.items():
+        for measure in series.measures:
+            series_of.setdefault(measure, {})[name] = series
+    n_pairs = sum(len(tested) for tested in series_of.values())
+    shared = {}
+    for measure, tested in series_of.items():
+        if measure.is_of_site:
+            by_table = _one_of_each_table(tested)
+            if len(by_table) > 1:
+                shared[measure] = by_table
+    site_bound, ward_bound = bounds(len(shared), n_pairs)
     changed = []
-    for measure, names in series_of.items():
-        tested = {name: tests[name] for name in names}
+    for measure, tested in series_of.items():
         drift = None
         if measure in shared:
-            drift = _drift_of_site(measure, tested, site_bound)
+            drift = _drift_of_site(measure, shared[measure], site_bound)
         if drift is not None:
             changed.append(drift)
         else:
@@ -291,25 +423,74 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
 
 
 class _SeriesTests:
-    """Tests of one series; widths are those of all its columns."""
+    """Tests of one series; weights of nights are those of all its columns.
 
-    def __init__(self, nights: SeriesNights):
+    Parameters
+    ----------
+    nights : SeriesNights
+    dates : sequence of str
+        Nights of all series, ascending.
+
+    Attributes
+    ----------
+    measures : list of Measure
+        Those that can be tested.
+    """
+
+    def __init__(self, nights: SeriesNights, dates: Sequence[str]):
         self.nights = nights
-        n_nights = len(nights.nights)
-        self.windows = [
-            window for window in WINDOWS if n_nights >= window + MIN_REFERENCE
+        self.dates = dates
+        self._dates = np.searchsorted(dates, nights.nights)
+        self._patients: dict[bytes, NightPatients] = {}
+        self._contrasts: dict[tuple[bytes, int], Contrast] = {}
+        self.measures = [
+            measure for measure in nights.counts if self._can_be_tested(measure)
         ]
-        self._widths: dict[int, Width] = {}
+
+    def _can_be_tested(self, measure: Measure) -> bool:
+        """Return True if there are enough nights, and not all values are alike."""
+        counts = self.nights.counts[measure]
+        n_nights = np.count_nonzero(counts.sum(axis=1))
+        n_bins = np.count_nonzero(counts.sum(axis=0))
+        return bool(n_nights >= min(WINDOWS) + MIN_REFERENCE and n_bins > 1)
 
     def difference(self, measure: Measure, window: int) -> Difference | None:
-        """Return the difference of a measure over the last `window` nights."""
-        n_nights = min(len(self.nights.nights), window + REFERENCE)
-        if n_nights < window + MIN_REFERENCE:
+        """Return the difference of a measure over its last `window` nights.
+
+        None for too few nights.
+        """
+        counts = self.nights.counts[measure]
+        chosen = np.flatnonzero(counts.sum(axis=1))[-MAX_NIGHTS:]
+        if len(chosen) < window + MIN_REFERENCE:
             return None
-        if window not in self._widths:
-            self._widths[window] = width_of(self.nights, window, n_nights)
-        counts = self.nights.counts[measure][-n_nights:]
-        return difference(counts, window, self._widths[window])
+        key = chosen.tobytes()
+        if key not in self._patients:
+            self._patients[key] = NightPatients(self._at(chosen), self._dates[chosen])
+        patients = self._patients[key]
+        if (key, window) not in self._contrasts:
+            self._contrasts[key, window] = patients.contrast(window)
+        contrast = self._contrasts[key, window]
+        return difference(counts[chosen], patients, contrast, self._dates[chosen])
+
+    def _at(self, chosen: np.ndarray) -> SeriesNights:
+        """Return who lay on some of the nights."""
+        return SeriesNights(
+            nights=[self.nights.nights[place] for place in chosen],
+            counts={},
+            patients=[self.nights.patients[place] for place in chosen],
+            sizes=self.nights.sizes[chosen],
+        )
+
+
+def _one_of_each_table(tests: Mapping[str, _SeriesTests]) -> dict[str, _SeriesTests]:
+    """Return one series of those that read the same table: the one with most nights."""
+    by_table: dict[str, str] = {}
+    for name, series in tests.items():
+        table = series.nights.table or name
+        other = by_table.setdefault(table, name)
+        if len(series.nights.nights) > len(tests[other].nights.nights):
+            by_table[table] = name
+    return {name: tests[name] for name in by_table.values()}
 
 
 def _site_differences(
@@ -320,8 +501,19 @@ def _site_differences(
     for name, series in tests.items():
         differs = series.difference(measure, window)
         if differs is not None:
-            by_series[name] = differs
+            by_series[name] = _on_dates(differs, len(series.dates))
     return by_series
+
+
+def _on_dates(differs: Difference, n_dates: int) -> Difference:
+    """Return a difference with the dates after its last night."""
+    n_after = n_dates - len(differs.means)
+    return replace(
+        differs,
+        weights=np.pad(differs.weights, (0, n_after)),
+        means=np.pad(differs.means, (0, n_after), constant_values=np.nan),
+        neighbours=np.pad(differs.neighbours, (0, n_after)),
+    )
 
 
 def _drift_of_site(
@@ -364,7 +556,7 @@ def _drifts_of_wards(
     """Yield the changes of a column in single series that are beyond the limit."""
     for name, series in tests.items():
         best = None
-        for window in series.windows:
+        for window in WINDOWS:
             differs = series.difference(measure, window)
             if differs is None or abs(differs.raw) < WORTH_SAYING:
                 continue
@@ -458,18 +650,20 @@ def slow_rise(
     (at_first, of_late) : (float, float), optional
     """
     window = max(WINDOWS)
-    if len(nights) < REFERENCE + 2 * window:
+    has_patients = np.flatnonzero(sizes)
+    if len(has_patients) < REFERENCE + 2 * window:
         return None
-    counts = np.column_stack([flagged, sizes - flagged])
-    chosen = np.concatenate([counts[:REFERENCE], counts[-window:]])
+    chosen = np.r_[has_patients[:REFERENCE], has_patients[-window:]]
+    counts = np.column_stack([flagged, sizes - flagged])[chosen]
     # Hashes of half a year ago are not read: their patients have long left.
-    unknown = SeriesNights(nights, {}, [()] * len(chosen), chosen.sum(axis=1))
-    differs = difference(chosen, window, width_of(unknown, window, len(chosen)))
-    limit = bound(n_series, FALSE_NAMES_OF_WARDS)
+    unknown = SeriesNights([], {}, [()] * len(chosen), sizes[chosen])
+    patients = NightPatients(unknown, chosen)
+    differs = difference(counts, patients, patients.contrast(window))
+    limit = bound(n_series, FALSE_RISES)
     if differs is None or differs.z <= limit or abs(differs.raw) < WORTH_SAYING:
         return None
     ends = []
-    for part in (chosen[:REFERENCE], chosen[-window:]):
+    for part in (counts[:REFERENCE], counts[-window:]):
         n_flagged, n_others = part.sum(axis=0)
         ends.append(float(n_flagged / max(n_flagged + n_others, 1)))
     return ends[0], ends[1]
