@@ -31,6 +31,7 @@ from screening.schemas.base import Reason
 from screening.schemas.figures import MaxFlagRate
 from screening.schemas.history import OverviewDocument, SeriesNight
 from screening.site import night
+from screening.site.findings import Findings
 from screening.site.night import WORST_FIRST, worst
 from screening.site.processes import PRELOADED, Budget, Processes, tell_hooks
 from screening.site.site import read_network
@@ -659,6 +660,48 @@ def test_unreadable_run(again, monkeypatch):
     assert (line["night"], line["status"]) == ("2026-03-02", "failed")
     assert "Permission denied" in line["said"]
     assert answer["series"][0]["status"] == "unchanged"
+
+
+def test_drift_over_nights_is_on_the_page(again, monkeypatch):
+    """What a series' nights show together is on its page, until they no longer do."""
+    run = ["run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a"]
+    folder = again / "runs" / "ward-a" / NIGHT
+    published = again / "pages" / "ward-a" / f"{NIGHT}.html"
+    before = published.read_bytes()
+    of_ward = Reason("scores_drift", "The scores are higher.", None, 0.4)
+    of_site = Reason("column_drifts", "CRP reads 1.5 times as high.", "crp", 0.4)
+    elsewhere = Reason("column_drifts", "Sodium reads lower.", "sodium", 0.4)
+    findings = Findings(
+        [of_site, elsewhere],
+        {"ward-a": [of_ward]},
+        {("column_drifts", "crp"): ("ward-a",), ("column_drifts", "sodium"): ()},
+    )
+    monkeypatch.setattr(night, "find", lambda *_: findings)
+
+    screen(*run)
+
+    page = published.read_text()
+    assert of_ward.words in page
+    assert of_site.words in page
+    assert elsewhere.words not in page
+    assert (folder / "report.html").read_text() == page
+    document = json.loads((folder / "run.json").read_text())
+    assert [reason["code"] for reason in document["over_nights"]] == [
+        "scores_drift",
+        "column_drifts",
+    ]
+    written_first = (folder / "run.json").stat().st_ino
+    screen(*run)
+    assert (folder / "run.json").stat().st_ino == written_first
+    screen("history", "--ledger", "l.db", "--verify")
+    patient = patients(60, seed=2)["patient"].iloc[0]
+    screen("forget", patient, "--ledger", "l.db", "--reason", "asked")
+
+    monkeypatch.setattr(night, "find", lambda *_: Findings())
+    screen(*run)
+    after = published.read_text()
+    assert of_ward.words not in after
+    assert len(after) <= len(before)
 
 
 def test_replace_corrected_table(again):

@@ -522,7 +522,7 @@ COLUMN_DRIFTS = ReasonKind(
     code="column_drifts",
     words="{column}: {change} since {since}{where}.",
     remedy=_SINCE_WHEN.replace("{code}", "column_drifts"),
-    when="the values of a column, or the share without one, over 7, 14 or 28 nights "
+    when="the values of a column, or the share without one, over 3 to 28 nights "
     "beside the ninety nights before: of all series together, then of each "
     "([how](page.md#drift-over-nights))",
     place=RUN,
@@ -535,7 +535,7 @@ SCORES_DRIFT = ReasonKind(
     remedy=_SINCE_WHEN.replace("its source", "the ward").replace(
         "{code}", "scores_drift"
     ),
-    when="the scores over 7, 14 or 28 nights beside the series' own ninety before",
+    when="the scores over 3 to 28 nights beside the series' own ninety before",
     place=RUN,
     grows=True,
 )
@@ -547,7 +547,7 @@ FLAGS_DRIFT = ReasonKind(
     remedy=_SINCE_WHEN.replace("its source", "the ward").replace(
         "{code}", "flags_drift"
     ),
-    when="the share flagged over 7, 14 or 28 nights beside the series' own ninety "
+    when="the share flagged over 3 to 28 nights beside the series' own ninety "
     "before, or over 28 nights beside its first ninety",
     place=RUN,
     grows=True,

@@ -475,7 +475,8 @@ class RunDocument(Document):
 
     `evaluation` is present if the table had labels: figures of each watched class, and
     for several classes `confusion` and `per_class`. `unlike_training` has differences
-    from training that the series' other nights share, which need no action. `drift`
+    from training that the series' other nights share, which need no action;
+    `over_nights` has reasons that the series' nights show together. `drift`
     compares the scores with training. `geometries` are the grids of the scored images.
     `outputs` has the SHA-256 of the tables in the directory. `erased` counts patients
     whom the page no longer names; the counts stay.
@@ -503,6 +504,7 @@ class RunDocument(Document):
     scale: ScoreScale | None = None
     attention: Sequence[Reason]
     unlike_training: Sequence[Reason] = ()
+    over_nights: Sequence[Reason] = ()
     check_values: CheckValues | None = None
     delivery: Delivery | None = None
     sample: Sequence[Sampled]
@@ -533,8 +535,14 @@ class RunDocument(Document):
         return Brief(
             words,
             ("attention", "remedy"),
-            [(r.words, r.remedy or "") for r in self.attention],
+            [(reason.words, reason.remedy or "") for reason in self.reasons],
         )
+
+    @property
+    def reasons(self) -> list[Reason]:
+        """Return the reasons of the night and of its nights together, new ones first."""
+        reasons = [*self.attention, *self.over_nights]
+        return sorted(reasons, key=lambda reason: reason.since is not None)
 
     @property
     def unit(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,14 +56,28 @@ class Findings:
     of_site : list of Reason
         Of all series together.
     by_series : dict of str to list of Reason
+    series_of_site : dict of (str, str or None) to tuple of str
+        By code and column of a reason of the site, the series in which it is clear.
     """
 
     of_site: list[Reason] = field(default_factory=list)
     by_series: dict[str, list[Reason]] = field(default_factory=dict)
+    series_of_site: dict[tuple[str, str | None], tuple[str, ...]] = field(
+        default_factory=dict
+    )
 
     def of(self, series: str) -> list[Reason]:
         """Return the reasons of one series."""
         return self.by_series.get(series, [])
+
+    def on_page_of(self, series: str) -> list[Reason]:
+        """Return the reasons of one series, and those of the site that it shows."""
+        of_site = [
+            reason
+            for reason in self.of_site
+            if series in self.series_of_site.get((reason.code, reason.column), ())
+        ]
+        return [*self.of(series), *of_site]
 
     def add(self, series: str, reason: Reason) -> None:
         """Take in a reason of one series."""
@@ -77,7 +91,9 @@ def find(network: Network, ledger: Ledger, night: str) -> Findings:
     for drift in drifts({name: nights.recent for name, nights in counted.items()}):
         nights_of = {name: counted[name] for name in drift.series}
         if drift.of_site:
-            findings.of_site.append(_reason_of_drift(network, drift, nights_of))
+            reason = _reason_of_drift(network, drift, nights_of)
+            findings.of_site.append(reason)
+            findings.series_of_site[reason.code, reason.column] = drift.series
         else:
             name = drift.series[0]
             findings.add(name, _reason_of_drift(network, drift, nights_of))
@@ -99,7 +115,11 @@ def _with_standing(findings: Findings, earlier: Iterable[SiteNight]) -> Findings
             GivenReasons(night.night, night.by_series.get(name, ())) for night in nights
         ]
         by_series[name] = mark_standing(reasons, of_series)
-    return Findings(mark_standing(findings.of_site, of_site), by_series)
+    return replace(
+        findings,
+        of_site=mark_standing(findings.of_site, of_site),
+        by_series=by_series,
+    )
 
 
 def _options(network: Network, series: str | None) -> str:

@@ -46,6 +46,7 @@ from screening.schemas.history import (
 from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import OVER_MEMORY
 from screening.schemas.run import RunDocument
+from screening.scoring.over_nights import show_over_nights
 from screening.site.findings import Findings, find
 from screening.site.inbox import inbox_of_night
 from screening.site.outcomes import outcomes_of_night
@@ -318,6 +319,7 @@ def run_night(
             findings = find(network, ledger, night)
             document = _with_findings(document, findings, ledger, strict)
             enter_site_night(ledger, _site_night(document, findings, began))
+            _show_over_nights(network, ledger, document, findings)
         page = network.pages.show(render_overview(document).encode(), night)
     return document, page
 
@@ -402,6 +404,28 @@ def _with_findings(
         attention=of_site,
         acknowledged=acknowledged,
     )
+
+
+def _show_over_nights(
+    network: Network, ledger: Ledger, document: OverviewDocument, findings: Findings
+) -> None:
+    """Show on the page of each series what its nights up to this one show together."""
+    for line in document.series:
+        reasons = findings.on_page_of(line.series)
+        # Of an earlier run of the night other nights may have been known.
+        has_earlier = line.status == "unchanged"
+        is_scored = has_earlier or line.status == "published"
+        if not is_scored or not (reasons or has_earlier):
+            continue
+        out = network.out(line.series, line.night)
+        templates = network.series[line.series].templates
+        show_over_nights(ledger, out, reasons, templates)
+        pages = network.pages_of(line.series)
+        if pages is not None:
+            run = RunDocument.from_dict(read_document(out, "run"))
+            assert run.ledger is not None, "the site has a ledger"
+            key = run.ledger.key
+            _restore_page(ledger, pages, out / "report.html", line.night, key)
 
 
 def _split(
