@@ -1,11 +1,15 @@
 """Files elsewhere are read as files here are, and nothing of them stays behind."""
 
 import gc
+import os
+import ssl
+import subprocess
 import sys
 import tempfile
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -139,7 +143,7 @@ def test_file_url_is_a_path(tmp_path):
 
 @pytest.mark.parametrize("name", ["past.csv", "past.parquet"])
 def test_web_server(name, tmp_path):
-    """A file behind http:// reads as the file here; https:// differs in the wire."""
+    """A file behind http:// reads as the file here."""
     pytest.importorskip("aiohttp", reason="needs aiohttp")
     here = written(patients(), tmp_path / name)
     handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
@@ -153,6 +157,115 @@ def test_web_server(name, tmp_path):
     (file,) = cohort.source.files
     assert (file.name, file.sha256) == (name, digest_of(here))
     assert is_there == [True, False]
+
+
+class Table(SimpleHTTPRequestHandler):
+    """Serves files; below /cut/ half of each, and nothing below /closed/."""
+
+    def do_HEAD(self):
+        if self.path.startswith("/closed/"):
+            self.send_error(403)
+        else:
+            super().do_HEAD()
+
+    def do_GET(self):
+        if self.path.startswith("/closed/"):
+            self.send_error(403)
+        elif self.path.startswith("/cut/"):
+            self.send_half()
+        else:
+            super().do_GET()
+
+    def send_half(self):
+        content = (Path(self.directory) / self.path[1:]).read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2])
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def https(tmp_path_factory):
+    """A server with a certificate that nobody signed, its address and certificate."""
+    pytest.importorskip("aiohttp", reason="needs aiohttp")
+    folder = tmp_path_factory.mktemp("https")
+    key = folder / "key.pem"
+    certificate = folder / "certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=tables", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    for place in ("whole", "cut", "closed"):
+        (folder / "tables" / place).mkdir(parents=True)
+        for name in ("past.csv", "past.parquet"):
+            written(patients(), folder / "tables" / place / name)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    handler = partial(Table, directory=folder / "tables")
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_port}", certificate
+        server.shutdown()
+
+
+def run_init(
+    url: str, out: Path, certificate: Path | None = None
+) -> subprocess.CompletedProcess:
+    """Run `screen init` on a URL: a process reads its certificates when it begins."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("SSL_CERT_FILE", None)
+    if certificate is not None:
+        environment["SSL_CERT_FILE"] = str(certificate)
+    words = ("init", url, "--label", "ill", "--out", str(out), "--json")
+    return subprocess.run(
+        [sys.executable, "-m", "screening", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", ["past.csv", "past.parquet"])
+def test_https_with_a_trusted_certificate(name, https, tmp_path):
+    """A table behind https:// is read, its authority named by SSL_CERT_FILE."""
+    address, certificate = https
+
+    answer = run_init(f"{address}/whole/{name}", tmp_path / "c.toml", certificate)
+
+    assert answer.returncode == 0, answer.stderr
+    assert f"fetched from {address}/whole/" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("place", "is_trusted", "words"),
+    [
+        ("whole/past.csv", False, "certificate is not trusted here"),
+        ("whole/nowhere.csv", True, "there is no such file"),
+        ("closed/past.csv", True, "the server answers 403 (Forbidden)"),
+        ("cut/past.csv", True, "the connection ended before the file did"),
+        ("cut/past.parquet", True, "the connection ended before the file did"),
+    ],
+)
+def test_https_refusals(place, is_trusted, words, https, tmp_path):
+    """What a server does not give is refused in words, and no traceback."""
+    address, certificate = https
+
+    trusted = certificate if is_trusted else None
+    refused = run_init(f"{address}/{place}", tmp_path / "c.toml", trusted)
+
+    assert refused.returncode == 2
+    assert words in " ".join(refused.stderr.split())
+    assert "Traceback" not in refused.stderr
 
 
 def test_file_url(tmp_path):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
+import ssl
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from http import HTTPStatus
 from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -265,14 +267,35 @@ def open_remote(url: str) -> Source:
             file = str(getattr(error, "filename", None) or "")
             if isinstance(error, OSError) and file.startswith(str(folder)):
                 raise of_system(error) from None
-            # A service's own words may hold keys, so only the kind of error is named.
-            absent = isinstance(error, FileNotFoundError)
-            reason = "there is no such file" if absent else type(error).__name__
-            raise UsageError(f"{url} cannot be read: {reason}") from None
+            raise UsageError(f"{url} cannot be read: {_fault_of(error)}") from None
         notes = [f"fetched from {url.rpartition('/')[0]}/", *notes]
         source = source_over(copies, notes)
         weakref.finalize(source, stack.pop_all().close)
     return source
+
+
+def _fault_of(error: Exception) -> str:
+    """Return in words why a service gives no file.
+
+    Its own words may hold keys, so of other errors only the kind is named.
+    """
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, ssl.CertificateError):
+        return (
+            "the server's certificate is not trusted here; write the certificate of "
+            "your authority to a file, and its path in the environment as "
+            "SSL_CERT_FILE"
+        )
+    kind = type(error).__name__
+    if kind == "ClientPayloadError":
+        return "the connection ended before the file did; run it again"
+    if kind == "ClientConnectorError":
+        return "no server answers there; is the address right, and the server up?"
+    if kind == "ClientResponseError":
+        status = HTTPStatus(getattr(error, "status", 500))
+        return f"the server answers {status.value} ({status.phrase})"
+    return kind
 
 
 def _file_system(url: str) -> tuple[AbstractFileSystem, str]:
