@@ -408,9 +408,10 @@ def _night_in_words(line: SeriesNight) -> str:
         words += f", {line.flagged} of {line.scored} flagged"
     if line.said is not None:
         words += f": {line.said}"
+    words += join_reasons(line.attention)
     if line.remedies:
         words += f"; then: {' or: '.join(line.remedies)}"
-    return words + join_reasons(line.attention)
+    return words
 
 
 def explain(

@@ -559,7 +559,8 @@ class SeriesNight(Document):
     shadow: bool
     exit_code: int = 0
     said: str | None = None
-    # What to type about a night that failed, once its cause is mended.
+    # What to type about a night that failed, or has new reasons for attention, once
+    # their cause is mended.
     remedies: Sequence[str] = ()
     model: str
     # From here on of its run, where there is one.

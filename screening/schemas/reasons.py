@@ -74,6 +74,11 @@ class ReasonKind:
             raise ValueError(f"there are two reasons of code {self.code}")
         REASONS[self.code] = self
 
+    @property
+    def is_of_table(self) -> bool:
+        """Return True if another table of the night may end it."""
+        return self.place in (NIGHT, NIGHT_WITH_LEDGER)
+
     def __call__(
         self,
         *,
@@ -516,7 +521,8 @@ DRIFT_OVER_NIGHTS = ReasonKind(
 
 _SINCE_WHEN = (
     "Ask its source what has changed since {since}: device, method, unit or coding. "
-    "Where it is meant: screen status{options} --acknowledge {code}."
+    "Where it is meant: screen status{options} --acknowledge {code} --until DATE "
+    "--reason WHY."
 )
 COLUMN_DRIFTS = ReasonKind(
     code="column_drifts",

@@ -44,7 +44,7 @@ from screening.schemas.history import (
     VerdictsRead,
 )
 from screening.schemas.model import ModelDocument
-from screening.schemas.reasons import OVER_MEMORY
+from screening.schemas.reasons import ACCEPT_DELIVERY, OVER_MEMORY, REASONS
 from screening.schemas.run import RunDocument
 from screening.scoring.over_nights import show_over_nights
 from screening.site.findings import Findings, find
@@ -67,6 +67,8 @@ MAX_ANSWER_SECONDS = 10
 # Between two attempts while somebody else is writing.
 PAUSE_SECONDS = 2
 DAY = datetime.timedelta(days=1)
+# For how long the command that is printed acknowledges a reason.
+ACKNOWLEDGED_FOR = datetime.timedelta(days=14)
 NOT_ASKED_FOR = "not scored yet: this run was for other series"
 
 Relay = Callable[[Mapping[str, object]], None]
@@ -317,7 +319,7 @@ def run_night(
             outcomes = outcomes_of_night(network, ledger, night, sorted(names))
             document = _with_outcomes(document, outcomes, strict)
             findings = find(network, ledger, night)
-            document = _with_findings(document, findings, ledger, strict)
+            document = _with_findings(network, document, findings, ledger, strict)
             enter_site_night(ledger, _site_night(document, findings, began))
             _show_over_nights(network, ledger, document, findings)
         page = network.pages.show(render_overview(document).encode(), night)
@@ -372,8 +374,35 @@ def _with_outcomes(
     return document.replace(outcomes=outcomes, exit_code=exit_code)
 
 
+def _remedies(
+    network: Network, line: SeriesNight, reasons: Sequence[Reason]
+) -> list[str]:
+    """Return the commands that settle the new reasons of a published night."""
+    codes = dict.fromkeys(reason.code for reason in new_reasons(reasons))
+    kinds = [REASONS[code] for code in codes if code in REASONS]
+    site = str(network.file)
+    run = ["screen", "run", site, "--date", line.night, "--only", line.series]
+    commands = []
+    if any(kind.is_of_table for kind in kinds):
+        commands.append(f"{shlex.join(run)} --replace WHY")
+    if any(ACCEPT_DELIVERY in kind.remedy for kind in kinds):
+        commands.append(f"{shlex.join(run)} --accept-delivery WHY")
+    until = str(datetime.date.fromisoformat(line.night) + ACKNOWLEDGED_FOR)
+    for kind in kinds:
+        is_of_data = kind.is_of_table or kind.grows
+        if kind.stands and is_of_data:
+            words = ["screen", "status", "--site", site, "--series", line.series]
+            words += ["--acknowledge", kind.code, "--until", until]
+            commands.append(f"{shlex.join(words)} --reason WHY")
+    return commands
+
+
 def _with_findings(
-    document: OverviewDocument, findings: Findings, ledger: Ledger, strict: bool
+    network: Network,
+    document: OverviewDocument,
+    findings: Findings,
+    ledger: Ledger,
+    strict: bool,
 ) -> OverviewDocument:
     """Return the overview with what the nights up to this one show together."""
     with ledger.reading() as connection:
@@ -390,6 +419,10 @@ def _with_findings(
             line.replace(
                 attention=[*line.attention, *reasons],
                 acknowledged=[*line.acknowledged, *silenced],
+                remedies=[
+                    *line.remedies,
+                    *_remedies(network, line, [*line.attention, *reasons]),
+                ],
             )
         )
     exit_code = document.exit_code
