@@ -28,6 +28,7 @@ from screening.monitoring.column_drift import (
     SeriesNights,
     bounds,
     difference,
+    means_of_nights,
     stratified,
 )
 
@@ -164,7 +165,8 @@ def statistics(wards: list[Ward]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
                     wards, overlaps, contrasts, strict=True
                 ):
                     counts = ward.counts[column, first:end]
-                    differences.append(difference(counts, patients, contrast))
+                    means = means_of_nights(counts, patients)
+                    differences.append(difference(means, patients, contrast))
                 joint = stratified(differences).z
                 clearest = max(each.z for each in differences)
                 site[column] = max(site[column], joint)

@@ -14,6 +14,7 @@ from screening.monitoring.column_drift import (
     difference,
     drifts,
     factor_of,
+    means_of_nights,
     outbreak,
     slow_rise,
     stratified,
@@ -91,6 +92,11 @@ def test_drifts_of_too_few_nights_are_none():
     assert drifts({"ward-0": few}) == []
 
 
+def difference_of(counts, patients, contrast):
+    """Return the difference of counts by night."""
+    return difference(means_of_nights(counts, patients), patients, contrast)
+
+
 def patients_of(nights: SeriesNights, n_nights: int = N_NIGHTS) -> NightPatients:
     """Return who lay on the last nights."""
     last = SeriesNights([], {}, nights.patients[-n_nights:], nights.sizes[-n_nights:])
@@ -148,7 +154,7 @@ def test_difference_of_wards_at_rest_has_the_stated_variance(seed):
     z = []
     for nights in of_ward:
         patients = patients_of(nights)
-        differs = difference(nights.counts[CRP], patients, patients.contrast(14))
+        differs = difference_of(nights.counts[CRP], patients, patients.contrast(14))
         z.append(differs.effect / np.sqrt(differs.total_variance))
     assert 0.7 < np.std(z) < 1.2
 
@@ -158,7 +164,7 @@ def test_difference_of_noisy_nights_is_less_certain():
     for shared in (0.0, 0.3):
         nights = ward(0, shared=shared)
         patients = patients_of(nights)
-        differs = difference(nights.counts[CRP], patients, patients.contrast(14))
+        differs = difference_of(nights.counts[CRP], patients, patients.contrast(14))
         differences.append(differs)
     of_quiet, of_noisy = differences
     assert of_noisy.total_variance > 1.5 * of_quiet.total_variance
@@ -169,8 +175,8 @@ def test_difference_of_a_column_that_half_the_patients_have_is_less_certain():
     nights = ward(0)
     patients = patients_of(nights)
     contrast = patients.contrast(14)
-    whole = difference(nights.counts[CRP], patients, contrast)
-    half = difference(nights.counts[CRP] / 2, patients, contrast)
+    whole = difference_of(nights.counts[CRP], patients, contrast)
+    half = difference_of(nights.counts[CRP] / 2, patients, contrast)
     assert half.variance == pytest.approx(2 * whole.variance)
 
 
@@ -179,20 +185,20 @@ def test_difference_of_a_rare_event_is_less_certain_than_its_deviations():
     counts[-14:] = [97.0, 3.0]
     patients = [list(range(100 * night, 100 * night + 100)) for night in range(104)]
     overlap = NightPatients(SeriesNights([], {}, patients, np.full(104, 100)))
-    differs = difference(counts, overlap, overlap.contrast(14))
+    differs = difference_of(counts, overlap, overlap.contrast(14))
     assert differs.z < differs.effect / np.sqrt(differs.total_variance)
 
 
 def test_difference_of_equal_values_is_none():
     patients = patients_of(ward(0), 30)
     counts = np.tile([57.0, 0.0], (30, 1))
-    assert difference(counts, patients, patients.contrast(7)) is None
+    assert means_of_nights(counts, patients) is None
 
 
 def test_stratified_of_equal_series_is_as_much_more_certain():
     nights = ward(0, changed_nights=14, log_factor=0.3)
     patients = patients_of(nights)
-    differs = difference(nights.counts[CRP], patients, patients.contrast(14))
+    differs = difference_of(nights.counts[CRP], patients, patients.contrast(14))
     joint = stratified([differs] * 4)
     assert joint.variance == pytest.approx(differs.variance / 4)
     assert joint.effect == pytest.approx(differs.effect)
@@ -204,7 +210,7 @@ def test_stratified_sees_what_nights_of_all_series_have_in_common():
         nights = ward(seed, shared=0.15)
         patients = patients_of(nights)
         contrast = patients.contrast(14)
-        differences.append(difference(nights.counts[CRP], patients, contrast))
+        differences.append(difference_of(nights.counts[CRP], patients, contrast))
     joint = stratified(differences)
     assert joint.total_variance > 2 * joint.variance
 

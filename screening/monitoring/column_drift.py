@@ -19,7 +19,8 @@ Everything here is a function of counts by night; ledger and pages are elsewhere
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -134,18 +135,29 @@ class NightPatients:
     nights : SeriesNights
     dates : ndarray of int, shape (n_nights,), optional
         Places of the nights in a row of dates; by default one after the other.
+    n_dates : int, optional
+        Length of that row; by default it ends with the last night.
 
     Attributes
     ----------
     shared : ndarray of shape (n_nights, n_nights)
         Covariance of nightly means if each patient had one value, of variance 1.
+    neighbours : ndarray of shape (n_nights,)
+        Half the variance between each night and the one before it, by patients alone;
+        of the first night as of the second.
     """
 
-    def __init__(self, nights: SeriesNights, dates: np.ndarray | None = None):
+    def __init__(
+        self,
+        nights: SeriesNights,
+        dates: np.ndarray | None = None,
+        n_dates: int | None = None,
+    ):
         n_nights = len(nights.sizes)
         self._sizes = np.maximum(nights.sizes, 1)
-        place = np.arange(n_nights) if dates is None else dates
-        self._lag = np.abs(place[:, None] - place)
+        self._dates = np.arange(n_nights) if dates is None else dates
+        self._n_dates = int(self._dates[-1]) + 1 if n_dates is None else n_dates
+        self._lag = np.abs(self._dates[:, None] - self._dates)
         lengths = np.array([len(of_night) for of_night in nights.patients])
         self._stays: sparse.csr_array | None = None
         if lengths.all():
@@ -167,6 +179,13 @@ class NightPatients:
         covariance += (1 - SHARE_OF_PATIENT) * diagonal
         covariance += SHARED_BY_NIGHT**2 * np.eye(n_nights)
         self._inverse = np.linalg.inv(covariance)
+        self.neighbours = self._of_neighbours()
+
+    def on_dates(self, by_night: np.ndarray, without: float = 0.0) -> np.ndarray:
+        """Return values of nights by date; `without`: on dates without a night."""
+        by_date = np.full(self._n_dates, without)
+        by_date[self._dates] = by_night
+        return by_date
 
     def contrast(self, window: int) -> Contrast:
         """Return the change of level from the nights before to the last `window`."""
@@ -188,15 +207,72 @@ class NightPatients:
         of_patient = weights @ self._stays
         return float((of_patient**3).sum() * self._sampled**2)
 
-    def of_neighbours(self) -> np.ndarray:
-        """Return half the variance between each night and the one before it.
-
-        It is that of patients alone; of the first night the same as of the second.
-        """
+    def _of_neighbours(self) -> np.ndarray:
+        """Return half the variance between each night and the one before it."""
         own = np.diag(self.shared)
         common = np.diag(self.shared, 1)
         between = (own[1:] + own[:-1]) / 2 - MIN_SHARE_OF_PATIENT * common
         return np.concatenate([between[:1], between])
+
+
+@dataclass(frozen=True, eq=False)
+class NightMeans:
+    """Mean rank of a column by night, or its share.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_dates,)
+        Centred, in standard deviations of a patient's; NaN on dates without a value.
+    neighbours : ndarray of shape (n_dates,)
+        Half the variance of each from the one before, by patients alone.
+    deviation : float
+        Standard deviation of a patient's rank or share.
+    third : float
+        Skewness of a patient's.
+    n_values : ndarray of shape (n_dates,)
+    """
+
+    means: np.ndarray
+    neighbours: np.ndarray
+    deviation: float = 1.0
+    third: float = 0.0
+    n_values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @cached_property
+    def noise(self) -> float:
+        """Variance that nights have in common, beyond that of their patients."""
+        has_night = np.isfinite(self.means)
+        apart = np.diff(self.means[has_night])
+        excess = np.square(apart).mean() / 2 - self.neighbours[has_night].mean()
+        return max(float(excess), 0.0)
+
+
+def means_of_nights(counts: np.ndarray, patients: NightPatients) -> NightMeans | None:
+    """Return the mean rank of each night; None if all values are alike.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_nights, n_bins)
+        Every night has a value.
+    patients : NightPatients
+        Of these nights.
+    """
+    n_values = counts.sum(axis=1)
+    shares = counts.sum(axis=0) / n_values.sum()
+    centred = np.cumsum(shares) - shares / 2 - 0.5
+    deviation = float(np.sqrt((shares * centred**2).sum()))
+    if deviation < 1e-9:
+        return None
+    # Not every patient has a value.
+    own = np.diag(patients.shared)
+    scarcity = np.maximum(1 / n_values / own, 1.0)
+    return NightMeans(
+        means=patients.on_dates(counts @ centred / n_values / deviation, np.nan),
+        neighbours=patients.on_dates(patients.neighbours * scarcity),
+        deviation=deviation,
+        third=float((shares * centred**3).sum()) / deviation**3,
+        n_values=n_values,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,10 +291,7 @@ class Difference:
         Third moment of `effect`, by patients alone.
     weights : ndarray of shape (n_dates,)
         Of the nights in `effect`; 0 for dates without a night.
-    means : ndarray of shape (n_dates,)
-        Nightly means, in standard deviations of a patient's, NaN without a night.
-    neighbours : ndarray of shape (n_dates,)
-        Half the variance of each from the one before, by patients alone.
+    nights : NightMeans
     """
 
     effect: float
@@ -226,16 +299,12 @@ class Difference:
     variance: float
     third: float
     weights: np.ndarray
-    means: np.ndarray
-    neighbours: np.ndarray
+    nights: NightMeans
 
     @property
     def total_variance(self) -> float:
         """Return the variance of the effect, with what nights have in common."""
-        has_night = np.isfinite(self.means)
-        apart = np.diff(self.means[has_night])
-        excess = np.square(apart).mean() / 2 - self.neighbours[has_night].mean()
-        return self.variance + max(excess, 0.0) * float(self.weights @ self.weights)
+        return self.variance + self.nights.noise * float(self.weights @ self.weights)
 
     @property
     def z(self) -> float:
@@ -247,58 +316,37 @@ class Difference:
         variance = self.total_variance
         z = abs(self.effect) / np.sqrt(variance)
         skew = self.third / variance**1.5 * np.sign(self.effect)
-        if skew > 1e-3:
+        # Below, nothing is named, and the law costs time.
+        if z > CLEAR_IN_SERIES and skew > 1e-3:
             return float(stats.norm.isf(stats.pearson3.sf(z, skew)))
         return float(z)
 
 
 def difference(
-    counts: np.ndarray,
-    patients: NightPatients,
-    contrast: Contrast,
-    dates: np.ndarray | None = None,
-) -> Difference | None:
-    """Return how the recent nights differ from those before; None if all are alike.
+    nights: NightMeans, patients: NightPatients, contrast: Contrast
+) -> Difference:
+    """Return how the recent nights differ from those before.
 
     Parameters
     ----------
-    counts : ndarray of shape (n_nights, n_bins)
-        Every night has a value.
+    nights : NightMeans
     patients : NightPatients
         Of these nights.
     contrast : Contrast
-    dates : ndarray of int, shape (n_nights,), optional
-        Places of the nights in a row of dates; by default one after the other.
     """
-    n_values = counts.sum(axis=1)
-    shares = counts.sum(axis=0) / n_values.sum()
-    centred = np.cumsum(shares) - shares / 2 - 0.5
-    deviation = float(np.sqrt((shares * centred**2).sum()))
-    if deviation < 1e-9:
-        return None
-    means = counts @ centred / n_values / deviation
-    effect = float(contrast.weights @ means)
-    # Not every patient has a value.
+    weights = patients.on_dates(contrast.weights)
+    has_night = np.isfinite(nights.means)
+    effect = float(weights[has_night] @ nights.means[has_night])
     squares = contrast.weights**2
-    scarcity = squares @ (1 / n_values) / (squares @ np.diag(patients.shared))
+    scarcity = squares @ (1 / nights.n_values) / (squares @ np.diag(patients.shared))
     scarcity = max(1.0, float(scarcity))
-    third = float((shares * centred**3).sum()) / deviation**3
-    place = np.arange(len(counts)) if dates is None else dates
-    n_dates = place[-1] + 1
-    weights = np.zeros(n_dates)
-    weights[place] = contrast.weights
-    of_dates = np.full(n_dates, np.nan)
-    of_dates[place] = means
-    neighbours = np.zeros(n_dates)
-    neighbours[place] = patients.of_neighbours() * scarcity
     return Difference(
         effect=effect,
-        raw=effect * deviation,
+        raw=effect * nights.deviation,
         variance=contrast.variance * scarcity,
-        third=third * contrast.cubes * scarcity**2,
+        third=nights.third * contrast.cubes * scarcity**2,
         weights=weights,
-        means=of_dates,
-        neighbours=neighbours,
+        nights=nights,
     )
 
 
@@ -309,7 +357,7 @@ def stratified(differences: Sequence[Difference]) -> Difference:
     """
     weights = np.array([1 / each.variance for each in differences])
     weights /= weights.sum()
-    means = np.array([each.means for each in differences])
+    means = np.array([each.nights.means for each in differences])
     centred = means - np.nanmean(means, axis=1, keepdims=True)
     on_date = weights[:, None] * np.isfinite(means)
     total = on_date.sum(axis=0)
@@ -317,15 +365,14 @@ def stratified(differences: Sequence[Difference]) -> Difference:
     on_date[:, has_night] /= total[has_night]
     joint = (on_date * np.nan_to_num(centred)).sum(axis=0)
     joint[~has_night] = np.nan
-    neighbours = np.array([each.neighbours for each in differences])
+    neighbours = np.array([each.nights.neighbours for each in differences])
     return Difference(
         effect=float(weights @ [each.effect for each in differences]),
         raw=float(weights @ [each.raw for each in differences]),
         variance=float(weights**2 @ [each.variance for each in differences]),
         third=float(weights**3 @ [each.third for each in differences]),
         weights=weights @ np.array([each.weights for each in differences]),
-        means=joint,
-        neighbours=(on_date**2 * neighbours).sum(axis=0),
+        nights=NightMeans(joint, (on_date**2 * neighbours).sum(axis=0)),
     )
 
 
@@ -422,6 +469,14 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
     return changed
 
 
+class _MeasuredNights(NamedTuple):
+    """Nights of one measure, their patients, and contrasts of these by window."""
+
+    means: NightMeans
+    patients: NightPatients
+    contrasts: dict[int, Contrast]
+
+
 class _SeriesTests:
     """Tests of one series; weights of nights are those of all its columns.
 
@@ -441,8 +496,10 @@ class _SeriesTests:
         self.nights = nights
         self.dates = dates
         self._dates = np.searchsorted(dates, nights.nights)
-        self._patients: dict[bytes, NightPatients] = {}
-        self._contrasts: dict[tuple[bytes, int], Contrast] = {}
+        # Most columns have a value on the same nights.
+        self._patients: dict[bytes, tuple[NightPatients, dict[int, Contrast]]] = {}
+        self._measured: dict[Measure, _MeasuredNights | None] = {}
+        self._differences: dict[tuple[Measure, int], Difference] = {}
         self.measures = [
             measure for measure in nights.counts if self._can_be_tested(measure)
         ]
@@ -459,18 +516,35 @@ class _SeriesTests:
 
         None for too few nights.
         """
-        counts = self.nights.counts[measure]
-        chosen = np.flatnonzero(counts.sum(axis=1))[-MAX_NIGHTS:]
-        if len(chosen) < window + MIN_REFERENCE:
+        nights = self._nights_of(measure)
+        if nights is None or len(nights.means.n_values) < window + MIN_REFERENCE:
             return None
-        key = chosen.tobytes()
-        if key not in self._patients:
-            self._patients[key] = NightPatients(self._at(chosen), self._dates[chosen])
-        patients = self._patients[key]
-        if (key, window) not in self._contrasts:
-            self._contrasts[key, window] = patients.contrast(window)
-        contrast = self._contrasts[key, window]
-        return difference(counts[chosen], patients, contrast, self._dates[chosen])
+        if (measure, window) not in self._differences:
+            if window not in nights.contrasts:
+                nights.contrasts[window] = nights.patients.contrast(window)
+            self._differences[measure, window] = difference(
+                nights.means, nights.patients, nights.contrasts[window]
+            )
+        return self._differences[measure, window]
+
+    def _nights_of(self, measure: Measure) -> _MeasuredNights | None:
+        """Return the nights on which a measure has a value; None if all are alike."""
+        if measure not in self._measured:
+            counts = self.nights.counts[measure]
+            chosen = np.flatnonzero(counts.sum(axis=1))[-MAX_NIGHTS:]
+            key = chosen.tobytes()
+            if key not in self._patients:
+                patients = NightPatients(
+                    self._at(chosen), self._dates[chosen], len(self.dates)
+                )
+                self._patients[key] = (patients, {})
+            patients, contrasts = self._patients[key]
+            means = means_of_nights(counts[chosen], patients)
+            measured = None
+            if means is not None:
+                measured = _MeasuredNights(means, patients, contrasts)
+            self._measured[measure] = measured
+        return self._measured[measure]
 
     def _at(self, chosen: np.ndarray) -> SeriesNights:
         """Return who lay on some of the nights."""
@@ -501,19 +575,8 @@ def _site_differences(
     for name, series in tests.items():
         differs = series.difference(measure, window)
         if differs is not None:
-            by_series[name] = _on_dates(differs, len(series.dates))
+            by_series[name] = differs
     return by_series
-
-
-def _on_dates(differs: Difference, n_dates: int) -> Difference:
-    """Return a difference with the dates after its last night."""
-    n_after = n_dates - len(differs.means)
-    return replace(
-        differs,
-        weights=np.pad(differs.weights, (0, n_after)),
-        means=np.pad(differs.means, (0, n_after), constant_values=np.nan),
-        neighbours=np.pad(differs.neighbours, (0, n_after)),
-    )
 
 
 def _drift_of_site(
@@ -658,9 +721,12 @@ def slow_rise(
     # Hashes of half a year ago are not read: their patients have long left.
     unknown = SeriesNights([], {}, [()] * len(chosen), sizes[chosen])
     patients = NightPatients(unknown, chosen)
-    differs = difference(counts, patients, patients.contrast(window))
+    means = means_of_nights(counts, patients)
+    if means is None:
+        return None
+    differs = difference(means, patients, patients.contrast(window))
     limit = bound(n_series, FALSE_RISES)
-    if differs is None or differs.z <= limit or abs(differs.raw) < WORTH_SAYING:
+    if differs.z <= limit or abs(differs.raw) < WORTH_SAYING:
         return None
     ends = []
     for part in (counts[:REFERENCE], counts[-window:]):
