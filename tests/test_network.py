@@ -5,6 +5,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -38,6 +39,7 @@ from screening.site.site import read_network
 from screening.store.model import save_model
 from screening.store.publishing import hold
 
+ROOT = Path(__file__).parents[1]
 NIGHT = "2026-03-03"
 SITE = """
 [site]
@@ -702,6 +704,33 @@ def test_drift_over_nights_is_on_the_page(again, monkeypatch):
     after = published.read_text()
     assert of_ward.words not in after
     assert len(after) <= len(before)
+
+
+def test_commands_of_compose(again, monkeypatch):
+    """What docs type in the container works where SCREEN_LEDGER names the ledger."""
+    site = Path("NIGHT.toml")
+    site.write_text(site.read_text().replace('ledger = "l.db"', 'verdicts = "inbox"'))
+    (again / "inbox").mkdir()
+    monkeypatch.setenv("SCREEN_LEDGER", f"sqlite:///{again / 'l.db'}")
+    container = (ROOT / "deploy" / "Containerfile").read_text()
+    entry = json.loads(re.search("ENTRYPOINT (.*)", container)[1])
+    night = json.loads(re.search("CMD (.*)", container)[1])
+    page = (ROOT / "docs" / "nightly.md").read_text()
+    commands = re.findall("docker compose run --rm night ([^`]+)`", page)
+
+    assert len(commands) == 3
+    assert entry[0] == "screening"
+    for words in [night, *map(shlex.split, commands)]:
+        here = " ".join(words).replace("/etc/screening/", "")
+        here = here.replace("today", NIGHT).replace("ward-7.sepsis", "ward-a")
+        # Ward b has no table: the night is not complete.
+        code = {"run": 2, "status": 5}.get(words[0], 0)
+        screen(*entry[1:], *here.split(), *added(words), code=code)
+
+
+def added(words: list[str]) -> list[str]:
+    """Return the date of the night, for the command that would take today's."""
+    return ["--date", NIGHT] if words[0] == "run" else []
 
 
 def test_replace_corrected_table(again):

@@ -365,6 +365,23 @@ def test_the_container_runs_as_nobody_special_on_a_read_only_root_with_pinned_im
     assert "read_only: true" in service and "cap_drop: [ALL]" in service
 
 
+def test_compose_file_declares_what_it_uses():
+    """Volumes, networks and secrets that a service names are declared."""
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML")
+    compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
+    services = compose["services"].values()
+
+    assert {*compose} == {"services", "networks", "secrets", "volumes"}
+    for kind in ("networks", "secrets"):
+        named = {name for service in services for name in service.get(kind, ())}
+        assert named == {*compose[kind]}
+    mounts = [mount for service in services for mount in service["volumes"]]
+    of_compose = {mount.split(":")[0] for mount in mounts if mount[0] != "."}
+    assert of_compose == {*compose["volumes"]}
+    for service in services:
+        assert {*service.get("depends_on", ())} <= {*compose["services"]}
+
+
 @pytest.mark.skipif(
     not ALONE,
     reason="needs root and mount namespaces: other accounts, a read-only root",
