@@ -506,6 +506,23 @@ def test_forget_export_behind_link(site):
     assert out.is_symlink() and moved.exists()
 
 
+@pytest.mark.parametrize("form", ["csv", "fhir"])
+def test_forget_export_since(site, form):
+    """An export that says who is no longer flagged names patients of other nights."""
+    ledger = ["--ledger", site / "screening.db"]
+    night = written(table(60, 3)[1:], site / "night3.csv")
+    words = ["--date", "2026-03-03", "--series", "ward-7", *ledger]
+    screen("score", site / "models/a", night, *words, "--out", site / "runs/3")
+    out = site / "export"
+    since = ["--since", site / "runs/2"]
+    screen("export", site / "runs/3", "--to", form, "--out", out, *since, *ledger)
+    assert SECRET in out.read_text(encoding="utf-8")
+
+    screen("forget", SECRET, *ledger)
+
+    assert not out.exists()
+
+
 @pytest.mark.parametrize("step", ["before it is written", "before it is entered"])
 @pytest.mark.parametrize("form", ["csv", "fhir", "xlsx", "table"])
 def test_export_killed(site, monkeypatch, form, step):

@@ -273,8 +273,10 @@ def test_exports_not_ordinary(run, tmp_path):
     entries = json.loads((tmp_path / "night.json").read_text())["entry"]
     by_patient = {}
     for entry in entries:
-        patient = entry["resource"]["subject"]["identifier"]["value"]
-        by_patient.setdefault(patient, []).append(entry["resource"])
+        resource = entry["resource"]
+        if resource["resourceType"] in ("RiskAssessment", "Flag"):
+            patient = resource["subject"]["identifier"]["value"]
+            by_patient.setdefault(patient, []).append(resource)
 
     for name in night["patient"][:4]:
         assessment, flag = by_patient[name]

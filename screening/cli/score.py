@@ -540,6 +540,15 @@ def export(
             metavar="DIR", help="For dicom-seg: DIR/PATIENT has the DICOM series."
         ),
     ] = None,
+    since: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="EARLIER",
+            help="For csv, fhir and omop: the last export of the series in this form, "
+            "or the run directory that it was made from; says what is new, changed "
+            "and ended.",
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace existing files.")
     ] = False,
@@ -560,6 +569,7 @@ def export(
         "id_system": id_system,
         "definition": definition,
         "reference": reference,
+        "since": since,
     }
     stated = {name: value for name, value in arguments.items() if value is not None}
     what: ArtefactKind = "export" if url is None else "table"

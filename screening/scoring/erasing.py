@@ -328,6 +328,9 @@ class Erasure:
         if lists_patients and self.scope.patient is not None:
             is_own = artefact.patient == self.scope.patient
             return is_own or self._mentioned(artefact.place)
+        if artefact.what == "export" and self.scope.patient is not None:
+            # It may go on from the export of a night with other patients.
+            return is_named or any(map(self._mentioned, _files_at(artefact.place)))
         return is_named
 
     def _remove(self, artefact: Artefact, state: str) -> str | None:
@@ -480,6 +483,13 @@ def _is_of_export(folder: Path) -> bool:
     """Return True if a directory has the file that marks one of an export."""
     markers = [FILES[kind][0] for kind in ("omop", "volumes")]
     return any((folder / marker).is_file() for marker in markers)
+
+
+def _files_at(place: Path) -> list[Path]:
+    """Return a file, or the files of a directory."""
+    if not place.is_dir():
+        return [place]
+    return [path for path in sorted(place.iterdir()) if path.is_file()]
 
 
 def find_named(root: Path | None, name: str) -> list[Path]:

@@ -274,6 +274,7 @@ FORMULA = re.compile(
     BEGINS
     + "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
 )
+MARK = re.compile(f"{BEGINS}'")
 # For Arrow, which cannot look ahead: a sign of a formula behind nothing but signs, as
 # in every cell that FORMULA matches.
 MAY_BEGIN = BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
@@ -350,6 +351,11 @@ def as_text(value: str) -> str:
     return FORMULA.sub(r"\1'", value)
 
 
+def without_marks(text: str) -> str:
+    """Return a text as it was before `as_text` marked it."""
+    return MARK.sub(r"\1", text)
+
+
 def as_texts(cells: pa.Array) -> pa.Array:
     """Return cells that a spreadsheet shows and does not run as formulas."""
     if pa.types.is_boolean(cells.type):
@@ -421,7 +427,8 @@ def export(
         Replace what is there already.
     **options
         `url` and `table` (of table), `id_system` (of fhir), `definition` (of omop),
-        `reference` (of dicom-seg), as `screen export` has them.
+        `reference` (of dicom-seg), `since` (a Path, of csv, fhir and omop), as `screen
+        export` has them.
 
     Returns
     -------

@@ -31,7 +31,7 @@ from screening.schemas.history import (
     Question,
     SensitivityAndPpv,
 )
-from screening.schemas.model import IdShape
+from screening.schemas.model import IdShape, ModelDocument
 from screening.schemas.reasons import IDS_ARE_ROW_NUMBERS
 from screening.schemas.run import (
     Case,
@@ -55,15 +55,17 @@ NO_NIGHTS = PastNights({}, {}, {}, None, ())
 
 def series_of(model: Model, name: str | None = None) -> str:
     """Return the key of a series: by `name`, the contract's name, or the question."""
-    return series_by(name or model.contract.series, _question(model))
+    return series_by(name or model.contract.series, question_of(model.facts))
 
 
-def _question(model: Model) -> Question:
+def question_of(model: ModelDocument) -> Question:
+    """Return the question of a model's series."""
+    columns = model.contract["cohort"]
     return Question(
-        label=model.facts.task.label,
-        positive=sorted(model.facts.task.positive),
-        id=model.contract.id,
-        group=model.contract.group,
+        label=model.task.label,
+        positive=sorted(model.task.positive),
+        id=columns["id"],
+        group=columns["group"],
     )
 
 
@@ -239,7 +241,7 @@ def night_of(
         night=run.date,
         shadow=shadow,
         replaced=replaced,
-        question=_question(model),
+        question=question_of(model.facts),
         run_id=run.run_id,
         model=model.digest,
         recipe=model.facts.recipe.name,

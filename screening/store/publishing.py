@@ -35,7 +35,7 @@ FILES = {
     "run": ("run.json", "scores.parquet", "flagged.csv", "report.html"),
     "comparison": ("comparison.json", "scores.parquet", "report.html"),
     "validation": ("validation.json", "report.html"),
-    "omop": ("cohort_definition.csv", "cohort.csv"),
+    "omop": ("cohort_definition.csv", "cohort.csv", "changes.csv", "cohort.json"),
     # Volumes are named after patients: a directory with volumes is never replaced.
     "volumes": ("volumes.json",),
 }

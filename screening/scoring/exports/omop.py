@@ -1,20 +1,35 @@
 """Export the flagged persons as a cohort of the OMOP CDM.
 
-These are rows of its tables `cohort` and `cohort_definition`.
+These are rows of its tables `cohort` and `cohort_definition`, and in `cohort.json` the
+night. With the last export of the series (`since`) the cohort goes on: a row lasts from
+the first night of being flagged to the last, and `changes.csv` has the rows that are
+new, changed or ended since.
 """
 
 from __future__ import annotations
 
 import csv
+import datetime
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pyarrow.compute as pc
 
 from screening.errors import UsageError
 from screening.report import format as fmt
-from screening.scoring.rows import FlaggedRows, subjects_of
+from screening.schemas.run import RunDocument
+from screening.scoring.last_export import (
+    endings,
+    is_run,
+    refuse_later,
+    refuse_unrecognisable,
+    series_of_run,
+)
+from screening.scoring.rows import FlaggedRows, read_flagged, subjects_of
 from screening.spelling import first_of
 from screening.store.model import OUT_OF_BOUNDS
 from screening.store.publishing import publish
@@ -31,17 +46,41 @@ DEFINITION = (
 )
 # A person_id of the CDM; a leading zero would be another text of the same number.
 PERSON = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
+CHANGES = (*COHORT, "change", "reason")
 NO_CONCEPT = 0
 
 
-def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
+class Membership(NamedTuple):
+    """A row of the table `cohort`."""
+
+    definition: int
+    subject: int
+    start: str
+    end: str
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The cohort and the person."""
+        return self.definition, self.subject
+
+
+def write(
+    flagged: FlaggedRows,
+    *,
+    out: Path,
+    definition: int = 1,
+    since: Path | None = None,
+) -> None:
     """Write the two tables as CSV in a directory; a person once for each watched class.
 
     A cohort cannot say that a value has to be checked, so rows with one out of bounds
     are left out, and their number is in the description.
 
     `definition`: `cohort_definition_id` of the first watched class; the others follow.
-    UsageError if an id is no person_id.
+    `since`: the last export of the series, which is continued, or the run directory
+    that it was made from.
+
+    UsageError if an id is no person_id, or `since` is no earlier export of this series.
     """
     flagged_rows = flagged.rows
     if OUT_OF_BOUNDS in flagged_rows.column_names:
@@ -60,15 +99,54 @@ def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
             "person_id of OMOP is; score a table whose group or id is the person_id"
         )
     run = flagged.run
+    numbers = _numbers(run, definition)
+    earlier = Earlier("", run.date, run.date, [])
+    if since is not None:
+        refuse_unrecognisable(run)
+        earlier = _read_earlier(since, definition)
+        refuse_later(since, [earlier.night], run)
+        _refuse_other_series(since, earlier, run, numbers)
+    # A dict keeps the order and each person once.
+    tonight: dict[tuple[int, int], None] = {}
+    classes = flagged_rows["class"].to_pylist()
+    for name, subject in zip(classes, subjects, strict=True):
+        tonight[numbers[name], int(subject)] = None
+    cohort, changes = _continued(flagged, earlier, list(tonight))
+    definitions = _definitions(run, numbers, n_left_out, earlier.began)
+    facts = {
+        "run_id": run.run_id,
+        "night": run.date,
+        "began": earlier.began,
+        "series": series_of_run(run),
+        "model": run.model.id,
+    }
+    with publish(out, "omop") as folder:
+        _write_csv(folder / "cohort_definition.csv", [DEFINITION, *definitions])
+        _write_csv(folder / "cohort.csv", [COHORT, *cohort])
+        if since is not None:
+            _write_csv(folder / "changes.csv", [CHANGES, *changes])
+        (folder / "cohort.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _numbers(run: RunDocument, definition: int) -> dict[str, int]:
+    """Return the cohort_definition_id of each watched class."""
+    return {
+        name: number for number, name in enumerate(run.model.task.watched, definition)
+    }
+
+
+def _definitions(
+    run: RunDocument, numbers: Mapping[str, int], n_left_out: int, began: str
+) -> list[tuple[object, ...]]:
+    """Return the rows of `cohort_definition`, one for each watched class."""
     description = f"screening run {run.run_id} of {run.date}, model {run.model.id}"
     if n_left_out:
         left_out = fmt.plural(n_left_out, "flagged row")
         description += f"; without {left_out} with values out of bounds"
-    numbers = {}
-    definitions = []
-    watched = zip(run.model.task.watched, run.model.operating_points, strict=True)
-    for number, (name, point) in enumerate(watched, start=definition):
-        numbers[name] = number
+    definitions: list[tuple[object, ...]] = []
+    for (name, number), point in zip(
+        numbers.items(), run.model.operating_points, strict=True
+    ):
         row = (
             number,
             f"Flagged for {run.model.task.label}: {name}",
@@ -76,17 +154,120 @@ def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
             NO_CONCEPT,
             f"recipe {run.model.recipe.name}, threshold {point.threshold!r}",
             NO_CONCEPT,
-            run.date,
+            began,
         )
         definitions.append(row)
-    # A dict keeps the order and each person once.
-    persons: dict[tuple[object, ...], None] = {}
-    classes = flagged_rows["class"].to_pylist()
-    for name, subject in zip(classes, subjects, strict=True):
-        persons[numbers[name], int(subject), run.date, run.date] = None
-    with publish(out, "omop") as folder:
-        _write_csv(folder / "cohort_definition.csv", [DEFINITION, *definitions])
-        _write_csv(folder / "cohort.csv", [COHORT, *persons])
+    return definitions
+
+
+class Earlier(NamedTuple):
+    """The last export of a series.
+
+    Parameters
+    ----------
+    series : str
+    night : str
+    began : str
+        Night of the first export.
+    rows : list of Membership
+        Of its table `cohort`, in order.
+    """
+
+    series: str
+    night: str
+    began: str
+    rows: list[Membership]
+
+
+def _read_earlier(since: Path, definition: int) -> Earlier:
+    """Return the last export, or what the export of a run would be."""
+    folder = since
+    with TemporaryDirectory() as made:
+        if is_run(since):
+            folder = Path(made, "omop")
+            write(read_flagged(since), out=folder, definition=definition)
+        try:
+            facts = json.loads((folder / "cohort.json").read_text(encoding="utf-8"))
+            with (folder / "cohort.csv").open(encoding="utf-8", newline="") as file:
+                _, *lines = csv.reader(file)
+            rows = [
+                Membership(int(number), int(subject), start, end)
+                for number, subject, start, end in lines
+            ]
+            return Earlier(facts["series"], facts["night"], facts["began"], rows)
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UsageError(
+                f"--since {since}: this is no directory that `screen export --to omop` "
+                "wrote, and no run directory"
+            ) from None
+
+
+def _refuse_other_series(
+    since: Path, earlier: Earlier, run: RunDocument, numbers: Mapping[str, int]
+) -> None:
+    """Raise UsageError for an export of another series, or with other definitions."""
+    if earlier.series != series_of_run(run):
+        raise UsageError(
+            f"--since {since}: an export of series {earlier.series}, not of "
+            f"{series_of_run(run)}"
+        )
+    if not {row.definition for row in earlier.rows} <= set(numbers.values()):
+        raise UsageError(
+            f"--since {since}: an export with other cohort_definition_ids; give the "
+            "same --definition"
+        )
+
+
+def _continued(
+    flagged: FlaggedRows, earlier: Earlier, tonight: Sequence[tuple[int, int]]
+) -> tuple[list[Membership], list[tuple[object, ...]]]:
+    """Return the rows of `cohort` after tonight, and what changed.
+
+    Who was flagged on the last export and is so tonight has a row that ends tonight.
+    Of another table of the same night, the rows of those not flagged by this one go, or
+    end on the day before.
+    """
+    date = flagged.run.date
+    was_open = [row for row in earlier.rows if row.end == earlier.night]
+    flagged_now = set(tonight)
+    gone = [row for row in was_open if row.key not in flagged_now]
+    reasons = endings(flagged, {str(row.subject): earlier.night for row in gone})
+    cohort = [row for row in earlier.rows if row.end != earlier.night]
+    changes: list[tuple[object, ...]] = []
+    for row in was_open:
+        if row.key in flagged_now:
+            longer = row._replace(end=date)
+            cohort.append(longer)
+            if longer != row:
+                changes.append((*longer, "changed", ""))
+        else:
+            cohort += _ended(row, is_corrected=earlier.night == date)
+            changes.append((*row, "ended", reasons[str(row.subject)]))
+    known = {row.key for row in was_open}
+    for key in tonight:
+        if key not in known:
+            row = Membership(*key, date, date)
+            cohort.append(row)
+            changes.append((*row, "new", ""))
+    return sorted(cohort), changes
+
+
+def _ended(row: Membership, is_corrected: bool) -> list[Membership]:
+    """Return what is left of the row of a person who is not flagged any more.
+
+    `is_corrected`: its last night is tonight, by a table that was wrong.
+    """
+    if not is_corrected:
+        return [row]
+    if row.start == row.end:
+        return []
+    return [row._replace(end=_day_before(row.end))]
+
+
+def _day_before(date: str) -> str:
+    """Return the day before a date."""
+    day = datetime.date.fromisoformat(date) - datetime.timedelta(days=1)
+    return day.isoformat()
 
 
 def _write_csv(path: Path, lines: Iterable[Iterable[object]]) -> None:

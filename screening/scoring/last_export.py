@@ -1,0 +1,74 @@
+"""Compare a night with the last export of its series: what is new, changed and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from screening.errors import UsageError
+from screening.ledger.nights import series_by
+from screening.schemas.run import RunDocument
+from screening.scoring.rows import FlaggedRows, Rows
+from screening.scoring.series_history import question_of
+from screening.spelling import shown_series
+
+RULED_OUT = "ruled out by review"
+CORRECTED = "the table was corrected"
+NO_ROW = "no row in the table"
+NO_LONGER = "no longer flagged"
+
+
+def is_run(place: Path) -> bool:
+    """Return True if a run directory lies at a place."""
+    return (place / "run.json").is_file()
+
+
+def series_of_run(run: RunDocument) -> str:
+    """Return the series of a run, which without a ledger is the contract's."""
+    if run.ledger is not None:
+        return run.ledger.series
+    name = run.model.contract["cohort"]["series"]
+    return shown_series(series_by(name, question_of(run.model)))
+
+
+def recognises_patients(run: RunDocument) -> bool:
+    """Return True if an id is the same patient's on another night."""
+    return question_of(run.model).recognisable
+
+
+def refuse_unrecognisable(run: RunDocument) -> None:
+    """Raise UsageError if rows of another night cannot be the same patient's."""
+    if not recognises_patients(run):
+        raise UsageError(
+            "--since: the contract names no column of ids, so nobody is recognised on "
+            "another night; export without it"
+        )
+
+
+def refuse_later(since: Path, dates: Iterable[str], run: RunDocument) -> None:
+    """Raise UsageError if an export is of a later night than a run."""
+    last = max(dates, default=run.date)
+    if last > run.date:
+        raise UsageError(
+            f"--since {since}: an export of {last}, after the night of this run, "
+            f"{run.date}"
+        )
+
+
+def endings(flagged: FlaggedRows, last_flagged: Mapping[str, str]) -> dict[str, str]:
+    """Return why patients of the last export are not flagged tonight, by patient.
+
+    `last_flagged`: the night on which the export has each of them flagged. On tonight's
+    date it was made from another table of this night.
+    """
+    lacking = Rows(flagged.directory / "scores.parquet").lacking(list(last_flagged))
+    without_row = set(lacking)
+    reasons = {}
+    for subject, night in last_flagged.items():
+        reason = NO_LONGER
+        if night == flagged.run.date:
+            reason = CORRECTED
+        elif subject in without_row:
+            reason = NO_ROW
+        reasons[subject] = reason
+    return reasons

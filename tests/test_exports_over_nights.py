@@ -1,0 +1,341 @@
+"""Exports over nights: what is new, changed and ended, on a FHIR server with state, in OMOP and CSV."""
+
+import csv
+import json
+
+import pandas as pd
+import pytest
+from fhir_server import FhirServer
+from flow_cohorts import patients
+from typer.testing import CliRunner
+
+from screening import MaxFlagRate, score
+from screening.cli import app
+from screening.ledger.database import open_ledger
+from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.scoring.exports import fhir
+
+ILL = [41.0, 90.0]
+WELL = [36.0, 1.0]
+
+
+@pytest.fixture(scope="module")
+def model(cohort, trained):
+    return trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.3))
+
+
+class Ward:
+    """A ward whose nights are scored and exported."""
+
+    def __init__(self, model, folder):
+        self.model = model
+        self.folder = folder
+        self.ledger = str(folder / "screening.db")
+
+    def night(self, day, ill, left=(), name=None, **options):
+        """Score a night on which some of twelve patients are ill, and some have left."""
+        table = patients(12, seed=7).assign(patient=[str(i) for i in range(1, 13)])
+        is_ill = table["patient"].isin(ill)
+        table.loc[is_ill, ["fever", "crp"]] = ILL
+        table.loc[~is_ill, ["fever", "crp"]] = WELL
+        table = table[~table["patient"].isin(left)]
+        out = self.folder / "runs" / (name or str(day))
+        with open_ledger(self.ledger, make=True) as ledger:
+            run = score(
+                self.model,
+                table,
+                out,
+                date=f"2026-03-{day:02}",
+                ledger=ledger,
+                accept_delivery="a made ward",
+                **options,
+            )
+        flagged = pd.read_csv(out / "flagged.csv", dtype=str)["id"]
+        assert set(flagged) == set(ill)
+        return run
+
+    def judge(self, run, patient, verdict):
+        """Record a verdict on a case of a run."""
+        with open_ledger(self.ledger) as ledger:
+            key = run.document["ledger"]["key"]
+            record_verdicts(ledger, key, [Verdict(patient, verdict)])
+
+    def export(self, run, to, name, *words):
+        """Export a run, and return the place."""
+        out = self.folder / name
+        arguments = ["export", run.directory, "--to", to, "--out", out, *words]
+        answer = CliRunner().invoke(app, [str(word) for word in arguments])
+        assert answer.exit_code == 0, answer.output
+        return out
+
+
+@pytest.fixture
+def ward(model, tmp_path):
+    return Ward(model, tmp_path)
+
+
+def validated(file):
+    """Return a bundle's text, which fhir.resources accepts as R4B."""
+    r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
+    r4.Bundle.model_validate_json(file.read_bytes())
+    return file.read_text(encoding="utf-8")
+
+
+def sent(server, file):
+    """Apply a bundle twice; the second time nothing changes."""
+    text = validated(file)
+    server.transaction(text)
+    versions = server.n_versions()
+    statuses = server.transaction(text)
+    assert set(statuses) <= {200}
+    assert server.n_versions() == versions
+
+
+def statuses(server, kind, patient):
+    return [resource["status"] for resource in server.of_patient(kind, patient)]
+
+
+def kinds_of(file, patient):
+    """Return the types of a patient's resources in a bundle."""
+    kinds = []
+    for entry in json.loads(file.read_text())["entry"]:
+        resource = entry["resource"]
+        subject = resource.get("subject") or resource.get("for")
+        if subject and subject["identifier"]["value"] == patient:
+            kinds.append(resource["resourceType"])
+    return kinds
+
+
+def test_fhir_three_nights(ward):
+    """Who stays keeps one Flag, who goes has it ended with the reason, who comes back has it open again."""
+    server = FhirServer()
+    first = ward.night(1, ["1", "2", "3"])
+    sent(server, ward.export(first, "fhir", "1.json"))
+    second = ward.night(2, ["1", "4"], left=["3"])
+    since = ["--since", ward.folder / "1.json"]
+    sent(server, ward.export(second, "fhir", "2.json", *since))
+
+    assert len(server.newest("Flag")) == len(server.newest("RiskAssessment")) == 4
+    assert len(server.newest("Device")) == 1
+    [stays] = server.of_patient("Flag", "1")
+    assert stays["status"] == "active" and stays["period"] == {"start": "2026-03-01"}
+    [below] = server.of_patient("Flag", "2")
+    assert below["status"] == "inactive"
+    assert below["period"] == {"start": "2026-03-01", "end": "2026-03-02"}
+    assert "no longer flagged" in below["code"]["text"]
+    [left] = server.of_patient("Flag", "3")
+    assert left["status"] == "inactive" and "no row" in left["code"]["text"]
+    [task] = server.of_patient("Task", "2")
+    assert task["status"] == "cancelled"
+    assert task["statusReason"] == {"text": "no longer flagged"}
+    [comes] = server.of_patient("Flag", "4")
+    assert comes["period"] == {"start": "2026-03-02"}
+
+    third = ward.night(3, ["2", "4"])
+    since = ["--since", ward.folder / "2.json"]
+    sent(server, ward.export(third, "fhir", "3.json", *since))
+
+    assert len(server.newest("Flag")) == 4
+    [back] = server.of_patient("Flag", "2")
+    assert back["status"] == "active" and back["period"] == {"start": "2026-03-03"}
+    assert statuses(server, "Task", "2") == ["cancelled", "requested"]
+    assert statuses(server, "Flag", "1") == ["inactive"]
+    [unchanged] = [
+        len(history)
+        for history in server.versions.values()
+        if history[-1] == server.of_patient("Flag", "4")[0]
+    ]
+    assert unchanged == 1
+
+
+def test_fhir_corrected_table(ward):
+    """Who was flagged by a table that was wrong has a Flag entered in error, or one that ended."""
+    server = FhirServer()
+    first = ward.night(1, ["1", "5"])
+    sent(server, ward.export(first, "fhir", "1.json"))
+    wrong = ward.night(2, ["1", "2", "5"])
+    sent(
+        server, ward.export(wrong, "fhir", "2.json", "--since", ward.folder / "1.json")
+    )
+    right = ward.night(2, ["1", "3"], name="corrected", replace="wrong units")
+    corrected = ward.export(right, "fhir", "2b.json", "--since", ward.folder / "2.json")
+    sent(server, corrected)
+
+    [error] = server.of_patient("Flag", "2")
+    assert error["status"] == "entered-in-error"
+    assert "the table was corrected" in error["code"]["text"]
+    assert statuses(server, "RiskAssessment", "2") == ["entered-in-error"]
+    assert statuses(server, "Flag", "5") == ["inactive"]
+    assert statuses(server, "Flag", "1") == statuses(server, "Flag", "3") == ["active"]
+
+    again = ward.export(right, "fhir", "2c.json", "--since", corrected)
+    versions = server.n_versions()
+    sent(server, again)
+    assert server.n_versions() == versions
+
+
+def test_fhir_verdicts(ward):
+    """A case that was ruled out ends, once; one that was confirmed is done and stays open."""
+    server = FhirServer()
+    first = ward.night(1, ["1", "2", "3"])
+    sent(server, ward.export(first, "fhir", "1.json"))
+    ward.judge(first, "1", "ruled out")
+    ward.judge(first, "2", "confirmed")
+    for day in (2, 3):
+        run = ward.night(day, ["1", "2", "3"])
+        since = ["--since", ward.folder / f"{day - 1}.json"]
+        sent(server, ward.export(run, "fhir", f"{day}.json", *since))
+
+    [ruled_out] = server.of_patient("Flag", "1")
+    assert ruled_out["status"] == "inactive"
+    assert ruled_out["period"] == {"start": "2026-03-01", "end": "2026-03-02"}
+    assert "ruled out by review" in ruled_out["code"]["text"]
+    [done] = server.of_patient("Task", "1")
+    assert (
+        done["status"] == "completed"
+        and done["output"][0]["valueString"] == "ruled out"
+    )
+    assert statuses(server, "Flag", "2") == ["active"]
+    assert statuses(server, "Task", "2") == ["completed"]
+    assert statuses(server, "Task", "3") == ["requested"]
+
+
+def test_fhir_lost_bundle(ward, monkeypatch):
+    """A bundle that was never sent does no harm: the next ones repeat what has ended."""
+    server = FhirServer()
+    ill = {1: ["1", "2"], 2: ["1"], 3: ["1"]}
+    since = []
+    for day, names in ill.items():
+        run = ward.night(day, names)
+        file = ward.export(run, "fhir", f"{day}.json", *since)
+        since = ["--since", file]
+        if day != 2:
+            sent(server, file)
+
+    assert statuses(server, "Flag", "2") == ["inactive"]
+    late = ward.night(31, ["1"])
+    assert kinds_of(ward.export(late, "fhir", "31.json", *since), "2")
+    monkeypatch.setattr(fhir, "REPEATED_DAYS", 20)
+    assert not kinds_of(ward.export(late, "fhir", "31b.json", *since), "2")
+
+
+def test_fhir_security_and_device(ward):
+    """All about a patient is marked as asserted by AI, of a Device with its version."""
+    run = ward.night(1, ["1", "2"])
+    server = FhirServer()
+    sent(server, ward.export(run, "fhir", "1.json"))
+    model = run.document["model"]
+
+    for kind in ("RiskAssessment", "Flag", "Task"):
+        for resource in server.newest(kind).values():
+            codes = [label["code"] for label in resource["meta"]["security"]]
+            assert codes == ["AIAST"]
+    [(place, device)] = server.newest("Device").items()
+    assert device["modelNumber"] == model["id"]
+    assert model["digest"] in [version["value"] for version in device["version"]]
+    assert {flag["author"]["reference"] for flag in server.newest("Flag").values()} == {
+        place
+    }
+    text = (ward.folder / "1.json").read_text()
+    urls = [entry["request"]["url"] for entry in json.loads(text)["entry"]]
+    assert all("urn%3Auuid" in url for url in urls)
+
+
+def test_fhir_since_run(ward):
+    """In place of a bundle its run directory is enough to end what has ended."""
+    first = ward.night(1, ["1", "2"])
+    second = ward.night(2, ["1"])
+    server = FhirServer()
+    sent(server, ward.export(first, "fhir", "1.json"))
+    sent(server, ward.export(second, "fhir", "2.json", "--since", first.directory))
+    assert statuses(server, "Flag", "2") == ["inactive"]
+    assert statuses(server, "Flag", "1") == ["active"]
+
+
+@pytest.mark.parametrize("to", ["fhir", "csv", "omop"])
+def test_since_refused(ward, to):
+    """What is no earlier export, or one of a later night, is refused."""
+    first = ward.night(1, ["1", "2"])
+    second = ward.night(2, ["1"])
+    later = ward.export(second, to, "later")
+    other = ward.folder / "other"
+    other.write_text("a,b\n1,2\n")
+    for since, words in ((later, "after the night"), (other, "is no")):
+        arguments = ["export", first.directory, "--to", to, "--since", since]
+        arguments += ["--out", ward.folder / "refused"]
+        answer = CliRunner().invoke(app, [str(word) for word in arguments])
+        assert answer.exit_code == 2 and words in answer.output
+    assert not (ward.folder / "refused").exists()
+
+
+def changes_in(file):
+    with file.open(encoding="utf-8", newline="") as lines:
+        return {
+            row["id"]: (row["change"], row["reason"]) for row in csv.DictReader(lines)
+        }
+
+
+def test_csv_since(ward):
+    """Each row says if its patient is new, changed or the same; who is gone is listed last."""
+    first = ward.night(1, ["1", "2", "3"])
+    second = ward.night(2, ["1", "4"], left=["3"])
+    plain = ward.export(first, "csv", "1.csv")
+    for since in (plain, first.directory):
+        out = ward.export(second, "csv", f"2-{since.name}.csv", "--since", since)
+        assert changes_in(out) == {
+            "1": ("changed", ""),
+            "4": ("new", ""),
+            "2": ("ended", "no longer flagged"),
+            "3": ("ended", "no row in the table"),
+        }
+    again = ward.export(second, "csv", "again.csv", "--since", out)
+    assert changes_in(again) == {"1": ("same", ""), "4": ("same", "")}
+
+
+def rows_of(folder, name):
+    with (folder / name).open(encoding="utf-8", newline="") as lines:
+        return [tuple(row) for row in csv.reader(lines)][1:]
+
+
+def test_omop_since(ward):
+    """Who stays in the cohort has a later end, who is gone keeps the end, who returns has a new row."""
+    first = ward.night(1, ["1", "2"])
+    second = ward.night(2, ["1", "4"])
+    third = ward.night(3, ["2", "4"])
+    ward.export(first, "omop", "1")
+    ward.export(second, "omop", "2", "--since", ward.folder / "1")
+    out = ward.export(third, "omop", "3", "--since", ward.folder / "2")
+
+    assert rows_of(out, "cohort.csv") == [
+        ("1", "1", "2026-03-01", "2026-03-02"),
+        ("1", "2", "2026-03-01", "2026-03-01"),
+        ("1", "2", "2026-03-03", "2026-03-03"),
+        ("1", "4", "2026-03-02", "2026-03-03"),
+    ]
+    assert sorted(rows_of(out, "changes.csv")) == [
+        ("1", "1", "2026-03-01", "2026-03-02", "ended", "no longer flagged"),
+        ("1", "2", "2026-03-03", "2026-03-03", "new", ""),
+        ("1", "4", "2026-03-02", "2026-03-03", "changed", ""),
+    ]
+    [definition] = rows_of(out, "cohort_definition.csv")
+    assert definition[-1] == "2026-03-01"
+
+
+def test_omop_corrected_table(ward):
+    """Rows of a table that was wrong go, or end the day before."""
+    first = ward.night(1, ["1", "5"])
+    wrong = ward.night(2, ["1", "2", "5"])
+    ward.export(first, "omop", "1")
+    ward.export(wrong, "omop", "2", "--since", ward.folder / "1")
+    right = ward.night(2, ["1"], name="corrected", replace="wrong units")
+    out = ward.export(right, "omop", "2b", "--since", ward.folder / "2")
+
+    assert rows_of(out, "cohort.csv") == [
+        ("1", "1", "2026-03-01", "2026-03-02"),
+        ("1", "5", "2026-03-01", "2026-03-01"),
+    ]
+    reasons = {row[1]: row[4:] for row in rows_of(out, "changes.csv")}
+    assert reasons == {
+        "2": ("ended", "the table was corrected"),
+        "5": ("ended", "the table was corrected"),
+    }
