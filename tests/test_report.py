@@ -262,6 +262,6 @@ def test_size_of_a_page(nights):
     assert sizes[0] < 400_000 and sizes[1] < 1_500_000
     assert [case["rank"] for case in run["cases"]] == list(range(1, CASES_SHOWN + 1))
     assert len(explained) == run["cases_explained"] == CASES_EXPLAINED
-    assert folds == CASES_EXPLAINED + len(run["near_misses"])
+    assert folds == CASES_EXPLAINED
     assert page.count("<div class=t></div>") == CASES_SHOWN + len(run["sample"])
     assert f"5,000 of {run['cases_total']:,} shown" in page

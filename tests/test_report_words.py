@@ -276,21 +276,21 @@ WITHIN = {"reference": [0, 10]}
 @pytest.mark.parametrize(
     ("value", "ranges", "words"),
     [
-        ("237.0", WITHIN, "237 mg/L H reference range 0–10"),
+        ("237.0", WITHIN, "237 mg/L H reference 0–10"),
         ("missing", WITHIN, "missing"),
-        ("-1", WITHIN, "−1 mg/L L reference range 0–10"),
-        ("10", WITHIN, "10 mg/L reference range 0–10"),
-        ("237", {"seen": [0, 10]}, "237 mg/L above range in past patients 0–10"),
-        ("-1", {"seen": [0, 10]}, "−1 mg/L below range in past patients 0–10"),
+        ("-1", WITHIN, "−1 mg/L L reference 0–10"),
+        ("10", WITHIN, "10 mg/L reference 0–10"),
+        ("237", {"seen": [0, 10]}, "237 mg/L above past patients 0–10"),
+        ("-1", {"seen": [0, 10]}, "−1 mg/L below past patients 0–10"),
         (
             "480",
             {"reference": [0, 5], "seen": [2.95, 480]},
-            "480 mg/L H reference range 0–5",
+            "480 mg/L H reference 0–5",
         ),
-        ("480", {"seen": [2.95, 480]}, "480 mg/L range in past patients 2.95–480"),
+        ("480", {"seen": [2.95, 480]}, "480 mg/L past patients 2.95–480"),
         ("345.8", {"normalise": "within_group", "seen": [0, 10]}, "345.8 mg/L"),
-        ("yes", {"alike": 0.03}, "yes mg/L present in 3.0% of past patients"),
-        ("no", {"alike": 0.97}, "no mg/L absent in 97% of past patients"),
+        ("yes", {"alike": 0.03}, "yes mg/L present in 3.0%"),
+        ("no", {"alike": 0.97}, "no mg/L absent in 97%"),
     ],
 )
 def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(

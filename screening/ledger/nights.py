@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice, takewhile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import (
+    ARTEFACTS,
     CASES,
     IS_FLAGGED,
     RESERVATIONS,
@@ -270,6 +272,21 @@ class Tonight:
             name: [*(entry in flagged[name] for entry in entries), True]
             for name in names
         }
+
+    def recent_runs(self) -> list[Path | None]:
+        """Return the run directories of the last nights in force before tonight.
+
+        In the order of `flagged_lately`; None for one that is gone or was altered.
+        """
+        keys = [run.key for run in self._before[1 - NIGHTS_SHOWN :]]
+        artefacts = register.current_artefacts(
+            self._connection, ARTEFACTS.c.key.in_(keys), ARTEFACTS.c.what == "run"
+        )
+        places = {}
+        for artefact in artefacts:
+            if register.state_of(artefact) == "as written":
+                places[artefact.key] = artefact.place
+        return [places.get(key) for key in keys]
 
     def recent_reasons(self) -> list[GivenReasons]:
         """Return the reasons for attention of the last nights in force, in order."""

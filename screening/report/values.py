@@ -15,6 +15,8 @@ from screening.schemas.run import Contribution
 
 ABNORMAL = ("L", "H")
 """Marks of a value below and above its reference range."""
+REFERENCE = "reference"
+"""Name of a range that a person wrote into the contract."""
 MIDDLE = 50
 """Place of the median of past patients on a bar of 100 steps."""
 
@@ -67,6 +69,11 @@ class Value:
         return "" if self.value == "yes" else self.value
 
     @property
+    def is_reference(self) -> bool:
+        """Return True if the range is the one that the contract states."""
+        return self.range_is == REFERENCE
+
+    @property
     def is_abnormal(self) -> bool:
         """Return True outside a reference range, which alone makes a value red."""
         return self.outside in ABNORMAL
@@ -83,14 +90,14 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
     is_missing = value == "missing"
     has_range = not declared.on_other_scale and not is_missing
     bounds = contribution.reference if has_range else None
-    range_is = "reference range"
+    range_is = REFERENCE
     outside = _outside(value, bounds, *ABNORMAL)
     source = declared.reference_source if bounds is not None else None
     if bounds is None:
         bounds = contribution.seen if has_range else None
-        range_is = f"range in past {people_of(model)}"
+        range_is = f"past {people_of(model)}"
         outside = _outside(value, bounds, "below", "above")
-    bar, past = _among_past(contribution, text, people_of(model))
+    bar, past = _among_past(contribution, text)
     change = ""
     if contribution.direction != "shown":
         change = fmt.minus(f"{contribution.change:+.{places}f}")
@@ -110,9 +117,7 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
     )
 
 
-def _among_past(
-    contribution: Contribution, value: str, people: str
-) -> tuple[Markup, str]:
+def _among_past(contribution: Contribution, value: str) -> tuple[Markup, str]:
     """Return the bar of a value among those of past patients, and the same in words."""
     same = contribution.alike
     lower = contribution.lower
@@ -127,9 +132,9 @@ def _among_past(
     if lower is not None:
         length = 100 * lower - MIDDLE
     if lower is not None and not words:
-        side = "higher" if lower >= 0.5 else "lower"
-        words = f"{side} than {fmt.percent(max(lower, 1 - lower))}"
-    return Markup(f"M{MIDDLE} 2h{length:.0f}"), f"{words} of past {people}"
+        side = "above" if lower >= 0.5 else "below"
+        words = f"{side} {fmt.percent(max(lower, 1 - lower))}"
+    return Markup(f"M{MIDDLE} 2h{length:.0f}"), words
 
 
 def value_text(value: str | float | None, declared: Declared) -> str:

@@ -105,27 +105,48 @@ class Line:
 
     @property
     def lately(self) -> dict[str, object] | None:
-        """Return the last nights as squares, in words and as an SVG path.
+        """Return the last nights as bars, in words and as an SVG path.
 
-        None where no earlier night had the case.
+        A wide bar is a night on which the case was flagged, a thin one another; the
+        rarer the score, the higher. A night whose score is not known has a short bar,
+        or only a line. None where no earlier night had the case.
         """
         nights = self.case.lately
-        if not any(nights[:-1]):
+        p_values = self.case.p_lately or [None] * len(nights)
+        if not any(nights[:-1]) and all(p is None for p in p_values[:-1]):
             return None
-        squares = []
-        for place, is_flagged in enumerate(nights):
-            shape = "1h8v8h-8z" if is_flagged else "8h8v1h-8z"
-            squares.append(f"M{10 * place} {shape}")
+        bars = [
+            _night_bar(place, is_flagged, p)
+            for place, (is_flagged, p) in enumerate(zip(nights, p_values, strict=True))
+        ]
+        spoken = f"flagged on {sum(nights)} of the last {len(nights)} nights"
+        if self.case.risen:
+            spoken += ", score risen since the last night"
         return {
-            "width": 10 * len(nights),
-            "path": Markup("".join(squares)),
-            "spoken": f"flagged on {sum(nights)} of the last {len(nights)} nights",
+            "width": 8 * len(nights),
+            "path": Markup("".join(bars)),
+            "spoken": spoken,
         }
 
     @property
     def judged(self) -> bool:
         """Return True for a case judged on an earlier night, which is no new work."""
         return self.case.state in ("ruled out", "known")
+
+
+def _night_bar(place: int, is_flagged: bool, p: float | None) -> str:
+    """Return the bar of a night in the spark of a case, as an SVG path.
+
+    `p`: None where the score of the night is not known.
+    """
+    height = 5.0 if is_flagged else 1.0
+    if p is not None:
+        rarity = math.log(max(p, 1 / RAREST)) / math.log(1 / RAREST)
+        height = 2 + 10 * rarity
+    left, width = (8 * place, 6) if is_flagged else (8 * place + 2, 2)
+    if p is None and not is_flagged:
+        left, width = 8 * place, 6
+    return f"M{left} 12v{-height:.3g}h{width}V12z"
 
 
 def _place(listed: Listed | Sampled) -> list[str]:
@@ -171,11 +192,8 @@ def line_of_case(
     facts = _facts(run, case, case.score, places)
     if case.votes:
         n_flags = sum(case.votes.values())
-        votes = f"{n_flags} of {len(case.votes)} also flag this patient"
+        votes = f"{n_flags} of {len(case.votes)} flag"
         facts.append(("Component models", votes))
-    history = history_words(case)
-    if history:
-        facts.append(("So far", history))
     values = [value_of(model, value, places) for value in case.contributions]
     return replace(line, unfolds=True, facts=facts, values=values)
 
@@ -196,7 +214,11 @@ def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
             "highest score first"
         )
     threshold = run.model.points[line.panel].threshold
-    facts = [*line.facts, ("Threshold", fmt.fixed(threshold, places))]
+    history = history_words(case)
+    facts = list(line.facts)
+    if history:
+        facts.append(("So far", history))
+    facts.append(("Threshold", fmt.fixed(threshold, places)))
     return replace(line, facts=facts, remarks=[remark, *line.remarks])
 
 
@@ -248,8 +270,8 @@ def line_of_group(
 def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
     """Return the chance of a case, or else the rarity of its score, on 100 steps."""
     if isinstance(case, Case) and case.out_of_bounds:
-        spoken = "no chance: a value is out of bounds and was not used"
-        return _bar("no chance", spoken, 0.0, None, None)
+        spoken = "no chance is stated: a value is out of bounds and was not used"
+        return _bar("–", spoken, 0.0, None, None)
     if isinstance(case, Case) and case.chance is not None:
         chance, low, high = case.chance.ends
         words = fmt.chance(case.chance)
@@ -410,7 +432,7 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
     ]
     return {
         "parts": _parts(run, flagged),
-        "near": [line_of_case(run, case, places) for case in run.near_misses],
+        "near": [_near_line(run, case, places) for case in run.near_misses],
         "others": lines[run.to_review :],
         "columns": displayed(run),
         "cells": COLUMNS,
@@ -427,6 +449,11 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
         ),
         "unnamed": _unlisted(run.to_review, len(flagged), erased=bool(run.erased)),
     }
+
+
+def _near_line(run: RunDocument, case: Case, places: int) -> Line:
+    """Return the line of a row near the threshold, with nothing below it."""
+    return replace(line_of_case(run, case, places), unfolds=False)
 
 
 def _unlisted(n_flagged: int, n_listed: int, *, erased: bool) -> str:

@@ -70,7 +70,8 @@ class Listed(Document):
 
     `p_value` is the share of past negatives with as high a score; `display` has the
     columns that the contract displays; `drawn` is True for the random audit. `lately`
-    says for each of the last seven nights, tonight the last, if it was flagged.
+    says for each of the last seven nights, tonight the last, if it was flagged, and
+    `p_lately` its p-value on each, None where no run directory tells.
     """
 
     p_value: Defined
@@ -81,6 +82,20 @@ class Listed(Document):
     last_verdict: Verdict | None = None
     drawn: bool | None = None
     lately: Sequence[bool] = ()
+    p_lately: Sequence[float | None] = ()
+
+    @property
+    def risen(self) -> bool | None:
+        """Return True if a score so high is half as common as the last night's was.
+
+        For a case that was flagged on the last night too; None where it is not known.
+        """
+        if len(self.lately) < 2 or len(self.p_lately) != len(self.lately):
+            return None
+        last, tonight = self.p_lately[-2:]
+        if not self.lately[-2] or last is None or tonight is None:
+            return None
+        return tonight <= last / 2
 
 
 class Case(Listed):
@@ -548,6 +563,18 @@ class RunDocument(Document):
     def unit(self) -> str:
         """Return the unit of review: patients if rows are grouped."""
         return "row" if self.groups is None else "patient"
+
+    @property
+    def risen(self) -> int | None:
+        """Return the number of cases that have risen since the last night.
+
+        None where it is known of none, or not all cases are listed.
+        """
+        listed = self.cases if self.groups is None else self.groups
+        risen = [case.risen for case in listed if case.risen is not None]
+        if not risen or self.cases_shown < self.cases_total:
+            return None
+        return sum(risen)
 
     @property
     def to_review(self) -> int:

@@ -185,15 +185,15 @@ class Rows:
         """Return those ids without a row; ids of groups, if rows come in groups."""
         if not names:
             return []
-        unit = self._unit
+        unit = self.unit
         is_named = pc.field(unit).isin(pa.array(names, pa.string()))
         found = pq.read_table(self.path, columns=[unit], filters=is_named)
         present = set(found[unit].to_pylist())
         return [name for name in names if name not in present]
 
     @property
-    def _unit(self) -> str:
-        """Column of what is reviewed as one."""
+    def unit(self) -> str:
+        """Name of the column of what is reviewed as one."""
         return "group" if "group" in self.schema.names else "id"
 
     def write_without(
@@ -233,7 +233,7 @@ class Rows:
         known : callable
             Returns the cases of some ids, or of groups if rows come in groups.
         """
-        unit = self._unit
+        unit = self.unit
         new = Rows(self.path.with_suffix(".new"))
         with new.appending() as file:
             for batch in self.batches():

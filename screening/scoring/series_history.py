@@ -41,6 +41,7 @@ from screening.schemas.run import (
     RunDocument,
     Verdict,
 )
+from screening.scoring.recent_scores import recent_p_values
 from screening.scoring.reference_distribution import REMEMBERED, compared
 from screening.scoring.rows import Rows
 from screening.spelling import shown_series
@@ -332,6 +333,7 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
         names = [str(case.group) for case in run.cases]
     known = tonight.known([*{*names, *groups}])
     lately = tonight.flagged_lately(list(known))
+    p_values = recent_p_values(tonight.recent_runs(), list(known))
 
     def with_state(listed: Listed, name: str) -> Listed:
         case = known.get(name)
@@ -346,6 +348,7 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
             last_verdict=verdict,
             drawn=case.drawn,
             lately=lately[name],
+            p_lately=[*p_values[name], listed.p_value.value],
         )
 
     since = tonight.since
