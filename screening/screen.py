@@ -36,7 +36,7 @@ from screening.io.opening import Readable
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.model_selection.train import train
-from screening.model_selection.without_cases import with_states
+from screening.model_selection.without_cases import with_states_of_labels
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import EstimatorRecipe, Recipe
 from screening.report import render_model
@@ -90,7 +90,7 @@ def _weighted(past: Cohort, table: Any, sample_weight: ArrayLike) -> Cohort:
         )
     check_consistent_length(table, sample_weight)
     of_row = np.asarray(sample_weight)[past.rows - 1]
-    codes = pd.factorize(labels_of(with_states(past)))[0]
+    codes = pd.factorize(labels_of(with_states_of_labels(past)))[0]
     weights = check_weights(past.rows, codes, of_row)
     counted = np.flatnonzero(weights > 0)
     weights = weights[counted]

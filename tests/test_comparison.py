@@ -36,7 +36,7 @@ from screening.metrics.ranks import (
 )
 from screening.model_selection import compare as comparison
 from screening.model_selection import fits
-from screening.model_selection.compare import figures_of
+from screening.model_selection.compare import figures_of_method
 from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import held_out_by, plan_method
 from screening.model_selection.judge import Judgement
@@ -422,8 +422,8 @@ def test_weights_count_as_copies_of_rows():
     y = rng.random(40) < 0.4
     scores, weights = rng.normal(size=40) + y, rng.integers(0, 3, size=(1, 40))
     copies = np.repeat(np.arange(40), weights[0])
-    weighted = figures_of(outcome(scores, y), 0.9, weights.astype(float))
-    copied = figures_of(outcome(scores[copies], y[copies]), 0.9)
+    weighted = figures_of_method(outcome(scores, y), 0.9, weights.astype(float))
+    copied = figures_of_method(outcome(scores[copies], y[copies]), 0.9)
 
     assert weighted.keys() == copied.keys()
     for name, value in weighted.items():

@@ -24,7 +24,7 @@ from screening.data.outcome_rules import (
     follow_up_strengths,
     infer_positive,
     is_sure_case,
-    likeliest,
+    likeliest_outcome,
     ranked,
 )
 from screening.data.role_rules import RoleColumns, role_doubts
@@ -373,8 +373,8 @@ def test_likeliest_needs_name_or_lead():
     alone = outcome("tumor", ["a", *["b"] * 9], is_at_end=True, has_follow_up=True)
     rival = outcome("treated", ["a", *["b"] * 9], is_at_end=True)
 
-    assert likeliest(ranked([alone])) is alone
-    assert likeliest(ranked([alone, rival])) is None
+    assert likeliest_outcome(ranked([alone])) is alone
+    assert likeliest_outcome(ranked([alone, rival])) is None
 
 
 def test_follow_up_strengths_finds_outcome():

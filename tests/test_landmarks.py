@@ -30,10 +30,10 @@ def everywhere(first):
 def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
     """A class rarer than a fifth weighs a fifth."""
     x, y = cloud(share=0.25)
-    chosen = landmarks.choose(x, y, 1800, everywhere, seed=0)
+    chosen = landmarks.choose_landmarks(x, y, 1800, everywhere, seed=0)
     weights, labels = chosen.weights, y[chosen.rows]
     rarer, of_rarer = cloud()
-    few = landmarks.choose(rarer, of_rarer, 600, everywhere, seed=0)
+    few = landmarks.choose_landmarks(rarer, of_rarer, 600, everywhere, seed=0)
     rare = few.weights[of_rarer[few.rows] == 1].sum()
 
     assert len(chosen.rows) == len(np.unique(chosen.rows)) == 1800
@@ -47,8 +47,8 @@ def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
 def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
     x, y = cloud()
     order = np.random.default_rng(7).permutation(len(x))
-    one = landmarks.choose(x, y, 400, lambda first: x[:, 0] > 1.0, seed=0)
-    other = landmarks.choose(
+    one = landmarks.choose_landmarks(x, y, 400, lambda first: x[:, 0] > 1.0, seed=0)
+    other = landmarks.choose_landmarks(
         x[order], y[order], 400, lambda first: x[order, 0] > 1.0, seed=0
     )
     np.testing.assert_array_equal(np.sort(order[other.rows]), one.rows)

@@ -16,12 +16,12 @@ from screening.data.later_names import may_be_later
 from screening.data.reading import check_cohort, starter_contract
 from screening.errors import UsageError
 from screening.io.opening import source_at
-from screening.model_selection.blocks import blocks_of
+from screening.model_selection.blocks import correlated_blocks
 from screening.model_selection.leakage import leaks
 from screening.model_selection.revising import approval_of, approve, set_threshold
 from screening.model_selection.task import infer_task
 from screening.report import render_model
-from screening.schemas.model import Block, Reliance
+from screening.schemas.model import ColumnBlock, Reliance
 from screening.schemas.reasons import ROWS_OF_ONE_PATIENT
 
 PATIENTS, ROWS = 40, 5
@@ -413,7 +413,7 @@ def test_reliance_without_blocks(rng, tmp_path):
 
 
 def test_carrying_half_of_what_is_above_chance():
-    blocks = [Block(columns=[name], alone=0.8) for name in "abcde"]
+    blocks = [ColumnBlock(columns=[name], alone=0.8) for name in "abcde"]
     areas = [0.85, 0.69, 0.6, 0.6, 0.6]
     facts = {"recipe": "logistic", "label": "yes", "blocks": blocks, "without": areas}
 
@@ -424,7 +424,7 @@ def test_carrying_half_of_what_is_above_chance():
 def blocks(**columns):
     frame = pd.DataFrame(columns)
     frame["ill"] = np.where(np.arange(len(frame)) % 3, "no", "yes")
-    return blocks_of(read_cohort(frame, label="ill"))
+    return correlated_blocks(read_cohort(frame, label="ill"))
 
 
 def test_blocks_by_missing_values_correlation_and_stem(rng):

@@ -21,7 +21,7 @@ from screening.monitoring.units import (
     has_name,
     name_words,
     standard_unit,
-    units_of,
+    units_of_quantity,
 )
 
 Units = tuple[tuple[str, float], ...]
@@ -86,28 +86,35 @@ MEASUREMENTS = (
     Measurement("weight wt", 0.2, 650, MASS),
     Measurement("height stature", 0.2, 2.75, LENGTH),
     Measurement("bmi body_mass_index", 5, 210, (("kg/m2", 1.0), ("kg/m^2", 1.0))),
-    Measurement("glucose gluc bg blood_sugar", 5, 3000, units_of("glucose", "mg/dL")),
+    Measurement(
+        "glucose gluc bg blood_sugar", 5, 3000, units_of_quantity("glucose", "mg/dL")
+    ),
     Measurement(
         "creatinine creat crea scr kreatinin",
         0.05,
         66,
-        units_of("creatinine", "mg/dL"),
+        units_of_quantity("creatinine", "mg/dL"),
     ),
     Measurement(
         "urea bun harnstoff",
         0.5,
         275,
-        units_of("urea", "mg/dL of urea nitrogen"),
+        units_of_quantity("urea", "mg/dL of urea nitrogen"),
     ),
-    Measurement("bilirubin bili tbil", 0, 66, units_of("bilirubin", "mg/dL")),
+    Measurement("bilirubin bili tbil", 0, 66, units_of_quantity("bilirubin", "mg/dL")),
     Measurement(
-        "haemoglobin hemoglobin hb hgb", 0.5, 30, units_of("haemoglobin", "g/dL")
+        "haemoglobin hemoglobin hb hgb",
+        0.5,
+        30,
+        units_of_quantity("haemoglobin", "g/dL"),
     ),
     Measurement("haematocrit hematocrit hct", 2, 80, SHARE),
-    Measurement("calcium ca", 0.1, 7.5, units_of("calcium", "mmol/L")),
-    Measurement("albumin alb", 0.1, 9, units_of("albumin", "g/dL")),
-    Measurement("crp c_reactive_protein", 0, 1500, units_of("CRP", "mg/L")),
-    Measurement("lactate lact lac lactic", 0, 40, units_of("lactate", "mmol/L")),
+    Measurement("calcium ca", 0.1, 7.5, units_of_quantity("calcium", "mmol/L")),
+    Measurement("albumin alb", 0.1, 9, units_of_quantity("albumin", "g/dL")),
+    Measurement("crp c_reactive_protein", 0, 1500, units_of_quantity("CRP", "mg/L")),
+    Measurement(
+        "lactate lact lac lactic", 0, 40, units_of_quantity("lactate", "mmol/L")
+    ),
     Measurement("sodium na", 50, 250, ELECTROLYTE),
     Measurement("potassium", 0.5, 15, ELECTROLYTE),
     Measurement("chloride cl", 30, 200, ELECTROLYTE),

@@ -184,7 +184,7 @@ def ranked(columns: Sequence[OutcomeColumn]) -> list[OutcomeColumn]:
     return sorted(candidates, key=lambda column: -column.points)
 
 
-def likeliest(candidates: Sequence[OutcomeColumn]) -> OutcomeColumn | None:
+def likeliest_outcome(candidates: Sequence[OutcomeColumn]) -> OutcomeColumn | None:
     """Return the first of ranked candidates, if it is clear.
 
     None if it has fewer than `MIN_POINTS` points or, unless its name has points, if

@@ -20,7 +20,7 @@ from screening.data.outcome_rules import (
     as_likely,
     infer_positive,
     is_sure_case,
-    likeliest,
+    likeliest_outcome,
     listed,
     ranked,
 )
@@ -96,7 +96,7 @@ def infer_roles(
     label = contract.label
     if not label:
         candidates = outcome_candidates(table, contract)
-        guess = likeliest(candidates)
+        guess = likeliest_outcome(candidates)
         is_sure = guess and guess.has_sure_name
         if label_optional and not is_sure:
             guess = None

@@ -237,7 +237,7 @@ class KernelMachine(Estimator):
         rows = whole
         if self.approximation == "landmarks" and self.n_landmarks < len(whole.x):
             near_boundary = partial(self._near_boundary, kernel, whole)
-            chosen = landmarks.choose(
+            chosen = landmarks.choose_landmarks(
                 whole.x, whole.codes, int(self.n_landmarks), near_boundary, self._seed
             )
             rows = whole.at(chosen)

@@ -57,7 +57,7 @@ Pilot = Callable[[Landmarks], np.ndarray]
 """Trains a machine on landmarks; returns the mask of all rows near its boundary."""
 
 
-def choose(
+def choose_landmarks(
     x: np.ndarray, codes: np.ndarray, n_landmarks: int, pilot: Pilot, seed: int
 ) -> Landmarks:
     """Choose landmarks among all rows, most of them near the boundary of a pilot.
@@ -95,7 +95,7 @@ def choose(
 def spread(x: np.ndarray, codes: np.ndarray, n_landmarks: int, seed: int) -> Landmarks:
     """Choose landmarks without a pilot, equally many of each class if possible.
 
-    Parameters as for ``choose``.
+    Parameters as for ``choose_landmarks``.
     """
     strata = _strata(codes)
     counts = _allocate([len(rows) for rows in strata], n_landmarks)

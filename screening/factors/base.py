@@ -70,7 +70,7 @@ def _join_names(names: frozenset[str]) -> str:
     return " or ".join(sorted(names))
 
 
-def check_number(name: str, value: float, *, zero: bool = False) -> None:
+def check_parameter_number(name: str, value: float, *, zero: bool = False) -> None:
     """Raise ValueError unless a value is a finite number > 0 (>= 0 if ``zero``)."""
     is_number = not isinstance(value, (bool, str)) and np.isfinite(value)
     in_range = is_number and (value > 0 or (zero and value == 0))
@@ -114,7 +114,7 @@ class EqualBumps(Factor):
     def __post_init__(self) -> None:
         if self.n not in ("features", "rows"):
             raise ValueError(f"n must be 'features' or 'rows', got {self.n!r}")
-        check_number("width", self.width)
+        check_parameter_number("width", self.width)
 
     def parameters(self, first_pass: FirstPass) -> FactorState:
         """Return tau, in feature units."""

@@ -14,7 +14,7 @@ from screening.factors.base import (
     FirstPass,
     KernelMachineState,
     check_empty,
-    check_number,
+    check_parameter_number,
     mean_neighbor_distance,
 )
 
@@ -56,7 +56,7 @@ class ClassDecay(Factor):
         if self.form not in ("weighted", "local"):
             raise ValueError(f"form must be 'weighted' or 'local', got {self.form!r}")
         check_empty(self.empty)
-        check_number("Q", self.Q)
+        check_parameter_number("Q", self.Q)
 
     def parameters(self, first_pass: KernelMachineState) -> FactorState:
         """Return class weights w_m, or the squared radii ``reach``, (n_classes,)."""

@@ -12,14 +12,14 @@ from screening.factors.base import (
     Factor,
     FactorState,
     FirstPass,
-    check_number,
+    check_parameter_number,
 )
 
 
 def _check_rate(name: str, value: float | str) -> None:
     """Raise ValueError unless a decay rate is "auto" or a number >= 0."""
     if value != "auto":
-        check_number(name, value, zero=True)  # type: ignore[arg-type]
+        check_parameter_number(name, value, zero=True)  # type: ignore[arg-type]
 
 
 def _rate(kappa: float | str, k: float, first_pass: FirstPass) -> float:
@@ -54,7 +54,7 @@ class MarginDecay(Factor):
 
     def __post_init__(self) -> None:
         _check_rate("kappa", self.kappa)
-        check_number("k", self.k, zero=True)
+        check_parameter_number("k", self.k, zero=True)
 
     def parameters(self, first_pass: FirstPass) -> FactorState:
         """Return the rate kappa as a number."""
@@ -93,7 +93,7 @@ class OneSidedMarginDecay(Factor):
     def __post_init__(self) -> None:
         for name in ("kappa", "kappa_pos", "kappa_neg"):
             _check_rate(name, getattr(self, name))
-        check_number("k", self.k, zero=True)
+        check_parameter_number("k", self.k, zero=True)
 
     def parameters(self, first_pass: FirstPass) -> FactorState:
         """Return the rates kappa_pos and kappa_neg as numbers."""

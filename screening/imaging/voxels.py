@@ -20,7 +20,7 @@ from scipy.ndimage import label as connected
 
 from screening.contract.contract import AXES, Contract
 from screening.imaging.neighbourhood import MAX_CELLS, grid_index, grid_step
-from screening.schemas.run import Cluster, Geometry, Slice, Volume, Voxels
+from screening.schemas.run import Geometry, Slice, Volume, VoxelCluster, Voxels
 from screening.scoring.rows import Rows
 from screening.store.model import TISSUE, tissue_of
 
@@ -193,7 +193,7 @@ def _volume(
 ) -> Volume:
     """Return one patient's flagged volume, with the largest clusters of all classes."""
     voxels = patient.voxels
-    clusters: list[Cluster] = []
+    clusters: list[VoxelCluster] = []
     n_clusters: int | None = 0
     for number, class_name in enumerate(watched, start=1):
         of_class = voxels[voxels[:, 4] == number, :4]
@@ -452,7 +452,7 @@ class View:
 
 def largest_clusters(
     voxels: np.ndarray, step: np.ndarray, label: str = "", view: View | None = None
-) -> tuple[int | None, list[Cluster]]:
+) -> tuple[int | None, list[VoxelCluster]]:
     """Return the number of connected clusters of flagged voxels, and the largest.
 
     Voxels that share a face, an edge or a corner are connected.
@@ -472,7 +472,7 @@ def largest_clusters(
     -------
     n_clusters : int or None
         None if the coordinates span too many cells to be searched.
-    clusters : list of Cluster
+    clusters : list of VoxelCluster
         Largest first, 3 at most.
     """
     coordinates = voxels[:, :3]
@@ -496,7 +496,7 @@ def largest_clusters(
         if view is not None:
             millimetres = view.extent(positions).tolist()
         clusters.append(
-            Cluster(
+            VoxelCluster(
                 voxels=len(positions),
                 label=label,
                 centre=positions.mean(axis=0).tolist(),

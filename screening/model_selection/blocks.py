@@ -24,7 +24,7 @@ SUMMARY_WORDS = frozenset(
 )
 
 
-def blocks_of(cohort: Cohort) -> list[list[str]]:
+def correlated_blocks(cohort: Cohort) -> list[list[str]]:
     """Return the features in blocks, in the order of the contract.
 
     Two columns are joined if the correlation of their missing cells, or the absolute

@@ -458,7 +458,7 @@ def _cohort_facts(
     draws = _resampled_figures(judgements, at_sensitivity, seed)
     estimates = []
     for judgement in judgements:
-        figures = figures_of(judgement, at_sensitivity)
+        figures = figures_of_method(judgement, at_sensitivity)
         estimates.append({figure: float(value[0]) for figure, value in figures.items()})
     control = judgements[0]
     watched = control.held.watched
@@ -498,7 +498,7 @@ def _cohort_facts(
     )
 
 
-def figures_of(
+def figures_of_method(
     method: Judgement, at_sensitivity: float, weights: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
     """Return figures of one method on one cohort, over the rows of all folds together.
@@ -548,7 +548,7 @@ def _own_boundary(
 ) -> dict[str, np.ndarray]:
     """Return figures of a machine's own boundary, without a tuned threshold.
 
-    Parameters and values as in ``figures_of``, for one class.
+    Parameters and values as in ``figures_of_method``, for one class.
     """
     sensitivity, specificity, g_mean = weighted_rates(flagged, positive, weights)
     right = (flagged == positive).astype(float)
@@ -573,7 +573,7 @@ def _resampled_figures(
     parts = []
     for weights in drawn_weights(len(held.fold), held.groups, seed, DRAWS):
         parts.append(
-            [figures_of(method, at_sensitivity, weights) for method in methods]
+            [figures_of_method(method, at_sensitivity, weights) for method in methods]
         )
     figures = []
     for m in range(len(methods)):

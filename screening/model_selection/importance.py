@@ -14,7 +14,7 @@ from screening.estimators.ensembles import (
     oriented_decisions,
 )
 from screening.metrics.paired import auroc_lost
-from screening.model_selection.blocks import blocks_of
+from screening.model_selection.blocks import correlated_blocks
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
 from screening.schemas.model import BlockImportance, Importance
@@ -49,7 +49,7 @@ def importance_of(study: Study, method: HeldOut) -> list[Importance]:
     Breiman 2001; blocks of correlated columns are shuffled together, because alone each
     would be replaced by the others.
     """
-    blocks = blocks_of(study.sample)
+    blocks = correlated_blocks(study.sample)
     if len(blocks) < 2:
         return []
     watched = study.task.watched_codes

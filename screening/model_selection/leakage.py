@@ -19,14 +19,14 @@ from screening.errors import ScreenError
 from screening.io.columns import absent
 from screening.io.date_formats import date_numbers_of, times_of_numbers
 from screening.metrics.ranking import auroc, auroc_either_way, auroc_of_levels
-from screening.model_selection.blocks import blocks_of
+from screening.model_selection.blocks import correlated_blocks
 from screening.model_selection.fold_fits import EncodedRows, Resources
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut, encode, plan_method
 from screening.model_selection.plans import Plan, run_plan, side_by_side
 from screening.model_selection.task import Task
 from screening.recipes.building import load_recipe
-from screening.schemas.model import Block, Leak, Reliance
+from screening.schemas.model import ColumnBlock, Leak, Reliance
 
 # Blocks that are left out one after another.
 MAX_BLOCKS = 5
@@ -109,7 +109,7 @@ def leaks(cohort: Cohort, task: Task, by_class: bool = True) -> list[Leak]:
     compared = watched if by_class else watched[:0]
     signs = _signs_by_column(cohort, compared)
     questions = []
-    for block in blocks_of(cohort):
+    for block in correlated_blocks(cohort):
         asked = [name for name in block if name in signs]
         if asked:
             code, words = signs[asked[0]]
@@ -224,9 +224,9 @@ def _plan_reliance(study: Study) -> Plan[Reliance | None]:
     sample = quick.sample
     is_case = labels_of(sample) == "1"
     blocks = []
-    for columns in blocks_of(sample):
+    for columns in correlated_blocks(sample):
         alone = max(_column_alone(sample, name, is_case) for name in columns)
-        blocks.append(Block(columns=columns, alone=alone))
+        blocks.append(ColumnBlock(columns=columns, alone=alone))
     blocks.sort(key=lambda block: -block.alone)
     blocks = blocks[:MAX_BLOCKS]
     encoded = encode(quick, load_recipe(QUICK_MEMBER))

@@ -32,7 +32,7 @@ from screening.model_selection.without_cases import (
     notes_without_cases,
     plan_without_cases,
     task_without_cases,
-    with_states,
+    with_states_of_labels,
 )
 from screening.recipes.building import build, may_span
 from screening.recipes.encoders import contract_of
@@ -94,7 +94,7 @@ def prepare_study(
     refuse_dependent(signs)
     cohort, late_columns = before_the_outcome(cohort)
     if recipe.machine == "one_class":
-        cohort = with_states(cohort)
+        cohort = with_states_of_labels(cohort)
     task, task_notes = _task_of(recipe, cohort)
     target = task.target(labels_of(cohort))
     n_positive = int((target == 1).sum())

@@ -22,7 +22,7 @@ from screening.model_selection.train import train
 from screening.model_selection.without_cases import (
     fills_folds,
     task_without_cases,
-    with_states,
+    with_states_of_labels,
 )
 from screening.recipes.encoders import score_of_rows, with_scores
 from screening.schemas.figures import Rule
@@ -90,7 +90,7 @@ def judged_cohort(
     contract = champion.contract
     task = champion.document["task"]
     _refuse_unusable(contract, task["kind"], pattern)
-    past = with_states(with_scores(past, [champion.recipe]))
+    past = with_states_of_labels(with_scores(past, [champion.recipe]))
     has_cases = task_without_cases(past) is None
     positive = _positive_labels(past, task["positive"], has_cases)
     negatives = [text for text in labels_of(past) if text and text not in positive]

@@ -34,7 +34,7 @@ _MIN_CASES = 2
 _ENOUGH_CASES = 5
 
 
-def with_states(cohort: Cohort) -> Cohort:
+def with_states_of_labels(cohort: Cohort) -> Cohort:
     """Return a cohort in which every row has a label, and a case of words is named.
 
     Without a label column every row is of unknown state. Of two labels one that reads
@@ -59,7 +59,7 @@ def task_without_cases(cohort: Cohort) -> Task | None:
     Parameters
     ----------
     cohort : Cohort
-        As `with_states` returns it.
+        As `with_states_of_labels` returns it.
 
     Raises
     ------

@@ -273,7 +273,7 @@ def has_name(words: set[str], names: str) -> bool:
     return any(words >= set(name.split("_")) for name in names.split())
 
 
-def units_of(quantity: str, first: str) -> tuple[tuple[str, float], ...]:
+def units_of_quantity(quantity: str, first: str) -> tuple[tuple[str, float], ...]:
     """Return the units of a quantity of `QUANTITIES`, `first` before the others."""
     units = next(known.units for known in QUANTITIES if known.name == quantity)
     return tuple(sorted(units, key=lambda unit: unit[0] != first))

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from screening.report import format as fmt
-from screening.schemas.run import Cluster, NightFeature, RunDocument, Slice, Voxels
+from screening.schemas.run import NightFeature, RunDocument, Slice, VoxelCluster, Voxels
 
 # Difference of missing shares from which a feature stands out.
 MIN_MISSING_DIFFERENCE = 0.1
@@ -164,9 +164,9 @@ def drawn_size(piece: Slice) -> tuple[int, int]:
     return max(1, round(piece.width * scale)), max(1, round(height * scale))
 
 
-def clusters(voxels: Voxels) -> list[tuple[str | None, Cluster]]:
+def clusters(voxels: Voxels) -> list[tuple[str | None, VoxelCluster]]:
     """Return the clusters of all pictured patients with their names, largest first."""
-    named: list[tuple[str | None, Cluster]] = []
+    named: list[tuple[str | None, VoxelCluster]] = []
     for patient in voxels.patients:
         named += [(patient.group, cluster) for cluster in patient.clusters]
     return sorted(named, key=lambda pair: -pair[1].voxels)

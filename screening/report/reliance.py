@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from screening.report import format as fmt
-from screening.schemas.model import Block, ModelDocument
+from screening.schemas.model import ColumnBlock, ModelDocument
 from screening.spelling import first_of
 
 # Numbers of blocks that are left out, as the page tells them.
@@ -11,7 +11,7 @@ TOLD = (1, 3, 5)
 MAX_COLUMNS = 3
 
 
-def _block_words(block: Block) -> str:
+def _block_words(block: ColumnBlock) -> str:
     """Return the columns of a block, the first few by name."""
     return first_of([fmt.name(name) for name in block.columns], MAX_COLUMNS)
 

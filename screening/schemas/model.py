@@ -165,7 +165,7 @@ class Leak(Document):
     said: str
 
 
-class Block(Document):
+class ColumnBlock(Document):
     """Columns that tell the same; `alone` is the best AUROC of one of them."""
 
     columns: Sequence[str]
@@ -237,11 +237,11 @@ class Reliance(Document):
     recipe: str
     label: str
     auroc: float
-    blocks: Sequence[Block]
+    blocks: Sequence[ColumnBlock]
     without: Sequence[float]
 
     @property
-    def carrying(self) -> Sequence[Block]:
+    def carrying(self) -> Sequence[ColumnBlock]:
         """Return the blocks that carry half of what lies above .5, or else all."""
         half = 0.5 + (self.auroc - 0.5) / 2
         for number, area in enumerate(self.without, 1):

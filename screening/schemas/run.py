@@ -204,7 +204,7 @@ class Slice(Document):
     aspect: float = 1.0
 
 
-class Cluster(Document):
+class VoxelCluster(Document):
     """A connected cluster of voxels flagged for one class.
 
     `millimetres` is its extent along the body's axes.
@@ -230,7 +230,7 @@ class Volume(Document):
     flagged: int
     slices: Sequence[Slice]
     n_clusters: int | None
-    clusters: Sequence[Cluster]
+    clusters: Sequence[VoxelCluster]
     anatomical: bool = False
 
 

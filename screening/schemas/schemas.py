@@ -52,7 +52,7 @@ class Point(Rates):
     flag_rate: Estimate
 
 
-class RecipeFacts(Document):
+class RecipeAnswer(Document):
     """A method; `search` has the values that its search tries, by parameter."""
 
     name: str
@@ -115,7 +115,7 @@ ANSWERS: dict[str, type[Document]] = {
     ),
     "check": _of("check", violations=Lines, notes=Lines, attention=Reasons),
     "demo": _of("demo", reports=Lines),
-    "recipes": _of("recipes", recipes=Sequence[RecipeFacts]),
+    "recipes": _of("recipes", recipes=Sequence[RecipeAnswer]),
     "train": _of("train", **REVISED, **POINTS, report=str, notes=Lines),
     "compare": _of(
         "compare",

@@ -28,7 +28,7 @@ FEW_VALUES = ("group", "class", "predicted", "state")
 
 
 @dataclass(frozen=True)
-class EncodedRows:
+class EncodedGroups:
     """Consecutive rows of `scores.parquet`, encoded as far as row groups are whole.
 
     Parameters
@@ -49,13 +49,13 @@ class EncodedRows:
     listed: pa.Table
 
 
-def unencoded(rows: pa.Table) -> EncodedRows:
+def unencoded(rows: pa.Table) -> EncodedGroups:
     """Return rows that are encoded when they are written."""
     none = rows.schema.empty_table()
-    return EncodedRows(before=rows, groups=None, after=none, listed=none)
+    return EncodedGroups(before=rows, groups=None, after=none, listed=none)
 
 
-def encode_rows(rows: pa.Table, first: int, last: int) -> EncodedRows:
+def encode_rows(rows: pa.Table, first: int, last: int) -> EncodedGroups:
     """Encode the rows that were scored of rows `first` to `last` of the table.
 
     Parameters
@@ -74,7 +74,7 @@ def encode_rows(rows: pa.Table, first: int, last: int) -> EncodedRows:
     if whole.num_rows:
         groups = _encode(whole)
     # Copies, as a slice would be pickled together with all other rows.
-    return EncodedRows(
+    return EncodedGroups(
         before=rows.take(np.arange(above)),
         groups=groups,
         after=rows.take(np.arange(below, rows.num_rows)),
@@ -140,7 +140,7 @@ class RowFile:
             self._waiting.append(group)
         self._n_rows += rows.num_rows
 
-    def append_encoded(self, rows: EncodedRows) -> None:
+    def append_encoded(self, rows: EncodedGroups) -> None:
         """Append rows of which whole row groups are encoded."""
         self.append(rows.before)
         if rows.groups is not None:

@@ -27,12 +27,12 @@ from screening.io.readers import rows_of_place
 from screening.parallel import in_parallel, shares_files
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
-from screening.scoring.row_file import EncodedRows, encode_rows, unencoded
+from screening.scoring.row_file import EncodedGroups, encode_rows, unencoded
 from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
 from screening.store.model import pad_rows, score_batch, score_decisions
 from screening.store.serialization import canonical, versions
 
-ScoredRows = Iterator[tuple[EncodedRows, NightPart]]
+ScoredRows = Iterator[tuple[EncodedGroups, NightPart]]
 """Rows of `scores.parquet` in order, each with their part of the night."""
 
 WORTH_STARTS = 3
@@ -175,7 +175,7 @@ class _Pass:
                 yield rows, scored
 
 
-_EncodedPiece = tuple[EncodedRows | None, ScoredPiece]
+_EncodedPiece = tuple[EncodedGroups | None, ScoredPiece]
 """A piece that was scored, whose rows are encoded; None if there are none."""
 
 
@@ -213,12 +213,12 @@ def _score_packed(
     is_sound: bool,
     drift_limit: int,
     folder: str | None,
-) -> tuple[EncodedRows | None, ScoredPiece, str | None]:
+) -> tuple[EncodedGroups | None, ScoredPiece, str | None]:
     """Score a piece in a process, which unpacks the scorer for its first one.
 
     Returns
     -------
-    rows : EncodedRows or None
+    rows : EncodedGroups or None
     scored : ScoredPiece
     file : str or None
         File in `folder` that has the row groups: the caller maps it, where a pipe would
@@ -256,7 +256,7 @@ def _decide_by_cluster(
     salt = canonical({"model": model.digest, "versions": versions()})
     pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
 
-    def finish() -> tuple[EncodedRows, NightPart]:
+    def finish() -> tuple[EncodedGroups, NightPart]:
         batch, encoded, path, results = pending.popleft()
         (decisions,) = results
         keep_piece(path, {"decisions": decisions})

@@ -83,7 +83,7 @@ def worst(codes: Iterable[int]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class SeriesTask:
     """One night of one series with one model.
 
     Parameters
@@ -329,8 +329,8 @@ def run_night(
 def _overview(
     network: Network,
     night: str,
-    tasks: Iterable[Task],
-    scored: Mapping[Task, SeriesNight],
+    tasks: Iterable[SeriesTask],
+    scored: Mapping[SeriesTask, SeriesNight],
     verdicts: Sequence[VerdictsRead],
     strict: bool,
 ) -> OverviewDocument:
@@ -543,7 +543,7 @@ NIGHT_IS_OVER = (
 
 def _list_tasks(
     network: Network, night: str, wishes: Mapping[str, _Wish], today: str
-) -> list[list[Task]]:
+) -> list[list[SeriesTask]]:
     """Return the tasks of every series.
 
     Parameters
@@ -598,7 +598,7 @@ class _Series:
     today: str
     silent_servers: set[tuple[str, str]]
 
-    def tasks(self, night: str, wish_of_tonight: _Wish) -> list[Task]:
+    def tasks(self, night: str, wish_of_tonight: _Wish) -> list[SeriesTask]:
         """Return its tasks, the oldest night first, each champion before its shadows."""
         tasks = []
         for day in [*self._missed(night), night]:
@@ -608,7 +608,7 @@ class _Series:
                 tasks.append(replace(task, late=day != night))
         return tasks
 
-    def _task(self, night: str, shadow: Path | None, wish: _Wish) -> Task:
+    def _task(self, night: str, shadow: Path | None, wish: _Wish) -> SeriesTask:
         """Return the task of one night and model."""
         run = None
         fault = None
@@ -628,7 +628,7 @@ class _Series:
             # The database as it is now is another delivery.
             replaced = OTHER_ROWS
             has_other_table = False
-        return Task(
+        return SeriesTask(
             self.network,
             self.name,
             night,
@@ -726,7 +726,9 @@ class _Runner:
         self.relay = relay
         self.budget = Budget(network.site.jobs, network.site.memory_mb)
 
-    def run_all(self, tasks: Sequence[Sequence[Task]]) -> dict[Task, SeriesNight]:
+    def run_all(
+        self, tasks: Sequence[Sequence[SeriesTask]]
+    ) -> dict[SeriesTask, SeriesNight]:
         """Score all series in parallel, the nights of each in order; return their lines."""
         # Each thread with the caller's settings, such as the form of log lines.
         calls = [
@@ -738,12 +740,12 @@ class _Runner:
         except BaseException:
             self.processes.stop()
             raise
-        lines: dict[Task, SeriesNight] = {}
+        lines: dict[SeriesTask, SeriesNight] = {}
         for of_series in results:
             lines |= of_series
         return lines
 
-    def _run_series(self, tasks: Sequence[Task]) -> dict[Task, SeriesNight]:
+    def _run_series(self, tasks: Sequence[SeriesTask]) -> dict[SeriesTask, SeriesNight]:
         """Score the nights of one series; return their lines."""
         tonight = next(task for task in tasks if not task.late)
         try:
@@ -759,7 +761,7 @@ class _Runner:
                 lines[earlier] = earlier.failed(2, fault)
         return lines
 
-    def _run(self, task: Task) -> SeriesNight:
+    def _run(self, task: SeriesTask) -> SeriesNight:
         """Score one night; return its line."""
         plan = self.network.series[task.series]
         try:
@@ -782,7 +784,7 @@ class _Runner:
             return task.failed(2, str(error))
         return task.line_of_run(run, "published", outcome.peak_mb)
 
-    def _attempt(self, task: Task, seconds: float) -> Outcome:
+    def _attempt(self, task: SeriesTask, seconds: float) -> Outcome:
         """Run the command of a task; Locked if somebody else is writing."""
         cohort = self.network.cohort(task.series, task.night)
         secrets = {"SCREEN_LEDGER": self.network.ledger, "SCREEN_COHORT": cohort}
