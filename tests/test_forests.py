@@ -48,6 +48,30 @@ def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, 
     )
 
 
+@pytest.mark.parametrize("n_leaves", [1, 2, 8, 9, 16, 17, 32, 33, 64, 65])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_trees_leaves_of_any_number(n_leaves, n_classes):
+    """Leaves are numbered by words of 8 to 64 bits, and not at all in larger trees."""
+    rng = np.random.default_rng(n_leaves)
+    x = rng.normal(size=(2000, 4)).astype(np.float32)
+    y = np.arange(2000) % n_classes
+    fitted = []
+    for seed in range(3):
+        tree = DecisionTreeClassifier(
+            max_leaf_nodes=max(n_leaves, 2),
+            # Of a single leaf: no split leaves so many rows on both sides.
+            min_samples_leaf=1001 if n_leaves == 1 else 1,
+            random_state=seed,
+        )
+        fitted.append(tree.fit(x, rng.permutation(y)))
+    assert fitted[0].get_n_leaves() == n_leaves
+
+    shares = Trees.of(fitted).shares(x)
+
+    expected = np.mean([tree.predict_proba(x) for tree in fitted], axis=0)
+    np.testing.assert_allclose(shares, expected, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("class_weight", [None, "balanced_subsample"])
 @pytest.mark.parametrize("least", [1, 3, 400], ids=["pure", "leaves", "roots alone"])
 @pytest.mark.parametrize(

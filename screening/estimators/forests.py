@@ -26,15 +26,16 @@ from screening.kernels.threads import run_in_threads
 
 # Rows that a thread takes at a time.
 _TASK = 4096
-# Leaves of a tree that are numbered by the bits of a word.
-_MAX_SMALL_LEAVES = 32
+# Words whose bits number the leaves of a tree: the shorter, the more rows at a time.
+_WORDS = (np.uint8, np.uint16, np.uint32, np.uint64)
+_MAX_SMALL_LEAVES = 64
 # Rows that small trees are walked with at a time: their columns stay in the cache.
-_N_COLUMN_ROWS = 256
-# The product of a power of 2 and this number begins with five bits that are its own.
-_DE_BRUIJN = np.uint32(0x077CB531)
-_LOWEST_BIT = np.empty(32, np.int64)
-for _bit in range(32):
-    _LOWEST_BIT[(int(_DE_BRUIJN) << _bit & 0xFFFFFFFF) >> 27] = _bit
+_N_COLUMN_ROWS = 512
+# The product of a power of 2 and this number begins with six bits that are its own.
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_LOWEST_BIT = np.empty(64, np.int64)
+for _bit in range(64):
+    _LOWEST_BIT[(int(_DE_BRUIJN) << _bit & 0xFFFFFFFFFFFFFFFF) >> 58] = _bit
 # Rows that a tree draws at most: of 10^5 rows a forest learns what its trees learn
 # together.
 _MAX_DRAWN_ROWS = 5_000
@@ -69,11 +70,18 @@ class Trees:
         self._roots = np.empty(n_trees, np.uint32)
         _link(feature, self._next_node, self._roots)
         # Small trees are walked by their leaves, see `_add_leaves_of_small_trees`.
-        ends = np.append(self._roots[1:], len(feature))
-        self._is_small = bool((ends - self._roots < 2 * _MAX_SMALL_LEAVES).all())
-        self._passed = np.zeros(len(feature), np.uint32)
+        n_nodes = np.diff(self._roots.astype(int), append=len(feature))
+        most_leaves = (int(n_nodes.max(initial=0)) + 1) // 2
+        self._is_small = most_leaves <= _MAX_SMALL_LEAVES
         if self._is_small:
-            _pass_leaves(feature, self._next_node, self._roots, self._passed)
+            passed = np.zeros(len(feature), np.uint64)
+            _pass_leaves(feature, self._next_node, self._roots, passed)
+            word = next(
+                word for word in _WORDS if np.iinfo(word).bits >= max(most_leaves, 1)
+            )
+            self._kept = (~passed).astype(word)
+            self._all_leaves = np.array([np.iinfo(word).max], word)
+            self._value_by_output = np.ascontiguousarray(value.T)
 
     @property
     def n_trees(self) -> int:
@@ -143,12 +151,21 @@ class Trees:
 
         def task(first: int) -> None:
             stop = min(first + _TASK, len(rows))
-            trees = self.feature, self.threshold, self._next_node, self._roots
             if self._is_small:
                 _add_leaves_of_small_trees(
-                    rows, first, stop, *trees, self._passed, self.value, out
+                    rows,
+                    first,
+                    stop,
+                    self.feature,
+                    self.threshold,
+                    self._roots,
+                    self._kept,
+                    self._all_leaves,
+                    self._value_by_output,
+                    out,
                 )
             else:
+                trees = self.feature, self.threshold, self._next_node, self._roots
                 _add_leaves(rows, first, stop, *trees, self.value, out)
 
         run_in_threads(task, range(0, len(rows), _TASK))
@@ -275,8 +292,9 @@ def _pass_leaves(feature, next_node, roots, passed):
     """Store which leaves of its tree a row passes by when it goes right at a node.
 
     Bit k of `passed` is set if leaf k lies below the node's left child. Leaves of a
-    tree are numbered from the left.
+    tree, 64 at most, are numbered from the left.
     """
+    one = np.uint64(1)
     for tree in range(roots.size):
         root = roots[tree]
         stop = roots[tree + 1] if tree + 1 < roots.size else feature.size
@@ -288,55 +306,64 @@ def _pass_leaves(feature, next_node, roots, passed):
                 n_leaves += 1
         for node in range(root, stop):
             if feature[node] >= 0:
-                low = n_before[node - root]
-                high = n_before[next_node[node] - root]
-                passed[node] = (np.uint64(1) << high) - (np.uint64(1) << low)
+                low = np.uint64(n_before[node - root])
+                # At most 63: the last leaf is on the right of every node.
+                high = np.uint64(n_before[next_node[node] - root])
+                passed[node] = (one << high) - (one << low)
 
 
 @njit(nogil=True, cache=True)
 def _add_leaves_of_small_trees(
-    x, start, stop, feature, threshold, next_node, roots, passed, value, out
+    x, start, stop, feature, threshold, roots, kept, all_leaves, value, out
 ):
-    """Do what `_add_leaves` does, for trees of at most 32 leaves.
+    """Do what `_add_leaves` does, for trees of at most 64 leaves.
 
     A row is in the first leaf that it does not pass by at any node (Lucchese et al.
     2015, QuickScorer). So all nodes are visited, in any order and without a branch,
-    for many rows at a time.
+    for many rows at a time. `kept` are the leaves that a row may still reach when it
+    goes right at a node, `all_leaves` has the one word for all, and `value` is
+    (n_outputs, n_leaves).
     """
-    n_features = x.shape[1]
-    all_leaves = np.uint32(0xFFFFFFFF)
-    columns = np.empty((n_features, _N_COLUMN_ROWS), np.float32)
-    reached = np.empty(_N_COLUMN_ROWS, np.uint32)
-    first_leaf = np.int64(0)
+    n_outputs = value.shape[0]
+    columns = np.empty((x.shape[1], _N_COLUMN_ROWS), np.float32)
+    reached = np.empty(_N_COLUMN_ROWS, kept.dtype)
+    total = np.empty((n_outputs, _N_COLUMN_ROWS))
+    everything = all_leaves[0]
     for first in range(start, stop, _N_COLUMN_ROWS):
         n_rows = min(_N_COLUMN_ROWS, stop - first)
         for r in range(n_rows):
-            for f in range(n_features):
+            for f in range(x.shape[1]):
                 columns[f, r] = x[first + r, f]
-        first_leaf = 0
+        total[:] = 0.0
+        first_leaf = np.int64(0)
         for tree in range(roots.size):
             root = np.int64(roots[tree])
             end = np.int64(feature.size)
             if tree + 1 < roots.size:
                 end = np.int64(roots[tree + 1])
-            reached[:] = all_leaves
+            reached[:] = everything
             for node in range(root, end):
                 if feature[node] < 0:
                     continue
                 column = columns[feature[node]]
                 limit = threshold[node]
-                left = ~passed[node]
+                left = kept[node]
                 for r in range(n_rows):
-                    kept = all_leaves if column[r] <= limit else left
-                    reached[r] &= kept
-            for r in range(n_rows):
-                lowest = np.uint32(reached[r] & (~reached[r] + np.uint32(1)))
-                hashed = np.uint32(lowest * _DE_BRUIJN) >> np.uint32(27)
-                leaf = first_leaf + _LOWEST_BIT[hashed]
-                for o in range(value.shape[1]):
-                    out[first + r, o] += value[leaf, o]
+                    reached[r] &= everything if column[r] <= limit else left
             # A tree has one leaf more than inner nodes.
-            first_leaf += (end - root + 1) // 2
+            n_leaves = (end - root + 1) // 2
+            for o in range(n_outputs):
+                of_leaf = value[o, first_leaf : first_leaf + n_leaves]
+                of_output = total[o]
+                for r in range(n_rows):
+                    word = np.uint64(reached[r])
+                    lowest = word & (~word + np.uint64(1))
+                    hashed = (lowest * _DE_BRUIJN) >> np.uint64(58)
+                    of_output[r] += of_leaf[_LOWEST_BIT[hashed]]
+            first_leaf += n_leaves
+        for r in range(n_rows):
+            for o in range(n_outputs):
+                out[first + r, o] += total[o, r]
 
 
 class TreesClassifier(WeightedClassifier):
