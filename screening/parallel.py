@@ -63,8 +63,8 @@ def in_parallel(
     Raises
     ------
     UsageError
-        If processes are killed again and again (ClusterError: workers of a cluster), or
-        if no worker is left.
+        If a process is killed twice at the same task (ClusterError: a worker of a
+        cluster), or if no worker is left. What `function` raises is raised.
     """
     source = iter(tasks)
     first_tasks = list(islice(source, 2))
@@ -116,8 +116,11 @@ def _results(
     n_yielded = 0
     n_before_kill = None
     try:
-        # Threads that each limited BLAS would restore its threads under each other.
-        with threadpool_limits(1, user_api="blas"), arrays or nullcontext():
+        # Limited once, here: threads that limited BLAS would undo each other's limits.
+        with (
+            threadpool_limits(1, user_api="blas"),
+            nullcontext() if arrays is None else arrays,
+        ):
             yield None
             while True:
                 try:

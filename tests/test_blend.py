@@ -135,7 +135,7 @@ def test_few_cases(n_cases):
     assert 0.1 < sum(one_class) < 0.5
     assert {"svm_weighted", "logistic", "balanced_forest"} <= weights.keys()
     notes = " ".join(document["training"]["notes"])
-    assert f"{n_cases} cases: machines that learn from labels" in notes
+    assert f"{n_cases} cases: methods that learn from the rows without" in notes
 
 
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
@@ -177,7 +177,7 @@ def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_oth
     cohort, monkeypatch, params, rows
 ):
     monkeypatch.setattr(held_out, "MANY_ROWS", 50)
-    monkeypatch.setattr(held_out, "SPANNING", 30)
+    monkeypatch.setattr(held_out, "N_LANDMARKS", 30)
     model = train(
         cohort,
         blend("svm_weighted", "logistic"),
@@ -187,10 +187,12 @@ def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_oth
         beside=(),
     )
     notes = [
-        note for note in model.document["training"]["notes"] if "in the span of" in note
+        note
+        for note in model.document["training"]["notes"]
+        if "landmarks (Nystroem)" in note
     ]
     sizes = {len(machine.support_) for machine in model.ensemble.members[0].machines}
-    assert [f"in the span of {rows} rows" in note for note in notes] == [True] * (
+    assert [f"{rows} landmarks (Nystroem)" in note for note in notes] == [True] * (
         rows is not None
     )
     assert sizes == {rows} or (rows is None and min(sizes) > 40)

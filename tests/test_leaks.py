@@ -96,9 +96,9 @@ STOPPED = {
     "a running end": (
         named(),
         {},
-        "40 stems with a running end.*--group 'name'.*--independent",
+        "40 stems with running numbers.*--group 'name'.*--independent",
     ),
-    "an id": (named(), {"id": "name"}, "40 stems with a running end.*--group 'name'"),
+    "an id": (named(), {"id": "name"}, "40 stems with running numbers.*--group 'name'"),
     "a nameless index": (
         with_index(""),
         {},

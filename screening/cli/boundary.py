@@ -29,7 +29,7 @@ from screening.errors import (
     of_system,
 )
 from screening.spelling import did_you_mean
-from screening.store.publishing import let_go
+from screening.store.publishing import release_all
 
 if TYPE_CHECKING:
     from typer import TyperException
@@ -280,7 +280,7 @@ def bounded(command: Callable[[], object]) -> NoReturn:
             raise
         code = report_error(expected)
     finally:
-        let_go()
+        release_all()
         _mute_broken_streams()
         if not code:
             # An error may keep objects alive that a library then reports as leaked.

@@ -1,4 +1,7 @@
-"""Typing a column by the contract: its values, and a mask of the rows a fault."""
+"""Parse columns as the contract declares them.
+
+A parsed column has its values, and for each fault the mask of the rows that have it.
+"""
 
 from __future__ import annotations
 
@@ -60,12 +63,12 @@ def parse_feature(cells: pa.Array, feature: Feature, decimal: str) -> TypedColum
     if feature.type == "number":
         column = _parse_numbers(cells, feature, decimal)
     else:
-        column = _parse_words(cells, feature)
+        column = _parse_by_type(cells, feature)
     if feature.missing in ("refuse", "leave_out"):
-        filled_or_at_fault = ~absent(column.values)
+        is_accounted_for = ~absent(column.values)
         for _, mask in column.faults:
-            filled_or_at_fault = filled_or_at_fault | mask
-        column.add_fault("missing", ~filled_or_at_fault)
+            is_accounted_for = is_accounted_for | mask
+        column.add_fault("missing", ~is_accounted_for)
     return column
 
 
@@ -81,11 +84,11 @@ def parse_texts(
     ----------
     cells : pa.Array
     missing_fault : str or None
-        Kind of the fault of a missing text; None where it may be missing.
+        Fault of a blank cell; None where cells may be blank.
     strip : bool
         Leave out spaces at the ends, and Excel's apostrophe before a number.
     distinct : bool
-        The texts hardly repeat: equal ones need not be one object.
+        Skip interning, for a column of mostly unique texts.
     """
     texts = to_texts(cells)
     if texts is None:
@@ -135,8 +138,8 @@ def parse_times(
     cells : pa.Array
     order : {"dmy", "mdy"} or None
         Order of dates with the year at the end.
-    counted : str, optional
-        How dates that are numbers count days or seconds.
+    counted : DateNumbers, optional
+        What a date that is a number counts: days or seconds, and from when.
     """
     texts = to_texts(cells)
     if texts is None:
@@ -225,8 +228,8 @@ def _missing_numbers(feature: Feature) -> list[float]:
     return [code for code in codes if isinstance(code, float)]
 
 
-def _parse_words(cells: pa.Array, feature: Feature) -> TypedColumn:
-    """Type yes and no as 1 and 0, an ordinal as its place, a category as text."""
+def _parse_by_type(cells: pa.Array, feature: Feature) -> TypedColumn:
+    """Type yes and no as 1 and 0, an ordinal as its rank, a category as text."""
     texts = to_texts(cells)
     if texts is None:
         missing = None if feature.type == "category" else np.nan
@@ -246,6 +249,7 @@ def _parse_ordinal(texts: pa.Array, feature: Feature) -> TypedColumn:
 
 def _parse_boolean(texts: pa.Array, feature: Feature) -> TypedColumn:
     column = _map_numbers(texts, lambda text: TRUTHS.get(text.lower(), "not_boolean"))
+    # A blank cell means "no".
     if feature.missing == "no":
         column.values = np.nan_to_num(column.values)
     return column

@@ -34,16 +34,18 @@ MIN_ROWS = 30
 # Rows whose nearest others are looked for, and among how many.
 N_PROBES = 1_000
 MAX_NEIGHBOURS = 10_000
-# Lines of the file that are near, and those as near by chance; on clinical tables with
-# several rows a patient the shares' ratio was 7.5 to 112, on 27 without 0.7 to 2.7
-# (docs/benchmarks.md).
+# Distance, in lines of the file, of rows that may be of one patient.
 NEAR = 3
+# Distances at which rows are alike by chance alone.
 BEYOND = (10, 40)
+# Share of nearest rows that are near, and its ratio to the share by chance, from which
+# rows depend on each other. On clinical tables with several rows a patient the ratio was
+# 7.5 to 112, on 27 without 0.7 to 2.7 (docs/benchmarks.md).
 MIN_NEAR_SHARE = 0.10
 MIN_CONTRAST = 7.0
 # Added to both shares, for one of 0.
 FLOOR = 0.003
-# Steps of a column between near rows, from which on their direction says something.
+# Fewest changes between near rows for their direction to be judged.
 MIN_STEPS = 16
 # A column of fewer values tells arms, sites or sexes apart, and no patients.
 FEW_VALUES = 10
@@ -51,9 +53,9 @@ FEW_VALUES = 10
 # many such columns are tried.
 FINE = 0.05
 MAX_FINE = 12
-# Two rows agree so often in a column that is coarse at most.
+# Largest chance that two rows agree in a coarse column; beyond it a column tells nothing.
 COARSE = 0.8
-# Of more columns with values every second or third says as well which rows are alike.
+# With more columns, only every second or third is used to find rows that are alike.
 MAX_VALUES = 1_000
 # Names of columns whose ids repeat by their nature.
 NOT_PEOPLE = re.compile(
@@ -196,7 +198,7 @@ def head_columns(source: Source) -> list[str]:
 def head_values(name: str, head: Sequence[tuple[Part, Block]]) -> np.ndarray:
     """Return a column as numbers if nearly all its cells are, else as text.
 
-    Digits behind a zero are names.
+    Numbers with leading zeros, such as 007, are names and stay text.
     """
     if not head:
         return np.zeros(0)
@@ -248,8 +250,8 @@ class _Table:
         values = [
             name
             for name, codes in self.codes.items()
-            # Nor whole numbers or texts of which nearly all differ, for these number or
-            # name the rows.
+            # Columns that number or name rows are left out: those called so, and whole
+            # numbers or texts of which nearly all differ.
             if not is_called(name, "row", "patient")
             and codes.max()
             and (codes.max() + 1 <= 0.95 * len(frame) or _measured(frame[name]))
@@ -359,8 +361,11 @@ def _stems(table: _Table) -> Iterator[Sign]:
         multiple = table.together(_codes(pd.Series(stems_of(names.to_numpy()))))
         if few_rows_each(names.tolist(), sizes) or multiple >= 3:
             several = sum(size for size in sizes if size > 1) / len(names)
-            stems = f"Names in {_called(name)} are {len(sizes):,} stems with a running end, as ab_1 and ab_2"
-            seen = f"{stems}: {several:.0%} of rows seem to share their patient with others."
+            seen = (
+                f"Names in {_called(name)} are {len(sizes):,} stems with running "
+                f"numbers, such as ab_1 and ab_2: {several:.0%} of rows seem to share "
+                "their patient with others."
+            )
             yield Sign(
                 "stem", seen, str(name), certain=several >= 0.8 and multiple >= 1.5
             )

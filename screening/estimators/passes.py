@@ -259,7 +259,7 @@ def decisions_at(
     ----------
     cache : KernelCache
     machines : sequence of KernelExpansion
-        Those fitted last.
+        Those that the last ``fit_passes`` with this cache returned, in their order.
     x : ndarray of shape (n, n_features)
         The cache's rows ``asked``.
     log_ratio : bool
@@ -495,18 +495,18 @@ class PassProblem:
 def fit_passes(
     problem: PassProblem,
     factors: Sequence[Factor | None],
-    n_passes: int,
+    n_rescalings: int,
     normalise: bool,
 ) -> list[KernelExpansion]:
-    """Train, build c from the result, and train again, ``n_passes`` times.
+    """Fit the first pass; then rescale the kernel by c and fit again, so many times.
 
     Parameters
     ----------
     problem : PassProblem
     factors : sequence of Factor or None
         They share one first pass and differ only in fields that they let vary.
-    n_passes : int
-        Number of passes after the first one; none are trained without a factor.
+    n_rescalings : int
+        Number of passes after the first one; without a factor there are none.
     normalise : bool
         Divide each factor by its root mean square over the training rows.
 
@@ -515,8 +515,9 @@ def fit_passes(
     list of KernelExpansion, one per factor
     """
     states = [_first_pass(problem)] * len(factors)
-    n_rescaled = n_passes if factors[0] is not None else 0
-    for _ in range(n_rescaled):
+    if factors[0] is None:
+        n_rescalings = 0
+    for _ in range(n_rescalings):
         states = _next_pass(states, factors, problem.solve, normalise)
     problem.cache.trained = [state.previous for state in states]
     return [

@@ -26,12 +26,12 @@ from screening.schemas.run import Geometry
 
 Item = TypeVar("Item")
 Opened = TypeVar("Opened")
-# Cells of a block, however wide the table is.
+# Largest number of cells in a block.
 MAX_BLOCK_CELLS = 1 << 23
-# Rows of a place, at least. Rows of its section that lie above it are decoded in vain,
-# so fewer would cost more than they spread.
+# Smallest number of rows in a place. A place that begins within a row group decodes the
+# rows before it for nothing, so smaller places do not pay.
 PLACE_ROWS = 1 << 18
-# Places of a process from which on they are twice as large.
+# Places per process above which places are doubled.
 MANY_PLACES = 8
 # Size and time of a file that is not there.
 NO_FILE = (-1, -1)
@@ -451,7 +451,7 @@ class SectionedFile(TableFile):
     ) -> Sequence[FilePlace]:
         """Return the places of the table's rows, which another process can read.
 
-        The first is small, so that it tells soon what a place costs.
+        The first is small, so that the time of a row is known early.
         """
         wanted = list(dict.fromkeys(columns))
         batch_rows = limit_rows(batch_rows, len(wanted))
@@ -478,8 +478,8 @@ class Source:
     geometries : sequence of Geometry
         Where the voxels of each image lie.
     signs : dict
-        Signs of dependent rows that were looked for, by the columns: they are needed
-        for guessing roles and again for training.
+        Signs of dependent rows that ``data.dependence`` found, by the columns it was
+        asked about: guessing roles needs them, and training again.
     """
 
     files: Sequence[Part]

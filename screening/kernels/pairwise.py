@@ -37,8 +37,8 @@ Precision = type[np.float32] | type[np.float64]
 """Type of distances and kernels; sums of kernels are float64."""
 SQUARED = 0
 """Code of squared Euclidean distances in the loops."""
-# The same of city-block distances.
 _ABSOLUTE = 1
+"""Code of city-block distances in the loops."""
 BLOCK = 256
 """Rows in a block: the accumulators of a block stay in the first-level cache."""
 # Rows that a thread takes at a time.
@@ -117,13 +117,13 @@ def input_distances(x: np.ndarray, z: np.ndarray, norm: int = 2) -> np.ndarray:
     -------
     ndarray of shape (n, m)
     """
-    if norm not in (1, 2):
-        raise ValueError(f"norm must be 1 or 2, got {norm!r}")
     return distances(norm, x, z, dtype=np.float64)
 
 
 def distance_code(norm: int) -> int:
-    """Return the code of a norm in the loops."""
+    """Return the code of a norm in the loops; ValueError for another than 1 and 2."""
+    if norm not in (1, 2):
+        raise ValueError(f"norm must be 1 or 2, got {norm!r}")
     return SQUARED if norm == 2 else _ABSOLUTE
 
 

@@ -45,7 +45,7 @@ FLAG_EVERYTHING = -1e12
 
 # Share of the negatives that a useful threshold does not flag.
 _MIN_UNFLAGGED = 0.05
-# Largest sensitivity that a useful threshold may lack to that of its rule.
+# Largest shortfall from the rule's sensitivity that a useful threshold may have.
 _MAX_SHORTFALL = 0.1
 
 RULES = (
@@ -68,7 +68,7 @@ RULES = (
 ATOM = 0.05
 # Half-width of the interval of sensitivity from which a note states it.
 _MAX_UNMENTIONED_ERROR = 0.03
-# Share of rank space on either side of a threshold in which equal scores count.
+# Equal scores count within one in so many ranks on either side of a threshold.
 _ATOM_REACH = 50
 # Tolerances for rounding in comparisons of rates.
 _RATE_TOLERANCE = 1e-12
@@ -132,13 +132,13 @@ def choose(
     seed : int
         Of the draws behind the intervals of flag rate and predictive values.
     fold : array-like of shape (n_rows,), optional
-        Fold in which a row was held out, of the first repeat. Without it, specificity
-        differs between folds by its rows alone.
+        Fold in which a row was held out, in the first repeat. None adds no variance
+        between folds to the interval of specificity.
     repeats : array-like of shape (n_repeats, n_rows), optional
         Scores of each repeat; their spread is added to that of the folds.
     ties : array-like of shape (n_rows,), optional
-        Number of each distinct row (``ties.number_ties``); the threshold then separates
-        no equal rows, and all figures are those of new rows like them.
+        Code that rows of equal values share (``ties.number_ties``); the threshold then
+        separates no equal rows, and all figures are those of new rows like them.
 
     Raises
     ------
@@ -165,22 +165,23 @@ def choose(
 def pick(
     rule: Rule,
     hits: np.ndarray,
-    alarms: np.ndarray,
+    false_positives: np.ndarray,
     design: float,
     allowed: np.ndarray | bool = True,
 ) -> np.ndarray:
-    """Return the column of the threshold that a rule chooses.
+    """Return the index of the threshold that a rule chooses.
 
-    Column 0 flags everything, unseen rows included; it is chosen only if no rank keeps
-    the promise of `MinSensitivity`.
+    Threshold 0 flags everything, unseen rows included; it is chosen only if no other
+    one keeps the promise of `MinSensitivity`.
 
     Parameters
     ----------
     rule : Rule
-    hits, alarms : ndarray of shape (..., n_thresholds)
+    hits, false_positives : ndarray of shape (..., n_thresholds)
         Positives and negatives at or above each threshold.
     design : float
-        Positive rows of one group that tell as much as one independent row.
+        Design effect: so many positive rows of groups tell as much as one independent
+        row.
     allowed : bool ndarray of shape (n_thresholds,)
         Thresholds that may be chosen.
 
@@ -191,19 +192,23 @@ def pick(
     if isinstance(rule, MinSensitivity):
         return _pick_min_sensitivity(rule, hits, design, allowed)
     m = hits[..., :1]
-    n = alarms[..., :1]
+    n = false_positives[..., :1]
     share = m / (m + n) if rule.prevalence is None else rule.prevalence
-    hit = hits / m
-    false = alarms / n
+    sensitivity = hits / m
+    false_positive_rate = false_positives / n
     if isinstance(rule, MaxFlagRate):
-        few = share * hit + (1 - share) * false <= rule.value + _RATE_TOLERANCE
-        return 1 + (few & allowed)[..., 1:].argmax(axis=-1)
+        flag_rate = share * sensitivity + (1 - share) * false_positive_rate
+        within_limit = flag_rate <= rule.value + _RATE_TOLERANCE
+        return 1 + (within_limit & allowed)[..., 1:].argmax(axis=-1)
     if isinstance(rule, MissCost):
-        cost = share * (rule.value * (1 - hit) + hit) + (1 - share) * false
+        cost_of_positive = rule.value * (1 - sensitivity) + sensitivity
+        cost = share * cost_of_positive + (1 - share) * false_positive_rate
         allowed_cost = np.where(allowed, np.round(cost, 12), np.inf)
         return 1 + allowed_cost[..., 1:].argmin(axis=-1)
-    squared_g_mean = np.where(allowed, np.round(hit * (1 - false), 12), -1.0)
-    return 1 + squared_g_mean[..., 1:].argmax(axis=-1)
+    if isinstance(rule, GMean):
+        squared = np.round(sensitivity * (1 - false_positive_rate), 12)
+        return 1 + np.where(allowed, squared, -1.0)[..., 1:].argmax(axis=-1)
+    raise TypeError(f"no threshold is known for the rule {rule!r}")
 
 
 def _pick_min_sensitivity(
@@ -382,10 +387,11 @@ class ThresholdSelector:
     def _min_sensitivity_threshold(self, rule: MinSensitivity) -> tuple[float, float]:
         counts = self.counts
         allowed = self._allowed
-        own = np.sort(self.new_scores[self.positive])
+        positive_scores = np.sort(self.new_scores[self.positive])
         # The design effect is that of the rank at which the promise would cut.
-        rank = min(int((1 - rule.value) * len(own)), len(own) - 1)
-        design = self._design(self.new_scores < own[rank])
+        n_below = int((1 - rule.value) * len(positive_scores))
+        rank = min(n_below, len(positive_scores) - 1)
+        design = self._design(self.new_scores < positive_scores[rank])
         column = int(pick(rule, *counts.counts, design, allowed))
         if column == 0:
             # Too few groups for a promise about new ones: it then holds for further
@@ -457,9 +463,9 @@ class ThresholdSelector:
         sizes = np.bincount(number)
         clear = self.new_scores[~self.positive] < threshold
         rate = float(clear.mean())
-        own = effect * rate * (1 - rate) / sizes
+        sampling_variance = effect * rate * (1 - rate) / sizes
         rates = np.bincount(number, weights=clear) / sizes
-        return variance + between_folds(rates, own)
+        return variance + between_folds(rates, sampling_variance)
 
     def prevalence(self, rule: Rule) -> float | tuple[float, float]:
         """Return the rule's prevalence, or the independent positives and negatives."""
@@ -478,20 +484,21 @@ class ThresholdSelector:
         one score in one fold, and nearly the same in another: scores of all negatives
         within 2 % of the ranks on either side of the threshold count.
         """
-        own = self.scores[~self.positive]
+        scores = self.scores[~self.positive]
         if self.ties is not None:
             # The scores of ties are known: all of a tie are flagged, or none, which
             # differs from the counts of some.
             new = self.new_scores[~self.positive]
-            return float(np.mean((new >= threshold) != (own >= threshold)))
-        own = np.sort(own)
-        step = 1e-9 * (own[-1] - own[0])
-        number = np.concatenate([[0], np.cumsum(np.diff(own) > step)])
-        rank = int(np.searchsorted(own, threshold))
-        reach = max(len(own) // _ATOM_REACH, 1)
+            return float(np.mean((new >= threshold) != (scores >= threshold)))
+        scores = np.sort(scores)
+        step = 1e-9 * (scores[-1] - scores[0])
+        number = np.concatenate([[0], np.cumsum(np.diff(scores) > step)])
+        rank = int(np.searchsorted(scores, threshold))
+        reach = max(len(scores) // _ATOM_REACH, 1)
         near = np.unique(number[max(rank - reach, 0) : rank + reach])
         sizes = np.bincount(number)[near]
-        return float(sizes[sizes > max(0.01 * len(own), 2)].sum()) / len(own)
+        is_common = sizes > max(0.01 * len(scores), 2)
+        return float(sizes[is_common].sum()) / len(scores)
 
 
 def _nearest_useful(

@@ -48,17 +48,19 @@ from screening.recipes.recipe import (
 )
 from screening.schemas.validation import Platt, SearchFacts
 
-# With more rows than this settings compete on a sub-sample, and the chosen one learns
-# from all rows; of a blend two-class machines learn in the span of some rows
-# (`estimators.landmarks`), forests have fewer and smaller trees a fold (better ones in
-# sum, because the trees of all folds draw from so many), and light members are dropped.
+# With more rows than this, settings compete on a sub-sample, and the chosen one learns
+# from all rows. The three constants below hold for blends of so many rows.
 MANY_ROWS = 5_000
-SPANNING = 300
-FORESTS = ("random_forest", "balanced_forest")
-FOREST: Parameters = {"n_estimators": 40, "min_samples_leaf": 8}
-LEAST_WEIGHT = 0.1
+# Landmarks (Nystroem) in each fold of the two-class kernel machines of a blend.
+N_LANDMARKS = 300
+# Forests have fewer and smaller trees a fold: those of all folds draw from so many rows
+# that they are better in sum.
+FOREST_BASELINES = ("random_forest", "balanced_forest")
+SMALL_FOREST: Parameters = {"n_estimators": 40, "min_samples_leaf": 8}
+# Weight of a member below which it is dropped.
+MIN_MEMBER_WEIGHT = 0.1
 # Steps in which progress is counted.
-PARTS = 1000
+PROGRESS_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -475,10 +477,11 @@ def plan_method(
     memory: int | None = None,
     like: EncodedRows | None = None,
 ) -> Plan[HeldOut]:
-    """Hold every row out by a recipe, its settings drawn from its search.
+    """Return the plan that holds every row out by a recipe; ``held_out_by`` runs it.
 
-    Of a blend a study can fix only what every kernel machine takes (landmarks); as many
-    settings of every member compete. Parameters as for ``encode``.
+    Settings are drawn from the recipe's search, in a blend as many for each member. A
+    parameter that the study fixes is passed on to those members that take it. Parameters
+    as for ``encode``.
 
     Raises
     ------
@@ -515,7 +518,7 @@ def _plan_blend(
         search = SettingSearch.of(
             member, replace(study, params=params), member.search.candidates
         )
-        # However the rows were encoded, for this member they stay so.
+        # All members share the encoded rows.
         rows = replace(encoded, recipe=member)
         plans.append(_plan_member(study, member, search, rows))
     outcomes = yield from side_by_side(plans)
@@ -551,11 +554,11 @@ def _member_params(study: Study, member: Recipe) -> tuple[Parameters, list[str]]
     if study.sample.n_rows <= MANY_ROWS:
         return params, notes
     if "approximation" not in params and may_span(member):
-        params = {"n_landmarks": SPANNING} | params | {"approximation": "nystroem"}
-        rows = f"{params['n_landmarks']} rows (Nystroem) of each fold's"
-        notes.append(f"member {member.name}: in the span of {rows}")
-    if member.baseline in FORESTS:
-        params = FOREST | params
+        params = {"n_landmarks": N_LANDMARKS} | params | {"approximation": "nystroem"}
+        landmarks = f"{params['n_landmarks']} landmarks (Nystroem) in each fold"
+        notes.append(f"member {member.name}: {landmarks}")
+    if member.baseline in FOREST_BASELINES:
+        params = SMALL_FOREST | params
     return params, notes
 
 
@@ -567,8 +570,8 @@ def blended(
 ) -> HeldOut:
     """Return the weighted mean of members' held-out decisions, and of their machines.
 
-    Members that learned from one class alone know no odds and weigh alike. Of many rows
-    members that add nothing are dropped.
+    Members that learned from one class alone give no probabilities and weigh alike.
+    With many rows, members that add nothing are dropped.
     """
     repeats = min(len(part.decisions) for part in parts)
     decisions = np.stack([part.decisions[:repeats] for part in parts], axis=-2)
@@ -576,7 +579,8 @@ def blended(
     positive = None
     if any(part.recipe.machine != "one_class" for part in parts):
         positive = _positive_rows(encoded.target, decisions.shape[-1])
-    # The more cases, the less `scarce` members add: no step where they end.
+    # The weight of `scarce` members falls linearly to 0 at ENOUGH_POSITIVES cases, so
+    # that no case more changes the blend abruptly.
     is_scarce = np.array([part.recipe.name in recipe.scarce for part in parts])
     n_cases = int((encoded.target == 1).sum())
     remaining = 1 - n_cases / ENOUGH_POSITIVES
@@ -627,8 +631,8 @@ def _search_of_blend(recipe: Recipe, parts: Sequence[HeldOut]) -> SearchFacts:
 def _note_on_scarce(n_cases: int, share: float) -> str:
     """Return what a blend of both kinds of machines is; `share`: of the weight."""
     return (
-        f"{n_cases} cases: machines that learn from labels, and with {100 * share:.0f} % "
-        "of the weight machines that learn from the others alone"
+        f"{n_cases} cases: methods that learn from the rows without the condition alone "
+        f"have {100 * share:.0f} % of the weight"
     )
 
 
@@ -680,14 +684,14 @@ def _reasons_to_drop(
         reason = ""
         if positive is not None and _is_by_chance(mean[:, member], positive):
             reason = "ranks no better than chance"
-        elif weights.max() < LEAST_WEIGHT:
+        elif weights.max() < MIN_MEMBER_WEIGHT:
             reason = "adds next to nothing"
         reasons.append(reason)
     return reasons
 
 
 def _is_by_chance(decisions: np.ndarray, positive: np.ndarray) -> bool:
-    """Return True if no output's AUROC is more than two errors above 1/2.
+    """Return True if no output's AUROC is more than two standard errors above 1/2.
 
     Parameters
     ----------
@@ -715,7 +719,7 @@ def progress_of_parts(
     def step(number: int, done: int, total: int) -> None:
         shares[number] = done / total
         share = float(np.average(shares, weights=weights))
-        progress(round(PARTS * share), PARTS)
+        progress(round(PROGRESS_STEPS * share), PROGRESS_STEPS)
 
     for number in range(len(weights)):
         yield partial(step, number)

@@ -32,7 +32,7 @@ from screening.model_selection.fold_fits import (
 )
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
-    PARTS,
+    PROGRESS_STEPS,
     HeldOut,
     progress_of_parts,
 )
@@ -181,7 +181,7 @@ def train(
     # Its nights must be able to take the row of a unit by the same score.
     score_of_rows(recipe, cohort.contract)
     cohort = with_scores(cohort, [recipe, *map(load_recipe, beside or ())])
-    progress(round(PROGRESS_SHARES[0] / 2 * PARTS), PARTS)
+    progress(round(PROGRESS_SHARES[0] / 2 * PROGRESS_STEPS), PROGRESS_STEPS)
     if not isinstance(recipe, EstimatorRecipe):
         recipe.refuse_if_not_persistable()
     if independent:

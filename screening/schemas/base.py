@@ -31,14 +31,14 @@ def _in_order(
 
 
 Range = Annotated[tuple[float | None, float | None], AfterValidator(_in_order)]
-Table = Mapping[str, object]
-"""An object of JSON, by its keys."""
+JsonObject = Mapping[str, object]
+"""An object of JSON."""
 Setting = dict[str, Any]
 """Parameters of a recipe by name: numbers, words or lists, as the recipe has them."""
 
 FORMAT_VERSION = 1
-"""Of model, run, comparison and validation. What a released version wrote is read by
-every later one."""
+"""Version of the formats of model, run, comparison and validation. What a released
+version wrote is read by every later one."""
 
 
 class Document(BaseModel):
@@ -55,7 +55,7 @@ class Document(BaseModel):
     TITLE: ClassVar[str] = "the document"
 
     @classmethod
-    def from_dict(cls, stored: Table, title: str | None = None) -> Self:
+    def from_dict(cls, stored: JsonObject, title: str | None = None) -> Self:
         """Return a document from its parsed JSON; errors call it `title`.
 
         Raises
@@ -86,23 +86,25 @@ class Document(BaseModel):
         )
 
 
-def even(*columns: Sequence[object]) -> None:
+def check_equal_lengths(*columns: Sequence[object]) -> None:
     """Raise ValueError unless columns have the same length."""
     if len({len(column) for column in columns}) > 1:
         raise ValueError("columns that are read side by side are not of one length")
 
 
-class Columns(Document):
+class ColumnarDocument(Document):
     """A document whose sequences are columns of one table."""
 
     @model_validator(mode="after")
     def _even(self) -> Self:
-        even(*(column for _, column in self if isinstance(column, Sequence)))
+        check_equal_lengths(
+            *(column for _, column in self if isinstance(column, Sequence))
+        )
         return self
 
 
 PART = ConfigDict(extra="forbid", defer_build=True)
-"""Of parts that are made by position."""
+"""Configuration of dataclasses that are made with positional arguments."""
 
 
 @dataclass(frozen=True, config=PART)

@@ -14,10 +14,10 @@ from screening.schemas.base import (
     Brief,
     Document,
     Estimate,
+    JsonObject,
     Range,
     Reason,
     Setting,
-    Table,
 )
 from screening.schemas.figures import OfRule
 from screening.schemas.validation import (
@@ -194,7 +194,7 @@ class LevelByOutcome(Document):
 
 
 class ColumnByOutcome(Document):
-    """A column by outcome, a line of Table 1.
+    """A column by outcome, a line of JsonObject 1.
 
     `withheld` counts levels of fewer rows than the smallest cell, or beyond the ten most
     frequent. `difference` is standardised; of a category it has no sign.
@@ -391,7 +391,7 @@ class MachineFacts(Document):
 
     n_support_vectors: int | None
     sv_share: float | None
-    passes: Sequence[Table]
+    passes: Sequence[JsonObject]
     kkt_gap: float | None
     factor_map: FactorMap | None = None
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from screening.schemas.base import (
     Brief,
-    Columns,
+    ColumnarDocument,
     Defined,
     Document,
     Estimate,
@@ -352,7 +352,7 @@ class FeatureDrift(Document):
     alarm: bool
 
 
-class ReachingCounts(Columns):
+class ReachingCounts(ColumnarDocument):
     """Number of rows that reach each threshold tonight."""
 
     thresholds: Sequence[float | None]
@@ -381,7 +381,7 @@ class NightSubgroup(Document):
     flag_rate: float | None
 
 
-class ScoreScale(Columns):
+class ScoreScale(ColumnarDocument):
     """Tonight's scores and held-out scores of past cases, on equal steps.
 
     One score a patient if rows are grouped. Scores beyond `low` or `high` are counted

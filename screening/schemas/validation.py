@@ -9,7 +9,13 @@ import numpy as np
 from pydantic import Field, model_validator
 from scipy.special import expit
 
-from screening.schemas.base import Columns, Document, Estimate, Setting, even
+from screening.schemas.base import (
+    ColumnarDocument,
+    Document,
+    Estimate,
+    Setting,
+    check_equal_lengths,
+)
 from screening.schemas.figures import (
     Area,
     GridName,
@@ -49,7 +55,7 @@ class BesideFacts(Document):
     beside: Sequence[Beside]
 
 
-class Froc(Columns):
+class Froc(ColumnarDocument):
     """Share of lesions found against false clusters a patient, at rising thresholds."""
 
     threshold: Sequence[float]
@@ -111,7 +117,7 @@ class Curve(Document):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         bands = [*vars(self.sensitivity).values(), *vars(self.specificity).values()]
-        even(self.threshold, self.flag_rate, self.ppv, self.npv, *bands)
+        check_equal_lengths(self.threshold, self.flag_rate, self.ppv, self.npv, *bands)
         return self
 
 
@@ -206,7 +212,7 @@ class Bin(Document):
     size: float
 
 
-class DecisionCurve(Columns):
+class DecisionCurve(ColumnarDocument):
     """Net benefit of the model, and of reviewing all, at threshold probabilities."""
 
     threshold: Sequence[float]
@@ -280,8 +286,8 @@ class SearchFacts(Document):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        even(self.scores, self.dropped)
-        even(self.sensitivity, self.specificity)
+        check_equal_lengths(self.scores, self.dropped)
+        check_equal_lengths(self.sensitivity, self.specificity)
         return self
 
 
@@ -293,7 +299,7 @@ class Confusion(Document):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        even(self.classes, self.counts, *self.counts)
+        check_equal_lengths(self.classes, self.counts, *self.counts)
         return self
 
 

@@ -160,8 +160,8 @@ def among_past(
     Returns
     -------
     lower : float or None
-        Share of rows with a lower value, equal ones counted half. None for texts, and
-        for yes and no, which have no order.
+        Share of rows with a lower value, half of the rows with the same code, or in the
+        same bin, among them. None for texts, and for yes and no, which have no order.
     same : float or None
         Share of rows with the same value; None for values that have an order.
     """
@@ -173,7 +173,7 @@ def among_past(
         same = past.counts.get(text, 0)
         if isinstance(value, str) or past.counts.keys() <= {"0", "1"}:
             return None, same / whole
-        # Codes of steps have an order.
+        # Codes of an ordinal are ordered.
         below = sum(n for code, n in past.counts.items() if float(code) < value)
         return (below + same / 2) / whole, None
     if past.range is None:

@@ -48,7 +48,9 @@ def solve(
     memory: int = DEFAULT_MEMORY,
     max_iter: int = 10_000_000,
 ) -> Solution:
-    """Solve a dual with or without its equality.
+    """Solve the dual problem of a kernel machine.
+
+    It has the constraint sum(signs * alphas) = total, or none but the bounds.
 
     Parameters
     ----------
@@ -61,7 +63,13 @@ def solve(
     memory : int
         Bytes for cached kernel rows; two rows are always cached.
     max_iter : int
-        Steps after which the solution so far is returned.
+        Steps after which the solution so far is returned, without a warning: its
+        ``gap`` is then larger than ``tol``.
+
+    Returns
+    -------
+    Solution
+        Alphas, intercept, the violation that is left, and the number of steps.
 
     Raises
     ------
@@ -209,13 +217,13 @@ class SmoSolver:
             converged = gap <= self.stop or (stuck and not tightened)
             if at_limit or converged:
                 self._scatter(state)
-                is_final = m == len(alphas) or at_limit
-                if not is_final:
+                if m < len(alphas):
+                    # Levels of points that were not active are out of date.
                     n_checks += 1
                     self.v = self.levels()
                     self._tighten(self.s, self.alpha, self.v)
                 intercept, gap = self._certificate()
-                if is_final or gap <= self.stop:
+                if m == len(alphas) or at_limit or gap <= self.stop:
                     break
                 active.take(self._points_after_check(n_checks))
                 state = self.gather(active.points)
@@ -237,11 +245,11 @@ class SmoSolver:
         return self._undecided(self.gather(all_points))
 
     def _tighten(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
-        """Reduce the violation to stop at if these alphas require it; True if so."""
+        """Lower the violation to stop at where these alphas require it; True if so."""
         before = self.stop
         wanted = min(self.stop, self.tol * self.problem.unit(alpha, s, v))
-        # Levels have rounding errors: with a wide kernel and few rows less would be
-        # asked for than they can resolve.
+        # With a wide kernel and few rows the violation wanted would otherwise be below
+        # the rounding errors of the levels.
         self.stop = max(wanted, LEVEL_ROUNDING * float(np.abs(v).max()))
         return self.stop < before
 

@@ -93,7 +93,7 @@ _held: list[_Hold] = []
 
 @contextmanager
 def publish(directory: str | Path, kind: str) -> Iterator[Path]:
-    """Move a private directory to its place once the ``with`` block has ended well.
+    """Move a private directory to its place if the ``with`` block raises no exception.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     Yields
     ------
     Path
-        An empty directory of mode 0700 to write in; its files become 0600. What it
-        replaces hands on its owner, group and mode. After an error nothing of it is
-        left.
+        An empty directory to write files in. It gets the mode 0700 and its files 0600,
+        or the owner, group and mode of what they replace. After an error nothing of it
+        is left.
 
     Raises
     ------
@@ -165,10 +165,10 @@ def check_place(directory: str | Path, kind: str) -> None:
             f"{target} is not empty and is no {kind} directory; give another `out`",
             parameters=["out"],
         )
-    strangers = sorted(names.difference(FILES[kind]))
-    if strangers:
+    other_files = sorted(names.difference(FILES[kind]))
+    if other_files:
         raise UsageError(
-            f"{target} also holds {', '.join(strangers)}; move that away or give "
+            f"{target} also holds {', '.join(other_files)}; move that away or give "
             "another `out`",
             parameters=["out"],
         )
@@ -228,8 +228,8 @@ def _acquire(held: _Hold) -> None:
         raise
 
 
-def let_go() -> None:
-    """Release what this process still holds, for a signal while it was released."""
+def release_all() -> None:
+    """Release all locks of this process, as a signal handler may have to."""
     while _held:
         held = _held.pop()
         with suppress(OSError):
@@ -241,7 +241,8 @@ def let_go() -> None:
 def _inherit_access(partial: Path, target: Path) -> None:
     """Give a directory the owner, group and mode of the one that it replaces.
 
-    And each file those of the file of its name; a new one the owner and group.
+    Each file inherits them from the file of the same name; one without a namesake gets
+    owner and group of the directory.
     """
     of_folder = target.stat()
     for path in partial.iterdir():
