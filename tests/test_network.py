@@ -706,6 +706,30 @@ def test_drift_over_nights_is_on_the_page(again, monkeypatch):
     assert len(after) <= len(before)
 
 
+def test_remedy_of_drift_acknowledges_it_until_it_grows(again, monkeypatch):
+    """The command on a ward's line silences its drift, which comes back grown."""
+    run = ["run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a", "--strict"]
+
+    def show(figure: float, code: int) -> dict:
+        reason = Reason("column_drifts", "CRP reads higher.", "crp", figure)
+        findings = Findings(by_series={"ward-a": [reason]})
+        monkeypatch.setattr(night, "find", lambda *_: findings)
+        return as_json(*run, code=code)["series"][0]
+
+    (remedy,) = show(0.4, code=5)["remedies"]
+    assert "--acknowledge column_drifts --until 2026-03-17" in remedy
+    # Ward b has no night.
+    screen(*shlex.split(remedy.replace("WHY", "'a new analyser'"))[1:], code=5)
+
+    acknowledged = show(0.5, code=5)
+    assert [reason["code"] for reason in acknowledged["acknowledged"]] == [
+        "column_drifts"
+    ]
+    assert acknowledged["remedies"] == []
+    grown = show(0.7, code=5)
+    assert "column_drifts" in [reason["code"] for reason in grown["attention"]]
+
+
 def test_commands_of_compose(again, monkeypatch):
     """What docs type in the container works where SCREEN_LEDGER names the ledger."""
     site = Path("NIGHT.toml")
