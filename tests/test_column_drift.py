@@ -231,6 +231,20 @@ def test_drifts_count_a_table_that_two_models_read_once():
     assert not any(drift.of_site for drift in twice)
 
 
+def test_drifts_of_a_site_name_every_model_of_a_table():
+    wards = site(6, changed_nights=10, log_factor=np.log(1.6))
+    wards = {
+        f"{name}.{model}": replace(nights, table=name)
+        for name, nights in wards.items()
+        for model in ("sepsis", "aki")
+    }
+    (drift,) = drifts(wards)
+    assert drift.n_series == 12
+    assert {f"{name[:-6]}aki" for name in drift.series if "sepsis" in name} <= {
+        *drift.series
+    }
+
+
 def test_bound_grows_with_the_number_of_tests():
     assert bound(50, 0.05) > bound(5, 0.05) > 3
     assert LOOKS_A_QUARTER > 91

@@ -461,7 +461,7 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
     for measure, tested in series_of.items():
         drift = None
         if measure in shared:
-            drift = _drift_of_site(measure, shared[measure], site_bound)
+            drift = _drift_of_site(measure, shared[measure], tested, site_bound)
         if drift is not None:
             changed.append(drift)
         else:
@@ -580,9 +580,15 @@ def _site_differences(
 
 
 def _drift_of_site(
-    measure: Measure, tests: Mapping[str, _SeriesTests], limit: float
+    measure: Measure,
+    tests: Mapping[str, _SeriesTests],
+    all_tests: Mapping[str, _SeriesTests],
+    limit: float,
 ) -> Drift | None:
-    """Return the change of a column in all series together, if it is beyond the limit."""
+    """Return the change of a column in all series together, if it is beyond the limit.
+
+    `tests`: of one series of each table; `all_tests`: of all that have the column.
+    """
     best = None
     for window in WINDOWS:
         by_series = _site_differences(measure, tests, window)
@@ -591,10 +597,11 @@ def _drift_of_site(
         joint = stratified([*by_series.values()])
         is_named = joint.z > limit and abs(joint.raw) >= WORTH_SAYING
         if is_named and (best is None or joint.z > best[1].z):
-            best = (window, joint, by_series)
+            best = (window, joint)
     if best is None:
         return None
-    window, joint, by_series = best
+    window, joint = best
+    by_series = _site_differences(measure, all_tests, window)
     sign = np.sign(joint.effect)
     clear = [
         name
