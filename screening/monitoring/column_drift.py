@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import linalg, sparse, stats
 
 from screening.monitoring.drift import STAY_UNKNOWN, independent
 
@@ -48,10 +48,13 @@ FALSE_RISES = 0.1
 # How much more often one of the looks of a quarter is beyond a bound than one look by
 # chance: all windows, every night (`benchmarks/column_drift.py --looks`, up to 144).
 LOOKS_A_QUARTER = 150
-# What the weights of nights take a column to be like: the share of its variance that is
-# the patient's own, and the standard deviation that a night's patients have in common.
-# Other columns are compared less sharply, and as certainly as is stated.
-SHARE_OF_PATIENT = 0.8
+# How alike a patient's values are from one night to the next, from not at all to always:
+# the weights of nights are for the mixture of these that makes a change least certain.
+FADING = np.array([0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0])
+# Steps towards that mixture, and their size.
+STEPS_OF_MIXTURE = 8
+STEP_OF_MIXTURE = 6.0
+# Standard deviation that the weights take a night's patients to have in common.
 SHARED_BY_NIGHT = 0.05
 # At least so much of a column's variance is taken to be the patient's own where the
 # distance of neighbouring nights is judged.
@@ -174,11 +177,6 @@ class NightPatients:
         else:
             sizes = np.sqrt(np.outer(self._sizes, self._sizes))
             self.shared = STAY_UNKNOWN**self._lag / sizes
-        diagonal = np.diag(np.diag(self.shared))
-        covariance = SHARE_OF_PATIENT * self.shared
-        covariance += (1 - SHARE_OF_PATIENT) * diagonal
-        covariance += SHARED_BY_NIGHT**2 * np.eye(n_nights)
-        self._inverse = np.linalg.inv(covariance)
         self.neighbours = self._of_neighbours()
 
     def on_dates(self, by_night: np.ndarray, without: float = 0.0) -> np.ndarray:
@@ -188,16 +186,33 @@ class NightPatients:
         return by_date
 
     def contrast(self, window: int) -> Contrast:
-        """Return the change of level from the nights before to the last `window`."""
+        """Return the change of level from the nights before to the last `window`.
+
+        Its weights are those of generalised least squares for the likeness of a
+        patient's values that makes it least certain, found by multiplicative weights.
+        """
         n_nights = len(self.shared)
         is_recent = np.arange(n_nights) >= n_nights - window
         levels = np.column_stack([np.ones(n_nights), is_recent])
-        weighted = levels.T @ self._inverse
-        weights = np.linalg.solve(weighted @ levels, weighted)[1]
-        # A likeness that fades is a mean of such as end after 0, 1, 2... nights.
-        products = np.outer(weights, weights) * self.shared
-        by_lag = np.bincount(self._lag.ravel(), products.ravel())
-        return Contrast(weights, float(by_lag.cumsum().max()), self._cubes(weights))
+        by_fading = FADING[:, None] ** np.arange(self._lag.max() + 1)
+        mixture = np.full(len(FADING), 1 / len(FADING))
+        best = None
+        for _ in range(STEPS_OF_MIXTURE):
+            covariance = (mixture @ by_fading)[self._lag] * self.shared
+            covariance += SHARED_BY_NIGHT**2 * np.eye(n_nights)
+            solved = linalg.solve(covariance, levels, assume_a="pos")
+            weights = np.linalg.solve(levels.T @ solved, solved.T)[1]
+            products = np.outer(weights, weights) * self.shared
+            by_lag = np.bincount(self._lag.ravel(), products.ravel())
+            # A likeness that fades is a mean of such as end after 0, 1, 2... nights.
+            variance = float(by_lag.cumsum().max())
+            if best is None or variance < best.variance:
+                best = Contrast(weights, variance, self._cubes(weights))
+            variances = by_fading @ by_lag
+            mixture *= np.exp(STEP_OF_MIXTURE * (variances / variances.max() - 1))
+            mixture /= mixture.sum()
+        assert best is not None, "there is at least one step"
+        return best
 
     def _cubes(self, weights: np.ndarray) -> float:
         """Return the sum of cubed weights of patients, of values that do not change."""
