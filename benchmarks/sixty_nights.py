@@ -344,7 +344,7 @@ FAULTS = [
     Fault("no table", lambda site, path, table: path.unlink(), "no file"),
     Fault("an empty file", edited(lambda text: b""), "empty"),
     Fault("a head without rows", edited(lambda text: text.split(b"\n")[0]), "row"),
-    Fault("cut in its last line", edited(lambda text: text[:-9]), "cut"),
+    Fault("cut in its last line", edited(lambda text: text[:-25]), "cut"),
     Fault("cut in a quoted cell", edited(lambda text: text[:-30] + b'"4'), "cut|quot"),
     Fault("yesterday's file again", copy_of_yesterday, "same|bytes|another night"),
     Fault("another ward's file", copy_of_other_ward, "ward-3|nobody|patients"),
