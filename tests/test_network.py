@@ -706,6 +706,21 @@ def test_drift_over_nights_is_on_the_page(again, monkeypatch):
     assert len(after) <= len(before)
 
 
+def test_drift_whose_page_cannot_be_written_is_no_end_of_the_night(again, monkeypatch):
+    """The overview says what the page lacks, and is written."""
+
+    def refuse(*_):
+        raise UsageError("cannot use runs: Permission denied")
+
+    monkeypatch.setattr(night, "show_over_nights", refuse)
+
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a")
+
+    line = answer["series"][0]
+    assert line["status"] == "unchanged"
+    assert "lacks what its nights show together: cannot use runs" in line["said"]
+
+
 def test_remedy_of_drift_acknowledges_it_until_it_grows(again, monkeypatch):
     """The command on a ward's line silences its drift, which comes back grown."""
     run = ["run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a", "--strict"]

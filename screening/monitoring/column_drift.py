@@ -4,9 +4,8 @@ The recent nights of a series are compared with the ninety and more before them,
 mean rank of a column's values (Mann-Whitney) or by a share of patients. The ledger has
 counts by night, and which nights a patient lay. So the patients are the units: means of
 nights are alike by the patients that they share, and the difference of levels is
-estimated by generalised least squares, in which a patient counts by what is new of
-them. Its variance is the largest that any fading likeness of a patient's values gives;
-no likeness is estimated. What nights have in common beyond their patients, such as a
+estimated by generalised least squares. Neither its weights nor its variance estimate
+how alike a patient's values are: the least favourable likeness is taken. What nights have in common beyond their patients, such as a
 day's calibration, is seen in how far means of neighbouring nights lie apart.
 
 An analyser serves every ward, so the site is tested first: the differences of all
@@ -255,7 +254,7 @@ class NightMeans:
 
     @cached_property
     def noise(self) -> float:
-        """Variance that nights have in common, beyond that of their patients."""
+        """Return the variance that nights have in common, beyond their patients'."""
         has_night = np.isfinite(self.means)
         apart = np.diff(self.means[has_night])
         excess = np.square(apart).mean() / 2 - self.neighbours[has_night].mean()

@@ -23,8 +23,8 @@ def show_over_nights(
     folder: Path,
     reasons: Sequence[Reason],
     templates: Path | None = None,
-) -> None:
-    """Write a run directory again with what its nights show together.
+) -> RunDocument:
+    """Write a run directory again with what its nights show together; return it.
 
     It stays as it is if its document has these reasons.
 
@@ -41,10 +41,11 @@ def show_over_nights(
     """
     run = RunDocument.from_dict(read_document(folder, "run"))
     if [*run.over_nights] == [*reasons]:
-        return
+        return run
     assert run.ledger is not None, "its night is in the ledger"
     document, text = written(run.replace(over_nights=reasons).to_dict())
-    page = draw_run(RunDocument.from_dict(document), templates)
+    shown = RunDocument.from_dict(document)
+    page = draw_run(shown, templates)
     drawn_anew = shutil.ignore_patterns("run.json", "report.html")
     with publish(folder, "run") as new:
         shutil.copytree(folder, new, ignore=drawn_anew, dirs_exist_ok=True)
@@ -60,3 +61,4 @@ def show_over_nights(
             key=run.ledger.key,
         )
         hand_out(ledger, artefact)
+    return shown

@@ -320,8 +320,8 @@ def run_night(
             document = _with_outcomes(document, outcomes, strict)
             findings = find(network, ledger, night)
             document = _with_findings(network, document, findings, ledger, strict)
+            document = _show_over_nights(network, ledger, document, findings)
             enter_site_night(ledger, _site_night(document, findings, began))
-            _show_over_nights(network, ledger, document, findings)
         page = network.pages.show(render_overview(document).encode(), night)
     return document, page
 
@@ -441,24 +441,38 @@ def _with_findings(
 
 def _show_over_nights(
     network: Network, ledger: Ledger, document: OverviewDocument, findings: Findings
-) -> None:
-    """Show on the page of each series what its nights up to this one show together."""
+) -> OverviewDocument:
+    """Show on the page of each series what its nights up to this one show together.
+
+    Return the overview, which says of a page that cannot be written why.
+    """
+    lines = []
     for line in document.series:
         reasons = findings.on_page_of(line.series)
         # Of an earlier run of the night other nights may have been known.
         has_earlier = line.status == "unchanged"
         is_scored = has_earlier or line.status == "published"
-        if not is_scored or not (reasons or has_earlier):
-            continue
-        out = network.out(line.series, line.night)
-        templates = network.series[line.series].templates
-        show_over_nights(ledger, out, reasons, templates)
-        pages = network.pages_of(line.series)
-        if pages is not None:
-            run = RunDocument.from_dict(read_document(out, "run"))
-            assert run.ledger is not None, "the site has a ledger"
-            key = run.ledger.key
-            _restore_page(ledger, pages, out / "report.html", line.night, key)
+        if is_scored and (reasons or has_earlier):
+            try:
+                _show_on_page(network, ledger, line, reasons)
+            except (ScreenError, OSError) as error:
+                said = f"its page lacks what its nights show together: {error}"
+                line = line.replace(said=said)
+        lines.append(line)
+    return document.replace(series=lines)
+
+
+def _show_on_page(
+    network: Network, ledger: Ledger, line: SeriesNight, reasons: Sequence[Reason]
+) -> None:
+    """Show reasons on the page of a night and on its copies for readers."""
+    out = network.out(line.series, line.night)
+    templates = network.series[line.series].templates
+    run = show_over_nights(ledger, out, reasons, templates)
+    pages = network.pages_of(line.series)
+    if pages is not None and run.ledger is not None:
+        page = out / "report.html"
+        _restore_page(ledger, pages, page, line.night, run.ledger.key)
 
 
 def _split(
