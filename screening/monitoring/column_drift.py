@@ -5,8 +5,9 @@ mean rank of a column's values (Mann-Whitney) or by a share of patients. The led
 counts by night, and which nights a patient lay. So the patients are the units: means of
 nights are alike by the patients that they share, and the difference of levels is
 estimated by generalised least squares. Neither its weights nor its variance estimate
-how alike a patient's values are: the least favourable likeness is taken. What nights have in common beyond their patients, such as a
-day's calibration, is seen in how far means of neighbouring nights lie apart.
+how alike a patient's values are: the least favourable likeness is taken. What nights
+have in common beyond their patients, such as a day's calibration, is seen in how far
+means of neighbouring nights lie apart.
 
 An analyser serves every ward, so the site is tested first: the differences of all
 series that have a column, each weighted by how certainly it is known, are one
