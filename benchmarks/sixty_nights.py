@@ -398,13 +398,14 @@ def prepare(folder: Path, user: str | None) -> Site:
     is_ill = rng.random(3000) < ILL
     past = measured(rng, values(rng, is_ill))
     past.insert(0, "patient", [f"0{number:06d}" for number in range(len(past))])
-    past.insert(1, "taken", "2025-06-01 02:15")
+    days = pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.integers(0, 365, 3000), "D")
+    past.insert(1, "taken", days.strftime("%Y-%m-%d 02:15"))
     past["septic"] = np.where(is_ill, "yes", "no")
     past.to_csv(folder / "past.csv", index=False)
     site.give(folder / "past.csv")
     model = folder / "models" / "sepsis"
     for command in (
-        "init past.csv --label septic --out cohort.toml",
+        "init past.csv --label septic --time taken --out cohort.toml",
         "train past.csv --contract cohort.toml --recipe logistic --max-flag-rate 0.15 "
         f"--beside none --out {model}",
         f"approve {model} --by 'A. Physician' --reason 'a trial' "
@@ -447,7 +448,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--user")
     parser.add_argument("--nights", type=int, default=60)
+    parser.add_argument("--faults", default="", help="pattern of their names")
     options = parser.parse_args()
+    faults = [fault for fault in FAULTS if re.search(options.faults, fault.name)]
     site = prepare(options.folder.resolve(), options.user)
     wards = {
         name: Ward(name, np.random.default_rng(number), beds)
@@ -473,8 +476,8 @@ def main() -> None:
             tables[name] = table
             site.deliver(name, table)
         fault = None
-        if FIRST_FAULT <= number < FIRST_FAULT + len(FAULTS):
-            fault = FAULTS[number - FIRST_FAULT]
+        if FIRST_FAULT <= number < FIRST_FAULT + len(faults):
+            fault = faults[number - FIRST_FAULT]
             fault.plant(site, site.table("ward-2"), tables["ward-2"])
         answer = site.run()
         lines = lines_of(answer)
