@@ -371,7 +371,7 @@ FAULTS = [
     Fault("times of last week", written(lambda t: dated(t, -7)), "old|newest"),
     Fault("times of next week", written(lambda t: dated(t, 7)), "future|to come|after"),
     Fault("a picture called .csv", edited(lambda text: PICTURE), "."),
-    Fault("an error page called .csv", edited(lambda text: ERROR_PAGE), "column|html"),
+    Fault("an error page called .csv", edited(lambda text: ERROR_PAGE), "web page"),
     Fault("three times the rows", written(three_wards), "rows|patients"),
     Fault(
         "words for a number",
