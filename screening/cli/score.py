@@ -502,7 +502,10 @@ def _value_in_words(value: Value) -> str:
     return f"{shown}: {effect} the score, {value.change}"
 
 
-Form = StrEnum("Form", {form: form for form in exports.FORMS})  # type: ignore[misc]
+# A model's card goes to others as a night does.
+MODEL_CARD = "model-card"
+FORMS = sorted([*exports.FORMS, MODEL_CARD])
+Form = StrEnum("Form", {form: form for form in FORMS})  # type: ignore[misc]
 
 
 def export(
@@ -557,8 +560,12 @@ def export(
 ) -> None:
     """Write the flagged rows of RUN for another system.
 
-    Of images, flags and scores are written as volumes.
+    Of images, flags and scores are written as volumes. With --to model-card RUN is a
+    model, and FILE its card: CHAI's (FILE.xml) or HL7's, which carries it (FILE.json).
     """
+    if to == MODEL_CARD:
+        _export_card(run, out, force, as_json)
+        return
     from screening.io.database import described, read_url
     from screening.scoring.rows import prepared
 
@@ -598,6 +605,28 @@ def export(
         "out": written,
     }
     print_answer(answer, as_json)
+
+
+def _export_card(model: Path, out: Path | None, force: bool, as_json: bool) -> None:
+    """Write the card of a model: XML of CHAI, or HL7's JSON that carries it."""
+    from screening.report.model_card import applied_model_card, document_reference
+    from screening.store.loading import load_model
+    from screening.store.publishing import write_whole
+
+    if out is None or out.suffix not in (".xml", ".json"):
+        raise UsageError(
+            "--out FILE: FILE.xml for CHAI's card, FILE.json for HL7's document"
+        )
+    if out.exists() and not force:
+        raise UsageError(f"{out} is there; --force replaces it")
+    loaded = load_model(model)
+    content = applied_model_card(loaded.facts, loaded.id)
+    if out.suffix == ".json":
+        title = loaded.facts.stated.title or loaded.facts.task.label
+        reference = document_reference(content, loaded.id, title)
+        content = (json.dumps(reference, indent=1) + "\n").encode()
+    write_whole(out, content)
+    print_answer({"model": loaded.id, "out": str(out)}, as_json)
 
 
 def _is_own_export(ledger: str | None, run: Path, place: Path | None) -> bool:

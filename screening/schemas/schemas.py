@@ -177,7 +177,9 @@ ANSWERS: dict[str, type[Document]] = {
     # Hooks read the answer before there is anything to say of hooks.
     "run": _of("run", {"hooks": Sequence[HookFacts]}, OverviewDocument, overview=str),
     "explain": _of("explain", {"report": str}, ExplainedCase, run_id=str, date=str),
-    "export": _of("export", run_id=str, rows=int, erased=int, out=str),
+    "export": _of(
+        "export", {"run_id": str, "rows": int, "erased": int, "model": str}, out=str
+    ),
     "report": _of("report", {"attention": Reasons, **HIDDEN}, report=str),
     "review": _of(
         "review",
