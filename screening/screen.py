@@ -38,6 +38,7 @@ from screening.ledger.history import history
 from screening.model_selection.train import train
 from screening.model_selection.without_cases import with_states_of_labels
 from screening.recipes.building import load_recipe
+from screening.recipes.encoders import columns_of_points
 from screening.recipes.recipe import EstimatorRecipe, Recipe
 from screening.report import render_model
 from screening.report.page import render_head
@@ -281,6 +282,7 @@ class Screen(ClassifierMixin, BaseEstimator):
             drop=drop,
             need_label=True,
             label_optional=is_one_class,
+            keep=columns_of_points(recipe),
             propose=True,
             independent=self.independent,
         )

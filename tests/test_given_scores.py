@@ -259,6 +259,22 @@ def test_reasons_of_points_are_the_points(tmp_path):
     assert set(model.contract.features) == columns
 
 
+def test_constant_column_of_points_counts():
+    """Without a contract a column of one value says nothing to a machine; it has points."""
+    past = scored_past(200).assign(oxygen="yes", pulse=70).drop(columns="ews")
+    items = (
+        CRP
+        + '[[points.items]]\ncolumn = "oxygen"\nvalues = { yes = 2, no = 0 }\n'
+        + '[[points.items]]\ncolumn = "pulse"\nfrom = [60]\npoints = [0, 1]\n'
+    )
+
+    model = train(past, points_recipe(items), label="ill", id="id", **QUICK)
+
+    assert set(model.contract.features) == {"crp", "oxygen", "pulse"}
+    scores = model.score_frame(past.drop(columns="ill")).set_index("id").score
+    assert scores.tolist() == (2 * (past.crp >= 60) + 3).tolist()
+
+
 def points_recipe(items, missing="0"):
     text = f"""
 name = "own"

@@ -6,7 +6,7 @@ import pytest
 from commands import as_json, screen
 from scipy.special import expit
 
-from screening import MinSensitivity, load_model, score, train, validate
+from screening import MinSensitivity, load_model, open_ledger, score, train, validate
 from screening.errors import UsageError
 from screening.metrics.calibration import fit_platt, refitted_curve
 from screening.model_selection.recalibrating import recalibrate
@@ -177,3 +177,57 @@ def test_rows_that_taught_the_ranking_are_refused(model, tmp_path):
         assert moved.facts.origin.n_rows == taught.facts.training.n_rows_used
         with pytest.raises(UsageError, match="was trained on this file"):
             validate(moved, past)
+
+
+@pytest.fixture
+def brought(tmp_path):
+    """A kernel model, and the model that another place made of it."""
+    past = place(300, 0)
+    past.to_csv(tmp_path / "past.csv", index=False)
+    kernel = train(
+        tmp_path / "past.csv",
+        "svm_weighted",
+        label="ill",
+        id="id",
+        search=1,
+        folds=3,
+        beside=(),
+        rule=MinSensitivity(0.8),
+        jobs=1,
+    )
+    save_model(kernel, tmp_path / "models" / "there")
+    after = recalibrate(kernel, place(400, 1, name="b", intercept=-0.8))
+    save_model(after, tmp_path / "models" / "here")
+    with open_ledger(tmp_path / "l.db", make=True):
+        pass
+    stored = kernel.held_out["held"]
+    return tmp_path, kernel.held_out["id"][stored][0]
+
+
+def test_forget_finds_a_patient_of_the_origin(brought):
+    """Its machines store the row, though the place never had the patient."""
+    folder, patient = brought
+    ledger = ("--ledger", folder / "l.db", "--models", folder / "models")
+
+    listed = as_json("forget", patient, *ledger, "--dry-run")
+    report = as_json("forget", patient, *ledger, "--retrain-by", "2099-01-01")
+    nobody = as_json("forget", "nobody", *ledger)
+
+    both = {str(folder / "models" / name) for name in ("here", "there")}
+    assert set(listed["retrain"]) == both
+    assert report["retrain"] == dict.fromkeys(both, "2099-01-01")
+    assert nobody["retrain"] == {}
+    here = load_model(folder / "models" / "here")
+    assert here.facts.retrain_by == "2099-01-01"
+    assert "recalibrate it here" in here.facts.training.notes[-1]
+
+
+def test_forget_names_an_origin_that_is_not_here(brought):
+    folder, patient = brought
+    ledger = ("--ledger", folder / "l.db", "--models", folder / "models" / "here")
+
+    answer = screen("forget", patient, *ledger)
+
+    assert "may hold rows of this patient" in answer.stderr
+    assert patient not in answer.stderr
+    assert load_model(folder / "models" / "here").facts.retrain_by is None

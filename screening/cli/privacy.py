@@ -89,11 +89,16 @@ def forget(
         _note_copy(erasure)
         report = erasure.done(reason)
     in_ledger = report["ledger"].values()
-    in_files = [
-        places for kind, places in report.items() if kind not in ("ledger", "pieces")
-    ]
+    # The last do not say that the id is known.
+    unspecific = ("ledger", "pieces", "elsewhere")
+    in_files = [places for kind, places in report.items() if kind not in unspecific]
     if not any(in_files) and not any(in_ledger):
         note("nothing here knows this id; ids are compared as text, with leading zeros")
+    for place in report["elsewhere"]:
+        note(
+            f"{place} taught its ranking, is not here, and may hold rows of this "
+            "patient: erase where it was trained, and recalibrate what is trained then"
+        )
     print_answer(report, as_json)
     refuse_unfinished(report["left"])
 

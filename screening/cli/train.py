@@ -134,6 +134,7 @@ def train(
         refuse_other_model,
     )
     from screening.recipes.building import load_recipe
+    from screening.recipes.encoders import columns_of_points
     from screening.report.page import check_templates
     from screening.store.checkpoints import waiting_beside
 
@@ -159,6 +160,7 @@ def train(
             neighbourhood=neighbourhood,
             need_label=True,
             label_optional=method.machine == "one_class",
+            keep=columns_of_points(method),
             propose=True,
             independent=independent,
         )

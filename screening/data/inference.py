@@ -7,7 +7,7 @@ Everything that was guessed is stated in a note.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -196,6 +196,7 @@ def proposed(
     ask: Ask | None = None,
     independent: bool = False,
     label_optional: bool = False,
+    keep: Collection[str] = (),
 ) -> Inference:
     """Guess the roles and features of a table.
 
@@ -210,6 +211,8 @@ def proposed(
         Every row is a patient of its own, whatever the table looks like.
     label_optional : bool
         The table may have no label: only a column of a sure name is guessed.
+    keep : collection of str
+        Columns that are features whatever they hold.
     """
     table = summarise(source, contract)
     notes: list[str] = []
@@ -226,7 +229,7 @@ def proposed(
     guessed = _with_date_order(table, guessed)
     notes += role_notes(table, contract, guessed)
     doubts = [] if ask else [*role_doubts(table, contract, guessed)]
-    inferred = with_features(table, guessed)
+    inferred = with_features(table, guessed, keep)
     for sign in signs:
         note = sign.seen if sign.column else f"{sign.seen} {sign.remedy}"
         notes.append(note)
@@ -329,15 +332,22 @@ def _asked(
     return contract.with_roles(label=label, **roles)
 
 
-def completed(source: Source, contract: Contract) -> Inference:
-    """Infer the features of a contract that has none."""
+def completed(
+    source: Source, contract: Contract, keep: Collection[str] = ()
+) -> Inference:
+    """Infer the features of a contract that has none; `keep` as for `with_features`."""
     if contract.features:
         return Inference(contract)
-    return with_features(summarise(source, contract), contract)
+    return with_features(summarise(source, contract), contract, keep)
 
 
-def with_features(table: TableSummary, contract: Contract) -> Inference:
+def with_features(
+    table: TableSummary, contract: Contract, keep: Collection[str] = ()
+) -> Inference:
     """Make every column without a role a feature, or drop it.
+
+    `keep`: columns that are features whatever they hold, such as those of a points
+    table, whose constant says something too.
 
     Raises
     ------
@@ -357,7 +367,8 @@ def with_features(table: TableSummary, contract: Contract) -> Inference:
         if name in taken:
             continue
         candidate = Candidate(name, summary)
-        rule = None if name == contract.score else drop_rule(candidate)
+        is_kept = name in keep or name == contract.score
+        rule = None if is_kept else drop_rule(candidate)
         if rule is not None:
             dropped[rule.reason].append(name)
             continue

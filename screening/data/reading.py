@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -41,6 +41,7 @@ class Reading(TypedDict, total=False):
     score: str | None
     drop: str | Sequence[str]
     neighbourhood: int | None
+    keep: Collection[str]
 
 
 def read_cohort(
@@ -57,6 +58,7 @@ def read_cohort(
     score: str | None = None,
     drop: str | Sequence[str] = (),
     neighbourhood: int | None = None,
+    keep: Collection[str] = (),
     need_label: bool = False,
     label_optional: bool = False,
     batch_rows: int = BATCH_ROWS,
@@ -96,6 +98,8 @@ def read_cohort(
     neighbourhood : int, optional
         Of voxels: side of the cube in which mean, spread and gradient of each channel
         become features.
+    keep : collection of str
+        Columns that are features whatever they hold, such as those of a points table.
     need_label : bool
         A row without label is then a violation.
     label_optional : bool
@@ -149,10 +153,14 @@ def read_cohort(
     is_proposed = propose and not stated.features
     if is_proposed:
         inferred = proposed(
-            files, stated, independent=independent, label_optional=label_optional
+            files,
+            stated,
+            independent=independent,
+            label_optional=label_optional,
+            keep=keep,
         )
     else:
-        inferred = completed(files, stated)
+        inferred = completed(files, stated, keep)
     complete = inferred.contract
     if label_optional and not complete.label:
         need_label = False

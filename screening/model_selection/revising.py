@@ -381,6 +381,35 @@ def without_patient(
     return replace(remaining, calibration=scores.calibration(remaining.thresholds))
 
 
+def stores_rows(model: Model) -> bool:
+    """Return True if some machine stores copies of rows that it learned from."""
+    ensembles = getattr(model.ensemble, "members", [model.ensemble])
+    return any(getattr(ensemble, "kernel_machines", ()) for ensemble in ensembles)
+
+
+def rows_of_patient_stored(model: Model, name: str) -> bool:
+    """Return True if held-out scores say that a machine stores a row of a patient."""
+    table = model.held_out
+    columns = [table[column] for column in _PATIENT_COLUMNS if column in table]
+    is_patient = np.any([column == name for column in columns], axis=0)
+    return bool(table[HELD][is_patient].any())
+
+
+def to_train_again(model: Model, retrain_by: datetime.date) -> Model:
+    """Return a recalibrated model whose ranking holds a row of an erased patient."""
+    note = (
+        "the model of the ranking holds the row of a patient who was erased: train that "
+        "one again, and recalibrate it here"
+    )
+    facts = model.facts
+    training = facts.training.replace(notes=[*facts.training.notes, note])
+    due = retrain_by.isoformat()
+    if facts.retrain_by:
+        due = min(due, facts.retrain_by)
+    document = with_attention(facts.replace(training=training, retrain_by=due))
+    return replace(model, document=document.to_dict(), directory=None)
+
+
 def _features_of_few(profile: Profile | None, n_rows: int) -> list[str]:
     """Return the features with a category that no more than `n_rows` rows had."""
     if profile is None:

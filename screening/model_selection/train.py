@@ -47,6 +47,7 @@ from screening.model_selection.scores import HeldOutScores, OtherMethods, Popula
 from screening.recipes.building import load_recipe
 from screening.recipes.encoders import (
     RowEncoder,
+    columns_of_points,
     contract_of,
     is_summed,
     score_of_rows,
@@ -177,6 +178,8 @@ def train(
     if isinstance(recipe, str):
         recipe = load_recipe(recipe)
     needs_no_label = recipe.machine == "one_class"
+    if not isinstance(cohort, Cohort):
+        reading.setdefault("keep", columns_of_points(recipe))
     cohort = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
     # Its nights must be able to take the row of a unit by the same score.
     score_of_rows(recipe, cohort.contract)

@@ -69,6 +69,15 @@ def is_summed(recipe: Recipe) -> bool:
     return recipe.machine in ("given", "points")
 
 
+def columns_of_points(*recipes: Recipe) -> list[str]:
+    """Return the columns of points tables, which are features even if constant."""
+    columns = []
+    for recipe in recipes:
+        if recipe.points is not None:
+            columns += recipe.points.columns
+    return columns
+
+
 def is_encoded_alike(recipe: Recipe, other: Recipe) -> bool:
     """Return True if one encoding of the same rows serves both recipes."""
     if is_summed(recipe) or is_summed(other):

@@ -90,10 +90,8 @@ def _of(
 
 REVISED: dict[str, Any] = {"model": str, "id": str, "attention": Reasons}
 POINTS: dict[str, Any] = {"operating_points": Sequence[Point]}
-PLACES: dict[str, Any] = dict.fromkeys(
-    ("runs", "comparisons", "models", "pages", "removed", "pieces", "left"), Lines
-)
-ERASED: dict[str, Any] = PLACES | {
+PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces", "elsewhere")
+ERASED: dict[str, Any] = dict.fromkeys((*PLACES, "left"), Lines) | {
     "ledger": Mapping[str, int],
     "retrain": Mapping[str, str],
 }

@@ -12,7 +12,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -38,8 +38,14 @@ from screening.ledger.register import (
     site_folder,
     state_of,
 )
-from screening.model_selection.revising import without_patient
+from screening.model_selection.revising import (
+    rows_of_patient_stored,
+    stores_rows,
+    to_train_again,
+    without_patient,
+)
 from screening.report import render_model, render_run
+from screening.schemas.model import SourceFacts
 from screening.schemas.run import RunDocument
 from screening.scoring.mentions import mentions
 from screening.scoring.rows import Rows, write_flagged
@@ -56,7 +62,7 @@ if TYPE_CHECKING:
 # Kinds of places: those that were rewritten; `removed`, because a command makes them
 # again; and `pieces` that a killed command left, with rows without names, so that nobody
 # knows whose they are.
-PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces")
+PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces", "elsewhere")
 # What is made again goes before the runs that say whose files these are, and pages are
 # looked at after them.
 ORDER = (
@@ -100,6 +106,11 @@ class Erasure:
         What the register lists, and what lies in the folders.
     clean : set of Path
         Copies of pages of runs that name nobody in scope.
+    stored : dict
+        Whether the machines of a model here store a row of the patient, by the digests
+        of the files that it learned from.
+    recalibrated : set of Path
+        Models that have the machines of another one.
     """
 
     scope: Scope
@@ -118,6 +129,8 @@ class Erasure:
     left: list[str] = field(default_factory=list, init=False)
     artefacts: list[Artefact] = field(default_factory=list, init=False)
     clean: set[Path] = field(default_factory=set, init=False)
+    stored: dict[frozenset[str], bool] = field(default_factory=dict, init=False)
+    recalibrated: set[Path] = field(default_factory=set, init=False)
 
     def done(self, reason: str) -> dict[str, Any]:
         """Erase everywhere, and return a report.
@@ -126,9 +139,10 @@ class Erasure:
         -------
         dict
             As `--json` prints it: numbers of what was erased in the `ledger`; by
-            `PLACES` the directories and files; models to `retrain` since they hold a
-            copy of the patient's row, with the day after which each refuses to score;
-            and what was `left`, with the reason.
+            `PLACES` the directories and files, those `elsewhere` being recalibrated
+            models that hold rows of a model which is not here; models to `retrain`
+            since they hold a copy of the patient's row, with the day after which each
+            refuses to score; and what was `left`, with the reason.
         """
         with self.ledger.reading() as connection:
             current = current_artefacts(connection)
@@ -144,8 +158,9 @@ class Erasure:
         known = {artefact.place for artefact in self.artefacts}
         self.artefacts.extend(self._unregistered(known))
         self._sweep()
+        self._find_stored()
         pending: set[str] = set()
-        for artefact in sorted(self.artefacts, key=lambda item: ORDER.index(item.what)):
+        for artefact in sorted(self.artefacts, key=self._order):
             # An earlier erasure may not have reached all that its run showed.
             was_left = artefact.entry < earlier.get(artefact.key or "", 0)
             with self._noting(artefact.place):
@@ -159,6 +174,14 @@ class Erasure:
         )
         report = {"ledger": erased} | self.places
         return report | {"retrain": self.retrain, "left": self.left}
+
+    def _order(self, artefact: Artefact) -> tuple[int, bool]:
+        """Return the key by which places are erased.
+
+        Recalibrated models go before those that say whose rows their machines store.
+        """
+        is_last = artefact.place not in self.recalibrated
+        return ORDER.index(artefact.what), is_last
 
     @contextmanager
     def _noting(self, place: Path) -> Iterator[None]:
@@ -359,12 +382,43 @@ class Erasure:
         """Return True if the patient's id stands in a page."""
         return mentions(page.read_bytes(), self.scope.patient or "")
 
+    def _find_stored(self) -> None:
+        """Find whose machines store rows of the patient, before models are rewritten.
+
+        A recalibrated model has the machines of its origin, and no ids of these rows.
+        """
+        if self.scope.patient is None:
+            return
+        folders = []
+        for artefact in self.artefacts:
+            if artefact.what == "model" and (artefact.place / "model.json").exists():
+                folders.append(artefact.place)
+        for folder in folders:
+            with suppress(ScreenError, OSError):
+                if read_document(folder, "model").get("origin"):
+                    self.recalibrated.add(folder)
+        for folder in folders if self.recalibrated else ():
+            # What is wrong with a model is said where it is rewritten.
+            with suppress(ScreenError, OSError):
+                model = load_model(folder)
+                if folder not in self.recalibrated:
+                    files = _files_of(model.facts.training.source)
+                    stored = rows_of_patient_stored(model, self.scope.patient)
+                    self.stored[files] = self.stored.get(files, False) or stored
+
     def _model(self, folder: Path) -> None:
         """Write a model anew without the patient."""
         before = load_model(folder)
         last_day = self.retrain_by or datetime.date.max
         patient = str(self.scope.patient)
         after = without_patient(before, patient, last_day, datetime.date.today())
+        origin = before.facts.origin
+        if origin is not None and stores_rows(before):
+            stored = self.stored.get(_files_of(origin.source))
+            if stored is None:
+                self.places["elsewhere"].append(f"{folder}: model {origin.model}")
+            elif stored:
+                after = to_train_again(before if after is None else after, last_day)
         if after is None:
             return
         if not self.dry_run:
@@ -465,6 +519,10 @@ class Erasure:
             if is_copy and is_of_run and digest_of(place) == digest:
                 copies.append(place)
         return copies
+
+
+def _files_of(source: SourceFacts) -> frozenset[str]:
+    return frozenset(file.sha256 for file in source.files)
 
 
 def _missing_files(
