@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import stat
 import sys
 import tomllib
@@ -15,10 +16,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
-
 from screening.errors import ScreenError, UsageError, of_system
+
+# What tomllib says of a table or a key that is given twice.
+TWICE = re.compile("Cannot (declare|overwrite a value)")
 
 
 def is_utf8(text: str) -> bool:
@@ -155,16 +156,32 @@ def read_toml(path: Path, most: int, refusal: type[ScreenError]) -> dict[str, An
 
 
 def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
-    """Return what is wrong with a TOML text.
-
-    tomlkit names a key that is stated twice, which tomllib does not.
-    """
-    try:
-        tomlkit.parse(text)
-    except TOMLKitError as fault:
-        if "already exists" in str(fault):
-            return f"a key is given twice ({fault}); keep one of them"
-    return f"not a TOML file ({error}); correct that line"
+    """Return what is wrong with a TOML text, and what to do."""
+    if not TWICE.match(str(error)):
+        return f"not a TOML file ({error}); correct that line"
+    lines = text.splitlines()
+    at = re.search(r"at line (\d+)", str(error))
+    number = int(at[1]) if at else len(lines)
+    line = lines[number - 1].strip()
+    tables = [
+        place
+        for place, other in enumerate(lines[: number - 1], start=1)
+        if other.lstrip().startswith("[")
+    ]
+    if line.startswith("["):
+        same = [place for place in tables if lines[place - 1].strip() == line]
+        first = f"lines {same[0]} and {number}" if same else f"line {number}"
+        return (
+            f"table {line} is given twice ({first}): what was pasted at the end of the "
+            "file replaces nothing; put it in the place of the first one"
+        )
+    table = lines[tables[-1] - 1].strip() if tables else "the first table"
+    key = line.partition("=")[0].strip()
+    return (
+        f"key {key} is given twice in {table} (line {number}); what is pasted at the end "
+        "of the file belongs to its last table: put it under the table it is of, or "
+        "keep one of them"
+    )
 
 
 def read_secret(path: Path, most: int) -> bytes:

@@ -158,14 +158,15 @@ def _best_method(cohort: CohortFacts, measure: str, title: str) -> str:
         f"{fmt.name(method.recipe)} minus {fmt.name(control)}, the control: "
         f"{_in_points(difference)} points, 95% interval."
     )
+    title = title[0].lower() + title[1:] if title[1:2].islower() else title
     low = difference.low
     high = difference.high
     is_shown = low is not None and high is not None and (low > 0 or high < 0)
     if is_shown:
-        return f"By {title}, {fmt.name(best.recipe)} is best ({value}). {gap}"
+        return f"{fmt.name(best.recipe)} is best by {title} ({value}): {gap}"
     return (
-        f"No difference shown by {title}; {fmt.name(best.recipe)} is highest "
-        f"({value}). {gap}"
+        f"No difference shown by {title}: {fmt.name(best.recipe)} is highest ({value}); "
+        f"{gap}"
     )
 
 
