@@ -57,7 +57,7 @@ def test_p_values_of_last_nights(model, tmp_path):
     assert case["p_lately"][2] <= case["p_lately"][1] / 2
     page = (tmp_path / "3" / "report.html").read_text(encoding="utf-8")
     assert "<b>1</b> risen" in page
-    assert page.count("<span class=tag>risen</span>") == 1
+    assert page.count("2 nights, risen</small>") == 1
     assert "score risen since the last night" in page
 
 

@@ -397,6 +397,14 @@ def test_axe_finds_nothing_at_all_on_a_telephone_and_no_page_scrolls_sideways(
         assert faults(view, axe) == []
 
 
+def test_no_page_is_wider_than_a_sheet(opened, page):
+    """On A4 nothing runs into the margin, folded parts included."""
+    view, _ = opened(page)
+    view.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    on_paper(view)
+    assert view.evaluate(WIDTH) <= 703
+
+
 IMAGE = "<img src=x onerror=alert(1)>"
 SCRIPT = "</script><script>alert(2)</script>"
 SUM = "{{7*7}}{% raw %}"

@@ -375,7 +375,7 @@ def history_words(case: Listed) -> str:
 
 
 def brief_history(case: Listed) -> str:
-    """Return the same as `history_words`, as short as the line needs it."""
+    """Return the same as `history_words`, and if the score has risen, in a few words."""
     nights = ""
     if case.state == "known":
         nights = "known"
@@ -384,7 +384,8 @@ def brief_history(case: Listed) -> str:
         nights = "new again"
     elif case.nights and case.nights > 1:
         nights = f"{fmt.count(case.nights)} nights"
-    return ", ".join(filter(None, [nights, _verdict_words(case)]))
+    risen = "risen" if case.risen else ""
+    return ", ".join(filter(None, [nights, risen, _verdict_words(case)]))
 
 
 def _verdict_words(case: Listed) -> str:
