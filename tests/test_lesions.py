@@ -16,7 +16,7 @@ from screening.imaging.lesions import (
     Grid,
     Patient,
     area_opening,
-    chosen_by_lesions,
+    choose_by_lesions,
     smooth,
 )
 from screening.model_selection.revising import set_threshold
@@ -98,7 +98,7 @@ def test_the_setting_with_fewest_false_clusters_keeps_the_promise_of_lesions():
             Patient.of(places, rng.normal(0, 1, 1000) + 2.5 * lesion, lesion)
         )
 
-    threshold, facts = chosen_by_lesions(patients, MinSensitivity(0.8), seed=0)
+    threshold, facts = choose_by_lesions(patients, MinSensitivity(0.8), seed=0)
 
     assert facts.n_lesions == 12 and facts.missed <= 0.2 * 13 - 1
     assert facts.sensitivity.value >= 0.8

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from screening.store.model import Model
 
 
-# Parameters without effect on the model. The recorded command leaves them out, so that
-# the same training gives the same bytes.
+# Parameters that the recorded command leaves out, so that the same training gives the
+# same bytes: they have no effect on the model or, as the nights that a retraining
+# learns from, are recorded by their digests.
 NOT_RECORDED = frozenset(
     (
         "out",
@@ -111,13 +112,13 @@ def train(
 ) -> None:
     """Validate a method on COHORT, choose a threshold, write a model.
 
-    Every row is scored by machines that have not seen it; setting and operating point
-    (RULE) are chosen on these scores, and the machines of the folds are the model: a
-    new row's score is the mean of their decisions. The model directory holds patients'
-    rows: keep it private.
+    Each row is scored by cross-validation machines that did not learn from it; setting
+    and operating point (RULE) are chosen on these scores. The machines of the folds are
+    the model: a new row's score is the mean of their decisions. The model directory
+    holds patients' rows: keep it private.
 
     If no case is known, or one or two: --recipe one_class --max-flag-rate 0.05. It
-    needs no label, and promises which share of rows like those of COHORT is flagged.
+    needs no labels, and bounds the share of rows like those of COHORT that is flagged.
     """
     chosen_by = rule.rule()
     parameters = options.parameters_from(param or [])
@@ -136,7 +137,7 @@ def train(
     from screening.recipes.building import load_recipe
     from screening.recipes.encoders import columns_of_points
     from screening.report.page import check_templates
-    from screening.store.checkpoints import waiting_beside
+    from screening.store.checkpoints import checkpoints_beside
 
     check_templates(templates, "model")
     # Of a site without a ledger yet nothing is in use.
@@ -168,7 +169,7 @@ def train(
             refuse_other_model(out, method, past)
         if workers is not None:
             workers.check(secret=True)
-        waiting = nullcontext() if workers is None else waiting_beside(out, "fits")
+        waiting = nullcontext() if workers is None else checkpoints_beside(out, "fits")
         with waiting as kept:
             model = training.train(
                 past,
@@ -297,12 +298,12 @@ def compare(
     from screening.model_selection import compare as comparison
     from screening.report.comparison import best_methods
     from screening.report.page import check_templates
-    from screening.store.checkpoints import waiting_beside
+    from screening.store.checkpoints import checkpoints_beside
 
     check_templates(templates, "comparison")
     with (
         publish(out, "comparison") as folder,
-        waiting_beside(out, "fits") as kept,
+        checkpoints_beside(out, "fits") as kept,
         bar("Comparing") as progress,
     ):
         sources = comparison.name_sources(
@@ -520,8 +521,8 @@ def _revised(
 ) -> Model:
     """Write a model anew as `revise` returns it, and return it.
 
-    With a ledger the change is entered there first: a change whose model failed to
-    appear is known then, never the reverse.
+    With a ledger the change is entered there first: if writing the model fails, the
+    ledger has an entry without a model, and never a model without an entry.
     """
     signer = options.signer_from(revision.sign)
 
@@ -639,8 +640,8 @@ def retrain(
                     command=options.command_of(context, NOT_RECORDED),
                 )
                 _write(trained, folder, templates, signer)
-                # A retraining whose model failed to appear is known then, never the
-                # reverse.
+                # If publishing the model fails, the ledger has an entry without a
+                # model, and never a model without an entry.
                 entry = record_retraining(book, *change, trained.digest, learned.facts)
     answer = {
         "model": str(out),

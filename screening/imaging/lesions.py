@@ -1,4 +1,6 @@
-"""Lesions: maps of scores smoothed within the mask and opened by area.
+"""Find lesions in maps of scores, and choose the threshold by lesions.
+
+Maps are smoothed within the mask and opened by area.
 
 An area opening lowers each voxel's score to the highest level at which it lies in a
 connected cluster of the smallest size that counts. A voxel then reaches any threshold
@@ -260,7 +262,7 @@ class _Setting:
     peaks : ndarray of shape (n_lesions,)
         Highest score in each lesion.
     codes : int ndarray of shape (n_lesions,)
-        Number of each lesion's patient.
+        Index of each lesion's patient.
     threshold : float
     design : float
         Design effect of the lesions below the threshold.
@@ -311,7 +313,7 @@ class ByLesion:
             )
 
     def check_cases(self, study: Study) -> None:
-        """Allow few rows: lesions may be more than the rows of voxels show."""
+        """Require no number of positive rows: lesions are counted instead."""
 
     def held(self, study: Study, method: HeldOut, jobs: int) -> Held:
         """Choose smoothing, smallest cluster and threshold by lesions of patients.
@@ -347,7 +349,7 @@ class ByLesion:
             coordinates = np.asarray(part.coordinates)
             patients.append(Patient.of(coordinates, scores, positive[rows]))
         assert isinstance(study.rule, MinSensitivity)  # see `check`
-        threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
+        threshold, facts = choose_by_lesions(patients, study.rule, study.seed)
         scores = np.empty(cohort.n_rows)
         for rows, patient in zip(rows_of_patients, patients, strict=True):
             scores[rows] = _lesion_map(
@@ -366,10 +368,10 @@ class ByLesion:
         return card.replace(operating_points=[point.replace(lesions=held.lesions)])
 
 
-def chosen_by_lesions(
+def choose_by_lesions(
     patients: Sequence[Patient], rule: MinSensitivity, seed: int
 ) -> tuple[float, LesionFacts]:
-    """Choose the threshold and how maps are made: fewest false clusters by the rule.
+    """Choose smoothing, smallest cluster and threshold with the fewest false clusters.
 
     Parameters
     ----------
@@ -393,6 +395,7 @@ def chosen_by_lesions(
     m = len(best.peaks)
     misses = int((best.peaks < best.threshold).sum())
     worth = student_size_factor(len(np.unique(best.codes))) / best.design
+    # In independent lesions.
     hits = worth * (m - misses)
     missed = worth * misses
     sensitivity = (m - misses) / (m + best.design)
@@ -415,7 +418,7 @@ def chosen_by_lesions(
     )
 
 
-def lesions_elsewhere(
+def judge_lesions_elsewhere(
     model: Model, held: HeldOutScores, rows: Cohort
 ) -> tuple[LesionFacts, float | None]:
     """Return what the model's threshold does to the lesions of other patients.

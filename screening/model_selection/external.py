@@ -121,7 +121,7 @@ def validate(
     lesions: LesionFacts | None = None
     local_threshold: float | None = None
     if model.lesions is not None:
-        lesions, local_threshold = optional("lesions").lesions_elsewhere(
+        lesions, local_threshold = optional("lesions").judge_lesions_elsewhere(
             model, held, rows
         )
     rules = [promise.rule for promise in promises]

@@ -28,7 +28,7 @@ from screening.parallel import in_parallel, shares_files
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
 from screening.scoring.row_file import EncodedGroups, encode_rows, unencoded
-from screening.store.checkpoints import keep_piece, read_piece, waiting_beside
+from screening.store.checkpoints import checkpoints_beside, keep_piece, read_piece
 from screening.store.model import pad_rows, score_batch, score_decisions
 from screening.store.serialization import canonical, versions
 
@@ -263,7 +263,7 @@ def _decide_by_cluster(
         scored = score_decisions(model, batch, encoded, decisions[: len(encoded)])
         return unencoded(scored.rows), scorer.count(batch, scored)
 
-    with waiting_beside(out, "fragments") as folder:
+    with checkpoints_beside(out, "fragments") as folder:
         for batch in stream:
             encoded = model.encoder.transform(batch)
             key = hashlib.sha256(salt + encoded.tobytes()).hexdigest()[:24]

@@ -39,7 +39,7 @@ def waiting_in(folder: Path, of: str | None = None) -> list[tuple[Path, Path]]:
 
 
 @contextmanager
-def waiting_beside(out: str | Path, kind: str) -> Iterator[Path]:
+def checkpoints_beside(out: str | Path, kind: str) -> Iterator[Path]:
     """Keep a folder for finished pieces while `out` is not complete.
 
     It is removed when the ``with`` block has ended well, or if the work was refused,
