@@ -211,6 +211,8 @@ def sizes_of_stems(names: Sequence[str]) -> list[int]:
     Empty where names repeat, are dates, have few stems, or ends that do not follow
     each other.
     """
+    if len(set(names)) < 0.95 * len(names):
+        return []
     ends = defaultdict(list)
     for stem, end in map(stem_and_end, names):
         ends[stem].append(end)
@@ -219,7 +221,7 @@ def sizes_of_stems(names: Sequence[str]) -> list[int]:
     if len(ends) < MIN_STEMS or 2 * n_in_repeated < len(names):
         return []
     n_days = sum(1 for name in names if DAY.fullmatch(name))
-    if len(set(names)) < 0.95 * len(names) or n_days > len(names) / 2:
+    if n_days > len(names) / 2:
         return []
     ranges = [_range_of_ends(endings) / len(endings) for endings in repeated]
     if median(ranges) > MAX_RANGE_A_ROW:
