@@ -280,15 +280,20 @@ def unreadable(site: Site, path: Path, table: pd.DataFrame) -> None:
 
 
 def root_forgets(site: Site, path: Path, table: pd.DataFrame) -> None:
-    """Forget a patient as root, and score a night again as root."""
+    """Forget a patient of last night as root, from a list that root alone can read."""
     listed = site.folder / "id.txt"
-    listed.write_text("3000001\n")
+    yesterday = pd.read_csv(site.yesterday[path.parent.name], dtype=str)
+    listed.write_text(f"{yesterday['patient'].iloc[0]}\n")
+    listed.chmod(0o600)
     command = [sys.executable, "-m", "screening", "forget", "-"]
     command += ["--ledger", str(site.folder / "screening.db")]
     command += ["--runs", str(site.folder / "runs")]
     environment = os.environ | {"PYTHONPATH": str(TREE)}
     with listed.open() as stdin:
-        subprocess.run(command, stdin=stdin, env=environment, check=False)
+        ended = subprocess.run(
+            command, stdin=stdin, env=environment, capture_output=True, check=False
+        )
+    print(f"root's forget: exit {ended.returncode}", file=sys.stderr, flush=True)
 
 
 def root_takes_run(site: Site, path: Path, table: pd.DataFrame) -> None:
@@ -379,7 +384,7 @@ FAULTS = [
         "sodium",
     ),
     Fault("a table that may not be read", unreadable, "ermission|link"),
-    Fault("root runs forget", root_forgets, ""),
+    Fault("root runs forget: every ward is scored", root_forgets, "^published$"),
     Fault("a run directory left to root", root_takes_run, "ermission|cannot use"),
     Fault("a model that was altered", model_altered, "digest|damaged"),
     Fault("a file of verdicts that is none", wrong_verdicts, "verdicts"),
@@ -527,13 +532,15 @@ def tell(
     ]
     said = " ".join(map(words_of, [line, *caught_up]))
     said += " ".join(file["refused"] or "" for file in answer["verdicts"])
+    if not said:
+        said = line["status"]
+    failed = [late for late in caught_up if late["status"] == "failed"]
     is_named = bool(re.search(fault.words, said, re.IGNORECASE | re.DOTALL))
-    repaired = repair(site, fault, "ward-2", table, line)
-    for late in caught_up:
-        if late["status"] == "failed":
-            run = site.folder / "runs" / late["series"] / late["night"]
-            site.give(run)
-            run.chmod(0o700)
+    for late in failed:
+        run = site.folder / "runs" / late["series"] / late["night"]
+        site.give(run)
+        run.chmod(0o700)
+    repaired = repair(site, fault, "ward-2", table, (failed or [line])[0])
     words = " ".join(said.split())[:230].replace("|", "/")
     print(
         f"| {number + 1} | {fault.name} | {line['status']} {line['exit_code']} | "
