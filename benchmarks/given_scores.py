@@ -1,7 +1,7 @@
 """A score made elsewhere, from the past to a year of nights with late outcomes, as markdown.
 
     python benchmarks/given_scores.py wards --wards 100
-    python benchmarks/given_scores.py nights --postgresql
+    python benchmarks/given_scores.py nights --ledgers sqlite postgresql
     python benchmarks/given_scores.py compared
     python benchmarks/given_scores.py recalibrated --times 20
 
@@ -171,15 +171,12 @@ def nights(options) -> None:
     rng = np.random.default_rng(0)
     delay = rng.integers(1, MAX_DELAY + 1, len(events))
     known_at = events["time"] + pd.to_timedelta(delay, unit="D")
-    places = ["sqlite"]
-    if options.postgresql:
-        places.append("postgresql")
     print(
         "| ledger | up to | events entered, corrected | rows | cases | flagged of them | lead, hours |"
     )
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for kind, place in ledgers(Path(folder), places):
+        for kind, place in ledgers(Path(folder), options.ledgers):
             with open_ledger(place, make=True) as ledger:
                 runs = Path(folder) / kind
                 run_year(
@@ -348,7 +345,7 @@ def main() -> None:
     parser.add_argument("--beds", type=int, default=20)
     parser.add_argument("--nights", type=int, default=N_NIGHTS)
     parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--postgresql", action="store_true")
+    parser.add_argument("--ledgers", nargs="+", default=["sqlite"])
     options = parser.parse_args()
     globals()[options.part](options)
 

@@ -31,6 +31,9 @@ _OTHER = "other"
 MISSING = "missing"
 # More cells of two columns nobody reads.
 MAX_CELLS = 24
+# Rows of all cells' rests above which cells are not compared with theirs: it would take
+# longer than training.
+MAX_ROWS_BESIDE = 500_000
 # Significant digits with which edges of bands are written.
 _MIN_DIGITS = 6
 _MAX_DIGITS = 17
@@ -162,10 +165,12 @@ class JudgedRows:
         n_others = len(np.unique(units[rows & ~self.positive]))
         return min(n_cases, n_others) >= self.fewest
 
-    def level(self, name: str | None, is_level: np.ndarray) -> Level:
+    def level(
+        self, name: str | None, is_level: np.ndarray, beside_rest: bool = True
+    ) -> Level:
         """Return the figures of some rows, beside those of all others."""
         facts, flag_rate = self._figures(name, is_level)
-        if is_level.all():
+        if is_level.all() or not beside_rest:
             return facts
         rest, flag_rate_of_rest = self._figures(None, ~is_level)
         differences = {
@@ -316,7 +321,7 @@ def performance_in_cells(
 
     Only of columns whose cells all hold enough patients, with the condition and
     without: a single cell that is withheld follows from the totals of the levels. More
-    than `MAX_CELLS` cells are not listed either.
+    than `MAX_CELLS` cells are not listed either, and those of large tables stand alone.
 
     Parameters
     ----------
@@ -336,7 +341,10 @@ def performance_in_cells(
         holds_enough = map(rows.holds_enough, masks.values())
         if len(masks) > MAX_CELLS or not all(holds_enough):
             continue
-        cells = [rows.level(title, is_cell) for title, is_cell in masks.items()]
+        beside_rest = len(masks) * len(rows.scores) <= MAX_ROWS_BESIDE
+        cells = [
+            rows.level(title, is_cell, beside_rest) for title, is_cell in masks.items()
+        ]
         facts.append(
             CrossedSubgroups(
                 rule=rule or Threshold(rows.threshold),
