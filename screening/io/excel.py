@@ -146,8 +146,8 @@ class ExcelFile(TableFile):
             raise CohortError(
                 f"{self.name}: the Excel workbook is damaged; save it again"
             ) from None
-        texts = ([_text(value) for value in values] for values in rows)
-        return sheets[0], sheets[1:], (cells for cells in texts if any(cells))
+        texts = (list(map(_text, values)) for values in rows)
+        return sheets[0], sheets[1:], filter(any, texts)
 
 
 def _text(value: object) -> str:

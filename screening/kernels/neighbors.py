@@ -183,7 +183,8 @@ def _select_label(row, centre_label, label, lowest, highest):
     """Set the distance of a centre of the other label to infinity; update the range."""
     for t in range(row.size):
         wanted = centre_label * label[t] > 0.0
-        highest[t] = maximum(highest[t], row[t] if wanted else -np.inf)
+        wanted_distance = row[t] if wanted else -np.inf
+        highest[t] = maximum(highest[t], wanted_distance)
         row[t] = row[t] if wanted else np.inf
         lowest[t] = -maximum(-lowest[t], -row[t])
 

@@ -268,10 +268,10 @@ class Tonight:
         flagged: dict[str, set[int]] = defaultdict(set)
         for row in trail.rows_in(self._connection, cases, CASES.c.case_id, names):
             flagged[row.case_id].add(row.entry)
-        return {
-            name: [*(entry in flagged[name] for entry in entries), True]
-            for name in names
-        }
+        lately = {}
+        for name in names:
+            lately[name] = [*(entry in flagged[name] for entry in entries), True]
+        return lately
 
     def recent_runs(self) -> list[Path | None]:
         """Return the run directories of the last nights in force before tonight.

@@ -367,12 +367,9 @@ def before_and_after(counts: pd.DataFrame, live: str) -> BeforeAfter:
     ]
     before = counts[counts["month"] < month_of_live]
     after = counts[counts["month"] > month_of_live]
-    return BeforeAfter(
-        live=live,
-        months=months,
-        before=_rates_of_months(before, "before") if len(before) else None,
-        after=_rates_of_months(after, "after") if len(after) else None,
-    )
+    rates_before = _rates_of_months(before, "before") if len(before) else None
+    rates_after = _rates_of_months(after, "after") if len(after) else None
+    return BeforeAfter(live=live, months=months, before=rates_before, after=rates_after)
 
 
 def _rates_of_months(counts: pd.DataFrame, name: str) -> MonthlyRates:

@@ -187,7 +187,8 @@ class JudgedRows:
         scores = self.scores[rows]
         positive = self.positive[rows]
         weight = self.weight[rows]
-        codes = group_codes(None if self.groups is None else self.groups[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        codes = group_codes(groups)
         thresholds = np.array([-np.inf, self.threshold])
         counts = ThresholdCounts(scores, positive, codes, thresholds)
         n_events = counts.n_units(positive)
@@ -226,12 +227,15 @@ class JudgedRows:
                 observed_expected = observed_over_expected(
                     chance, positive, weight, codes
                 )
+        n_shown = len(scores) if enough else None
+        events = None if n_events < self.fewest else int(positive.sum())
+        rate_shown = float(np.average(flagged, weights=weight)) if enough else None
         level = Level(
             level=name,
-            n=len(scores) if enough else None,
-            events=None if n_events < self.fewest else int(positive.sum()),
+            n=n_shown,
+            events=events,
             few=few,
-            flag_rate=float(np.average(flagged, weights=weight)) if enough else None,
+            flag_rate=rate_shown,
             sensitivity=sensitivity,
             specificity=specificity,
             auroc=auroc,
@@ -448,15 +452,12 @@ class SubgroupCounts:
         """Return rows and flag rate of each level, None for fewer than 5 units."""
         facts = []
         for (column, level), count in self.counts.items():
+            subgroup = NightSubgroup(column=column, level=level, n=None, flag_rate=None)
             enough = count.units >= FEWEST
-            facts.append(
-                NightSubgroup(
-                    column=column,
-                    level=level,
-                    n=count.rows if enough else None,
-                    flag_rate=count.flagged / count.rows if enough else None,
-                )
-            )
+            if enough:
+                rate = count.flagged / count.rows
+                subgroup = subgroup.replace(n=count.rows, flag_rate=rate)
+            facts.append(subgroup)
         return sorted(
             facts, key=lambda row: (row.column, row.level is None, row.level or "")
         )

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -458,7 +459,7 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
     site : mapping of str to SeriesNights
         By series, with tonight as the last night.
     """
-    dates = sorted({night for nights in site.values() for night in nights.nights})
+    dates = sorted(set(chain.from_iterable(nights.nights for nights in site.values())))
     tests = {name: _SeriesTests(nights, dates) for name, nights in site.items()}
     series_of: dict[Measure, dict[str, _SeriesTests]] = {}
     for name, series in tests.items():

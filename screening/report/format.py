@@ -90,7 +90,8 @@ def number(value: object) -> str:
         return NOT_KNOWN
     size = abs(value)
     if float(value).is_integer() and size < 1e9:
-        return minus(f"{int(value):,}" if size >= 10_000 else str(int(value)))
+        whole = f"{int(value):,}" if size >= 10_000 else str(int(value))
+        return minus(whole)
     figure = f"{value:.4g}"
     if "e" in figure and 1e-4 <= size < 1e9:
         figure = f"{value:,.0f}"
@@ -215,7 +216,9 @@ def fixed(value: object, places: int) -> str:
     if score is None or abs(score) >= BEYOND_SCORES:
         return NOT_KNOWN
     figure = f"{score:.{places}f}"
-    return minus(figure if float(figure) != 0 else figure.lstrip("-"))
+    if float(figure) == 0:
+        figure = figure.lstrip("-")
+    return minus(figure)
 
 
 def signed(value: object, places: int) -> str:
@@ -227,7 +230,8 @@ def signed(value: object, places: int) -> str:
 
 def points(share: float | None) -> str:
     """Return a difference of two shares in percentage points, with its sign."""
-    return signed(None if share is None else 100 * share, 1)
+    in_points = None if share is None else 100 * share
+    return signed(in_points, 1)
 
 
 def value_range(bounds: object) -> str:

@@ -24,7 +24,7 @@ from screening.schemas.validation import (
     OperatingPointFacts,
 )
 
-ROUND_NUMBERS = [step * 10**power for power in range(1, 8) for step in (1, 2, 5)]
+ROUND_NUMBERS = np.outer(10 ** np.arange(1, 8), (1, 2, 5)).ravel().tolist()
 MEASURES = {
     "auroc": "AUROC",
     "sensitivity": "Sensitivity",
@@ -126,9 +126,9 @@ def factor_chart(model: ModelDocument) -> Axes | None:
     factor = model.machine.factor_map
     if factor is None:
         return None
-    first, second = [np.array(values) for values in factor.values]
+    first, second = map(np.array, factor.values)
     log_c = np.array(factor.log_c)
-    first_title, second_title = [model.title_of(name) for name in factor.columns]
+    first_title, second_title = map(model.title_of, factor.columns)
     highest = np.unravel_index(log_c.argmax(), log_c.shape)
     axes = Axes(
         name="factor",
@@ -225,7 +225,9 @@ def _difference_words(other: Beside | None) -> str:
         value, low, high = map(fmt.points, gap.ends)
         unit = " points"
         if measure == "auroc":
-            value, low, high = (fmt.signed(end, 3) for end in gap.ends)
+            value = fmt.signed(gap.value, 3)
+            low = fmt.signed(gap.low, 3)
+            high = fmt.signed(gap.high, 3)
             unit = ""
         parts.append(f"{measure_name(measure)} {value}{unit} (95% CI {low} to {high})")
     return "; ".join(parts)

@@ -205,12 +205,14 @@ def _reasons_of_workload(run: RunDocument) -> Iterator[Reason]:
     capacity = run.model.stated.capacity
     if capacity is not None and run.awaited > capacity:
         is_waiting = run.awaited != run.to_review
+        state = "wait for a review" if is_waiting else "flagged"
+        patients = " patients" if run.unit == "patient" else ""
         yield reasons.OVER_CAPACITY(
             figure=run.awaited,
             threshold=capacity,
             reviews=run.awaited,
-            patients=" patients" if run.unit == "patient" else "",
-            state="wait for a review" if is_waiting else "flagged",
+            patients=patients,
+            state=state,
             capacity=fmt.plural(capacity, "review"),
         )
     # Of several rows a patient, each patient has one that is flagged.
@@ -239,9 +241,10 @@ def _reasons_of_flags(run: RunDocument, usual: UsualFlags | None) -> Iterator[Re
         return
     low, high = expected
     if not low <= flagged <= high:
+        threshold = high if flagged > high else low
         yield reasons.FLAGS_UNEXPECTED(
             figure=flagged,
-            threshold=high if flagged > high else low,
+            threshold=threshold,
             flagged=flagged,
             low=low,
             high=high,

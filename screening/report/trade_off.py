@@ -122,7 +122,8 @@ def panels(
     points = [point for point in model.points if point.label in curves]
     for number, point in enumerate(points[:MAX_PANELS]):
         curve = HeldOutCurve(curves[point.label])
-        tally = ScoreTally(run.score_counts.get(point.label) if run else None)
+        counts = run.score_counts.get(point.label) if run else None
+        tally = ScoreTally(counts)
         trade_off = _trade_off(point, curve, tally, places, number)
         slider = _slider(run, point, curve, tally, places)
         slider["box"] = [
@@ -288,5 +289,6 @@ def _rates_at(
             rate = getattr(point, name).value
         else:
             rate = curve.at(name, step)
-        rates.append(None if rate is None else round(rate, 4))
+        rounded = None if rate is None else round(rate, 4)
+        rates.append(rounded)
     return rates

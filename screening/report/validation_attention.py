@@ -29,9 +29,10 @@ def attention_of_validation(validation: ExternalValidation) -> list[Reason]:
             continue
         ratio = (calibration.observed_expected or Estimate()).value
         slope = (calibration.slope or Estimate()).value
+        figure = slope if ratio is None else ratio
         found.append(
             reasons.CHANCE_MISFIT(
-                figure=slope if ratio is None else ratio,
+                figure=figure,
                 of_class=fmt.of_class(validation.model, label),
                 faults=" and ".join(faults),
             )

@@ -101,11 +101,12 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
     change = ""
     if contribution.direction != "shown":
         change = fmt.minus(f"{contribution.change:+.{places}f}")
+    unit = "" if is_missing else fmt.unit(contribution.unit)
     return Value(
         feature=fmt.name(model.title_of(contribution.feature)),
         about=fmt.text(declared.description or "", 200),
         value=text,
-        unit="" if is_missing else fmt.unit(contribution.unit),
+        unit=unit,
         range=fmt.value_range(bounds),
         range_is=range_is,
         source=fmt.text(source or "", 200),

@@ -248,6 +248,7 @@ def line_of_group(
     unit = run.model.unit_of_review
     flagged = f"{fmt.count(group.flagged)} of {fmt.plural(group.rows, unit)}"
     share = fmt.percent(group.flagged / group.rows)
+    exact = "" if run.model.by_excess else repr(group.top_score)
     return Line(
         case=group,
         place=_place(group),
@@ -256,7 +257,7 @@ def line_of_group(
         score=group.top_score,
         odds=_odds(run, group),
         rank=rank,
-        exact="" if run.model.by_excess else repr(group.top_score),
+        exact=exact,
         remarks=[words for words in (flagged, brief_history(group)) if words],
         facts=[
             ("Flagged", f"{flagged} ({share})"),
@@ -481,17 +482,12 @@ def _lines_of_groups(run: RunDocument, places: int) -> list[Line]:
             rows[case.group].append(line_of_case(run, case, places))
     patients = run.voxels.patients if run.voxels else ()
     volumes = {volume.group: volume for volume in patients}
-    return [
-        line_of_group(
-            run,
-            group,
-            rows[group.group],
-            volumes.get(group.group),
-            places,
-            rank if group.flagged else None,
-        )
-        for rank, group in enumerate(run.groups or (), start=1)
-    ]
+    lines = []
+    for number, group in enumerate(run.groups or (), start=1):
+        rank = number if group.flagged else None
+        volume = volumes.get(group.group)
+        lines.append(line_of_group(run, group, rows[group.group], volume, places, rank))
+    return lines
 
 
 def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]:

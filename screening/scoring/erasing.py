@@ -418,7 +418,9 @@ class Erasure:
             if stored is None:
                 self.places["elsewhere"].append(f"{folder}: model {origin.model}")
             elif stored:
-                after = to_train_again(before if after is None else after, last_day)
+                if after is None:
+                    after = before
+                after = to_train_again(after, last_day)
         if after is None:
             return
         if not self.dry_run:

@@ -36,7 +36,10 @@ def recent_p_values(
         the id, without a sound run directory, or with very many rows.
     """
     nights = [_p_values_in(run, names) for run in runs]
-    return {name: [night.get(name) for night in nights] for name in names}
+    p_values = {}
+    for name in names:
+        p_values[name] = [night.get(name) for night in nights]
+    return p_values
 
 
 def _p_values_in(run: Path | None, names: Sequence[str]) -> dict[str, float]:

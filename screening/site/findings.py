@@ -140,17 +140,19 @@ def _reason_of_drift(
         "since": drift.since,
         "options": _options(network, series),
     }
+    is_higher = effect > 0
     if drift.measure.kind == "scores":
-        direction = "higher" if effect > 0 else "lower"
+        direction = "higher" if is_higher else "lower"
         return SCORES_DRIFT(direction=direction, **facts)
     if drift.measure.kind == "flags":
         counts = nights[drift.series[0]].recent.counts[drift.measure]
         before, of_late = _shares(counts, drift.window)
+        direction = "more frequent" if is_higher else "rarer"
         return FLAGS_DRIFT(
             of_late=of_late,
             before=before,
             earlier="before",
-            direction="more frequent" if effect > 0 else "rarer",
+            direction=direction,
             **facts,
         )
     where = ""

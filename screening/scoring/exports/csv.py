@@ -62,10 +62,10 @@ def _encoded(table: pa.Table) -> bytes:
 def _rows_in(content: bytes) -> list[Row]:
     """Return the rows of a CSV as texts, without the marks against formulas."""
     lines = io.StringIO(content.decode("utf-8"), newline="")
-    return [
-        {name: without_marks(cell) for name, cell in row.items()}
-        for row in csv.DictReader(lines, strict=True)
-    ]
+    rows: list[Row] = []
+    for row in csv.DictReader(lines, strict=True):
+        rows.append({name: without_marks(cell) for name, cell in row.items()})
+    return rows
 
 
 def _read_earlier(since: Path) -> list[Row]:
@@ -106,9 +106,9 @@ def _with_changes(
         reason = reasons[_patient_of(row)]
         rows.append({**row, "rank": "", "change": "ended", "reason": reason})
     names = ["run_id", "date", "change", "reason", *table.column_names[2:]]
-    columns = [
-        pa.array([row.get(name, "") for row in rows], pa.string()) for name in names
-    ]
+    columns = []
+    for name in names:
+        columns.append(pa.array([row.get(name, "") for row in rows], pa.string()))
     return pa.table(columns, names=names)
 
 
