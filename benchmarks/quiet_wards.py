@@ -24,7 +24,13 @@ from screening.contract.contract import Contract
 from screening.ledger.nights import PastNights
 from screening.metrics.control import inner_edges, score_cells, usual_events
 from screening.monitoring.delivery import examine, share_that_stays
-from screening.monitoring.drift import LEAST, WINDOW, Gates, independent, profile
+from screening.monitoring.drift import (
+    MIN_REFERENCE_NIGHTS,
+    REFERENCE_NIGHTS,
+    Gates,
+    independent,
+    profile,
+)
 from screening.report.night_attention import STANDARD_ERRORS
 from screening.schemas.run import Delivery, ScoreCounts
 from screening.scoring.reference_distribution import compared
@@ -167,7 +173,7 @@ def nights_of(
         counted = ScoreCounts(unit="row", known=(), counted=tuple(cells.tolist()))
         drift = compared(counted, known)
         of_scores, _ = _drift_of_scores(_RunOf(drift), past, share)
-        if number >= LEAST:
+        if number >= MIN_REFERENCE_NIGHTS:
             yield (
                 ward.beds,
                 {
@@ -183,7 +189,7 @@ def nights_of(
         past.scores[date] = drift
         past.flags[date] = (flagged, len(names))
         for kept in (past.deliveries, past.columns, past.scores, past.flags):
-            while len(kept) > WINDOW:
+            while len(kept) > REFERENCE_NIGHTS:
                 del kept[min(kept)]
         before = names
 

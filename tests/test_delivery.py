@@ -13,7 +13,7 @@ from screening import score
 from screening.errors import CohortError
 from screening.ledger.database import open_ledger
 from screening.monitoring.delivery import Elsewhere, examine, still_there
-from screening.monitoring.drift import LEAST
+from screening.monitoring.drift import MIN_REFERENCE_NIGHTS
 from screening.schemas.run import Delivery
 from screening.store.model import save_model
 
@@ -337,10 +337,10 @@ def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(
     """A ward of feverish patients differs from training every night, and from itself when it changes."""
     runs = []
     with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
-        for number in range(LEAST + 2):
+        for number in range(MIN_REFERENCE_NIGHTS + 2):
             table = beds(number, 50, 30)
             run = tmp_path / f"run{number}"
-            table["fever"] += 0.8 if number <= LEAST else 2.2
+            table["fever"] += 0.8 if number <= MIN_REFERENCE_NIGHTS else 2.2
             runs.append(
                 score(model, table, run, date=f"2026-01-{number + 1:02}", ledger=ledger)
             )
@@ -355,7 +355,7 @@ def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(
     }
     assert (
         "not from this series’ own nights"
-        in (tmp_path / f"run{LEAST}" / "report.html").read_text()
+        in (tmp_path / f"run{MIN_REFERENCE_NIGHTS}" / "report.html").read_text()
     )
     assert "on this series' last 20 nights" not in str(runs[-2].attention)
 

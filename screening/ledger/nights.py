@@ -46,7 +46,7 @@ from screening.ledger.standing import NIGHTS_UNTIL_STANDING, GivenReasons
 from screening.ledger.trail import Part
 from screening.ledger.verdicts import last_verdicts
 from screening.monitoring.delivery import Elsewhere
-from screening.monitoring.drift import WINDOW
+from screening.monitoring.drift import REFERENCE_NIGHTS
 from screening.schemas.base import Reason
 from screening.schemas.history import Question
 from screening.schemas.run import HAS_IT, STATES, WAITING, Delivery, ScoreCounts, Since
@@ -55,7 +55,7 @@ from screening.spelling import shown_series
 # Cases in one part of an entry.
 CASES_A_PART = 5000
 # Nights in force that tonight is compared with: some of them are not used as a measure.
-MAX_NIGHTS = 2 * WINDOW
+MAX_NIGHTS = 2 * REFERENCE_NIGHTS
 OTHER_MODEL = (
     "if it is the same model after a change that the ledger does not know, or another one, score a night with "
     "--shadow, and then put it in that one's place with `screen promote`; --force scores this one night with it"
@@ -604,7 +604,7 @@ def _measures(nights: Mapping[int, Night]) -> dict[int, Night]:
     for entry, night in nights.items():
         if night.delivery is not None and night.delivery.measure:
             measures.append((entry, night))
-    return dict(measures[-WINDOW:])
+    return dict(measures[-REFERENCE_NIGHTS:])
 
 
 def _counted_columns(

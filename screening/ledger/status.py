@@ -35,6 +35,8 @@ from screening.spelling import shown_series
 DAY = datetime.timedelta(days=1)
 # How long before its day a review of a model is announced.
 REVIEW_NOTICE = datetime.timedelta(days=60)
+# A night may be recorded so much in the future: clocks of two hosts differ.
+MAX_CLOCK_DIFFERENCE_HOURS = 1
 SITE_LINE = "all series"
 NO_RUN = "no run has been published yet"
 COUNTS = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
@@ -88,8 +90,8 @@ class Due:
 
 
 @dataclass(frozen=True)
-class Excuses:
-    """What nobody waits for, or needs to hear, in one series.
+class Suppressions:
+    """Nights of one series that were given up, and reasons that are silenced.
 
     Parameters
     ----------
@@ -115,9 +117,9 @@ class Excuses:
         return until
 
 
-def excuses_of(connection: sa.Connection) -> Mapping[str, Excuses]:
-    """Return the excuses by series, also of series without a night."""
-    of_series: dict[str, Excuses] = defaultdict(lambda: Excuses({}, {}))
+def suppressions_of(connection: sa.Connection) -> Mapping[str, Suppressions]:
+    """Return given-up nights and silenced reasons by series, with a night or without."""
+    of_series: dict[str, Suppressions] = defaultdict(lambda: Suppressions({}, {}))
     for entry in stated(connection, GivenUp):
         night = entry.facts.night
         of_series[entry.facts.series].given_up[night] = str(entry.reason)
@@ -217,7 +219,7 @@ def series_statuses(
     with ledger.reading() as connection:
         nights = _nights_by_series(connection)
         closed = retired(connection)
-        excuses = excuses_of(connection)
+        suppressions = suppressions_of(connection)
         of_site = last_site_night(connection)
         keys = {shown_series(series): series for series in sorted(nights)}
         if not names:
@@ -227,7 +229,7 @@ def series_statuses(
             series = keys.get(name, name)
             entry = closed.get(series)
             if entry is None:
-                status = _Series(name, nights[series], excuses[series], due)
+                status = _Series(name, nights[series], suppressions[series], due)
                 statuses.append(status.read(connection, of_site))
             else:
                 last = entry.facts.last
@@ -237,19 +239,19 @@ def series_statuses(
                 )
                 statuses.append(SeriesStatus(True, words, name, night=last or None))
     if statuses:
-        return [*statuses, *_status_of_site(of_site, excuses[ALL_SERIES], due)]
+        return [*statuses, *_status_of_site(of_site, suppressions[ALL_SERIES], due)]
     words = "every series is retired" if keys else NO_RUN
     return [SeriesStatus(bool(keys), words)]
 
 
 def _status_of_site(
-    of_site: SiteNight | None, excuses: Excuses, due: Due
+    of_site: SiteNight | None, suppressions: Suppressions, due: Due
 ) -> list[SeriesStatus]:
     """Return a line for what all series show together, if there is anything."""
     if of_site is None or not of_site.attention or of_site.night < due.earliest:
         return []
     unsilenced, acknowledgements = _split_reasons(
-        of_site.attention, excuses, of_site.night
+        of_site.attention, suppressions, of_site.night
     )
     words = "; ".join([f"night {of_site.night}", *acknowledgements])
     return [
@@ -264,13 +266,13 @@ def _status_of_site(
 
 
 def _split_reasons(
-    reasons: Sequence[Reason], excuses: Excuses, night: str
+    reasons: Sequence[Reason], suppressions: Suppressions, night: str
 ) -> tuple[list[Reason], list[str]]:
     """Return the reasons that are not silenced, and a sentence for each other one."""
     unsilenced = []
     sentences = []
     for reason in reasons:
-        until = excuses.acknowledged(reason, night)
+        until = suppressions.acknowledged(reason, night)
         if until is None:
             unsilenced.append(reason)
         else:
@@ -306,7 +308,7 @@ class _Series:
 
     name: str
     nights: Sequence[_Published]
-    excuses: Excuses
+    suppressions: Suppressions
     due: Due
 
     def read(
@@ -332,7 +334,7 @@ class _Series:
         by_outcomes = reasons_of_outcomes(last_figures(connection, night.series))
         reasons, acknowledgements = _split_reasons(
             [*night.attention, *over_nights, *by_outcomes],
-            self.excuses,
+            self.suppressions,
             published.night,
         )
         sentences = [
@@ -365,11 +367,11 @@ class _Series:
     def _given_up(self, last: str) -> str:
         """Return why the night that is missing was given up, in words, or ''.
 
-        `last`: the published night that counts. Without a night that is asked for, the
-        latest is meant that is younger than this one and young enough.
+        `last`: the published night that counts. If no night is required, the latest
+        given-up night counts that is after `last` and not too old.
         """
         words = ""
-        for day, reason in sorted(self.excuses.given_up.items()):
+        for day, reason in sorted(self.suppressions.given_up.items()):
             if self.due.night is None:
                 is_meant = self.due.earliest <= day <= self.due.latest and day > last
             else:
@@ -397,11 +399,11 @@ def _expected_of(night: Night) -> dict[str, float | None] | None:
 
 
 def _judge_age(last: str, hours: float, due: Due) -> tuple[bool, str]:
-    """Return if a series is fine by its last night, and a remark or ''.
+    """Return True if a series' last night is recent enough, and a remark or ''.
 
     `hours`: since the last night was recorded.
     """
-    if hours < -1:
+    if hours < -MAX_CLOCK_DIFFERENCE_HOURS:
         return False, "it was recorded in the future: is the clock right?"
     if due.night is not None:
         return _judge_night(last, due, str(due.night))
@@ -416,7 +418,7 @@ def _judge_age(last: str, hours: float, due: Due) -> tuple[bool, str]:
 
 
 def _judge_night(last: str, due: Due, night: str) -> tuple[bool, str]:
-    """Return if the night that is asked for was published, and a remark or ''."""
+    """Return True if the required night was published, and a remark or ''."""
     if last == night:
         return True, ""
     remaining = due.grace - due.since(night)

@@ -5,7 +5,7 @@ that memory does not grow with the table. Every alarm is a test against chance a
 night's own size; all together have the chance `ALARMS` of a false one.
 
 A ward differs from the mean of the wards that a model learned from, every night, and
-nobody can act on that. From `LEAST` nights on an alarm is a difference from the ward's
+nobody can act on that. From `MIN_REFERENCE_NIGHTS` nights on an alarm is a difference from the ward's
 own nights. What is kept of a night are counts on bins of training's quantiles: no
 value, no category that training never had, nobody's id.
 """
@@ -340,7 +340,7 @@ class Column:
         )
 
 
-# Chance of a false alarm by gate, on nights from the population of training: together
+# Rate of false alarms by gate, on nights from the population of training: together
 # one in a hundred. A new gate is added here, in `SHARES` and in `_met_by_gate`, and its
 # number of columns in `Gates.allowed`.
 ALARMS = {
@@ -350,10 +350,10 @@ ALARMS = {
     "outside": 0.0005,
     "units": 0.0005,
 }
-# A conversion is looked for only where values differ at least so surely.
-DIFFERS = 0.001
-# Beside the test, what is worth a word.
-WORTH_SAYING = 0.1
+# A conversion is looked for only where values differ with a p-value below this.
+MAX_P_OF_CONVERSION = 0.001
+# Smallest distance that is reported, whatever its p-value.
+MIN_REPORTED_DISTANCE = 0.1
 # By gate: the kind of reason, its words, and the smallest difference worth a word.
 SHARES = {
     "missing": (MISSING_MORE, "without a value", 0.05),
@@ -364,10 +364,10 @@ SHARES = {
 MOST_NAMED = 3
 MAX_NAME = 40
 MIN_NAMED_ROWS = 5
-# Nights from which on a series is its own reference.
-LEAST = 20
-# Last nights of which that reference is made.
-WINDOW = 56
+# Nights after which a series is its own reference.
+MIN_REFERENCE_NIGHTS = 20
+# Last nights that this reference is made of.
+REFERENCE_NIGHTS = 56
 # Share of patients assumed to be there on the next night, where no column names them.
 STAY_UNKNOWN = 0.9
 
@@ -379,11 +379,11 @@ class Reference:
     Parameters
     ----------
     where : str
-        In words.
+        Phrase that names the reference, such as "in training".
     columns : mapping from str to ndarray
         Counts as `Column.tonight` returns them.
     worth : float
-        Independent rows that one of its rows is worth.
+        Effective number of independent rows per row.
     remedy : str
         What to do about a difference.
     """
@@ -593,7 +593,7 @@ class Gates:
         reasons: list[Reason] = []
         for name in self.columns:
             shift = self.shifts.get(name)
-            if own is not None and shift is not None and _may_be_the_wards(shift):
+            if own is not None and shift is not None and _may_be_habit_of_ward(shift):
                 shift = None
             if shift is not None:
                 reasons.append(_unit_changed(name, shift))
@@ -704,7 +704,7 @@ class Gates:
             conversions_of(name, self.contract.features[name].unit),
             night_units=units,
             chance=self.allowed["units"],
-            differs=p < DIFFERS,
+            differs=p < MAX_P_OF_CONVERSION,
         )
 
     def _differences(self, past: Reference, name: str, values: bool) -> list[Reason]:
@@ -783,7 +783,7 @@ class Gates:
         bins = column.tonight()[N_SHARES:] * self.worth
         bins_before = past.columns[name][N_SHARES:] * past.worth
         distance = column.distance(bins_before, bins) or 0.0
-        if distance < WORTH_SAYING:
+        if distance < MIN_REPORTED_DISTANCE:
             return []
         if column.numeric:
             p = tests.other_distribution(distance, bins.sum(), bins_before.sum())
@@ -803,8 +803,8 @@ def _met_by_gate(counts: np.ndarray) -> dict[str, tuple[int, int]]:
     }
 
 
-def _may_be_the_wards(shift: UnitShift) -> bool:
-    """Return True if the ward may always have had such values: of all rows, unsure."""
+def _may_be_habit_of_ward(shift: UnitShift) -> bool:
+    """Return True for an uncertain shift of all rows, which the ward may always have had."""
     return shift.share == 1 and not shift.sure
 
 

@@ -14,7 +14,7 @@ from screening.ledger.standing import mark_standing
 from screening.metrics.control import usual_events
 from screening.monitoring.delivery import examine, share_that_stays, still_there
 from screening.monitoring.drift import (
-    LEAST,
+    MIN_REFERENCE_NIGHTS,
     STAY_UNKNOWN,
     Gates,
     independent,
@@ -155,7 +155,7 @@ def with_drift(
 ) -> RunDocument:
     """Return the run with reasons for what its values and scores are unlike.
 
-    From `LEAST` nights on they are compared with the series' own nights, and what
+    From `MIN_REFERENCE_NIGHTS` nights on they are compared with the series' own nights, and what
     differs from training alone is kept apart.
     """
     share = independent(share_that_stays(past.deliveries.values()))
@@ -185,7 +185,7 @@ def _drift_of_values(
     nights = {
         day: counts for day, counts in past.columns.items() if counts["bins"] == bins
     }
-    if len(nights) < LEAST:
+    if len(nights) < MIN_REFERENCE_NIGHTS:
         return beside_training, []
     n_rows = sum(past.deliveries[day].rows for day in nights)
     n_units = sum(past.deliveries[day].units for day in nights)
@@ -202,7 +202,7 @@ def _drift_of_scores(
     """Return reasons of scores for attention, and those of training alone."""
     beside_training = drift_reason(run.drift)
     training = [] if beside_training is None else [beside_training]
-    if run.drift is None or len(past.scores) < LEAST:
+    if run.drift is None or len(past.scores) < MIN_REFERENCE_NIGHTS:
         return training, []
     counted = np.sum([night.counted for night in past.scores.values()], axis=0)
     earlier = np.rint(counted * share).astype(int)
@@ -301,7 +301,7 @@ def attention_of(
 
 def _usual_flags(night: Night, past: PastNights) -> UsualFlags | None:
     """Return the flags to expect after the series' own nights, if there are enough."""
-    if len(past.flags) < LEAST or not night.units:
+    if len(past.flags) < MIN_REFERENCE_NIGHTS or not night.units:
         return None
     flagged, patients = np.array([*past.flags.values()], dtype=float).T
     stay = share_that_stays(past.deliveries.values())

@@ -43,8 +43,8 @@ from screening.spelling import first_of
 from screening.store.serialization import read_document
 
 MAX_SERIES_NAMED = 5
-# A factor nearer to 1 than this is no more than other patients.
-MIN_FACTOR = 0.03
+# A factor that deviates less from 1 may be due to other patients.
+MIN_FACTOR_DEVIATION = 0.03
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _change_of_values(
                 sizes.append(size)
     factors = [size for kind, size in sizes if kind == "factor"]
     shifts = [size for kind, size in sizes if kind == "shift"]
-    if factors and abs(np.median(factors) - 1) > MIN_FACTOR:
+    if factors and abs(np.median(factors) - 1) > MIN_FACTOR_DEVIATION:
         return f"reads about {np.median(factors):.2g} times as high"
     if shifts:
         return f"reads {level} by about {abs(np.median(shifts)):.2g}"

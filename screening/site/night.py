@@ -31,7 +31,7 @@ from screening.ledger.location import refuse_copy
 from screening.ledger.nights import published
 from screening.ledger.register import hand_out
 from screening.ledger.site_nights import enter_site_night
-from screening.ledger.status import Excuses, excuses_of
+from screening.ledger.status import Suppressions, suppressions_of
 from screening.ledger.verifying import refuse_older
 from screening.report import format as shown
 from screening.report.page import render_overview
@@ -94,7 +94,7 @@ class SeriesTask:
     shadow : bool
     late : bool
         A missed night.
-    excuses : Excuses
+    suppressions : Suppressions
         Nights given up and reasons acknowledged in the series.
     run : RunDocument, optional
         The run of this very table, if it is published already.
@@ -114,7 +114,7 @@ class SeriesTask:
     model: Path
     shadow: bool
     late: bool
-    excuses: Excuses
+    suppressions: Suppressions
     run: RunDocument | None
     accepted: str | None
     replaced: str | None = None
@@ -196,7 +196,7 @@ class SeriesTask:
         self, run: RunDocument, status: Status, peak_mb: int | None = None
     ) -> SeriesNight:
         """Return the line of the overview of a run that took `peak_mb` MiB."""
-        reasons, acknowledged = _split(run.attention, self.excuses, self.night)
+        reasons, acknowledged = _split(run.attention, self.suppressions, self.night)
         claim = self.network.series[self.series].memory_mb
         if peak_mb is not None and peak_mb > claim:
             over_memory = OVER_MEMORY(
@@ -241,7 +241,7 @@ class SeriesTask:
         if self.run is not None:
             return self.line_of_run(self.run, "unchanged")
         is_asked_for = self.accepted or self.replaced
-        given_up = None if is_asked_for else self.excuses.given_up.get(self.night)
+        given_up = None if is_asked_for else self.suppressions.given_up.get(self.night)
         return None if given_up is None else self.line("given up", said=given_up)
 
 
@@ -406,14 +406,14 @@ def _with_findings(
 ) -> OverviewDocument:
     """Return the overview with what the nights up to this one show together."""
     with ledger.reading() as connection:
-        excuses = excuses_of(connection)
+        suppressions = suppressions_of(connection)
     of_site, acknowledged = _split(
-        findings.of_site, excuses[ALL_SERIES], document.night
+        findings.of_site, suppressions[ALL_SERIES], document.night
     )
     lines = []
     for line in document.series:
         reasons, silenced = _split(
-            findings.of(line.series), excuses[line.series], line.night
+            findings.of(line.series), suppressions[line.series], line.night
         )
         lines.append(
             line.replace(
@@ -476,13 +476,13 @@ def _show_on_page(
 
 
 def _split(
-    reasons: Iterable[Reason], excuses: Excuses, night: str
+    reasons: Iterable[Reason], suppressions: Suppressions, night: str
 ) -> tuple[list[Reason], list[Reason]]:
     """Return the reasons that somebody is to hear of, and those acknowledged."""
     heard = []
     acknowledged = []
     for reason in reasons:
-        if excuses.acknowledged(reason, night) is None:
+        if suppressions.acknowledged(reason, night) is None:
             heard.append(reason)
         else:
             acknowledged.append(reason)
@@ -573,13 +573,19 @@ def _list_tasks(
         refuse_older(ledger, network.site.runs)
         with ledger.reading() as connection:
             refuse_copy(connection)
-            excuses = excuses_of(connection)
+            suppressions = suppressions_of(connection)
         tasks = []
         silent_servers: set[tuple[str, str]] = set()
         for name in network.series:
             in_force, shadows = published(ledger, name)
             series = _Series(
-                network, name, excuses[name], in_force, shadows, today, silent_servers
+                network,
+                name,
+                suppressions[name],
+                in_force,
+                shadows,
+                today,
+                silent_servers,
             )
             tasks.append(series.tasks(night, wishes.get(name, NO_WISH)))
     return tasks
@@ -593,7 +599,7 @@ class _Series:
     ----------
     network : Network
     name : str
-    excuses : Excuses
+    suppressions : Suppressions
     in_force : mapping
         Key of the run in force, by night.
     shadows : set of str
@@ -606,7 +612,7 @@ class _Series:
 
     network: Network
     name: str
-    excuses: Excuses
+    suppressions: Suppressions
     in_force: Mapping[str, str]
     shadows: Collection[str]
     today: str
@@ -649,7 +655,7 @@ class _Series:
             model=shadow or self.network.series[self.name].model,
             shadow=shadow is not None,
             late=False,
-            excuses=self.excuses,
+            suppressions=self.suppressions,
             run=run if is_scored else None,
             accepted=wish.accepted,
             replaced=replaced,
@@ -664,7 +670,7 @@ class _Series:
         """
         missed = []
         for day in _catch_up_nights(self.network, self.name, night):
-            is_given_up = day not in self.in_force and day in self.excuses.given_up
+            is_given_up = day not in self.in_force and day in self.suppressions.given_up
             if is_given_up or self._is_published(day):
                 continue
             if self._has_table(day):
