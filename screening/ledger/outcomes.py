@@ -192,8 +192,8 @@ def _is_other_event(
 ) -> pd.Series[bool]:
     """Return a mask of the lines whose event is none of those asked for."""
     asked = set(place.cases)
-    for name in () if asked else nights.classes:
-        asked |= texts_of_class(name)
+    if not asked:
+        asked.update(*map(texts_of_class, nights.classes))
     if not asked:
         return pd.Series(False, index=table.index)
     return table["time"].notna() & ~table["name"].isin(asked)

@@ -65,7 +65,8 @@ def document_reference(card: bytes, model_id: str, title: str) -> dict[str, obje
 def _fill(parent: ElementTree.Element, tree: Tree) -> None:
     """Add elements in the order of a tree; a list repeats its element."""
     for name, content in tree.items():
-        for part in content if isinstance(content, list) else [content]:
+        parts = content if isinstance(content, list) else [content]
+        for part in parts:
             element = ElementTree.SubElement(parent, f"{{{NAMESPACE}}}{name}")
             if isinstance(part, str):
                 element.text = part
@@ -299,7 +300,9 @@ def _reliability(model: ModelDocument) -> Iterator[Metric]:
             for value in _estimated(figure or Estimate()):
                 yield f"{name}, {label}", value
     forward = model.validation.forward
-    for label, later in ((forward and forward.classes) or {}).items():
+    if forward is None or forward.classes is None:
+        return
+    for label, later in forward.classes.items():
         for value in _estimated(later.sensitivity, 100):
             yield f"Sensitivity in the later period, {label}", value
         for value in _estimated(later.observed_expected or Estimate()):
