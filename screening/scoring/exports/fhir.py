@@ -61,6 +61,8 @@ AI_DEVICE = {
 }
 # Days for which the bundles repeat what has ended, for a bundle that was never sent.
 REPEATED_DAYS = 30
+# The element of each type that names the Device.
+AUTHOR_KEYS = {"RiskAssessment": "performer", "Flag": "author", "Task": "requester"}
 # A string of FHIR.
 STRING = re.compile(
     r"(?=.*\S)[\t\n\r\x20-\ud7ff\ue000-\U0010ffff]{1,1000000}", re.DOTALL
@@ -452,22 +454,31 @@ def _close(resource: Resource, date: str, reason: str) -> Resource:
 def _without_old(resources: Mapping[str, Resource], date: str) -> dict[str, Resource]:
     """Return what is open or ended a short time ago, and what that refers to."""
     first = datetime.date.fromisoformat(date) - datetime.timedelta(days=REPEATED_DAYS)
-    kept = {}
-    for url, resource in resources.items():
-        period = resource.get("period") or resource.get("executionPeriod") or {}
-        if period.get("end", date) >= first.isoformat():
-            kept[url] = resource
-    with_flag = {subject for _, subject, _ in _flags(kept)}
-    for url, resource in resources.items():
-        is_device = resource["resourceType"] == "Device"
-        if not is_device and _patient_of(resource) not in with_flag:
-            kept.pop(url, None)
-    devices = set()
-    for resource in kept.values():
-        for key in ("performer", "author", "requester"):
-            devices.add(resource.get(key, {}).get("reference"))
-    return {
+    recent = {
         url: resource
-        for url, resource in kept.items()
-        if resource["resourceType"] != "Device" or url in devices
+        for url, resource in resources.items()
+        if _end_of(resource, date) >= first.isoformat()
     }
+    with_flag = {subject for _, subject, _ in _flags(recent)}
+    kept = {}
+    devices = {}
+    for url, resource in recent.items():
+        if resource["resourceType"] == "Device":
+            devices[url] = resource
+        elif _patient_of(resource) in with_flag:
+            kept[url] = resource
+    authors = {_author_of(resource) for resource in kept.values()}
+    used = {url: devices[url] for url in devices if url in authors}
+    return used | kept
+
+
+def _end_of(resource: Resource, date: str) -> str:
+    """Return the day on which a Flag or a Task ended; `date` where it is open."""
+    period = resource.get("period") or resource.get("executionPeriod") or {}
+    return str(period.get("end", date))
+
+
+def _author_of(resource: Resource) -> str:
+    """Return the URL of the Device that a resource is from."""
+    kind = resource["resourceType"]
+    return str(resource[AUTHOR_KEYS[kind]]["reference"])

@@ -228,27 +228,23 @@ def _continued(
     end on the day before.
     """
     date = flagged.run.date
-    was_open = [row for row in earlier.rows if row.end == earlier.night]
     flagged_now = set(tonight)
+    was_open = [row for row in earlier.rows if row.end == earlier.night]
+    stays = [row._replace(end=date) for row in was_open if row.key in flagged_now]
     gone = [row for row in was_open if row.key not in flagged_now]
-    reasons = endings(flagged, {str(row.subject): earlier.night for row in gone})
-    cohort = [row for row in earlier.rows if row.end != earlier.night]
-    changes: list[tuple[object, ...]] = []
-    for row in was_open:
-        if row.key in flagged_now:
-            longer = row._replace(end=date)
-            cohort.append(longer)
-            if longer != row:
-                changes.append((*longer, "changed", ""))
-        else:
-            cohort += _ended(row, is_corrected=earlier.night == date)
-            changes.append((*row, "ended", reasons[str(row.subject)]))
     known = {row.key for row in was_open}
-    for key in tonight:
-        if key not in known:
-            row = Membership(*key, date, date)
-            cohort.append(row)
-            changes.append((*row, "new", ""))
+    new = [Membership(*key, date, date) for key in tonight if key not in known]
+    reasons = endings(flagged, {str(row.subject): earlier.night for row in gone})
+    is_corrected = earlier.night == date
+    cohort = [row for row in earlier.rows if row.end != earlier.night]
+    cohort += stays + new
+    changes: list[tuple[object, ...]] = []
+    if not is_corrected:
+        changes += [(*row, "changed", "") for row in stays]
+    for row in gone:
+        cohort += _ended(row, is_corrected)
+        changes.append((*row, "ended", reasons[str(row.subject)]))
+    changes += [(*row, "new", "") for row in new]
     return sorted(cohort), changes
 
 
