@@ -66,6 +66,25 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     assert "approved for use by Dr. &lt;A&gt; Weber" in page and "draft" not in page
 
 
+def test_history_names_draft(folder, tmp_path):
+    """The page of history begins a series with its model's state on the last night."""
+    shutil.copytree(folder / "poor", tmp_path / "model")
+    ledger = ["--ledger", f"sqlite:///{tmp_path / 'nights.db'}", "--series", "ward"]
+    pages = []
+    for day, reason in enumerate((None, "it is a test"), start=1):
+        if reason is not None:
+            known = [*KNOWN_BEFORE, "--reason", reason, *ledger[:2]]
+            screen("approve", tmp_path / "model", "--by", "A. Weber", *known)
+        night = ["--date", f"2026-03-0{day}", "--out", tmp_path / str(day)]
+        table = written(patients(40, seed=day).drop(columns="ill"), tmp_path / "n.csv")
+        screen("score", tmp_path / "model", table, *night, *ledger)
+        screen("history", *ledger, "--out", tmp_path / "history.html")
+        pages.append((tmp_path / "history.html").read_text(encoding="utf-8"))
+
+    assert "NOT APPROVED" in pages[0]
+    assert "NOT APPROVED" not in pages[1]
+
+
 def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):
     """An approval is of one operating point; none is taken for granted, and a refusal makes no ledger."""
     screen("approve", folder / "good", "--by", "A. Weber", *KNOWN_BEFORE)

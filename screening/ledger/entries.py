@@ -137,6 +137,8 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
         Estimates of validation.
     review_by : str, optional
         Day on which the model is to be reviewed.
+    is_draft : bool
+        Nobody has approved the model for use; False of a night that does not tell.
     delivery : Delivery, optional
     replaced : str, optional
         Why it replaces an earlier run of the night.
@@ -153,6 +155,7 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
     table: str | None = None
     promised: SensitivityAndPpv | None = None
     review_by: str | None = None
+    is_draft: bool = False
     delivery: Delivery | None = None
     replaced: str | None = None
 

@@ -290,6 +290,7 @@ class _SeriesNights:
             drift=drift_over(recent, earlier),
             control=control_charts(runs, changes, of_series),
             review_by=last.review_by,
+            is_draft=last.is_draft,
             outcomes=last_figures(connection, self.series),
             **reviews,
         )

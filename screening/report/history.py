@@ -369,6 +369,7 @@ def _series_block(
         "sentences": [line[0].upper() + line[1:] + "." for line in _remarks(series)],
         "figures": _figures(series),
         "attention": _attention(in_force),
+        "is_draft": series.is_draft,
         "charts": [],
         "control": [],
         "runs": [],

@@ -443,6 +443,8 @@ class SeriesFacts(Document):
     forward: ForwardNights | None = None
     outcomes: OutcomeFigures | None = None
     review_by: str | None = None
+    # Of the model of the last night, when it was scored.
+    is_draft: bool = False
     before_after: BeforeAfter | None = None
 
 

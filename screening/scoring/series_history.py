@@ -267,6 +267,7 @@ def night_of(
         delivery=run.delivery,
         promised=promised,
         review_by=review_by,
+        is_draft=model.facts.approval is None,
         known_days=contract.known_days,
         draw=contract.review_sample,
     )
