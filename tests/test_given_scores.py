@@ -275,6 +275,25 @@ def test_constant_column_of_points_counts():
     assert scores.tolist() == (2 * (past.crp >= 60) + 3).tolist()
 
 
+def test_constant_column_of_points_counts_in_comparison():
+    """A points table that is compared with other methods has all of its columns."""
+    past = scored_past(200).assign(oxygen="yes").drop(columns="ews")
+    items = CRP + '[[points.items]]\ncolumn = "oxygen"\nvalues = { yes = 2, no = 0 }\n'
+
+    compared = compare(
+        {"ward": past},
+        [points_recipe(items), "logistic"],
+        control="logistic",
+        rule=RULE,
+        jobs=1,
+        label="ill",
+        id="id",
+    )
+
+    (cohort,) = compared.facts.cohorts
+    assert {method.recipe for method in cohort.methods} == {"own", "logistic"}
+
+
 def points_recipe(items, missing="0"):
     text = f"""
 name = "own"

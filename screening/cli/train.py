@@ -154,6 +154,7 @@ def train(
         # The time left is estimated from here on.
         progress(0, 0)
         method = load_recipe(recipe)
+        others = options.others_from(beside)
         past = read_cohort(
             database.source(cohort),
             contract,
@@ -161,7 +162,7 @@ def train(
             neighbourhood=neighbourhood,
             need_label=True,
             label_optional=method.machine == "one_class",
-            keep=columns_of_points(method),
+            keep=columns_of_points(method, *map(load_recipe, others or ())),
             propose=True,
             independent=independent,
         )
@@ -180,7 +181,7 @@ def train(
                 memory=n_bytes,
                 progress=progress,
                 command=options.command_of(context, NOT_RECORDED),
-                beside=options.others_from(beside),
+                beside=others,
                 lesions=lesions,
                 cluster=workers,
                 kept=kept,
@@ -296,6 +297,8 @@ def compare(
 
     from screening.data.reading import read_cohort
     from screening.model_selection import compare as comparison
+    from screening.recipes.building import load_recipe
+    from screening.recipes.encoders import columns_of_points
     from screening.report.comparison import best_methods
     from screening.report.page import check_templates
     from screening.store.checkpoints import checkpoints_beside
@@ -309,13 +312,20 @@ def compare(
         sources = comparison.name_sources(
             [database.source(cohort) for cohort in cohorts]
         )
-        past = {
-            name: read_cohort(source, contract, **columns.roles, need_label=True)
-            for name, source in sources.items()
-        }
+        names = options.names_from(recipes)
+        named = [load_recipe(name) for name in names if name != "all"]
+        past = {}
+        for name, source in sources.items():
+            past[name] = read_cohort(
+                source,
+                contract,
+                **columns.roles,
+                need_label=True,
+                keep=columns_of_points(*named),
+            )
         compared = comparison.compare(
             past,
-            comparison.expand_all(options.names_from(recipes), past),
+            comparison.expand_all(names, past),
             rule=chosen_by,
             **vars(validation),
             control=control,

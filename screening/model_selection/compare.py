@@ -55,7 +55,7 @@ from screening.model_selection.plans import (
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task, infer_task, watchable
 from screening.recipes.building import list_recipes, load_recipe
-from screening.recipes.encoders import with_scores
+from screening.recipes.encoders import columns_of_points, with_scores
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison
 from screening.schemas.base import FORMAT_VERSION, Brief, Estimate, InBrief
@@ -257,12 +257,17 @@ def compare(
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
-    read = {
-        name: labelled_cohort(cohort, **reading) for name, cohort in cohorts.items()
-    }
+    loaded = [
+        load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes
+    ]
+    of_tables: Reading = {"keep": columns_of_points(*loaded), **reading}
+    read = {}
+    for name, cohort in cohorts.items():
+        is_read = isinstance(cohort, Cohort)
+        read[name] = labelled_cohort(cohort, **(reading if is_read else of_tables))
     if not control:
         control = "one_vs_rest" if _are_multi_class(read) else "svm"
-    recipes = _with_control(recipes, control)
+    recipes = _with_control(loaded, control)
     read = {name: with_scores(cohort, recipes) for name, cohort in read.items()}
     plan: dict[str, Any] = {
         "rule": rule,
@@ -640,13 +645,9 @@ def name_sources(sources: Sequence[str | Database]) -> dict[str, str | Database]
     return cohorts
 
 
-def _with_control(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
-    """Load the recipes, the control first."""
-    by_name: dict[str, Recipe] = {}
-    for recipe in recipes:
-        if isinstance(recipe, str):
-            recipe = load_recipe(recipe)
-        by_name[recipe.name] = recipe
+def _with_control(recipes: Sequence[Recipe], control: str) -> list[Recipe]:
+    """Return the recipes, the control first."""
+    by_name = {recipe.name: recipe for recipe in recipes}
     if len(by_name) < len(recipes):
         raise UsageError(
             "two of the recipes have the same name; a comparison needs each once"

@@ -179,7 +179,8 @@ def train(
         recipe = load_recipe(recipe)
     needs_no_label = recipe.machine == "one_class"
     if not isinstance(cohort, Cohort):
-        reading.setdefault("keep", columns_of_points(recipe))
+        compared = map(load_recipe, beside or ())
+        reading.setdefault("keep", columns_of_points(recipe, *compared))
     cohort = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
     # Its nights must be able to take the row of a unit by the same score.
     score_of_rows(recipe, cohort.contract)
