@@ -37,8 +37,8 @@ from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
 from screening.io.columns import frame_of
 from screening.monitoring.drift import (
-    LEAST,
-    WINDOW,
+    MIN_REFERENCE_NIGHTS,
+    REFERENCE_NIGHTS,
     Gates,
     independent,
     own_nights,
@@ -333,9 +333,10 @@ def wards(n_wards: int) -> None:
             table, still = ward.night(night)
             stayed += still
             own = None
-            if len(counts) >= LEAST:
+            if len(counts) >= MIN_REFERENCE_NIGHTS:
                 own = own_nights(
-                    counts[-WINDOW:], independent(stayed / ward.beds / (night + 1))
+                    counts[-REFERENCE_NIGHTS:],
+                    independent(stayed / ward.beds / (night + 1)),
                 )
             gates = _fed(past, table)
             if own is not None:
