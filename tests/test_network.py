@@ -647,14 +647,14 @@ def test_unknown_variable_in_night_toml(tmp_path, monkeypatch):
 
 def test_unreadable_run(again, monkeypatch):
     """A run directory that cannot be read is one line, and no end of the night."""
-    read = night.read_document
+    read = night.read_run
 
-    def refuse(place, kind):
+    def refuse(place):
         if place.name == "2026-03-02":
             raise UsageError(f"cannot use {place}: Permission denied")
-        return read(place, kind)
+        return read(place)
 
-    monkeypatch.setattr(night, "read_document", refuse)
+    monkeypatch.setattr(night, "read_run", refuse)
 
     answer = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a", code=2)
 

@@ -10,6 +10,7 @@ from screening.contract.violations import NO_ROWS, refuse_absent
 from screening.data.stream import BATCH_ROWS
 from screening.errors import CohortError
 from screening.io.opening import Readable, source_at
+from screening.spelling import first_of
 
 COLUMNS = ("month", "patient_days", "outcomes")
 INTERVENTIONS = "interventions"
@@ -73,4 +74,4 @@ def read_monthly_counts(source: Readable) -> pd.DataFrame:
 
 
 def _rows(column: pd.Series) -> str:
-    return ", ".join(str(1 + row) for row in np.flatnonzero(column.isna())[:5])
+    return first_of((1 + np.flatnonzero(column.isna())).tolist(), 5)

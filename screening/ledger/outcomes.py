@@ -48,7 +48,7 @@ from screening.schemas.model import Stated
 from screening.schemas.reasons import OUTCOMES_BELOW
 from screening.schemas.run import RunDocument
 from screening.store.model import SUBGROUP
-from screening.store.serialization import read_document
+from screening.store.serialization import read_run
 
 MEASURES = {"sensitivity": "Sensitivity", "ppv": "PPV"}
 # Names in a part of an entry.
@@ -406,7 +406,7 @@ def _read_nights(connection: sa.Connection, series: str) -> _Nights:
             "no night of this series can be read: its run directories are gone"
         )
     last = nights_at(connection, [last_read])[last_read]
-    run_document = RunDocument.from_dict(read_document(directory, "run"))
+    run_document = read_run(directory)
     return _Nights(
         rows=pd.concat(tables, ignore_index=True),
         stated=run_document.model.stated,
@@ -433,7 +433,7 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
             "backup, or score that night again with --replace"
         ) from None
     if "predicted" in rows:
-        run = RunDocument.from_dict(read_document(directory, "run"))
+        run = read_run(directory)
         for name, threshold in _thresholds_of_classes(run).items():
             rows[f"flagged_{name}"] = rows[f"score_{name}"] >= threshold
     if "group" in rows:

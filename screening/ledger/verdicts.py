@@ -27,8 +27,8 @@ from screening.files import read_bounded, read_secret
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.entries import VerdictGiven, append, run_id_of
 from screening.ledger.trail import Part, text_part
-from screening.schemas.run import HAS_IT, LedgerFacts, RunDocument, Word
-from screening.store.serialization import read_document
+from screening.schemas.run import HAS_IT, LedgerFacts, Word
+from screening.store.serialization import read_run
 
 MAX_BYTES = 16 << 20
 MAX_TOKEN_BYTES = 4096
@@ -329,7 +329,7 @@ def review(
     """
     secret = None if token is None else read_secret(token, MAX_TOKEN_BYTES).strip()
     digest = "" if secret is None else hashlib.sha256(secret).hexdigest()
-    document = RunDocument.from_dict(read_document(run, "run"))
+    document = read_run(run)
     entered = document.ledger
     if entered is None:
         raise UsageError(

@@ -50,7 +50,7 @@ from screening.ledger.register import current_rows
 from screening.ledger.trail import GENESIS, IDS, Entry, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument
 from screening.spelling import shown_series
-from screening.store.serialization import read_document
+from screening.store.serialization import read_run
 
 # Digits by which a head is recognised.
 MIN_HEAD_DIGITS = 12
@@ -486,7 +486,7 @@ def _not_in_trail(
     first = trail.head(connection, 1).digest
     for place in _run_directories(runs, where)[:n_newest]:
         try:
-            run = RunDocument.from_dict(read_document(place, "run"))
+            run = read_run(place)
         except (ModelError, UsageError):
             # What is damaged or cannot be read is reported where it is read for its own
             # sake.

@@ -40,7 +40,7 @@ from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import GridName, Rule
 from screening.schemas.model import Approximation, ModelDocument
 from screening.spelling import shown_series
-from screening.store.serialization import read_document
+from screening.store.serialization import read_document, read_model
 
 # Rows that a kernel machine is trained on exactly, if it reads the matrix by rows.
 _MAX_ROWS_BY_ROWS = 50_000
@@ -277,7 +277,7 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
     remedy = "give another `out`, or `force` to replace it"
     parameters = ["out", "force"]
     try:
-        earlier = ModelDocument.from_dict(read_document(directory, "model"))
+        earlier = read_model(directory)
     except ModelError:
         raise UsageError(
             f"{directory} holds a model that cannot be read; {remedy}",

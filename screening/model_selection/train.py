@@ -178,13 +178,13 @@ def train(
     if isinstance(recipe, str):
         recipe = load_recipe(recipe)
     needs_no_label = recipe.machine == "one_class"
+    named = [recipe, *map(load_recipe, beside or ())]
     if not isinstance(cohort, Cohort):
-        compared = map(load_recipe, beside or ())
-        reading.setdefault("keep", columns_of_points(recipe, *compared))
+        reading.setdefault("keep", columns_of_points(*named))
     cohort = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
     # Its nights must be able to take the row of a unit by the same score.
     score_of_rows(recipe, cohort.contract)
-    cohort = with_scores(cohort, [recipe, *map(load_recipe, beside or ())])
+    cohort = with_scores(cohort, named)
     progress(round(PROGRESS_SHARES[0] / 2 * PROGRESS_STEPS), PROGRESS_STEPS)
     if not isinstance(recipe, EstimatorRecipe):
         recipe.refuse_if_not_persistable()

@@ -15,7 +15,7 @@ from screening.report import draw_run
 from screening.schemas.base import Reason
 from screening.schemas.run import RunDocument
 from screening.store.publishing import publish
-from screening.store.serialization import read_document, written
+from screening.store.serialization import read_run, written
 
 
 def show_over_nights(
@@ -39,7 +39,7 @@ def show_over_nights(
     templates : Path, optional
         As for `draw_run`.
     """
-    run = RunDocument.from_dict(read_document(folder, "run"))
+    run = read_run(folder)
     if [*run.over_nights] == [*reasons]:
         return run
     assert run.ledger is not None, "its night is in the ledger"

@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from screening.errors import ScreenError
-from screening.schemas.run import RunDocument
 from screening.scoring.rows import Rows, refuse_altered
-from screening.store.serialization import read_document
+from screening.store.serialization import read_run
 
 # Rows of a night from which on its scores are not read again for the page.
 MAX_ROWS = 200_000
@@ -48,7 +47,7 @@ def _p_values_in(run: Path | None, names: Sequence[str]) -> dict[str, float]:
         return {}
     path = run / "scores.parquet"
     try:
-        document = RunDocument.from_dict(read_document(run, "run"))
+        document = read_run(run)
         if document.counts.scored > MAX_ROWS or not document.outputs:
             return {}
         refuse_altered(path, document.outputs[path.name])

@@ -32,7 +32,7 @@ from screening.schemas.run import RunDocument
 from screening.scoring import exports
 from screening.scoring.row_file import ListedCopy, RowFile
 from screening.store.model import CHANCES, DISPLAY, OUT_OF_BOUNDS
-from screening.store.serialization import read_document
+from screening.store.serialization import read_run
 
 READ_ROWS = 1 << 16
 # What the ledger knows of a flagged row's case.
@@ -514,7 +514,7 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
         If it is damaged.
     """
     folder = Path(directory)
-    run = RunDocument.from_dict(read_document(folder, "run"))
+    run = read_run(folder)
     if not run.outputs:
         raise ModelError(
             f"{folder} was written by a version that noted no digests; score the night "

@@ -55,7 +55,7 @@ from screening.scoring.summary import Summary
 from screening.spelling import shown_series
 from screening.store.model import Model
 from screening.store.publishing import flushed_digest, publish
-from screening.store.serialization import canonical, read_document, written
+from screening.store.serialization import canonical, read_run, written
 
 BATCH_ROWS = 1 << 16
 # No night is older, so that an earlier year is a slip of the pen.
@@ -440,7 +440,7 @@ def night_of_date(date: str | None, allow_future: bool | None = None) -> str:
 def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
     """Raise UsageError if the directory holds another night, or another model's."""
     try:
-        earlier = RunDocument.from_dict(read_document(out, "run"))
+        earlier = read_run(out)
     except ModelError:
         # There is no run, or a damaged one, which may be replaced.
         return

@@ -31,7 +31,7 @@ from screening.monitoring.column_drift import (
 from screening.monitoring.drift import BINS, steps
 from screening.report import format as shown
 from screening.schemas.base import Reason
-from screening.schemas.model import ModelDocument, NumberProfile
+from screening.schemas.model import NumberProfile
 from screening.schemas.reasons import (
     COLUMN_DRIFTS,
     FLAGS_DRIFT,
@@ -40,7 +40,7 @@ from screening.schemas.reasons import (
 )
 from screening.site.site import Network
 from screening.spelling import first_of
-from screening.store.serialization import read_document
+from screening.store.serialization import read_model
 
 MAX_SERIES_NAMED = 5
 # A factor that deviates less from 1 may be due to other patients.
@@ -219,7 +219,7 @@ def _edges(network: Network, series: str, column: str) -> np.ndarray | None:
     """Return the edges between the bins of a column of numbers, by the series' model."""
     folder = network.series[series].model
     try:
-        model = ModelDocument.from_dict(read_document(folder, "model"))
+        model = read_model(folder)
     except ModelError:
         return None
     profile = model.training.profile

@@ -43,7 +43,6 @@ from screening.schemas.history import (
     SeriesNight,
     VerdictsRead,
 )
-from screening.schemas.model import ModelDocument
 from screening.schemas.reasons import ACCEPT_DELIVERY, OVER_MEMORY, REASONS
 from screening.schemas.run import RunDocument
 from screening.scoring.over_nights import show_over_nights
@@ -54,7 +53,7 @@ from screening.site.processes import Budget, Outcome, Processes
 from screening.site.site import Network
 from screening.store.pages import PageFolder
 from screening.store.publishing import hold, sweep
-from screening.store.serialization import read_document
+from screening.store.serialization import read_model, read_run
 
 ATTENTION = 5
 UNUSABLE_TABLE = 3
@@ -725,7 +724,7 @@ def _catch_up_nights(network: Network, name: str, night: str) -> list[str]:
 def _read_run(out: Path, keys: Collection[str | None]) -> RunDocument | None:
     """Return the run in a directory if it is whole and has one of these keys."""
     try:
-        run = RunDocument.from_dict(read_document(out, "run"))
+        run = read_run(out)
     except ModelError:
         return None
     if run.ledger is None or run.ledger.key not in keys:
@@ -795,7 +794,7 @@ class _Runner:
                 return task.failed(1, late)
             if outcome.code != 0:
                 return task.failed(worst([outcome.code]), outcome.message)
-            run = RunDocument.from_dict(read_document(task.out, "run"))
+            run = read_run(task.out)
         except ModelError as error:
             return task.failed(4, str(error))
         except Locked as error:
@@ -878,7 +877,7 @@ def _refuse_other_rule(agreed: Rule | None, model: Path) -> None:
     """Raise ModelError if a model's threshold follows another rule than was agreed."""
     if agreed is None:
         return
-    document = ModelDocument.from_dict(read_document(model, "model"))
+    document = read_model(model)
     for point in document.operating_points:
         if (point.rule.name, point.rule.value) != (agreed.name, agreed.value):
             raise ModelError(

@@ -92,6 +92,25 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
         If it is missing, damaged, from before the first release, of a newer format, or
         no such document; a key that is missing or of a wrong type is named.
     """
+    return _read(directory, kind)[0]
+
+
+def read_run(directory: str | Path) -> RunDocument:
+    """Return the document of a run directory; errors as for ``read_document``."""
+    document = _read(directory, "run")[1]
+    assert isinstance(document, RunDocument), "its kind is a run"
+    return document
+
+
+def read_model(directory: str | Path) -> ModelDocument:
+    """Return the document of a model directory; errors as for ``read_document``."""
+    document = _read(directory, "model")[1]
+    assert isinstance(document, ModelDocument), "its kind is a model"
+    return document
+
+
+def _read(directory: str | Path, kind: str) -> tuple[dict[str, Any], Document]:
+    """Return a document as it is stored, and as it is typed."""
     path = Path(directory) / f"{kind}.json"
     content = read_bounded(path, _MAX_DOCUMENT_BYTES, ModelError)
     try:
@@ -111,8 +130,7 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
             f"{path} is damaged: its digest does not match; restore it from a copy or "
             "make it again"
         )
-    _DOCUMENTS[kind].from_dict(document, str(path))
-    return document
+    return document, _DOCUMENTS[kind].from_dict(document, str(path))
 
 
 def _check_format(document: object, path: Path, kind: str) -> None:
