@@ -855,7 +855,7 @@ def open_source(source: Readable, contract: Contract) -> tuple[Source, Contract]
     if contract.neighbourhood is None:
         return opened, contract
     with_neighbourhood = optional("neighbourhood").with_neighbourhood
-    return with_neighbourhood(opened, contract)  # type: ignore[no-any-return]
+    return with_neighbourhood(opened, contract)
 
 
 def resolve_contract(

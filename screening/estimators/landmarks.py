@@ -17,7 +17,8 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.linear_model import Ridge
 
-from screening.estimators.training import DualSolution, Training
+from screening.estimators.training import Training
+from screening.factors.first_pass import DualSolution
 from screening.metrics.ties import hashed
 
 _APPROXIMATIONS = ("none", "landmarks", "nystroem")

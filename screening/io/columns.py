@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ def absent(values: np.ndarray) -> np.ndarray:
     return pd.isna(values)
 
 
-def coded(values: np.ndarray) -> tuple[list, np.ndarray]:
+def coded(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
     """Return the distinct values in order of occurrence, and each row's code.
 
     Unlike `pandas.factorize`, a missing value is a value.

@@ -26,6 +26,7 @@ from screening.ledger.database import (
     RESERVATIONS,
     REVIEWS,
     RUNS,
+    TRAIL,
 )
 from screening.ledger.location import RELOCATE, location_part, refuse_copy
 from screening.ledger.trail import Entry, Head, Part
@@ -459,7 +460,7 @@ def append(
     if trail.head(connection).number == 0:
         pieces.append([location_part(connection)])
     head = trail.write(connection, recorded, facts.KIND, chain.from_iterable(pieces))
-    project(connection, trail.entries(connection, trail.TRAIL.c.number == head.number))
+    project(connection, trail.entries(connection, TRAIL.c.number == head.number))
     return head
 
 
@@ -505,7 +506,7 @@ class Stated(NamedTuple, Generic[Kind]):
 def stated(connection: sa.Connection, kind: type[Kind]) -> Iterator[Stated[Kind]]:
     """Yield the entries of a kind, or of its subtypes, in order."""
     kinds = [name for name, subtype in KINDS.items() if issubclass(subtype, kind)]
-    for entry in trail.entries(connection, trail.TRAIL.c.kind.in_(kinds)):
+    for entry in trail.entries(connection, TRAIL.c.kind.in_(kinds)):
         facts, parts = facts_in(entry)
         assert isinstance(facts, kind), "it is of one of these kinds"
         reason = None
@@ -522,13 +523,13 @@ def champions_in_trail(connection: sa.Connection) -> dict[str, str]:
     """
     changes = [name for name, kind in KINDS.items() if issubclass(kind, ModelChange)]
     begins = PARTS.c.facts.contains(BEGINS, autoescape=True)
-    is_change = trail.TRAIL.c.kind.in_(changes)
+    is_change = TRAIL.c.kind.in_(changes)
     chosen = (
-        sa.select(trail.TRAIL.c.number, trail.TRAIL.c.kind, PARTS.c.facts)
-        .join(PARTS, PARTS.c.entry == trail.TRAIL.c.number)
+        sa.select(TRAIL.c.number, TRAIL.c.kind, PARTS.c.facts)
+        .join(PARTS, PARTS.c.entry == TRAIL.c.number)
         .where(PARTS.c.part == 0)
-        .where(is_change | ((trail.TRAIL.c.kind == Night.KIND) & begins))
-        .order_by(trail.TRAIL.c.number)
+        .where(is_change | ((TRAIL.c.kind == Night.KIND) & begins))
+        .order_by(TRAIL.c.number)
     )
     champions: dict[str, str] = {}
     for number, kind, text in connection.execute(chosen):

@@ -23,7 +23,7 @@ from screening.errors import ModelError, UsageError
 from screening.io.arrow_files import parquet_file
 from screening.io.opening import Readable
 from screening.ledger import register, trail
-from screening.ledger.database import ARTEFACTS, REVIEWS, Ledger
+from screening.ledger.database import ARTEFACTS, PARTS, REVIEWS, TRAIL, Ledger
 from screening.ledger.entries import (
     Outcomes,
     append,
@@ -205,7 +205,7 @@ def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | Non
     newest = connection.scalar(sa.select(sa.func.max(numbers.c.number)))
     if newest is None:
         return None
-    ((facts, _),) = _entries(connection, trail.TRAIL.c.number == newest)
+    ((facts, _),) = _entries(connection, TRAIL.c.number == newest)
     return facts.figures
 
 
@@ -496,7 +496,7 @@ def _known_outcomes(
     """Return the times of each patient's events, as the last entry on each has them."""
     known: dict[str, tuple[str, ...]] = {}
     numbers = sa.select(_entry_numbers(series).c.number)
-    for _, parts in _entries(connection, trail.TRAIL.c.number.in_(numbers)):
+    for _, parts in _entries(connection, TRAIL.c.number.in_(numbers)):
         for part in parts:
             for name, times in zip(part.names, part.facts, strict=True):
                 known[name] = tuple(times)
@@ -506,11 +506,11 @@ def _known_outcomes(
 def _entry_numbers(series: str) -> sa.Subquery:
     """Select the `number` of each entry of outcomes of a series."""
     names_series = f'"series":{trail.plain(series)}'
-    parts = trail.PARTS.c
+    parts = PARTS.c
     return (
-        sa.select(trail.TRAIL.c.number)
-        .join(trail.PARTS, parts.entry == trail.TRAIL.c.number)
-        .where(trail.TRAIL.c.kind == Outcomes.KIND)
+        sa.select(TRAIL.c.number)
+        .join(PARTS, parts.entry == TRAIL.c.number)
+        .where(TRAIL.c.kind == Outcomes.KIND)
         .where(parts.part == 0)
         .where(parts.facts.contains(names_series, autoescape=True))
         .subquery()

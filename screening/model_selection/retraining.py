@@ -16,7 +16,7 @@ from screening.data.cohort import Cohort, concatenate, labels_of
 from screening.data.stream import open_cohort
 from screening.errors import CohortError, UsageError
 from screening.ledger.model_registry import Judged, LastWord
-from screening.model_selection.held_out import Progress
+from screening.model_selection.fold_fits import Progress
 from screening.model_selection.search import Parameters
 from screening.model_selection.train import train
 from screening.model_selection.without_cases import (

@@ -9,6 +9,7 @@ import numpy as np
 from screening.report import format as fmt
 from screening.report.charts import Axes
 from screening.schemas import validation
+from screening.schemas.figures import BEYOND_SCORES
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import ReachingCounts, RunDocument
 from screening.schemas.validation import OperatingPointFacts
@@ -74,7 +75,7 @@ class HeldOutCurve:
         flags_nearly_all = self.rates["flag_rate"] > MAX_FLAG_RATE
         is_drawn = ~(flags_all | flags_none | flags_nearly_all)
         thresholds = self.threshold[is_drawn].tolist()
-        if abs(included) < fmt.BEYOND_SCORES:
+        if abs(included) < BEYOND_SCORES:
             thresholds.append(included)
         low = min(thresholds, default=0.0)
         high = max(thresholds, default=1.0)

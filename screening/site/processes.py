@@ -278,7 +278,7 @@ def _work(
         log.write(json.dumps({"event": event, "exit_code": 2}))
         sys.exit(2)
     except Exception:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         sys.exit(1)
     finally:
         speaker.send(log.getvalue())
