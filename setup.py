@@ -1,9 +1,9 @@
 """Metadata that only a release knows: where the project is published.
 
 Relative links and pictures of the README work in the repository only. With
-`PROJECT_URL=https://host/owner/screening make dist` they lead to this version there, and
-the project's pages are listed; without it links become their text and pictures are left
-out.
+`PROJECT_URL=https://host/owner/screening make dist` they lead to this version there,
+and the project's pages are listed; without it links become their text and pictures are
+left out.
 """
 
 from __future__ import annotations

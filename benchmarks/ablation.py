@@ -1,15 +1,17 @@
-"""What does each part add? Blends with a member more or less, and machines with and without their factor.
+"""What does each part add? Blends with a member more or less, and machines with and
+without their factor.
 
     python benchmarks/ablation.py --splits 5 --out ablation.csv
     python benchmarks/ablation.py --out ablation.csv --table
 
-Two-class tasks of the UCI sets in ../shared/data and voxels of one MRI volume, at random two thirds to one
-third. Every method is trained once on the two thirds, on the same folds; a blend of any of them pools their
-decisions as `auto` does, so all blends of a split share their members' machines to the last bit. "10
-positives": all but ten positives are taken out of the two thirds. A factor alone is judged at equal settings:
-the same machine with `passes` 0 and 1, at gamma `scale` and at a narrow kernel, `scale*10`; a machine that
-the self-checks refuse has no row. The sets were seen while the tool was built. A split that is in the CSV is
-not run again.
+Two-class tasks of the UCI sets in ../shared/data and voxels of one MRI volume, at
+random two thirds to one third. Every method is trained once on the two thirds, on the
+same folds; a blend of any of them pools their decisions as `auto` does, so all blends
+of a split share their members' machines to the last bit. "10 positives": all but ten
+positives are taken out of the two thirds. A factor alone is judged at equal settings:
+the same machine with `passes` 0 and 1, at gamma `scale` and at a narrow kernel,
+`scale*10`; a machine that the self-checks refuse has no row. The sets were seen while
+the tool was built. A split that is in the CSV is not run again.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ from screening.recipes.building import load_recipe
 
 TASKS = (*list(SETS)[:10], "voxels")
 FEW = 10
-# Settings tried, of every method alike; one-class machines are quick and have more to search.
+# Settings tried, of every method alike; one-class machines are quick and have more to
+# search.
 SEARCH, SEARCH_ONE_CLASS = 3, 24
 ADDED = (
     "svm",
@@ -171,7 +174,9 @@ def compared_pairs() -> list[tuple[str, str]]:
 
 
 def summarised(rows: pd.DataFrame) -> str:
-    """Mean paired differences with 95 % intervals (t): over tasks; of voxels, one task, over drawn splits."""
+    """Mean paired differences with 95 % intervals (t): over tasks; of voxels, one task,
+    over drawn splits.
+    """
     heads, columns, notes = [""], [], []
     for (positives, voxels), part in rows.groupby(
         ["positives", rows["set"] == "voxels"], sort=False
@@ -184,7 +189,8 @@ def summarised(rows: pd.DataFrame) -> str:
         for figure in SHOWN:
             wide = part.pivot(index=["set", "seed"], columns="method", values=figure)
             gaps = [wide[first] - wide[second] for first, second in compared_pairs()]
-            # On the splits that both have: a machine refused on one of them is compared on the others.
+            # On the splits that both have: a machine refused on one of them is compared
+            # on the others.
             unit = "seed" if voxels else "set"
             columns.append(
                 [interval(gap.groupby(unit).mean().dropna()) for gap in gaps]
@@ -198,7 +204,9 @@ def summarised(rows: pd.DataFrame) -> str:
 
 
 def interval(gaps: pd.Series) -> str:
-    """Mean and 95 % interval; a star where it leaves out zero; nothing of fewer than three."""
+    """Mean and 95 % interval; a star where it leaves out zero; nothing of fewer than
+    three.
+    """
     if len(gaps) < 3:
         return "-"
     middle, half = (
@@ -209,7 +217,7 @@ def interval(gaps: pd.Series) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sets", nargs="+", default=list(TASKS))
     parser.add_argument("--out", type=Path, default=Path("ablation.csv"))

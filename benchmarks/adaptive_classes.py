@@ -157,7 +157,7 @@ def _joined(values: pd.Series) -> str:
 
 def main() -> None:
     """Run the missing splits, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--out", type=Path, default=Path("adaptive_classes.csv"))

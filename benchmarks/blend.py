@@ -1,15 +1,17 @@
-"""Does the blend pay? Its rule beside others, its members and a large forest, on rows nobody trained on.
+"""Does the blend pay? Its rule beside others, its members and a large forest, on rows
+nobody trained on.
 
     python benchmarks/blend.py --splits 6 --out blend.csv
     python benchmarks/blend.py --out blend.csv --table
 
-Two-class tasks of the UCI sets in ../shared/data, at random two thirds to one third. Everything is tuned on
-the two thirds as `screen train` does (five folds, one matrix of held-out scores). Rules and members stand on
-the same decisions: a member alone is its five fold machines at the setting that the blend uses, so
-differences are paired to the last tree. The forests of 500 trees are scikit-learn's, fitted to all of the two
-thirds: as it makes them unasked, and with the weights and leaves of our recipe. Choosing one member is what
-`auto` was before it was a blend. `SETS` were seen while the tool was built. A split that is in the CSV is not
-run again.
+Two-class tasks of the UCI sets in ../shared/data, at random two thirds to one third.
+Everything is tuned on the two thirds as `screen train` does (five folds, one matrix of
+held-out scores). Rules and members stand on the same decisions: a member alone is its
+five fold machines at the setting that the blend uses, so differences are paired to the
+last tree. The forests of 500 trees are scikit-learn's, fitted to all of the two thirds:
+as it makes them unasked, and with the weights and leaves of our recipe. Choosing one
+member is what `auto` was before it was a blend. `SETS` were seen while the tool was
+built. A split that is in the CSV is not run again.
 """
 
 from __future__ import annotations
@@ -46,14 +48,17 @@ FORESTS: dict[str, dict[str, object]] = {
     },
 }
 
-# One rank among few positives is noise: the specificity at a sensitivity is averaged around it.
+# One rank among few positives is noise: the specificity at a sensitivity is averaged
+# around it.
 AROUND = np.linspace(0.85, 0.95, 11)
 # Of rows held out, and of new ones, (n_rows,) each.
 Decisions = tuple[np.ndarray, np.ndarray]
 
 
 def figures(scores: np.ndarray, ill: np.ndarray, threshold: float) -> dict[str, float]:
-    """In percent: ranking, G-mean at a threshold from held-out scores, specificity near sensitivity .9."""
+    """In percent: ranking, G-mean at a threshold from held-out scores, specificity near
+    sensitivity .9.
+    """
     flagged = scores >= threshold
     return {
         "auroc": 100 * auroc(scores, ill),
@@ -129,7 +134,9 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
 
 
 def summarised(rows: pd.DataFrame) -> str:
-    """`auto` minus each method: mean over tasks with its standard error, and the tasks furthest behind."""
+    """`auto` minus each method: mean over tasks with its standard error, and the tasks
+    furthest behind.
+    """
     means = rows.groupby(["set", "method"])[list(FIGURES)].mean().unstack("method")
     lines = []
     for method in dict.fromkeys(rows["method"]):
@@ -157,7 +164,7 @@ def summarised(rows: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--splits", type=int, default=6)
     parser.add_argument("--sets", nargs="+", default=[*SETS, *RARE])
     parser.add_argument("--out", type=Path, default=Path("blend.csv"))

@@ -4,9 +4,10 @@
     python benchmarks/boosting.py --splits 2 --out boosting.csv
     python benchmarks/boosting.py --out boosting.csv --table
 
-The two-class UCI sets in ../shared/data and clinical tables of strangers.toml, two thirds trained on and one
-third ranked: `auto`, its members, boosting by the settings that the member had before, and CatBoost as it
-is made unasked, all on the same encoded rows. A piece that is in the CSV is not run again.
+The two-class UCI sets in ../shared/data and clinical tables of strangers.toml, two
+thirds trained on and one third ranked: `auto`, its members, boosting by the settings
+that the member had before, and CatBoost as it is made unasked, all on the same encoded
+rows. A piece that is in the CSV is not run again.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
 
 def main() -> None:
     """Print each method minus CatBoost: mean over sets, standard error, the worst."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--sets", nargs="+", default=[*SETS, *CLINICAL])
     parser.add_argument("--out", type=Path, default=Path("boosting.csv"))

@@ -1,16 +1,19 @@
-"""Is a printed chance true of new patients, and its band? Trained on two thirds, looked at in the rest.
+"""Is a printed chance true of new patients, and its band? Trained on two thirds, looked
+at in the rest.
 
     python benchmarks/calibration.py --splits 3 --out calibration.csv
     python benchmarks/calibration.py --out calibration.csv --table
 
-The tables are those of promise.py, each whole and drawn down to 45 cases (30 in the two thirds), with three
-cheap recipes of three settings each. Four chances of the same held-out scores: the one printed; the
-same cut at what its lowest and highest bin had observed, with a bin's interval, as it was printed once;
-scikit-learn's logistic regression on the score without any penalty; and the share of cases.
+The tables are those of promise.py, each whole and drawn down to 45 cases (30 in the two
+thirds), with three cheap recipes of three settings each. Four chances of the same
+held-out scores: the one printed; the same cut at what its lowest and highest bin had
+observed, with a bin's interval, as it was printed once; scikit-learn's logistic
+regression on the score without any penalty; and the share of cases.
 
-Slope: of the logistic regression of what new patients have on the log odds of their chance; 1 is right, more
-says that chances lie too close together. A bin is a fifth of the new patients by chance; it is covered where
-its cases are within the central 95 % of the binomial for some chance between its mean bounds.
+Slope: of the logistic regression of what new patients have on the log odds of their
+chance; 1 is right, more says that chances lie too close together. A bin is a fifth of
+the new patients by chance; it is covered where its cases are within the central 95 % of
+the binomial for some chance between its mean bounds.
 """
 
 from __future__ import annotations
@@ -52,7 +55,9 @@ COLUMNS = (
 
 
 def drawn(cohort: Cohort, size: str, seed: int) -> Cohort:
-    """The cohort, or so many of its rows that few cases are left, at the same share of cases."""
+    """The cohort, or so many of its rows that few cases are left, at the same share of
+    cases.
+    """
     ill = labels_of(cohort) == "yes"
     if size == "whole" or ill.sum() <= FEW:
         return cohort
@@ -68,7 +73,9 @@ def drawn(cohort: Cohort, size: str, seed: int) -> Cohort:
 def cut(
     calibration: Calibration, chance: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A chance cut at what its end bins observed, half a patient inwards, and its bin's interval."""
+    """A chance cut at what its end bins observed, half a patient inwards, and its bin's
+    interval.
+    """
     bins = calibration.reliability
     ends = [
         (b.observed.value, (b.observed.value * b.size + 0.5) / (b.size + 1))
@@ -114,7 +121,9 @@ def judged(
 
 
 def _allowed(cases: int, n: int, low: float, high: float) -> bool:
-    """Whether so many cases are within the central 95 % of the binomial for a chance between two."""
+    """Whether so many cases are within the central 95 % of the binomial for a chance
+    between two.
+    """
     return bool(binom.ppf(0.025, n, low) <= cases <= binom.ppf(0.975, n, high))
 
 

@@ -155,7 +155,9 @@ class WardNights(NamedTuple):
 
     @classmethod
     def of(cls, ward: Ward, end: int) -> WardNights:
-        """Return the last nights before `end`, as `means_of_nights` has each column's."""
+        """Return the last nights before `end`, as `means_of_nights` has each
+        column's.
+        """
         first = end - MAX_NIGHTS
         sizes = np.full(MAX_NIGHTS, BEDS)
         nights = SeriesNights((), {}, ward.patients[first:end], sizes)

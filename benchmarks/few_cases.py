@@ -3,11 +3,12 @@
     python benchmarks/few_cases.py --splits 2 --out few_cases.csv
     python benchmarks/few_cases.py --out few_cases.csv --table
 
-Of the two-class UCI sets in ../shared/data two thirds are trained on, with all cases but a few taken out and up
-to 900 others, and one third is ranked. Members are at their recipes' own settings. Compared: the blend as `auto`
-makes it with few cases (members weighed by held-out scores, one-class ones less the more cases), its machines
-of labels alone, its one-class machines alone, one-class machines with a weight of min(.5, 2.5 / cases), and a
-balanced forest. A piece that is in the CSV is not run again.
+Of the two-class UCI sets in ../shared/data two thirds are trained on, with all cases
+but a few taken out and up to 900 others, and one third is ranked. Members are at their
+recipes' own settings. Compared: the blend as `auto` makes it with few cases (members
+weighed by held-out scores, one-class ones less the more cases), its machines of labels
+alone, its one-class machines alone, one-class machines with a weight of min(.5, 2.5 /
+cases), and a balanced forest. A piece that is in the CSV is not run again.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _standardised(scores: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Print mean AUROC and average precision by number of cases and method."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--sets", nargs="+", default=[*SETS])
     parser.add_argument("--out", type=Path, default=Path("few_cases.csv"))

@@ -1,17 +1,19 @@
-"""Do the gates cry wolf, and do they sleep? Nights of 1 to 240 rows against a training profile.
+"""Do the gates cry wolf, and do they sleep? Nights of 1 to 240 rows against a training
+profile.
 
     python benchmarks/gates.py --nights 300 --changed 100
     python benchmarks/gates.py --wards 40
 
-Every time a table is split anew, so night and training are rows of one population; then nothing is changed
-(false alarms), or one thing is. A night of the prostate cohort takes its rows from patients that training has
-not. Tables: the sample cohorts, three UCI sets in ../shared/data, and laboratory values made here
-(creatinine, urea, haemoglobin, and a skewed marker with zeros), without declared units.
+Every time a table is split anew, so night and training are rows of one population; then
+nothing is changed (false alarms), or one thing is. A night of the prostate cohort takes
+its rows from patients that training has not. Tables: the sample cohorts, three UCI sets
+in ../shared/data, and laboratory values made here (creatinine, urea, haemoglobin, and a
+skewed marker with zeros), without declared units.
 
-`--wards`: 70 nights of wards that differ from the dozen that training had by half a standard deviation a
-column, with 8 to 60 beds, stays of 1 to 9 days and other admissions on weekends; nothing drifts. Held against
-training as in a series' first twenty nights, and against its own nights after them; on one night a column is
-changed.
+`--wards`: 70 nights of wards that differ from the dozen that training had by half a
+standard deviation a column, with 8 to 60 beds, stays of 1 to 9 days and other
+admissions on weekends; nothing drifts. Held against training as in a series' first
+twenty nights, and against its own nights after them; on one night a column is changed.
 """
 
 from __future__ import annotations
@@ -145,7 +147,9 @@ def recoded(
 
 
 def split(cohort: Cohort, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the training rows and of those to make nights of, by whole groups where there are some."""
+    """Places of the training rows and of those to make nights of, by whole groups where
+    there are some.
+    """
     if cohort.group is None:
         order = rng.permutation(cohort.n_rows)
         cut = int(TRAINED_ON * cohort.n_rows)
@@ -171,7 +175,9 @@ def said(
 def drawn(
     cohort: Cohort | None, rng: np.random.Generator
 ) -> tuple[dict, Contract, pd.DataFrame, Any]:
-    """A new training profile, and rows of its population to make nights of; laboratory values for None."""
+    """A new training profile, and rows of its population to make nights of; laboratory
+    values for None.
+    """
     if cohort is None:
         return (
             profile(columns_of(laboratory(600, rng)), LABORATORY),
@@ -285,7 +291,9 @@ WARD_CHANGES: dict[str, Change] = {
 
 
 class SimulatedWard:
-    """Patients whose values lie off the pool's by the ward's own shifts, and stay theirs while they stay."""
+    """Patients whose values lie off the pool's by the ward's own shifts, and stay
+    theirs while they stay.
+    """
 
     def __init__(self, rng: np.random.Generator):
         self.rng, self.shift = rng, APART * rng.normal(size=4)
@@ -321,7 +329,9 @@ class SimulatedWard:
 
 
 def wards(n_wards: int) -> None:
-    """Alarms of wards that differ from training: beside it, and beside their own nights."""
+    """Alarms of wards that differ from training: beside it, and beside their own
+    nights.
+    """
     looks, alarms, seen = 0, Counter[str](), Counter[tuple[str, str]]()
     for number in range(n_wards):
         rng = np.random.default_rng([3, number])

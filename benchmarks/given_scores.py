@@ -1,16 +1,17 @@
-"""A score made elsewhere, from the past to a year of nights with late outcomes, as markdown.
+"""A score made elsewhere, from the past to a year of nights with late outcomes, as
+markdown.
 
     python benchmarks/given_scores.py wards --wards 100
     python benchmarks/given_scores.py nights --ledgers sqlite postgresql
     python benchmarks/given_scores.py compared
     python benchmarks/given_scores.py recalibrated --times 20
 
-Wards of the sample's patients, who stay; signs of an infection rise three days before it
-is found. `ews` is a vendor-like score of temperature, heart rate and CRP. `wards`: live
-figures against the truth, and how often a ward that keeps its promise is said to be below
-it. `nights`: the same through files, ledger and `outcomes`, entered late, in part and
-corrected, on SQLite and PostgreSQL. `compared`: the score, points and models that learn on
-the same rows. `recalibrated`: chances in another place before and after.
+Wards of the sample's patients, who stay; signs of an infection rise three days before
+it is found. `ews` is a vendor-like score of temperature, heart rate and CRP. `wards`:
+live figures against the truth, and how often a ward that keeps its promise is said to
+be below it. `nights`: the same through files, ledger and `outcomes`, entered late, in
+part and corrected, on SQLite and PostgreSQL. `compared`: the score, points and models
+that learn on the same rows. `recalibrated`: chances in another place before and after.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ MAX_DELAY = 21
 
 
 def ward(seed: int, beds: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return a year's rows of a ward, and its events; patients have rows while they lie.
+    """Return a year's rows of a ward, and its events; patients have rows while they
+    lie.
 
     A row after the event is left out, since the patient is treated.
     """
@@ -164,7 +166,9 @@ def wards(options) -> None:
 
 
 def nights(options) -> None:
-    """Print the figures of a year through the ledger, beside those of the simulation."""
+    """Print the figures of a year through the ledger, beside those of the
+    simulation.
+    """
     past, _ = ward(0, options.beds)
     model = given_model(past)
     rows, events = ward(1, options.beds)
@@ -206,7 +210,9 @@ def ledgers(folder: Path, kinds):
 
 
 def run_year(ledger, model, rows, runs, events, known_at, n_nights, kind) -> None:
-    """Score every night, and enter outcomes every quarter, the first ones in part wrong."""
+    """Score every night, and enter outcomes every quarter, the first ones in part
+    wrong.
+    """
     quarter = max(n_nights // 4, 1)
     table = rows.drop(columns=["night", "infected"])
     for number in range(n_nights):
@@ -339,7 +345,7 @@ def recalibrated(options) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("part", choices=["wards", "nights", "compared", "recalibrated"])
     parser.add_argument("--wards", type=int, default=100)
     parser.add_argument("--beds", type=int, default=20)

@@ -1,17 +1,20 @@
-"""A hospital's whole past: stays of patients, codes, a rare outcome. How do cost and ranking grow?
+"""A hospital's whole past: stays of patients, codes, a rare outcome. How do cost and
+ranking grow?
 
     python benchmarks/hospital_past.py --make past.csv --rows 100000
     python benchmarks/hospital_past.py --rows 1000 10000 100000 --out growth.csv
-    python benchmarks/hospital_past.py --rows 0 --out growth.csv  # adult.csv.gz of ../shared/data/large
+    python benchmarks/hospital_past.py --rows 0 --out growth.csv  # adult.csv.gz
     python benchmarks/hospital_past.py --promise 20 --rows 30000 --out promise.csv
 
-The made table has what registries of stays have: a patient's number that repeats, codes that look like
-numbers (three to five digits, some with a letter), columns of codes whose names end in `_id`, age in bands,
-drugs in four words, an order in time, and an outcome (readmitted within 30 days, one stay in nine) that
-depends on the chapter of the diagnoses, on a few codes, on the stays before and on the patient. What can be
-known of it at best is stated: the AUROC of the chance that it was drawn from. `--promise` trains on a third
-of the patients of so many tables, and validates the model on the others: z = (there - printed) / standard
-error, by patient, whose standard deviation is 1 where nothing but chance is at work.
+The made table has what registries of stays have: a patient's number that repeats, codes
+that look like numbers (three to five digits, some with a letter), columns of codes
+whose names end in `_id`, age in bands, drugs in four words, an order in time, and an
+outcome (readmitted within 30 days, one stay in nine) that depends on the chapter of the
+diagnoses, on a few codes, on the stays before and on the patient. What can be known of
+it at best is stated: the AUROC of the chance that it was drawn from. `--promise` trains
+on a third of the patients of so many tables, and validates the model on the others: z =
+(there - printed) / standard error, by patient, whose standard deviation is 1 where
+nothing but chance is at work.
 """
 
 from __future__ import annotations
@@ -66,7 +69,9 @@ CHAPTERS = (
 
 
 def made_stays(rows: int, seed: int = 0) -> pd.DataFrame:
-    """Stays in the order they ended, about 1.4 a patient, with their `chance` as last column."""
+    """Stays in the order they ended, about 1.4 a patient, with their `chance` as last
+    column.
+    """
     rng = np.random.default_rng(seed)
     visits = rng.geometric(0.7, rows)
     patient = np.repeat(np.arange(rows), visits)[:rows]
@@ -242,13 +247,17 @@ ADULT = (
 
 
 def measured(rows: int, seed: int, method: str) -> Iterator[dict[str, object]]:
-    """Train on two thirds of the patients, look at the others; in a process of its own, for its memory."""
+    """Train on two thirds of the patients, look at the others; in a process of its own,
+    for its memory.
+    """
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         yield pool.submit(_measured, rows, seed, method).result()
 
 
 def _adult() -> pd.DataFrame:
-    """48,842 people, eight columns of categories: not clinical, each a patient of its own."""
+    """48,842 people, eight columns of categories: not clinical, each a patient of its
+    own.
+    """
     table = pd.read_csv(ADULT)
     rich = table.pop("label").str.startswith(">")
     return table.assign(

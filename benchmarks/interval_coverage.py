@@ -1,15 +1,19 @@
-"""Do the 95 % intervals of sensitivity hold where rows come in groups, and what do intervals by row do?
+"""Do the 95 % intervals of sensitivity hold where rows come in groups, and what do
+intervals by row do?
 
-Every cohort is drawn anew: positive patients of several voxels each, whose scores share what belongs to the
-patient (a normal random intercept; the within-patient correlation is its share of the variance). The truth is
-the sensitivity over all voxels of the population: known, because the threshold is. A 95 % interval is good if
-it covers the truth in 92 to 98 % of cohorts.
+Every cohort is drawn anew: positive patients of several voxels each, whose scores share
+what belongs to the patient (a normal random intercept; the within-patient correlation
+is its share of the variance). The truth is the sensitivity over all voxels of the
+population: known, because the threshold is. A 95 % interval is good if it covers the
+truth in 92 to 98 % of cohorts.
 
-Three tables: at a threshold fixed beforehand (`performance`); at one chosen on the same scores so that the
-sensitivity is at least 0.9 (`choose`), as `screen train` chooses it from held-out scores; and, with rows that
-are independent, every figure of an operating point of a model that is its folds, for every rule. The last
-model is linear (`tests/fold_machines.py`), so that its truth is known exactly; intervals of the second table
-are widened for fold machines that its scores do not have, and hold more often for it.
+Three tables: at a threshold fixed beforehand (`performance`); at one chosen on the same
+scores so that the sensitivity is at least 0.9 (`choose`), as `screen train` chooses it
+from held-out scores; and, with rows that are independent, every figure of an operating
+point of a model that is its folds, for every rule. The last model is linear
+(`tests/fold_machines.py`), so that its truth is known exactly; intervals of the second
+table are widened for fold machines that its scores do not have, and hold more often for
+it.
 
     python benchmarks/interval_coverage.py
 """
@@ -41,7 +45,8 @@ from screening.schemas.figures import (
 )
 
 PATIENTS = (10, 20, 40, 80)
-# Voxels of a patient; the last are log-normal with a standard deviation of 0.8, mean 30.
+# Voxels of a patient; the last are log-normal with a standard deviation of 0.8, mean
+# 30.
 VOXELS = {"5": 5, "30": 30, "1 to 240": None}
 CORRELATIONS = (0.3, 0.5, 0.8)
 RULES = (MinSensitivity(0.9), MaxFlagRate(0.1), MissCost(20.0), GMean(), Threshold(0.0))
@@ -56,7 +61,9 @@ FIGURES = ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne")
 def cohorts(
     n: int, patients: int, voxels: int | None, correlation: float
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Seed, scores of positive voxels (standard normal over the population), and the patient of each."""
+    """Seed, scores of positive voxels (standard normal over the population), and the
+    patient of each.
+    """
     for seed in range(n):
         rng = np.random.default_rng(seed)
         drawn = np.clip(
@@ -74,7 +81,9 @@ def cohorts(
 
 
 def at_fixed_threshold(n: int, sensitivity: float, *setting) -> list[float]:
-    """Shares of cohorts whose interval by patient, and by row, covers the sensitivity; mean width of both."""
+    """Shares of cohorts whose interval by patient, and by row, covers the sensitivity;
+    mean width of both.
+    """
     threshold, found = norm.isf(sensitivity), []
     for seed, scores, patient in cohorts(n, *setting):
         tally = ThresholdCounts(
@@ -100,10 +109,11 @@ def at_fixed_threshold(n: int, sensitivity: float, *setting) -> list[float]:
 
 
 def at_chosen_threshold(n: int, *setting) -> list[float]:
-    """Share of cohorts whose interval covers the sensitivity of the threshold chosen; its mean; mean width.
+    """Share of cohorts whose interval covers the sensitivity of the threshold chosen;
+    its mean; mean width.
 
-    Neither the threshold nor the interval depends on the negatives: a few are there because it takes both
-    classes.
+    Neither the threshold nor the interval depends on the negatives: a few are there
+    because it takes both classes.
     """
     rule, negatives, found = MinSensitivity(0.9), np.linspace(-4, 0, 5), []
     for seed, scores, patient in cohorts(n, *setting):
@@ -119,7 +129,9 @@ def at_chosen_threshold(n: int, *setting) -> list[float]:
 def of_fold_machines(
     n: int, rule: Rule, rows: int, prevalence: float, repeats: int
 ) -> list[float]:
-    """Share of cohorts whose interval covers, a figure each; promises that flag everything are left out."""
+    """Share of cohorts whose interval covers, a figure each; promises that flag
+    everything are left out.
+    """
     found = []
     for seed in range(n):
         model = folded(*drawn(seed, rows, prevalence), seed, repeats)

@@ -1,15 +1,16 @@
-"""A site whose commands are killed at any moment: once they ran again, does everything agree?
+"""A site whose commands are killed at any moment: once they ran again, does everything
+agree?
 
-    python benchmarks/killed_nights.py --kills 200 --out killed.csv [--ledger postgresql]
+    python benchmarks/killed_nights.py --kills 200 --out k.csv [--ledger postgresql]
 
 Three wards, five nights, and between them every command that writes: `run`, `review`,
-`retrain`, `approve`, `explain`, `export`, `forget`, `threshold`, `promote`, `retire` and
-`purge`. Each is killed with all its children, at a moment drawn from the time that it
-takes, and the same command is run again, which must end with exit 0. Then the trail is
-followed and the tables are compared with it, every run directory, published page and
+`retrain`, `approve`, `explain`, `export`, `forget`, `threshold`, `promote`, `retire`
+and `purge`. Each is killed with all its children, at a moment drawn from the time that
+it takes, and the same command is run again, which must end with exit 0. Then the trail
+is followed and the tables are compared with it, every run directory, published page and
 export is compared with the register, each night has one run in force, and the patients
-forgotten or purged are looked for in every file. A line a kill; what is in the CSV is not
-done again.
+forgotten or purged are looked for in every file. A line a kill; what is in the CSV is
+not done again.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ def patients(n_rows: int, seed: int) -> pd.DataFrame:
 
 
 def screen(folder: Path, *words: object, after: float | None = None) -> float:
-    """Run a command, kill it with all its children after some seconds; seconds that it took."""
+    """Run a command, kill it with all its children after some seconds; seconds that it
+    took.
+    """
     began = time.monotonic()
     command = [sys.executable, "-m", "screening", *map(str, words)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
@@ -235,7 +238,8 @@ def files_of(folder: Path) -> Iterator[Path]:
 
 
 def site_with_kills(ledger: str, seed: int) -> Iterator[dict[str, object]]:
-    """Yield a line a kill: five nights of a new site, each command killed and run again.
+    """Yield a line a kill: five nights of a new site, each command killed and run
+    again.
 
     A site ends early if a command does not end well when it is run again.
     """

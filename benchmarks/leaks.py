@@ -164,7 +164,7 @@ def asked_of(
 
 def main() -> None:
     """Print the models with a question, and the leaks that are named or asked about."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("--tables", type=int, default=1000, help="So many of them.")
     most = options.parse_args().tables
     warnings.simplefilter("ignore")

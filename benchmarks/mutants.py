@@ -1,9 +1,10 @@
-"""Would the tests see a mistake? One at a time is made in a copy of the tree, and its tests are run.
+"""Would the tests see a mistake? One at a time is made in a copy of the tree, and its
+tests are run.
 
     nice python benchmarks/mutants.py --out mutants.csv [--only cohort/units]
 
-The mistakes are in mutants.toml beside this file; the tests have to pass without any. What was tried stands
-in the CSV, with the test that saw it, and is not tried again.
+The mistakes are in mutants.toml beside this file; the tests have to pass without any.
+What was tried stands in the CSV, with the test that saw it, and is not tried again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ import pandas as pd
 from resumed import run_missing
 
 ROOT = Path(__file__).parents[1]
-# Imported once: of a run of two seconds they would be most. Nothing of ours, which is what changes.
+# Imported once: of a run of two seconds they would be most. Nothing of ours, which is
+# what changes.
 LARGE = [
     "numpy",
     "scipy.stats",
@@ -48,7 +50,9 @@ NOT_COPIED = shutil.ignore_patterns(
 
 @dataclass(frozen=True)
 class Mistake:
-    """A change of one file, and the test files that should fail by it; `accepted` says why none need to."""
+    """A change of one file, and the test files that should fail by it; `accepted` says
+    why none need to.
+    """
 
     file: str
     old: str
@@ -85,7 +89,9 @@ def mistakes() -> list[Mistake]:
 
 
 def tried(tree: Path, limit: float, mistake: Mistake) -> Iterator[dict[str, object]]:
-    """Make a mistake in the tree, run its tests, take it back: "killed", "survived", "old text not found"."""
+    """Make a mistake in the tree, run its tests, take it back: "killed", "survived",
+    "old text not found".
+    """
     path = tree / mistake.file
     text, began = path.read_text("utf-8"), time.monotonic()
     outcome, by = "old text not found", ""
@@ -118,7 +124,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def failing(tree: Path, tests: tuple[str, ...], limit: float) -> str:
-    """The first test that fails in the tree, "no end" for one that never ends; nothing where all pass."""
+    """The first test that fails in the tree, "no end" for one that never ends; nothing
+    where all pass.
+    """
     log = tree / LOG
     run = multiprocessing.get_context("forkserver").Process(
         target=_run, args=(tree, tests, log)

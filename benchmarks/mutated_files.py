@@ -2,9 +2,10 @@
 
     python benchmarks/mutated_files.py --each 600 --out mutated.csv
 
-Six kinds: NIGHT.toml, a file of verdicts, an Excel workbook, `model.json` and `arrays.npz` with digests that
-fit, and rows of a ledger. Each mutation is made anew from a valid file by its number, and read by a command
-that reads such a file, in this process. An error that is no refusal is printed with its number.
+Six kinds: NIGHT.toml, a file of verdicts, an Excel workbook, `model.json` and
+`arrays.npz` with digests that fit, and rows of a ledger. Each mutation is made anew
+from a valid file by its number, and read by a command that reads such a file, in this
+process. An error that is no refusal is printed with its number.
 """
 
 from __future__ import annotations

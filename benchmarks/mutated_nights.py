@@ -1,4 +1,5 @@
-"""Five hundred nights as an export may spoil them: a page or exit 3, never anything else.
+"""Five hundred nights as an export may spoil them: a page or exit 3, never anything
+else.
 
 A page counts where it, `run.json` and `--json` give the same reasons.
 

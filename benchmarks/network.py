@@ -2,16 +2,18 @@
 
     python benchmarks/network.py --wards 40 --nights 400 [--out DIR | postgresql+psycopg://...]
 
-Every ward has a champion and two shadows. Nights are missed and caught up, old nights corrected, every second
-night judged; half-way half of the wards promote a shadow, and the other half train a model again that is
-promoted thirty nights later (of few nights, a quarter of them later); on the last night one ward is silent.
-The nights are written by the ledger's own functions without scoring tables: what is tried here is the memory,
+Every ward has a champion and two shadows. Nights are missed and caught up, old nights
+corrected, every second night judged; half-way half of the wards promote a shadow, and
+the other half train a model again that is promoted thirty nights later (of few nights,
+a quarter of them later); on the last night one ward is silent. The nights are written
+by the ledger's own functions without scoring tables: what is tried here is the memory,
 and not the machines.
 
-The simulation counts for itself, by the rules as `docs/nightly.md` has them, and compares: every run of every
-ward, its series, the status of all and the overview of the last night (drawn from that status). Then the
-history of each is held to that of a ledger of its own, without the shadows that were never promoted. Seconds
-are told as the ledger grows.
+The simulation counts for itself, by the rules as `docs/nightly.md` has them, and
+compares: every run of every ward, its series, the status of all and the overview of the
+last night (drawn from that status). Then the history of each is held to that of a
+ledger of its own, without the shadows that were never promoted. Seconds are told as the
+ledger grows.
 """
 
 from __future__ import annotations
@@ -101,7 +103,9 @@ class Entered:
 
 @dataclass
 class Ward:
-    """A ward as the simulation knows it: what it entered, and what that must have come to."""
+    """A ward as the simulation knows it: what it entered, and what that must have come
+    to.
+    """
 
     name: str
     rng: np.random.Generator
@@ -123,7 +127,9 @@ class Ward:
         return one
 
     def nights(self, number: int, last: bool) -> Iterator[Entered]:
-        """What the ward enters on a night: those it missed first, as `screen run` does."""
+        """What the ward enters on a night: those it missed first, as `screen run`
+        does.
+        """
         if last or self.rng.random() < MISSED:
             self.missed.append(number)
             return
@@ -190,7 +196,9 @@ class Ward:
         )
 
     def alone(self) -> Iterator[Entered]:
-        """What a ledger of the ward's own is given: all but the shadows that were never promoted."""
+        """What a ledger of the ward's own is given: all but the shadows that were never
+        promoted.
+        """
         taken = {model("a")} | {
             one.champion[3] for one in self.entered if one.champion is not None
         }
@@ -349,7 +357,9 @@ def without_places(found: dict) -> dict:
 
 
 def simulate(ledger: Ledger, wards: list[Ward], nights: int) -> None:
-    """Enter every ward's nights as they come, and say how long a night's write takes."""
+    """Enter every ward's nights as they come, and say how long a night's write
+    takes.
+    """
     taken: list[float] = []
     for number in range(nights):
         for place, ward in enumerate(wards):
@@ -401,7 +411,9 @@ def due(number: int) -> Due:
 
 
 def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
-    """Hold what the ledger says to what the simulation counted; the first difference ends it."""
+    """Hold what the ledger says to what the simulation counted; the first difference
+    ends it.
+    """
     runs = cases = 0
     for ward in wards:
         found = history(ledger, ward.name)
@@ -416,7 +428,8 @@ def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
             "no_longer_flagged",
         )
         told = [{name: run[name] for name in names} for run in found["runs"]]
-        # The history is in order of the nights; of a night, in the order of its revisions.
+        # The history is in order of the nights; of a night, in the order of its
+        # revisions.
         due_ = [{name: one[name] for name in names} for one in ward.counted]
         assert told == sorted(due_, key=lambda one: one["night"]), ward.name
         expected = ward.series()
@@ -504,7 +517,7 @@ def overview(
 
 def main() -> None:
     """Read the arguments, simulate, and check."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument(
         "url", nargs="?", help="An empty database; a SQLite file where absent."
     )

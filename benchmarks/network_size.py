@@ -1,10 +1,11 @@
-"""What a ledger of three years costs: four simulated nights of a network, repeated by SQL.
+"""What a ledger of three years costs: four simulated nights of a network, repeated by
+SQL.
 
     python benchmarks/network_size.py [--wards 40] [--nights 1096] [postgresql+psycopg://...]
 
-Told are the seconds of this process and, of a PostgreSQL server on this machine, those of its processes: they
-hardly depend on what else runs here, as seconds on the clock do. The repeated part of the trail is no chain;
-nothing here follows it.
+Told are the seconds of this process and, of a PostgreSQL server on this machine, those
+of its processes: they hardly depend on what else runs here, as seconds on the clock do.
+The repeated part of the trail is no chain; nothing here follows it.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def repeated(engine: sa.Engine, times: int) -> None:
 
 
 def processor(server: str) -> float:
-    """Processor seconds so far of this process, and of the PostgreSQL server with its ended children."""
+    """Processor seconds so far of this process, and of the PostgreSQL server with its
+    ended children.
+    """
     used = sum(os.times()[:2])
     for place in Path("/proc").glob("[0-9]*") if server else ():
         try:
@@ -128,7 +131,7 @@ def measured(ledger: Ledger, engine: sa.Engine, wards: list[Ward], nights: int) 
 
 def main() -> None:
     """Fill, and measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument(
         "url", nargs="?", help="An empty database; a SQLite file where absent."
     )

@@ -5,9 +5,9 @@
 Patients of a ward lie a geometric number of nights; some get the condition on a day of
 their stay or soon after. A patient's scores are alike, and nights before an event score
 higher the nearer it is. Outcomes are entered months later. Truth is the mean over many
-wards; printed are how often the intervals of a ward hold it, how often a ward that keeps
-its promise is ever said to be below it when it is looked at every month, and how far the
-median lead time is from the true one.
+wards; printed are how often the intervals of a ward hold it, how often a ward that
+keeps its promise is ever said to be below it when it is looked at every month, and how
+far the median lead time is from the true one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def figures_of(rows: pd.DataFrame, events: pd.DataFrame, until: int, promised=No
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--wards", type=int, default=400)
     parser.add_argument("--beds", type=int, nargs="+", default=[10, 30])
     options = parser.parse_args()

@@ -1,12 +1,15 @@
-"""How a night's page reads: words in sight, patients on a telephone's first screen, sheets, keys, size.
+"""How a night's page reads: words in sight, patients on a telephone's first screen,
+sheets, keys, size.
 
     python benchmarks/page_figures.py [--flagged 0 1 100 160 5000] [--out DIR]
     python benchmarks/page_figures.py --pages DIR
 
-Trains on the sample ward, draws further patients from its generator until so many are flagged, and measures
-each page in headless Chromium; what is folded away counts for nothing. Prints a table as docs/benchmarks.md
-has it; `--out` keeps models, runs and pages. With `--pages` it measures every page below a directory
-instead (`pages` of docs/images.py makes one of each kind there), with all Tab stops and what axe-core finds.
+Trains on the sample ward, draws further patients from its generator until so many are
+flagged, and measures each page in headless Chromium; what is folded away counts for
+nothing. Prints a table as docs/benchmarks.md has it; `--out` keeps models, runs and
+pages. With `--pages` it measures every page below a directory instead (`pages` of
+docs/images.py makes one of each kind there), with all Tab stops and what axe-core
+finds.
 """
 
 from __future__ import annotations
@@ -68,7 +71,9 @@ def screen(*words: object) -> None:
 
 
 def ward() -> pd.DataFrame:
-    """Patients as the sample cohort's generator draws them, each with a bed and a name."""
+    """Patients as the sample cohort's generator draws them, each with a bed and a
+    name.
+    """
     sys.path.insert(0, str(SAMPLES))
     import nosocomial
 
@@ -127,7 +132,9 @@ def figures(browser: Any, page: Path) -> dict[str, object]:
 
 
 def of_kinds(browser: Any, folder: Path) -> list[dict[str, object]]:
-    """What every page below a folder asks of its reader, and what axe-core says of it, light and dark."""
+    """What every page below a folder asks of its reader, and what axe-core says of it,
+    light and dark.
+    """
     import axe_playwright_python
 
     axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(

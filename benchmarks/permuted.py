@@ -1,12 +1,14 @@
-"""With labels that mean nothing, does every recipe's printed AUROC interval cover one half?
+"""With labels that mean nothing, does every recipe's printed AUROC interval cover one
+half?
 
     python benchmarks/permuted.py --permutations 20 --out permuted.csv
     python benchmarks/permuted.py --recipes logistic svm_weighted --out permuted.csv
     python benchmarks/permuted.py --out permuted.csv --table
 
-Made rows whose labels are dealt anew; trained as `screen train` does, its folds and its search included. "The
-interval" is the 95 % one that `train` prints, which allows for the settings tried. A recipe that refuses
-(its folds lie apart, say) promises nothing: it is counted beside. What is in the CSV is not run again.
+Made rows whose labels are dealt anew; trained as `screen train` does, its folds and its
+search included. "The interval" is the 95 % one that `train` prints, which allows for
+the settings tried. A recipe that refuses (its folds lie apart, say) promises nothing:
+it is counted beside. What is in the CSV is not run again.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def summarised(rows: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--permutations", type=int, default=20)
     parser.add_argument("--recipes", nargs="+", default=RECIPES)
     parser.add_argument(

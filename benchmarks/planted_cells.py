@@ -2,10 +2,11 @@
 
     python benchmarks/planted_cells.py --splits 20
 
-The columns of numbers of the UCI sets in ../shared/data, and of the nosocomial sample. A third of the rows is
-left out at random; bounds are those of the others. True rows: how many of the rows left out have a cell out
-of bounds. Planted cells: a value in place of one left out, or one left out times a factor, only in columns
-where no other row has such a value. `plausible` is not used.
+The columns of numbers of the UCI sets in ../shared/data, and of the nosocomial sample.
+A third of the rows is left out at random; bounds are those of the others. True rows:
+how many of the rows left out have a cell out of bounds. Planted cells: a value in place
+of one left out, or one left out times a factor, only in columns where no other row has
+such a value. `plausible` is not used.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Counts:
 
 def main() -> None:
     """Print the shares named, of planted cells and of true rows."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("--splits", type=int, default=20, help="Of each table.")
     n_splits = options.parse_args().splits
     counts = Counts()

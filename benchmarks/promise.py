@@ -1,19 +1,24 @@
-"""Is the promise kept on new rows? Train on two thirds of a table as `screen train` does, look at the rest.
+"""Is the promise kept on new rows? Train on two thirds of a table as `screen train`
+does, look at the rest.
 
     python benchmarks/promise.py --splits 20 --out promise.csv
-    python benchmarks/promise.py --recipes svm auto:3 --sets haberman glass7 --repeats 1 --out promise.csv
+    python benchmarks/promise.py --recipes svm auto:3 --sets haberman glass7 \\
+        --repeats 1 --out promise.csv
     python benchmarks/promise.py --out promise.csv --table
 
-Sensitivity 0.90 is asked. What the operating point prints is set against what the stored machines do to the
-third that was left out: z = (sensitivity there - 0.90) / sqrt(0.09 / positives there + 0.09 / positives
-trained on), whose standard deviation is 1 where nothing but chance is at work. Every training is read twice:
-with the first dealing of the folds alone, and with all `--repeats`. Self-checks run; a refusal is a row.
-Left out for speed is only what is printed elsewhere (card, comparison, forward validation). `auto:3` tries
-three settings a method; without a number it is the recipe's own.
+Sensitivity 0.90 is asked. What the operating point prints is set against what the
+stored machines do to the third that was left out: z = (sensitivity there - 0.90) /
+sqrt(0.09 / positives there + 0.09 / positives trained on), whose standard deviation is
+1 where nothing but chance is at work. Every training is read twice: with the first
+dealing of the folds alone, and with all `--repeats`. Self-checks run; a refusal is a
+row. Left out for speed is only what is printed elsewhere (card, comparison, forward
+validation). `auto:3` tries three settings a method; without a number it is the recipe's
+own.
 
-The tables: two-class tasks of the UCI sets in ../shared/data (their names: `SETS`), 1,500 voxels of one MRI
-volume drawn anew each split (150 lesion; split by row inside one patient, which flatters the ranking but not
-the promise), and 600 made rows drawn anew. A split that is in the CSV is not run again.
+The tables: two-class tasks of the UCI sets in ../shared/data (their names: `SETS`),
+1,500 voxels of one MRI volume drawn anew each split (150 lesion; split by row inside
+one patient, which flatters the ranking but not the promise), and 600 made rows drawn
+anew. A split that is in the CSV is not run again.
 """
 
 from __future__ import annotations
@@ -71,7 +76,8 @@ SETS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "mammographic": ("mammographic_mass", ("1",), ()),
     "yeast_me2": ("yeast", ("ME2",), ()),
 }
-# The same where positives are rare: 11 to 46 in two thirds of the rows. `blend.py` alone reads them.
+# The same where positives are rare: 11 to 46 in two thirds of the rows. `blend.py`
+# alone reads them.
 RARE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "glass3": ("glass", ("3",), ()),
     "yeast_pox_cyt": ("yeast", ("POX",), ("CYT",)),
@@ -108,7 +114,9 @@ RECIPES = (
 
 
 def made(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Rows whose positives (12 %) differ from the rest partly by place, partly by spread."""
+    """Rows whose positives (12 %) differ from the rest partly by place, partly by
+    spread.
+    """
     ill = rng.random(n_rows) < 0.12
     x = rng.normal(size=(n_rows, 6))
     x[ill, :2] += 1.0
@@ -169,7 +177,9 @@ def present(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Trained:
-    """What `screening.model_selection.train.train` has in hand before it writes the card."""
+    """What `screening.model_selection.train.train` has in hand before it writes the
+    card.
+    """
 
     study: Study
     held_out: HeldOut
@@ -193,7 +203,9 @@ class Trained:
         return self.held_out.model.decisions(self.held_out.encoder.transform(new))[:, 0]
 
     def repeated(self, repeats: int) -> Trained:
-        """As it would be had the folds been dealt so often: the setting is chosen on the first dealing."""
+        """As it would be had the folds been dealt so often: the setting is chosen on
+        the first dealing.
+        """
         return replace(self, held_out=_first(self.held_out, repeats))
 
 
@@ -214,7 +226,9 @@ def trained(
     seed: int,
     params: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """The first half of `screening.model_selection.train.train`, with its functions in its order."""
+    """The first half of `screening.model_selection.train.train`, with its functions in
+    its order.
+    """
     recipe = load_recipe(name)
     task, _ = infer_task(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
@@ -327,7 +341,9 @@ def run(
 
 
 def chance(part: pd.DataFrame) -> float:
-    """Standard deviation that z would have if ranks were all: new positives above the rank misses + 1."""
+    """Standard deviation that z would have if ranks were all: new positives above the
+    rank misses + 1.
+    """
     above = betabinom(
         part["n"].to_numpy(int), part["m"] - part["misses"], part["misses"] + 1
     )

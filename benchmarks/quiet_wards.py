@@ -43,7 +43,8 @@ N_NUMBERS = 8
 N_TEXTS = 4
 N_PAST = 1500
 NIGHTS = 60
-# Standard deviation of a patient's values from night to night; between patients it is 1.
+# Standard deviation of a patient's values from night to night; between patients it is
+# 1.
 WITHIN = 0.4
 # How far the mean of a ward lies from that of training, in standard deviations.
 WARD_EFFECT = 0.3

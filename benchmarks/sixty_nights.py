@@ -3,12 +3,12 @@
     python benchmarks/sixty_nights.py FOLDER [--user screening] [--nights 60]
 
 As root with `--user`, every command of a night runs as that user (`runuser`), and what
-root types by mistake runs as root. Four wards with stays; from the twenty-third night on
-a fault a night in one of them, repaired by the commands that the overview prints. From a
-night on one ward's CRP reads 1.5 times as high, later sodium of all wards lower, and one
-ward has an outbreak. At the end the ledger is restored from its backup, and the site is
-moved. Printed as markdown: what was named when, in which words, and by which command it
-was repaired; and reasons that nobody planted.
+root types by mistake runs as root. Four wards with stays; from the twenty-third night
+on a fault a night in one of them, repaired by the commands that the overview prints.
+From a night on one ward's CRP reads 1.5 times as high, later sodium of all wards lower,
+and one ward has an outbreak. At the end the ledger is restored from its backup, and the
+site is moved. Printed as markdown: what was named when, in which words, and by which
+command it was repaired; and reasons that nobody planted.
 """
 
 from __future__ import annotations

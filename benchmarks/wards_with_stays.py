@@ -1,13 +1,16 @@
-"""Is what the ledger says of a ward true where patients stay? Stationary and falling wards, as markdown.
+"""Is what the ledger says of a ward true where patients stay? Stationary and falling
+wards, as markdown.
 
     python benchmarks/wards_with_stays.py --times 100 --out wards.csv
     python benchmarks/wards_with_stays.py --out wards.csv --table
     python benchmarks/wards_with_stays.py --direct 1500
 
-No model is trained: scores come from known distributions, the threshold and what is promised from a sample of
-past patients by `choose`, and everything else goes through the ledger, in a file of its own: nights, verdicts
-and `history`, looked at every `EVERY` nights. A history that is in the CSV is not run again. `--direct` draws
-the same wards without a ledger and takes the same intervals: so many more that each line's coverage is known.
+No model is trained: scores come from known distributions, the threshold and what is
+promised from a sample of past patients by `choose`, and everything else goes through
+the ledger, in a file of its own: nights, verdicts and `history`, looked at every
+`EVERY` nights. A history that is in the CSV is not run again. `--direct` draws the same
+wards without a ledger and takes the same intervals: so many more that each line's
+coverage is known.
 """
 
 from __future__ import annotations
@@ -37,20 +40,25 @@ from screening.schemas.figures import MinSensitivity, OperatingPoint
 from screening.schemas.history import HistoryDocument, SensitivityAndPpv
 
 BEDS, ILL, APART, OWN, PAST = 60, 0.15, 2.0, 0.8, 700
-"""Beds, share of the admitted with the condition, how much higher they score, how much of a score's variance
-is the patient's own, and how many past patients the promise is from."""
+"""Beds, share of the admitted with the condition, how much higher they score, how much
+of a score's variance is the patient's own, and how many past patients the promise is
+from."""
 
 TOP, AUDIT, EVERY = 5, 5, 7
-"""Cases read from the top of the list, size of both random audits, and nights from one look to the next."""
+"""Cases read from the top of the list, size of both random audits, and nights from one
+look to the next."""
 
 STAYS = {"1": (1, 1), "1 to 14": (1, 14), "14": (14, 14)}
 REVIEWS = ("audit", "top", "part", "late")
-"""The random audit only; five from the top as well; so on six nights of ten; so, but up to a week later."""
+"""The random audit only; five from the top as well; so on six nights of ten; so, but up
+to a week later."""
 
 
 @dataclass
 class Ward:
-    """Patients in beds: who they are, whether they have the condition, and what of their score stays."""
+    """Patients in beds: who they are, whether they have the condition, and what of
+    their score stays.
+    """
 
     rng: np.random.Generator
     stay: tuple[int, int]
@@ -68,7 +76,9 @@ class Ward:
             self.night()
 
     def night(self, apart: float = APART) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Names, truth and scores of a night; then the day's discharges and admissions."""
+        """Names, truth and scores of a night; then the day's discharges and
+        admissions.
+        """
         new = np.flatnonzero(self.left == 0)
         self.left[new] = self.rng.integers(self.stay[0], self.stay[1] + 1, len(new))
         self.ill[new] = self.rng.random(len(new)) < ILL
@@ -106,7 +116,9 @@ def apart_for(threshold: float, ppv: float) -> float:
 
 
 def patients_needed(past: int, fall: float) -> int | None:
-    """Independent patients by which half of all histories say that the PPV fell; None where none do."""
+    """Independent patients by which half of all histories say that the PPV fell; None
+    where none do.
+    """
     points = [promise(np.random.default_rng(seed), past) for seed in range(20)]
     ppv = float(np.mean([truth(point.threshold)["ppv"] for point in points])) - fall
     reach = ANYTIME_WIDENING * float(
@@ -199,7 +211,9 @@ def nights_of(
 def one_history(
     stay: str, review: str, fall: float, nights: int, past: int, seed: int
 ) -> Iterator[dict[str, object]]:
-    """What the history says at its end, and whether and when a figure was below its estimate."""
+    """What the history says at its end, and whether and when a figure was below its
+    estimate.
+    """
     rng = np.random.default_rng([seed, nights, *stay.encode(), *review.encode()])
     point = promise(rng, past)
     apart = (
@@ -236,7 +250,9 @@ def one_history(
 
 
 def direct(stay: str, nights: int, top: bool, seed: int) -> tuple[bool, bool]:
-    """Whether the last intervals of PPV and sensitivity hold the truth, in a history without a ledger."""
+    """Whether the last intervals of PPV and sensitivity hold the truth, in a history
+    without a ledger.
+    """
     rng = np.random.default_rng([seed, nights, *stay.encode()])
     point = promise(rng, PAST)
     right, ward = truth(point.threshold), Ward(rng, STAYS[stay])
@@ -291,9 +307,11 @@ def coverage(times: int) -> None:
 
 
 def looked_at_after_each(paths: int = 4000, most: int = 5000) -> None:
-    """In the limit of many patients: how often a figure is ever below its estimate where nothing changed.
+    """In the limit of many patients: how often a figure is ever below its estimate
+    where nothing changed.
 
-    Brownian motion of the nights' figure beside one error of the estimate, in deviations of a patient.
+    Brownian motion of the nights' figure beside one error of the estimate, in
+    deviations of a patient.
     """
     rng, sizes = (
         np.random.default_rng(0),
@@ -332,7 +350,9 @@ KEYS = COLUMNS[:6]
 
 
 def pieces(times: int) -> list[tuple[str, str, float, int, int, int]]:
-    """Stationary wards of every kind; a third as many long histories, of them wards whose PPV fell."""
+    """Stationary wards of every kind; a third as many long histories, of them wards
+    whose PPV fell.
+    """
     short = [(stay, review, 0.0, 60, PAST) for stay in STAYS for review in REVIEWS]
     short += [("1 to 14", "top", 0.0, 20, PAST)]
     long = [

@@ -60,7 +60,9 @@ def normal_rows(name: str) -> pd.DataFrame:
 def outcomes(
     name: str, n_rows: int, split: int, recipe: str
 ) -> Iterator[dict[str, object]]:
-    """Yield what was promised and seen at each rate; the reason where training refuses."""
+    """Yield what was promised and seen at each rate; the reason where training
+    refuses.
+    """
     table = normal_rows(name)
     order = np.random.default_rng(split).permutation(len(table))
     past = table.iloc[order[:n_rows]].reset_index(drop=True)

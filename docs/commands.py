@@ -1,4 +1,6 @@
-"""Write the page of all commands. Run `python docs/commands.py` after changing an option; a test compares."""
+"""Write the page of all commands. Run `python docs/commands.py` after changing an
+option; a test compares.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def taken() -> dict[str, dict[str, str]]:
 
 
 def commands() -> str:
-    """The page of all commands; the commonest line of a name that several commands have stands at the end."""
+    """The page of all commands; the commonest line of a name that several commands have
+    stands at the end.
+    """
     lines = taken()
     uses = Counter(line for own in lines.values() for line in own.items())
     shared: dict[str, str] = {}

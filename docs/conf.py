@@ -1,8 +1,10 @@
-"""The documents as a site: `make docs` builds it without a network, warnings being errors.
+"""The documents as a site: `make docs` builds it without a network, warnings being
+errors.
 
-Sphinx, for it comes with numpydoc, which the tests need anyway; MyST, for the documents are Markdown that
-must read well in the repository too; Furo, for it fetches nothing, and is light, dark and readable on a
-telephone. Formulas become MathML while the site is built: no script draws them in the reader's browser.
+Sphinx, for it comes with numpydoc, which the tests need anyway; MyST, for the documents
+are Markdown that must read well in the repository too; Furo, for it fetches nothing,
+and is light, dark and readable on a telephone. Formulas become MathML while the site is
+built: no script draws them in the reader's browser.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ suppress_warnings = ["myst.strikethrough"]
 
 
 def drawn(node: nodes.Element, as_block: bool = False) -> str:
-    """A formula as MathML; without a font for formulas a browser sets an accent into the letter below it."""
+    """A formula as MathML; without a font for formulas a browser sets an accent into
+    the letter below it.
+    """
     return str(tex2mathml(node.astext(), as_block=as_block)).replace(
         ' accent="true"', ""
     )
@@ -63,7 +67,8 @@ def bars(
     ]
 
 
-# What axe finds in the theme's pages: a level of headings, code that scrolls by keys, names of landmarks.
+# What axe finds in the theme's pages: a level of headings, code that scrolls by keys,
+# names of landmarks.
 MENDED = {
     ' role="heading">': ' role="heading" aria-level="2">',
     "<pre>": '<pre tabindex="0">',

@@ -74,7 +74,9 @@ def reference() -> str:
 
 
 def rows(model: type[BaseModel]) -> list[str]:
-    """A line for each key, in the order of the type; tables within it are none of them."""
+    """A line for each key, in the order of the type; tables within it are none of
+    them.
+    """
     schema = model.model_json_schema()
     lines = []
     for name, declared in schema["properties"].items():

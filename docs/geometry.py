@@ -1,6 +1,8 @@
-"""Draw what each method does to a plane: c(x), how far it magnifies, and the boundary before and after.
+"""Draw what each method does to a plane: c(x), how far it magnifies, and the boundary
+before and after.
 
-Used by `python docs/methods.py`; needs matplotlib (extra `docs`). The rows are made, the machines are real.
+Used by `python docs/methods.py`; needs matplotlib (extra `docs`). The rows are made,
+the machines are real.
 """
 
 from __future__ import annotations
@@ -89,7 +91,9 @@ def drawn(recipe: Recipe, target: Path) -> None:
 
 
 def fitted(plane: Plane, recipe: Recipe) -> tuple[Any, Any]:
-    """The machine that the method starts from, and the method itself, of the same C (nu) and gamma."""
+    """The machine that the method starts from, and the method itself, of the same C
+    (nu) and gamma.
+    """
     settings = {
         "C": C,
         "nu": NU,
@@ -117,7 +121,9 @@ def fitted(plane: Plane, recipe: Recipe) -> tuple[Any, Any]:
 
 
 def heights(machine: Any, plane: Plane) -> list[np.ma.MaskedArray]:
-    """What is 0 on the machine's boundaries, (SIDE, SIDE) of two classes, of each pair of several."""
+    """What is 0 on the machine's boundaries, (SIDE, SIDE) of two classes, of each pair
+    of several.
+    """
     if hasattr(machine, "decision_function"):
         values = machine.decision_function(plane.grid)
     else:
@@ -213,12 +219,13 @@ def with_factor(plane: Plane, recipe: Recipe, before: Any, after: Any) -> Any:
 def magnification(
     plane: Plane, c: np.ndarray, recipe: Recipe, usual: float
 ) -> np.ndarray:
-    """log10 of how much longer a small step is under K~ than under K, c being 1 where it is ``usual``.
+    """log10 of how much longer a small step is under K~ than under K, c being 1 where
+    it is ``usual``.
 
-    The Gaussian kernel's metric is 2 gamma on the diagonal, that of K~ is c^2 times that plus the outer
-    product of c's gradient: its area element is c^2 sqrt(1 + |grad log c|^2 / (2 gamma)), and a length is the
-    root of it. The Laplacian has no metric; |Phi(x + dx) - Phi(x)|^2 is 2 gamma c^2 |dx| to first order, a
-    length c.
+    The Gaussian kernel's metric is 2 gamma on the diagonal, that of K~ is c^2 times
+    that plus the outer product of c's gradient: its area element is c^2 sqrt(1 + |grad
+    log c|^2 / (2 gamma)), and a length is the root of it. The Laplacian has no metric;
+    |Phi(x + dx) - Phi(x)|^2 is 2 gamma c^2 |dx| to first order, a length c.
     """
     log_c = np.log(np.maximum(c / usual, FAINTEST))
     if recipe.kernel["type"] == "laplacian":

@@ -1,6 +1,8 @@
-"""Make the pictures that README and the gallery show, from the sample cohorts, in headless Chromium.
+"""Make the pictures that README and the gallery show, from the sample cohorts, in
+headless Chromium.
 
-Run `python docs/images.py [NAME.png ...]` after changing a page. Everything in the pictures is synthetic.
+Run `python docs/images.py [NAME.png ...]` after changing a page. Everything in the
+pictures is synthetic.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ cohort = "prostate_night.parquet"
 
 
 class Shot(NamedTuple):
-    """One picture: which page, where to look, how large, how shown, what was pressed and unfolded before."""
+    """One picture: which page, where to look, how large, how shown, what was pressed
+    and unfolded before.
+    """
 
     page: str
     at: str
@@ -119,7 +123,9 @@ def pages(folder: Path) -> None:
 
 
 def nights(folder: Path, model: Path, table: Path) -> None:
-    """Score night after night of a ward whose patients come and go, with verdicts on half of the flagged."""
+    """Score night after night of a ward whose patients come and go, with verdicts on
+    half of the flagged.
+    """
     ward = pd.read_csv(table, dtype=str)
     ill = set(ward.loc[ward["infected"] == "yes", "patient_id"])
     ledger = [

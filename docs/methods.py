@@ -1,6 +1,8 @@
-"""Write a page a method: its recipe, the formulas of its parts, one paragraph, and a picture.
+"""Write a page a method: its recipe, the formulas of its parts, one paragraph, and a
+picture.
 
-Run by `make docs`: pages are made from `models/*.toml` and `docs/methods.toml`, and kept in no repository.
+Run by `make docs`: pages are made from `models/*.toml` and `docs/methods.toml`, and
+kept in no repository.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def read() -> dict[str, Any]:
 
 
 def parts_of(recipe: Recipe, words: dict[str, Any]) -> list[dict[str, str]]:
-    """Return title, formula and words of the components that `docs/methods.toml` describes."""
+    """Return title, formula and words of the components that `docs/methods.toml`
+    describes.
+    """
     names = [
         ("kernel", recipe.kernel.get("type")),
         ("machine", recipe.scheme or recipe.machine),
@@ -135,7 +139,9 @@ def listed(values: list[Any]) -> str:
 
 
 def pictured(recipe: Recipe) -> bool:
-    """A blend's parts have pictures of their own, and a given score has no plane of its own."""
+    """A blend's parts have pictures of their own, and a given score has no plane of its
+    own.
+    """
     return recipe.machine not in ("blend", "given", "points")
 
 

@@ -1,4 +1,5 @@
-"""Draw the pictures of docs/python.md by running it: each `plot` makes the picture that is shown behind it.
+"""Draw the pictures of docs/python.md by running it: each `plot` makes the picture that
+is shown behind it.
 
 Run `python docs/plots.py` after changing a plot; it needs the extra `plots`.
 """

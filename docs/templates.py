@@ -1,4 +1,5 @@
-"""Write the values that each template of a page is given, and the columns of the worklist.
+"""Write the values that each template of a page is given, and the columns of the
+worklist.
 
 Run `python docs/templates.py` after changing a template or a column; tests compare.
 """

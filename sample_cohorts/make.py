@@ -1,4 +1,6 @@
-"""Write the sample cohorts: `python sample_cohorts/make.py [--out DIR]`. Same seeds, same bytes."""
+"""Write the sample cohorts: `python sample_cohorts/make.py [--out DIR]`. Same seeds,
+same bytes.
+"""
 
 import argparse
 from pathlib import Path
@@ -33,7 +35,8 @@ def _write_csv(table, path):
 
 
 def _write_parquet(table, path):
-    # Without pandas' own metadata, which names its version, the bytes depend on pyarrow alone.
+    # Without pandas' own metadata, which names its version, the bytes depend on pyarrow
+    # alone.
     columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(
         None
     )

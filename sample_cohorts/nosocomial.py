@@ -1,8 +1,10 @@
-"""The synthetic ward census: patients in hospital for 48 hours or more, some with a nosocomial infection.
+"""The synthetic ward census: patients in hospital for 48 hours or more, some with a
+nosocomial infection.
 
-Causes come first (who the patient is, what was done), then the infection, then its signs (temperature,
-laboratory), then what was not measured. Signs other than infection's raise the same laboratory values, as
-a recent operation raises CRP, and steroids blunt fever: the classes overlap for the reasons they do on wards.
+Causes come first (who the patient is, what was done), then the infection, then its
+signs (temperature, laboratory), then what was not measured. Signs other than
+infection's raise the same laboratory values, as a recent operation raises CRP, and
+steroids blunt fever: the classes overlap for the reasons they do on wards.
 """
 
 import numpy as np
@@ -54,7 +56,9 @@ BASE_LOGIT, RISK_SCALE = -3.77, 0.95
 
 
 def census(rng, n_rows):
-    """Return n_rows patients with their true `infected`, independent and identically distributed."""
+    """Return n_rows patients with their true `infected`, independent and identically
+    distributed.
+    """
     patients = _who(rng, n_rows)
     patients |= _what_was_done(rng, patients)
     infected = rng.random(n_rows) < expit(_logit(patients))
@@ -68,11 +72,13 @@ def census(rng, n_rows):
 
 
 def cohorts(rng):
-    """Return the past cohort (75 of 683 infected) and the night's 240 patients, labelled.
+    """Return the past cohort (75 of 683 infected) and the night's 240 patients,
+    labelled.
 
-    Past rows are the first 75 infected and the first 608 others of one stream, the night is what comes next
-    in it: within a class the two are exchangeable. The past is shuffled before it gets its dates, because
-    the stream's last rows all belong to the class that was not yet complete.
+    Past rows are the first 75 infected and the first 608 others of one stream, the
+    night is what comes next in it: within a class the two are exchangeable. The past is
+    shuffled before it gets its dates, because the stream's last rows all belong to the
+    class that was not yet complete.
     """
     stream = census(rng, 3000)
     is_infected = (stream["infected"] == "yes").to_numpy()
@@ -269,7 +275,9 @@ def _what_was_done(rng, p):
 
 
 def _logit(p):
-    """Logit of infection: mostly products and saturations, as a device is a risk per day it stays in."""
+    """Logit of infection: mostly products and saturations, as a device is a risk per
+    day it stays in.
+    """
     is_female = p["sex"] == "female"
     operated = p["surgery_class"] != "none"
     weak = (
@@ -293,7 +301,8 @@ def _logit(p):
         + 0.5 * long_operation
         + 0.03 * np.clip(p["bmi"] - 28, 0, 12)
     )
-    # A rapidly fatal disease multiplies the other risks; it hardly matters to a patient without devices.
+    # A rapidly fatal disease multiplies the other risks; it hardly matters to a patient
+    # without devices.
     burden = (line + catheter + lungs + wound) * (
         1 + 0.5 * (p["mccabe"] == "rapidly_fatal")
     )

@@ -1,16 +1,22 @@
-"""What an infection shows of itself, what else shows the same, and what nobody measured."""
+"""What an infection shows of itself, what else shows the same, and what nobody
+measured.
+"""
 
 import numpy as np
 
-# Size of an infection's signs, set together with the risks' scale for the difficulty that is wanted.
+# Size of an infection's signs, set together with the risks' scale for the difficulty
+# that is wanted.
 SIGN_SCALE = 0.88
 
 
 def signs(rng, p, infected):
-    """Return the measured signs of every patient of p, which overlap between infected and others."""
+    """Return the measured signs of every patient of p, which overlap between infected
+    and others.
+    """
     n, illness = len(infected), p["illness"]
     noise = rng.normal(size=(10, n))
-    # A shared severity ties the signs together; a third of infections are already treated and quiet.
+    # A shared severity ties the signs together; a third of infections are already
+    # treated and quiet.
     severity = (
         infected
         * np.where(rng.random(n) < 0.33, 0.2, 1.0)
@@ -25,7 +31,8 @@ def signs(rng, p, infected):
     blunted = np.where(p["corticosteroids"], 0.35, 1.0) * np.where(
         p["age"] > 80, 0.6, 1.0
     )
-    # Other inflammation: tumours, trauma, the community-acquired pneumonia that brought the patient in.
+    # Other inflammation: tumours, trauma, the community-acquired pneumonia that brought
+    # the patient in.
     other = (rng.random(n) < 0.22) * rng.gamma(2, 0.35, n)
     response = severity + 0.8 * other
     suppressed = p["immunosuppressants"]
@@ -77,7 +84,9 @@ def signs(rng, p, infected):
 
 
 def leave_unmeasured(rng, table, infected):
-    """Blank what was not ordered: more often in patients who look well, hence not at random."""
+    """Blank what was not ordered: more often in patients who look well, hence not at
+    random.
+    """
     n = len(table)
     febrile = (table["temperature_max"] >= 38).to_numpy()
     suspected = febrile | (infected & (rng.random(n) < 0.5))

@@ -1,8 +1,10 @@
-"""The synthetic prostate: patients on small voxel grids, nine tissue classes in connected regions.
+"""The synthetic prostate: patients on small voxel grids, nine tissue classes in
+connected regions.
 
-A region's signal is its class mean, a patient's own departure from it, a smooth texture and voxel noise;
-T2W and ADC then pass through a gain and an offset of the scanner and patient, so that only values taken
-within a patient compare. C-grade is a computed grade on a fixed scale and is left alone.
+A region's signal is its class mean, a patient's own departure from it, a smooth texture
+and voxel noise; T2W and ADC then pass through a gain and an offset of the scanner and
+patient, so that only values taken within a patient compare. C-grade is a computed grade
+on a fixed scale and is left alone.
 """
 
 import numpy as np
@@ -10,7 +12,8 @@ import pandas as pd
 from scipy import ndimage
 
 OTHER = "OtherProstate"
-# Class: mean of (T2W, ADC, C-grade); the first two in units of healthy tissue's spread, the third in grades.
+# Class: mean of (T2W, ADC, C-grade); the first two in units of healthy tissue's spread,
+# the third in grades.
 MEANS = {
     OTHER: (0.0, 0.0, 0.6),
     "Atrophy": (-1.9, -0.3, 1.1),
@@ -23,7 +26,8 @@ MEANS = {
     "G4+5": (-3.4, -5.4, 5.0),
 }
 CLASSES = list(MEANS)
-# Mean size of a region in voxels, in the order regions are grown: a tumour grows beside the one before it.
+# Mean size of a region in voxels, in the order regions are grown: a tumour grows beside
+# the one before it.
 SIZES = {
     "G3": 34,
     "G3+4": 30,
@@ -34,7 +38,8 @@ SIZES = {
     "PIN": 24,
     "Atrophy": 34,
 }
-# How many of the 21 past patients have each class; the rest of a prostate is OtherProstate.
+# How many of the 21 past patients have each class; the rest of a prostate is
+# OtherProstate.
 PAST_PATIENTS = {
     "G3": 15,
     "G3+4": 14,
@@ -61,7 +66,8 @@ def cohorts(rng):
     """Return the voxels of the 21 past patients and of the three new ones, labelled."""
     past = [[] for _ in range(N_PAST)]
     for name, count in PAST_PATIENTS.items():
-        # Mixed patterns occur with their pure neighbours, so higher grades go to the same patients.
+        # Mixed patterns occur with their pure neighbours, so higher grades go to the
+        # same patients.
         weight = np.array([1.0 + 1.5 * ("G" in name and len(has) > 0) for has in past])
         for patient in rng.choice(
             N_PAST, size=count, replace=False, p=weight / weight.sum()
@@ -112,7 +118,9 @@ def _patient(rng, name, regions):
 
 
 def _tissue(rng, regions):
-    """Return a grid of class numbers, -1 outside an ellipsoid; every region is one face-connected piece."""
+    """Return a grid of class numbers, -1 outside an ellipsoid; every region is one
+    face-connected piece.
+    """
     axes = np.array([3.3, 4.1, 5.0]) * (1 + 0.06 * rng.normal(size=3))
     centre = np.ceil(axes)
     grid = np.indices((2 * centre + 1).astype(int)).transpose(1, 2, 3, 0)
@@ -126,7 +134,8 @@ def _tissue(rng, regions):
             if last is not None and "G" in name
             else free
         )
-        # A seed wants room: deep in the largest free piece, or beside the tumour before it.
+        # A seed wants room: deep in the largest free piece, or beside the tumour before
+        # it.
         room = ndimage.gaussian_filter(free.astype(float), 1.2) * (
             near if near.any() else free
         )
@@ -156,7 +165,9 @@ def _grow(rng, free, seed, size):
 
 
 def _fill_holes(tissue):
-    """Give pockets of other tissue that a region cut off to the class that surrounds them."""
+    """Give pockets of other tissue that a region cut off to the class that surrounds
+    them.
+    """
     pieces, n_pieces = ndimage.label(tissue == 0)
     sizes = np.bincount(pieces.ravel())[1:]
     for piece in range(1, n_pieces + 1):

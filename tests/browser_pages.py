@@ -1,4 +1,6 @@
-"""Fixtures that open a page in headless Chromium and keep what it complained of or asked for."""
+"""Fixtures that open a page in headless Chromium and keep what it complained of or
+asked for.
+"""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -41,7 +43,9 @@ def browser() -> Iterator[Any]:
 def opened(
     browser: Any, tmp_path: Path
 ) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
-    """Return a function that opens HTML and gives its page and all that it complained of or asked for."""
+    """Return a function that opens HTML and gives its page and all that it complained
+    of or asked for.
+    """
     contexts, file = [], tmp_path / "report.html"
 
     def visit(

@@ -35,7 +35,9 @@ typer.testing._get_command = cache(typer.testing._get_command)
 
 
 def screen(*words: object, code: int = 0):
-    """Run a command in this process; insist on its exit code, and on the schema of what --json prints."""
+    """Run a command in this process; insist on its exit code, and on the schema of what
+    --json prints.
+    """
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == code, result.stderr + result.stdout
     if "--json" in words and code in (0, 2, 5):

@@ -1,4 +1,6 @@
-"""What every test runs under, past cohorts, the places a ledger may lie in, and a browser."""
+"""What every test runs under, past cohorts, the places a ledger may lie in, and a
+browser.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -26,8 +28,9 @@ from screening.ledger.database import Ledger
 from screening.report import render_model
 from screening.store.model import Model
 
-# Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.
-# A third of the usual examples keeps the suite within a quarter of an hour; `make faults` tries all.
+# Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and
+# then. A third of the usual examples keeps the suite within a quarter of an hour; `make
+# faults` tries all.
 EXAMPLES = 100 if LONG else 30
 settings.register_profile(
     "shared", deadline=None, derandomize=True, print_blob=True, max_examples=EXAMPLES
@@ -63,13 +66,16 @@ def tissue(tmp_path_factory: pytest.TempPathFactory) -> Cohort:
 
 @pytest.fixture(scope="session")
 def trained() -> Callable[..., Model]:
-    """What `train` gives, which the same rows, recipe and settings are given once in a run."""
+    """What `train` gives, which the same rows, recipe and settings are given once in a
+    run.
+    """
     models: dict[str, tuple[Cohort, Model]] = {}
 
     def train_once(rows: Cohort, recipe: object = "auto", **settings: object) -> Model:
         key = repr((id(rows), recipe, sorted(settings.items())))
         if key not in models:
-            # The rows are held too, for a number of theirs might else be given to others.
+            # The rows are held too, for a number of theirs might else be given to
+            # others.
             models[key] = rows, train(rows, recipe, **{"beside": ()} | settings)
         return models[key][1]
 
@@ -84,7 +90,9 @@ def tissue_model(tissue: Cohort, trained: Callable[..., Model]) -> Model:
 
 @pytest.fixture(scope="session")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Models that deserve attention for several reasons or for none, and nights that do."""
+    """Models that deserve attention for several reasons or for none, and nights that
+    do.
+    """
     folder = tmp_path_factory.mktemp("judged")
     past = patients(600, seed=3)
     noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
@@ -117,7 +125,9 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def logistic_model(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory of a model that a command trained on past patients; it flags three in ten."""
+    """Directory of a model that a command trained on past patients; it flags three in
+    ten.
+    """
     out = tmp_path_factory.mktemp("models") / "logistic"
     screen(
         "train",
@@ -136,7 +146,9 @@ def logistic_model(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """Directory of the socket of a PostgreSQL server that lives as long as the tests."""
+    """Directory of the socket of a PostgreSQL server that lives as long as the
+    tests.
+    """
     if not ledger_places.BINARIES:
         pytest.skip(ledger_places.ABSENT)
     pytest.importorskip("psycopg")
@@ -145,7 +157,9 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def new_place(request: pytest.FixtureRequest, tmp_path_factory) -> Callable[[str], str]:
-    """Gives the path or URL of a ledger of a kind, "sqlite" or "postgresql", that is not there yet."""
+    """Gives the path or URL of a ledger of a kind, "sqlite" or "postgresql", that is
+    not there yet.
+    """
 
     def of_kind(kind: str) -> str:
         if kind == "sqlite":

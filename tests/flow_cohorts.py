@@ -7,7 +7,9 @@ import pandas as pd
 
 
 def patients(n_rows: int = 240, share: float = 0.15, seed: int = 0) -> pd.DataFrame:
-    """Two informative values, one that is often missing, one category; one patient a row."""
+    """Two informative values, one that is often missing, one category; one patient a
+    row.
+    """
     rng = np.random.default_rng(seed)
     ill = rng.random(n_rows) < share
     fever = rng.normal(37, 0.5, n_rows) + 0.8 * ill

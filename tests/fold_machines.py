@@ -1,4 +1,6 @@
-"""Models that are their folds, cheap and with a known truth: linear machines on normal classes."""
+"""Models that are their folds, cheap and with a known truth: linear machines on normal
+classes.
+"""
 
 from dataclasses import dataclass
 
@@ -10,7 +12,9 @@ FEATURES, SHIFTED, APART, FOLDS = 8, 3, 1.0, 5
 
 @dataclass(frozen=True)
 class Folded:
-    """Held-out scores, and what the mean of the machines does to the population at any threshold."""
+    """Held-out scores, and what the mean of the machines does to the population at any
+    threshold.
+    """
 
     scores: np.ndarray  # (n_repeats, n_rows)
     y: np.ndarray
@@ -47,7 +51,9 @@ def drawn(seed: int, n_rows: int, prevalence: float) -> tuple[np.ndarray, np.nda
 def folded(
     x: np.ndarray, y: np.ndarray, seed: int, repeats: int = 1, features: int = FEATURES
 ) -> Folded:
-    """Fisher's discriminant on the first features, a machine for each fold of each repeat."""
+    """Fisher's discriminant on the first features, a machine for each fold of each
+    repeat.
+    """
     rng = np.random.default_rng(seed)
     used = x[:, :features]
     scores, folds = np.empty((repeats, len(y))), np.empty((repeats, len(y)), int)

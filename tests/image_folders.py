@@ -1,4 +1,6 @@
-"""Small brains with lesions: as folders of NIfTI files, as a BIDS dataset, and as the table of the voxels."""
+"""Small brains with lesions: as folders of NIfTI files, as a BIDS dataset, and as the
+table of the voxels.
+"""
 
 import json
 from pathlib import Path
@@ -17,7 +19,9 @@ AFFINE = np.array([[-2.0, 0, 0, 10], [0, 2.0, 0, -8], [0, 0, 3.0, 5], [0, 0, 0, 
 def brain(
     seed: int, shape: tuple[int, int, int] = SHAPE, n_lesions: int = 2, classes: int = 1
 ) -> dict[str, np.ndarray]:
-    """Channels, mask and lesions of one patient; a lesion is a block of 2 x 2 x 2, brighter by its class."""
+    """Channels, mask and lesions of one patient; a lesion is a block of 2 x 2 x 2,
+    brighter by its class.
+    """
     rng = np.random.default_rng(seed)
     mask = np.zeros(shape, dtype=np.uint8)
     mask[1:-1, 1:-1, 1:-1] = 1

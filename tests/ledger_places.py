@@ -1,4 +1,6 @@
-"""Where a ledger may lie: a file, or a PostgreSQL server of our own that ends with the tests."""
+"""Where a ledger may lie: a file, or a PostgreSQL server of our own that ends with the
+tests.
+"""
 
 import os
 import pwd
@@ -21,7 +23,9 @@ def _somebody() -> dict[str, int]:
 
 
 def server() -> Iterator[str]:
-    """Start a server that listens on a socket only; yield the directory of the socket."""
+    """Start a server that listens on a socket only; yield the directory of the
+    socket.
+    """
     binaries, somebody = BINARIES[-1].parent, _somebody()
     # Short, because the path of a socket may have 107 characters at most.
     folder = Path(tempfile.mkdtemp(prefix="pg"))
@@ -29,7 +33,8 @@ def server() -> Iterator[str]:
         os.chown(folder, somebody["user"], somebody["group"])
 
     def run(program: str, *words: str) -> None:
-        # Not through pipes: the server would keep them open, and waiting for their end would never end.
+        # Not through pipes: the server would keep them open, and waiting for their end
+        # would never end.
         with (folder / "said").open("a") as said:
             subprocess.run(
                 [binaries / program, *words],

@@ -1,9 +1,11 @@
-"""Write what a release writes: a model of each kind, a night of each, and a ledger with its nights.
+"""Write what a release writes: a model of each kind, a night of each, and a ledger with
+its nights.
 
     python tests/make_released.py
 
-Run once when a version is tagged, into `released/VERSION.zip`, which is then kept for ever. The tables are
-made by `flow_cohorts`, so no patient is in it; pages are left out, for they are drawn again.
+Run once when a version is tagged, into `released/VERSION.zip`, which is then kept for
+ever. The tables are made by `flow_cohorts`, so no patient is in it; pages are left out,
+for they are drawn again.
 """
 
 import shutil
@@ -23,7 +25,9 @@ SETTINGS = {"search": 1, "folds": 3, "repeats": 1, "jobs": 1, "beside": ()}
 
 
 def kinds(folder: Path) -> dict[str, tuple[Path, dict[str, object], str, Path]]:
-    """By kind of model its past table, the roles of its columns, its recipe, and the table of a night."""
+    """By kind of model its past table, the roles of its columns, its recipe, and the
+    table of a night.
+    """
     past, tonight = patients(160), patients(30, seed=7).drop(columns="ill")
     stays = past.assign(stay=past.index.astype(str), patient=past["patient"].str[:-1])
     one_row = {"label": "ill", "positive": "yes", "id": "patient"}

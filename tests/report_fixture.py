@@ -1,4 +1,6 @@
-"""Documents as training and scoring write them, of patients and of voxels, for tests of the page."""
+"""Documents as training and scoring write them, of patients and of voxels, for tests of
+the page.
+"""
 
 import copy
 import hashlib
@@ -464,7 +466,9 @@ KEPT = frozenset(
 
 
 def hostile(document: Any, keep: frozenset[str] = KEPT) -> Any:
-    """Return the document with every text in it (but for `keep`) followed by a hostile one."""
+    """Return the document with every text in it (but for `keep`) followed by a hostile
+    one.
+    """
     if isinstance(document, dict):
         changed = {
             key: value if key in keep else hostile(value, keep)
@@ -481,7 +485,9 @@ def hostile(document: Any, keep: frozenset[str] = KEPT) -> Any:
 
 
 def with_lines(n: int = 12, rows: int = 240) -> dict[str, Any]:
-    """A night whose last `n` flagged have no reasons: they are listed on a line each."""
+    """A night whose last `n` flagged have no reasons: they are listed on a line
+    each.
+    """
     run = nosocomial_run(rows)
     for case in run["cases"][-n:]:
         del case["contributions"]
@@ -625,7 +631,9 @@ def appraised_run() -> dict[str, Any]:
 
 
 def changed(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """The document with other values at these places, the steps to each joined by `__`."""
+    """The document with other values at these places, the steps to each joined by
+    `__`.
+    """
     for place, value in changes.items():
         inner, (*path, last) = document, place.split("__")
         for step in path:
@@ -645,7 +653,9 @@ ENDED_BY = {
 
 
 class Outline(HTMLParser):
-    """Collect the elements, their attributes, the visible text and the inlined texts of a page."""
+    """Collect the elements, their attributes, the visible text and the inlined texts of
+    a page.
+    """
 
     def __init__(self, html: str):
         super().__init__(convert_charrefs=True)

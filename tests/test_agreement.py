@@ -1,4 +1,6 @@
-"""Decision values of the recipes against implementations written from the equations alone."""
+"""Decision values of the recipes against implementations written from the equations
+alone.
+"""
 
 from collections.abc import Callable
 from functools import partial

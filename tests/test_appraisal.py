@@ -1,4 +1,6 @@
-"""What is said of a model beyond its operating point: subgroups, predictive values, chances, time."""
+"""What is said of a model beyond its operating point: subgroups, predictive values,
+chances, time.
+"""
 
 import json
 import re
@@ -274,7 +276,9 @@ def test_a_probability_that_is_not_earned_is_not_given(rows, more, reason):
 
 @pytest.mark.parametrize(("apart", "fits"), [(0.3, True), (1.0, False)])
 def test_chances_that_differ_from_what_was_observed_are_told_apart(apart, fits):
-    """Scores of one fold that lie apart make a misfit, which is stated beside the chance."""
+    """Scores of one fold that lie apart make a misfit, which is stated beside the
+    chance.
+    """
     scores, positive, fold = scored(4000, shift=2.0)
     found = calibrate(scores + apart * (fold == 0), positive, fold, 0.2)
     assert found.earned and (found.misfit > 0.01) == fits
@@ -299,7 +303,8 @@ def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(preval
     scores, positive, fold = scored(6000, share=0.2)
     found = calibrate(scores, positive, fold, prevalence)
     at = np.linspace(-1, 3, 9)
-    # The odds of normal scores shifted by d: exp(d s - d^2 / 2) times those of the prevalence.
+    # The odds of normal scores shifted by d: exp(d s - d^2 / 2) times those of the
+    # prevalence.
     odds = np.exp(1.5 * at - 1.5**2 / 2) * prevalence / (1 - prevalence)
 
     assert found.earned
@@ -320,7 +325,8 @@ def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(preval
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("prevalence", [None, 0.05])
 def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
-    """Of 400 cohorts the band holds the true chance in 92 to 98 %, also with several rows a patient.
+    """Of 400 cohorts the band holds the true chance in 92 to 98 %, also with several
+    rows a patient.
 
     A prevalence of None is that of the cohort, which is not known either.
     """
@@ -367,7 +373,8 @@ def test_what_is_not_known_of_sensitivity_moves_the_prevalence_by_the_share_that
         for hit in (unsure, certain)
     )
 
-    # An error of 0.1 in sensitivity, of the share that has it, over sensitivity + specificity - 1.
+    # An error of 0.1 in sensitivity, of the share that has it, over sensitivity +
+    # specificity - 1.
     assert few.high - few.low == pytest.approx(2 * 0.1 * few.value / 0.8, rel=0.02)
     assert many.high - many.value == pytest.approx(0.1 * many.value / 0.8, rel=0.02)
     assert sure.high - sure.low < 0.002

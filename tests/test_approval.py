@@ -1,4 +1,6 @@
-"""A model is a draft until somebody answers for it, and every figure of its page is of one rule."""
+"""A model is a draft until somebody answers for it, and every figure of its page is of
+one rule.
+"""
 
 import datetime
 import json
@@ -86,7 +88,9 @@ def test_history_names_draft(folder, tmp_path):
 
 
 def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):
-    """An approval is of one operating point; none is taken for granted, and a refusal makes no ledger."""
+    """An approval is of one operating point; none is taken for granted, and a refusal
+    makes no ledger.
+    """
     screen("approve", folder / "good", "--by", "A. Weber", *KNOWN_BEFORE)
     refused = screen("threshold", folder / "good", "--reason", "x", code=2)
     screen("threshold", folder / "good", "--g-mean", "--reason", "balance")
@@ -129,7 +133,9 @@ def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_unt
 def test_an_approval_is_an_entry_of_the_trail_and_the_approved_model_goes_on_as_champion(
     folder,
 ):
-    """A series' nights go on with the approved model, and the trail says who approved it."""
+    """A series' nights go on with the approved model, and the trail says who approved
+    it.
+    """
     where = ("--ledger", folder / "l.db", "--series", "ward-1")
     night_of(folder, "good", "first", *where)
     screen("approve", folder / "good", "--by", "A. Weber", *KNOWN_BEFORE, *where)
@@ -181,7 +187,9 @@ CASES = {
 
 
 def trained(case: str, rule: Rule, tmp_path) -> Model:
-    """A model of a made ward, with subgroups, dates and other methods beside it, as it is stored."""
+    """A model of a made ward, with subgroups, dates and other methods beside it, as it
+    is stored.
+    """
     recipe, beside, label, group, positive = CASES[case]
     contract = Contract.from_dict({"cohort": {"time": "day", "subgroup": ["sex"]}})
     roles = {"label": label, "group": group, "positive": positive, "id": "row"}
@@ -213,7 +221,9 @@ def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_pat
 
 
 def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
-    """And a rule that only flagging everybody keeps; what was said of the rows stands after a revision."""
+    """And a rule that only flagging everybody keeps; what was said of the rows stands
+    after a revision.
+    """
     model, other = (trained("grouped", rule, tmp_path) for rule in (FIRST, OTHER))
     first, of_other = model.facts.validation, other.facts.validation
     reason = Reason("rows_of_one_patient", "Rows repeat age and sex.")

@@ -1,4 +1,6 @@
-"""What deserves attention: each rule fires where it should and nowhere else, and all places say the same."""
+"""What deserves attention: each rule fires where it should and nowhere else, and all
+places say the same.
+"""
 
 import datetime
 import json
@@ -105,7 +107,8 @@ NO_STATES = dict.fromkeys(
 )
 NUMBERED = {"attention": [{"code": "ids_are_row_numbers", "words": "w"}]}
 MANY, IN_2025 = {"counts__flagged": 200}, {"trained": datetime.datetime(2025, 3, 1)}
-# A reason, what is changed in a night's document, what its ledger or model knows, and whether it is given.
+# A reason, what is changed in a night's document, what its ledger or model knows, and
+# whether it is given.
 GIVEN = [
     ("quiet_nights", {}, {"quiet": 3}, True),
     ("quiet_nights", {}, {"quiet": 2}, False),
@@ -118,7 +121,8 @@ GIVEN = [
     ("not_recognisable", NUMBERED, {"recognisable": False}, False),  # said once
     ("flags_everything", SPARES | {POINT + "specificity__high": 0.04}, {}, True),
     ("flags_everything", SPARES | {POINT + "specificity__high": 0.06}, {}, False),
-    # Two years after its last patient a model is old, whenever it was trained, but for a date of review.
+    # Two years after its last patient a model is old, whenever it was trained, but for
+    # a date of review.
     ("past_review_date", {WINDOW: ["2014-01-01", "2023-03-12"]}, IN_2025, False),
     ("past_review_date", {WINDOW: ["2014-01-01", "2023-03-09"]}, IN_2025, True),
     (
@@ -135,7 +139,8 @@ GIVEN = [
         True,
     ),
     ("past_review_date", OLD | {COHORT + "review_by": "2026-01-01"}, {}, False),
-    # No number of flags is expected of rows in groups; the mean of many machines may flag somewhat more.
+    # No number of flags is expected of rows in groups; the mean of many machines may
+    # flag somewhat more.
     ("flags_unexpected", MANY, {}, True),
     ("flags_unexpected", MANY | {"model__validation__grouped": True}, {}, False),
     ("flags_unexpected", MANY | {COHORT + "group": "patient"}, {}, False),

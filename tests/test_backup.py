@@ -53,7 +53,9 @@ def test_backup_restored(place, tmp_path):
 
 
 def test_backup_by_command(place, tmp_path):
-    """The folder keeps this backup, the newest others of the ledger, and other files."""
+    """The folder keeps this backup, the newest others of the ledger, and other
+    files.
+    """
     enter(place, "2026-03-01")
     folder = tmp_path / "backups"
     first = Path(as_json("ledger", "backup", place, "--to", folder)["backup"])

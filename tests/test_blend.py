@@ -82,7 +82,9 @@ def test_held_out_rows_are_weighted_by_average_precision_and_put_on_log_odds(
 
 
 def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
-    """Where labels mean nothing, that alone would give scores an AUROC; without labels all weigh alike."""
+    """Where labels mean nothing, that alone would give scores an AUROC; without labels
+    all weigh alike.
+    """
     ill = np.arange(60) % 4 == 0
     decisions = np.stack([ill + np.linspace(0, 0.9, 60), 5.0 - ill], axis=1)[:, :, None]
     precision = [average_precision_score(ill, own) for own in decisions[:, :, 0].T]
@@ -119,7 +121,9 @@ def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(
 
 @pytest.mark.parametrize("n_cases", [3, 9])
 def test_few_cases(n_cases):
-    """Without a recipe it is the blend, which has both kinds of machines and says so."""
+    """Without a recipe it is the blend, which has both kinds of machines and says
+    so.
+    """
     is_case = np.arange(300) < n_cases
     few = patients(300).assign(ill=np.where(is_case, "yes", "no"))
     few.loc[few["ill"] == "yes", "fever"] += 2

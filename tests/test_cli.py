@@ -1,4 +1,6 @@
-"""The commands: exit codes, one answer on stdout, the same bytes for a seed, what they say of themselves."""
+"""The commands: exit codes, one answer on stdout, the same bytes for a seed, what they
+say of themselves.
+"""
 
 import json
 import os
@@ -101,7 +103,9 @@ def run(desk, model):
 def test_the_same_training_and_the_same_night_give_the_same_bytes(
     desk, model, run, tmp_path
 ):
-    """Wherever they lie, as long as model and run lie alike: the page links from the one to the other."""
+    """Wherever they lie, as long as model and run lie alike: the page links from the
+    one to the other.
+    """
     again, night = tmp_path / "model", tmp_path / "run"
     trained(desk, again)
     screen("score", again, desk / "tonight.csv", "--out", night, "--date", "2026-03-01")
@@ -194,7 +198,9 @@ def test_block_pasted_at_end(desk, tmp_path, block, words):
 
 
 def test_key_given_twice_named(desk, tmp_path):
-    """A contract with a key given twice is TOML all the same: what is said is the key."""
+    """A contract with a key given twice is TOML all the same: what is said is the
+    key.
+    """
     twice, contract = (
         tmp_path / "twice.toml",
         (desk / "cohort.toml").read_text(encoding="utf-8"),
@@ -208,7 +214,9 @@ def test_key_given_twice_named(desk, tmp_path):
 
 
 def test_a_model_that_cannot_be_used_is_refused(desk, model, tmp_path, monkeypatch):
-    """Damaged: 4; none there: 2, and the one probably meant; a place another run writes to: 75."""
+    """Damaged: 4; none there: 2, and the one probably meant; a place another run writes
+    to: 75.
+    """
     monkeypatch.chdir(model.parent)
     for path in model.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
@@ -260,7 +268,9 @@ def test_a_table_without_a_contract_is_trained_on_as_init_reads_it_and_says_the_
 
 
 def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
-    """Outcome, case, patient, row id, date and reviews a night; a wrong answer is asked again."""
+    """Outcome, case, patient, row id, date and reviews a night; a wrong answer is asked
+    again.
+    """
     mine, theirs = os.openpty()
     words = [
         sys.executable,
@@ -307,7 +317,9 @@ def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
 def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(
     desk, model, run, tmp_path
 ):
-    """Features, recipe and TRIPOD+AI record are there, at their anchors, as seen from the run directory."""
+    """Features, recipe and TRIPOD+AI record are there, at their anchors, as seen from
+    the run directory.
+    """
     links = re.findall(
         r'<a href="([^"#]+)#(\w+)"', (run / "report.html").read_text(encoding="utf-8")
     )
@@ -427,7 +439,9 @@ def trained_on(past, out, *more, code=0):
 def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(
     table, tmp_path
 ):
-    """The same training may replace its own model, byte for byte; a damaged one is not swept away."""
+    """The same training may replace its own model, byte for byte; a damaged one is not
+    swept away.
+    """
     out, other = tmp_path / "model", patients(seed=1)
     other["cold"] = np.where(other["fever"] < 37, "yes", "no")
     other = written(other, tmp_path / "other.csv")

@@ -72,7 +72,9 @@ def content(run):
 def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
     model, night, expected, cohort, trained, monkeypatch, tmp_path
 ):
-    """A table and a model in memory too; a table that breaks the contract leaves nothing."""
+    """A table and a model in memory too; a table that breaks the contract leaves
+    nothing.
+    """
     workers, frame = InThisProcess(), patients(90, seed=7)
     in_memory = trained(cohort, "svm_weighted", search=1)
     run = by(workers, monkeypatch, model, night, tmp_path / "by")
@@ -281,7 +283,9 @@ def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
 
 
 def test_rows_go_to_no_worker_in_the_clear(workers):
-    """Whose scheduler has no TLS is refused before a row is sent; whoever has no certificate is cut off."""
+    """Whose scheduler has no TLS is refused before a row is sent; whoever has no
+    certificate is cut off.
+    """
     scheduler = SimpleNamespace(address="tcp://host:8786")
     plain = Cluster(SimpleNamespace(scheduler=scheduler), "tcp://host:8786", 1)
     host, port = workers.client.scheduler.address.removeprefix("tls://").split(":")
@@ -312,7 +316,9 @@ def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
 def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(
     monkeypatch, caplog
 ):
-    """A scheduler without workers would keep a piece for ever; one that kills them all is given up."""
+    """A scheduler without workers would keep a piece for ever; one that kills them all
+    is given up.
+    """
     monkeypatch.setattr(clusters, "POLL_SECONDS", 0.1)
 
     with (

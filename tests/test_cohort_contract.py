@@ -1,4 +1,6 @@
-"""The contract: what it accepts, what it says when it does not, and that its texts read back."""
+"""The contract: what it accepts, what it says when it does not, and that its texts read
+back.
+"""
 
 import json
 import re

@@ -137,7 +137,8 @@ def test_what_is_constant_or_empty_in_training_stays_zero_whatever_comes_later(
     for cohort in (past, cohort_of(tmp_path)):
         encoded = encoder.transform(cohort)
         np.testing.assert_allclose(encoded, 0, atol=1e-12)
-        # A category without any value has no column, and none that trees would see as one.
+        # A category without any value has no column, and none that trees would see as
+        # one.
         assert encoder.bundles().of(encoded).shape == (80, 6)
 
 

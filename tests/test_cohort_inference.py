@@ -421,7 +421,9 @@ def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):
 def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_turns_it(
     share,
 ):
-    """Where 1 is most rows it may say that a tumour is benign: the table cannot tell, so that it is said."""
+    """Where 1 is most rows it may say that a tumour is benign: the table cannot tell,
+    so that it is said.
+    """
     table = pd.DataFrame(
         {"radius": np.linspace(8, 20, 100), "target": [1] * share + [0] * (100 - share)}
     )
@@ -431,7 +433,9 @@ def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_
 
 
 def test_x_y_and_z_are_places_of_voxels_where_values_repeat_and_else_features(tmp_path):
-    """Where hardly a value repeats rows lie on no grid; features they are, and patients are looked for."""
+    """Where hardly a value repeats rows lie on no grid; features they are, and patients
+    are looked for.
+    """
     grid, rng = np.arange(N), np.random.default_rng(1)
     voxels, _ = starter_contract(
         cohort_of(tmp_path, patient_id=["a", "b"] * 30, x=grid, y=grid % 3, z=grid)
@@ -487,7 +491,9 @@ NAMES = [
 
 @st.composite
 def tables(draw) -> str:
-    """CSV text of a few columns, quoted throughout, beside one that is always a feature."""
+    """CSV text of a few columns, quoted throughout, beside one that is always a
+    feature.
+    """
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=6, unique=True))
     columns = [
         draw(st.lists(draw(st.sampled_from(KINDS)), min_size=COUNT, max_size=COUNT))

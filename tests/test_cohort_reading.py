@@ -44,7 +44,9 @@ def with_feature(**feature):
 
 
 def column(folder, cells, **feature):
-    """Values of a one-feature table whose second column keeps blank lines from being skipped."""
+    """Values of a one-feature table whose second column keeps blank lines from being
+    skipped.
+    """
     path = written(folder, "x,other\n" + "".join(f'"{cell}",-\n' for cell in cells))
     return read_cohort(path, with_feature(**feature)).features["x"].tolist()
 

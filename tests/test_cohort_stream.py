@@ -1,4 +1,6 @@
-"""Streaming: the rows of a whole read, memory that does not grow, normalisation within groups."""
+"""Streaming: the rows of a whole read, memory that does not grow, normalisation within
+groups.
+"""
 
 import itertools
 import tracemalloc
@@ -178,7 +180,8 @@ def test_features_are_standardised_within_their_group_and_raw_values_kept(tmp_pa
     }
     contract = Contract.from_dict({"cohort": {"group": "g"}, "features": features})
     cohort = read_cohort(tmp_path / "a.csv", contract)
-    # A group of one row, or of equal values, has no spread: zero says "as usual for this group".
+    # A group of one row, or of equal values, has no spread: zero says "as usual for
+    # this group".
     np.testing.assert_allclose(cohort.features["x"], [-1, -1, 1, 1, 0, 0, 0], atol=1e-9)
     assert cohort.raw["x"].tolist() == x
 

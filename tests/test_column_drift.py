@@ -1,4 +1,6 @@
-"""A column that reads otherwise is named, with factor and night; a ward at rest is not."""
+"""A column that reads otherwise is named, with factor and night; a ward at rest is
+not.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,6 @@
-"""Methods compared, as a study and beside a model: the same folds, honest thresholds, paired differences."""
+"""Methods compared, as a study and beside a model: the same folds, honest thresholds,
+paired differences.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -112,7 +114,9 @@ def compared(folder):
 
 
 def test_every_row_is_tested_once_by_every_method_on_the_same_folds(compared):
-    """The plain machine with a tuned threshold is always the control; several cohorts give ranks."""
+    """The plain machine with a tuned threshold is always the control; several cohorts
+    give ranks.
+    """
     counts = compared.scores.groupby(["cohort", "recipe", "id"]).size()
     dealt = compared.scores.pivot_table(
         index=["cohort", "id"], columns="recipe", values="fold"
@@ -138,7 +142,8 @@ def test_every_row_is_tested_once_by_every_method_on_the_same_folds(compared):
 
 
 def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
-    # Flip every label of the first fold: with one setting, its scores must stay as they were.
+    # Flip every label of the first fold: with one setting, its scores must stay as they
+    # were.
     whole = cohort(folder, "one")
     recipe, task = load_recipe("svm"), infer_task(whole, False)[0]
     study = plan_study(whole, task, 3, 1, 0, search=1)
@@ -156,7 +161,9 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
 
 
 def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
-    """What was finished serves again to the bit; a damaged file is of no use, and machines lie in private."""
+    """What was finished serves again to the bit; a damaged file is of no use, and
+    machines lie in private.
+    """
     whole, kept = {"one": cohort(folder, "one")}, tmp_path / "kept"
     kept.mkdir()
     steps: list[tuple[int, int]] = []
@@ -230,7 +237,9 @@ def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path)
 
 
 def test_with_joined_classes_every_method_and_the_control_have_one_end_point(folder):
-    """Also a method that tells all classes apart; each figure is that of the end point all share."""
+    """Also a method that tells all classes apart; each figure is that of the end point
+    all share.
+    """
     whole = cohort(folder, "three", positive="yes+perhaps")
     mixed = comparison.compare({"three": whole}, ["one_vs_rest", "logistic"], **QUICK)
     ill = mixed.scores.assign(ill=mixed.scores["label"] != "no")
@@ -255,7 +264,9 @@ def test_with_joined_classes_every_method_and_the_control_have_one_end_point(fol
 
 
 def test_two_positive_classes_are_judged_one_by_one_under_every_recipe(folder):
-    """Kernel machines of several classes stand beside baselines; two-class ones are refused."""
+    """Kernel machines of several classes stand beside baselines; two-class ones are
+    refused.
+    """
     whole = cohort(folder, "three", positive=["yes", "perhaps"])
     found = comparison.compare(
         {"three": whole}, ["one_vs_one", "logistic", "random_forest"], **QUICK
@@ -432,7 +443,9 @@ def test_weights_count_as_copies_of_rows():
 
 @pytest.mark.parametrize("n_groups", [400, 60])
 def test_a_difference_of_recalls_is_as_wide_as_its_bootstrap(n_groups):
-    """A sum of what each row (or group) adds; the rows of a class are as many as they are."""
+    """A sum of what each row (or group) adds; the rows of a class are as many as they
+    are.
+    """
     rng = np.random.default_rng(5)
     target, groups = rng.choice(3, 400, p=[0.6, 0.3, 0.1]), np.arange(400) % n_groups
     right, others = rng.random((2, 400)) < np.array([[0.8], [0.6]])
@@ -481,7 +494,8 @@ def test_the_worked_example_of_the_literature_comes_out():
     found, ranks = friedman(DEMSAR), against_control(DEMSAR, control=0)
 
     assert found.mean_ranks == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=0.001)
-    # The paper's 9.28 and 3.69 are without the correction for ties, which makes both a little larger.
+    # The paper's 9.28 and 3.69 are without the correction for ties, which makes both a
+    # little larger.
     assert 9.28 <= found.chi2 <= 10.3
     assert 3.69 <= found.f <= 4.2
     assert found.p < 0.05
@@ -574,7 +588,9 @@ def test_factor_contrast_same_machine(folder):
 
 
 def test_own_boundary_without_threshold(rescaled):
-    """Figures of the machines' own boundary do not depend on the rule, and are ranked."""
+    """Figures of the machines' own boundary do not depend on the rule, and are
+    ranked.
+    """
     facts = rescaled.facts.cohorts[0]
     scores = rescaled.scores
     is_plain = (scores["cohort"] == "one") & (scores["recipe"] == "svm")

@@ -1,4 +1,5 @@
-"""Control charts: quiet nights stay inside their limits, a change leaves them, a new model starts anew.
+"""Control charts: quiet nights stay inside their limits, a change leaves them, a new
+model starts anew.
 
 All scores of a night beside those held out in training: quiet nights, and changed ones.
 """
@@ -208,7 +209,9 @@ def test_another_model_begins_a_new_phase_and_says_which_it_was(
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """Thirty nights of two hundred rows; on the last, four times as many flags and an empty column."""
+    """Thirty nights of two hundred rows; on the last, four times as many flags and an
+    empty column.
+    """
     with open_ledger(
         tmp_path_factory.mktemp("charts") / "screening.db", make=True
     ) as ledger:
@@ -315,7 +318,8 @@ def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
     few = drift_of(np.arange(300.0), np.full(9, 1e3), "group")
     assert trifle.p < 0.001 and not is_alarming(trifle) and not is_alarming(few)
     assert "Too few patients were scored (9)" in describe_drift(few)
-    # An edge belongs to the cell below it, and above the last one lies the highest score.
+    # An edge belongs to the cell below it, and above the last one lies the highest
+    # score.
     assert inner_edges(np.repeat([1.0, 2.0, 3.0], 50)).tolist() == [1.0, 2.0]
     assert score_cells(np.array([0.9, 1.0, 1.1]), np.array([1.0])).tolist() == [0, 0, 1]
 
@@ -331,7 +335,9 @@ def counts_of(cells: np.ndarray, known: tuple[int, ...], first: int = 0) -> Scor
 def stays(
     rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0
 ) -> list[ScoreCounts]:
-    """Nights of a ward in which everybody stays so many nights with about the same score."""
+    """Nights of a ward in which everybody stays so many nights with about the same
+    score.
+    """
     past = rng.normal(size=400)
     edges = inner_edges(past)
     known = tuple(
@@ -376,9 +382,10 @@ def test_drift_over_nights_beside_its_own_nights_is_named():
     assert "lower on the whole than those of the 50 nights before" in reason.words
 
 
-# Patients on twenty cells that held as many training rows each, those of them in the last cell beyond
-# their share, and whether that is said: one in two hundred is where chance ends, a trifle is no alarm
-# however many make it sure, and fewer than twenty patients are no evidence.
+# Patients on twenty cells that held as many training rows each, those of them in the
+# last cell beyond their share, and whether that is said: one in two hundred is where
+# chance ends, a trifle is no alarm however many make it sure, and fewer than twenty
+# patients are no evidence.
 OVER_NIGHTS = [
     (100, 17, 20, False),
     (100, 18, 20, False),
@@ -462,7 +469,9 @@ def test_the_reference_stands_at_the_prevalence_in_use(model):
 
 
 def test_images_count_once_by_their_highest_voxel(tissue_model, tmp_path, monkeypatch):
-    """What is thinned out on a large night are units: patients, however many voxels each has."""
+    """What is thinned out on a large night are units: patients, however many voxels
+    each has.
+    """
     table = voxels(12, seed=9)
     whole = score(tissue_model, table, tmp_path / "whole").document["drift"]
     monkeypatch.setattr(reference_distribution, "MOST_UNITS", 12)

@@ -98,7 +98,9 @@ def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(
 
 @pytest.mark.parametrize("quote", [b"", b'"'])
 def test_long_note_is_read(tmp_path, quote):
-    """A cell of any length is read, and refuses nothing where its column is not read."""
+    """A cell of any length is read, and refuses nothing where its column is not
+    read.
+    """
     path = tmp_path / "t.csv"
     note = quote + b"x" * 200_000 + quote
     path.write_bytes(b"id,note\n1,2\n3,4\n5," + note + b"\n6,7\n")
@@ -123,7 +125,9 @@ def test_rare_delimiters(tmp_path, delimiter):
 
 
 def test_apostrophes_as_quotes(tmp_path):
-    """Where every name stands between apostrophes, they are quotes, and that is said."""
+    """Where every name stands between apostrophes, they are quotes, and that is
+    said.
+    """
     path = tmp_path / "t.csv"
     path.write_text("'id','note'\n'1','a, b'\n'2','it''s'\n")
     file = opened(path)

@@ -1,4 +1,6 @@
-"""A cohort in a database is the cohort in a file: same rows, same scores, read-only, and no password told."""
+"""A cohort in a database is the cohort in a file: same rows, same scores, read-only,
+and no password told.
+"""
 
 import json
 import subprocess
@@ -391,7 +393,9 @@ STAYS = 40
 
 
 def omop() -> dict[str, pd.DataFrame]:
-    """Persons with one stay each; every fifth gets sepsis on its third day, some had it on their first."""
+    """Persons with one stay each; every fifth gets sepsis on its third day, some had it
+    on their first.
+    """
     rng = np.random.default_rng(0)
     number = np.arange(STAYS)
     later = pd.Timestamp("2026-03-03").date()

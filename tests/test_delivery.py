@@ -1,4 +1,6 @@
-"""A table that is sound row by row and wrong as a whole: half of it, yesterday's, another ward's."""
+"""A table that is sound row by row and wrong as a whole: half of it, yesterday's,
+another ward's.
+"""
 
 import datetime
 import json
@@ -104,7 +106,9 @@ def test_rows_and_patients_are_held_against_the_nights_before(tonight, past, exp
 
 
 def test_half_a_ward_three_nights_running_is_named_three_times_and_then_accepted():
-    """A night that was not whole is no measure for the next one, unless somebody answers for it."""
+    """A night that was not whole is no measure for the next one, unless somebody
+    answers for it.
+    """
     past = ward()
     for number in (10, 11, 12):
         delivery, findings = examine(night(number), came(20, number, 17), past)
@@ -125,7 +129,9 @@ def test_half_a_ward_three_nights_running_is_named_three_times_and_then_accepted
     ],
 )
 def test_a_table_that_was_there_before(same, expected):
-    """Two screens may read one ward's table every night; the same night again is no other night."""
+    """Two screens may read one ward's table every night; the same night again is no
+    other night.
+    """
     assert codes(came(40, 10), ward(), same_table=same) == expected
 
 
@@ -160,7 +166,9 @@ def test_what_the_contract_states_and_ids_of_another_shape():
     ],
 )
 def test_the_newest_row_beside_the_night(oldest, newest, past, expected):
-    """In days before it; tables of one day are held to that, tables of stays to how often somebody comes."""
+    """In days before it; tables of one day are held to that, tables of stays to how
+    often somebody comes.
+    """
     nights = {
         day: one.replace(
             **{name: night(number - old) for name, old in (past or {}).items()}
@@ -260,7 +268,9 @@ def test_who_has_left_is_told_from_who_is_no_longer_flagged(site, model):
 
 
 def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
-    """Numbers where training had text with zeros in front: every case would be a new one."""
+    """Numbers where training had text with zeros in front: every case would be a new
+    one.
+    """
     numbers = written(beds(6).astype({"patient": int}), site / "n.parquet")
     told = {
         site / "5.csv": [
@@ -334,7 +344,9 @@ def test_one_table_for_two_wards_is_named(site, model):
 def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(
     model, tmp_path
 ):
-    """A ward of feverish patients differs from training every night, and from itself when it changes."""
+    """A ward of feverish patients differs from training every night, and from itself
+    when it changes.
+    """
     runs = []
     with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
         for number in range(MIN_REFERENCE_NIGHTS + 2):
@@ -361,7 +373,9 @@ def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(
 
 
 def test_a_site_scores_a_stopped_night_that_somebody_accepts(site):
-    """Yesterday's table in tonight's place fails the series, until its delivery is accepted."""
+    """Yesterday's table in tonight's place fails the series, until its delivery is
+    accepted.
+    """
     for number in (5, 6):
         written(beds(5), site / f"2026-01-{number + 1:02}.csv")
     (site / "NIGHT.toml").write_text(

@@ -1,4 +1,6 @@
-"""DICOM SEG: the same voxels on the series of the archive, whichever way its slices lie, never elsewhere."""
+"""DICOM SEG: the same voxels on the series of the archive, whichever way its slices
+lie, never elsewhere.
+"""
 
 import json
 from pathlib import Path
@@ -32,7 +34,9 @@ def run(tmp_path_factory):
 def series_of(
     values: np.ndarray, affine: np.ndarray, folder: Path, turned: bool = False
 ) -> Path:
-    """A volume as an MR series; `turned`: with its slices along another axis, and rows the other way."""
+    """A volume as an MR series; `turned`: with its slices along another axis, and rows
+    the other way.
+    """
     folder.mkdir(parents=True)
     volume = highdicom.Volume(values, LPS @ affine, "PATIENT")
     # Slices first, then rows and columns, as DICOM has them.
@@ -131,7 +135,9 @@ def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned
 def test_a_night_of_several_classes_names_them_and_their_clusters_in_millimetres(
     run, tmp_path
 ):
-    """A patient's classes, each cluster's class and size, a colour a class, and numbers a class in NIfTI."""
+    """A patient's classes, each cluster's class and size, a colour a class, and numbers
+    a class in NIfTI.
+    """
     document = json.loads((run / "run.json").read_text(encoding="utf-8"))
     rows = pd.read_parquet(run / "scores.parquet").query("flagged")
 

@@ -1,4 +1,6 @@
-"""What documents and docstrings refer to exists: links, headings, modules, files, options, figures."""
+"""What documents and docstrings refer to exists: links, headings, modules, files,
+options, figures.
+"""
 
 import ast
 import io
@@ -146,7 +148,9 @@ def is_importable(name: str) -> bool:
 
 
 def exists(name: str, known: set[str]) -> bool:
-    """Return True for what can be imported, a member of a class, or a known expression."""
+    """Return True for what can be imported, a member of a class, or a known
+    expression.
+    """
     first, *rest = name.split(".")
     places = [f"{full}.{'.'.join(rest)}" for full in modules().get(first, [])]
     if name in known or is_importable(name) or any(map(is_importable, places)):

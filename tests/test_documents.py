@@ -1,4 +1,6 @@
-"""What is written is what its type says: no key without a type, no type without its producer."""
+"""What is written is what its type says: no key without a type, no type without its
+producer.
+"""
 
 import json
 from functools import reduce
@@ -25,7 +27,9 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def night(cohort, trained, tmp_path_factory):
-    """A model of two classes, and a night that it scored: both documents as they lie on disk."""
+    """A model of two classes, and a night that it scored: both documents as they lie on
+    disk.
+    """
     folder = tmp_path_factory.mktemp("night")
     save_model(trained(cohort, "logistic", search=1), folder / "model")
     new = written(patients(60, seed=1).drop(columns="ill"), folder / "new.csv")
@@ -68,7 +72,9 @@ def test_what_training_and_scoring_write_is_what_the_types_say(kind, request):
 def test_what_every_command_prints_with_json_is_what_its_schema_says(
     tmp_path, monkeypatch
 ):
-    """`screen` of the tests holds each answer to its type; here every command that has --json is asked."""
+    """`screen` of the tests holds each answer to its type; here every command that has
+    --json is asked.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("screening.cli.data._whole_job", lambda *job: None)
     written(patients(), tmp_path / "past.csv")

@@ -1,4 +1,5 @@
-"""Gates before scoring: other units stop the run, other patients are said aloud, the same night is silent.
+"""Gates before scoring: other units stop the run, other patients are said aloud, the
+same night is silent.
 
 Chances are valid at any size, and those that textbooks give where textbooks give one.
 """

@@ -1,4 +1,6 @@
-"""Intervals for a model that is its folds: formulae computed another way, and how often they hold."""
+"""Intervals for a model that is its folds: formulae computed another way, and how often
+they hold.
+"""
 
 import flow_cohorts
 import numpy as np
@@ -120,8 +122,9 @@ def test_every_interval_holds_for_the_mean_of_fold_machines_whatever_the_rule(
             ]
         )
 
-    # 93 to 97 in 100 is meant; three standard errors of a share over so many cohorts are 3 in 100. The
-    # sensitivity of a rule that no positive decides is widened though it would not need it.
+    # 93 to 97 in 100 is meant; three standard errors of a share over so many cohorts
+    # are 3 in 100. The sensitivity of a rule that no positive decides is widened though
+    # it would not need it.
     held = np.mean(inside, axis=0)
     assert np.all(held >= 0.92) and np.all(held <= 0.995)
 

@@ -24,7 +24,9 @@ def expected_of(platt, scores):
 
 
 def test_intervals_hold_what_nights_then_show():
-    """Curves of 400 past rows, nights of 60: in 95 of 100 nights the number lies within."""
+    """Curves of 400 past rows, nights of 60: in 95 of 100 nights the number lies
+    within.
+    """
     held = []
     for seed in range(300):
         rng = np.random.default_rng(1000 + seed)

@@ -1,4 +1,6 @@
-"""A night for other systems: whole or not at all, from a run whose digests agree, nothing a sheet runs."""
+"""A night for other systems: whole or not at all, from a run whose digests agree,
+nothing a sheet runs.
+"""
 
 import csv
 import json

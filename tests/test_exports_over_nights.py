@@ -1,4 +1,6 @@
-"""Exports over nights: what is new, changed and ended, on a FHIR server with state, in OMOP and CSV."""
+"""Exports over nights: what is new, changed and ended, on a FHIR server with state, in
+OMOP and CSV.
+"""
 
 import csv
 import json
@@ -33,7 +35,9 @@ class Ward:
         self.ledger = str(folder / "screening.db")
 
     def night(self, day, ill, left=(), name=None, **options):
-        """Score a night on which some of twelve patients are ill, and some have left."""
+        """Score a night on which some of twelve patients are ill, and some have
+        left.
+        """
         table = patients(12, seed=7).assign(patient=[str(i) for i in range(1, 13)])
         is_ill = table["patient"].isin(ill)
         table.loc[is_ill, ["fever", "crp"]] = ILL
@@ -107,7 +111,9 @@ def kinds_of(file, patient):
 
 
 def test_fhir_three_nights(ward):
-    """Who stays keeps one Flag, who goes has it ended with the reason, who comes back has it open again."""
+    """Who stays keeps one Flag, who goes has it ended with the reason, who comes back
+    has it open again.
+    """
     server = FhirServer()
     first = ward.night(1, ["1", "2", "3"])
     sent(server, ward.export(first, "fhir", "1.json"))
@@ -149,7 +155,9 @@ def test_fhir_three_nights(ward):
 
 
 def test_fhir_corrected_table(ward):
-    """Who was flagged by a table that was wrong has a Flag entered in error, or one that ended."""
+    """Who was flagged by a table that was wrong has a Flag entered in error, or one
+    that ended.
+    """
     server = FhirServer()
     first = ward.night(1, ["1", "5"])
     sent(server, ward.export(first, "fhir", "1.json"))
@@ -175,7 +183,9 @@ def test_fhir_corrected_table(ward):
 
 
 def test_fhir_verdicts(ward):
-    """A case that was ruled out ends, once; one that was confirmed is done and stays open."""
+    """A case that was ruled out ends, once; one that was confirmed is done and stays
+    open.
+    """
     server = FhirServer()
     first = ward.night(1, ["1", "2", "3"])
     sent(server, ward.export(first, "fhir", "1.json"))
@@ -201,7 +211,9 @@ def test_fhir_verdicts(ward):
 
 
 def test_fhir_lost_bundle(ward, monkeypatch):
-    """A bundle that was never sent does no harm: the next ones repeat what has ended."""
+    """A bundle that was never sent does no harm: the next ones repeat what has
+    ended.
+    """
     server = FhirServer()
     ill = {1: ["1", "2"], 2: ["1"], 3: ["1"]}
     since = []
@@ -276,7 +288,9 @@ def changes_in(file):
 
 
 def test_csv_since(ward):
-    """Each row says if its patient is new, changed or the same; who is gone is listed last."""
+    """Each row says if its patient is new, changed or the same; who is gone is listed
+    last.
+    """
     first = ward.night(1, ["1", "2", "3"])
     second = ward.night(2, ["1", "4"], left=["3"])
     plain = ward.export(first, "csv", "1.csv")
@@ -298,7 +312,9 @@ def rows_of(folder, name):
 
 
 def test_omop_since(ward):
-    """Who stays in the cohort has a later end, who is gone keeps the end, who returns has a new row."""
+    """Who stays in the cohort has a later end, who is gone keeps the end, who returns
+    has a new row.
+    """
     first = ward.night(1, ["1", "2"])
     second = ward.night(2, ["1", "4"])
     third = ward.night(3, ["2", "4"])

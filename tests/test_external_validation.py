@@ -1,4 +1,6 @@
-"""A model tried on another cohort: what was found beside what was promised, and none of its own rows."""
+"""A model tried on another cohort: what was found beside what was promised, and none of
+its own rows.
+"""
 
 import json
 
@@ -52,7 +54,9 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(
 
 
 def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
-    """A predictive value of another prevalence would be of another population; chances are as written."""
+    """A predictive value of another prevalence would be of another population; chances
+    are as written.
+    """
     promise, ill = found.classes["yes"].promise, (elsewhere["ill"] == "yes")
     hit, false = (
         ill.mean() * promise.sensitivity.value,
@@ -77,7 +81,9 @@ def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
 
 @pytest.mark.parametrize("n_groups", [None, 6])
 def test_intervals_of_true_chances_hold_one(n_groups):
-    """Of cohorts whose labels follow the chances 91 in 100 or more have 1 in both, by group too."""
+    """Of cohorts whose labels follow the chances 91 in 100 or more have 1 in both, by
+    group too.
+    """
     groups = None if n_groups is None else np.arange(400) % n_groups
     rng = np.random.default_rng(3)
     past = np.arange(900) % 6 == 0
@@ -98,9 +104,12 @@ def test_intervals_of_true_chances_hold_one(n_groups):
 
 
 def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, found):
-    """Where the condition is twice as common, at most 30 flags in 100 rows ask for a higher threshold."""
+    """Where the condition is twice as common, at most 30 flags in 100 rows ask for a
+    higher threshold.
+    """
     local = found.classes["yes"].local
-    # Labels that have nothing to do with the rows: the ranking is lower than was promised.
+    # Labels that have nothing to do with the rows: the ranking is lower than was
+    # promised.
     mixed = elsewhere.assign(
         ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy()
     )
@@ -119,7 +128,9 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, 
 def test_a_stated_share_of_cases_counts_each_row_as_often_as_that_place_has_it(
     model, elsewhere
 ):
-    """Half of these are cases: with one in ten stated, the others count as nine rows each would."""
+    """Half of these are cases: with one in ten stated, the others count as nine rows
+    each would.
+    """
     ill = elsewhere["ill"] == "yes"
     cases, others = elsewhere[ill], elsewhere[~ill][: ill.sum()]
     copies = [
@@ -185,7 +196,9 @@ def test_the_training_file_is_known_where_no_column_names_the_rows(
 
 
 def test_classes_of_patients_are_judged_by_patient(judged):
-    """Of several classes each that occurs has its figures; voxels of one patient do not count as patients."""
+    """Of several classes each that occurs has its figures; voxels of one patient do not
+    count as patients.
+    """
     tissue, model = voxels(6, seed=9), load_model(judged / "tissue")
     by_patient = validate(model, tissue)
     by_voxel = validate(

@@ -1,4 +1,6 @@
-"""Factors: what the papers print, positive everywhere, finite at any scale, recomputed from the row."""
+"""Factors: what the papers print, positive everywhere, finite at any scale, recomputed
+from the row.
+"""
 
 from types import SimpleNamespace
 
@@ -97,7 +99,9 @@ def squares(x, z):
 
 
 def liu_and_he(one):
-    """By the mean distance to the near support vectors across, or to the nearest where none is near."""
+    """By the mean distance to the near support vectors across, or to the nearest where
+    none is near.
+    """
     distances, means = 2.0 - 2.0 * np.exp(-one.apart / (2 * 1.2**2)), []
     for row, across in zip(
         distances, one.labels != np.sign(one.f)[:, None], strict=True
@@ -107,7 +111,8 @@ def liu_and_he(one):
     return np.exp(-np.abs(one.f) * means)
 
 
-# What no recipe sets; what recipes do is held to independent implementations (`test_agreement.py`).
+# What no recipe sets; what recipes do is held to independent implementations
+# (`test_agreement.py`).
 OPTIONS = {
     Bumps(h="alpha"): lambda one: np.exp(-one.apart / (2 * 1.2**2 / 3)) @ one.alphas,
     LocalBumps(M=500, drop_wrong_side=False): lambda one: np.exp(
@@ -187,7 +192,8 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
     for passes in range(PASSES + 1):
         decisions = machine._expansion.decisions(x, upto=passes)
         assert np.isfinite(decisions).all()
-        # Where every row of a large c is of one class, f is rightly 1 there and all but 1 elsewhere.
+        # Where every row of a large c is of one class, f is rightly 1 there and all but
+        # 1 elsewhere.
         constant = {True: 0.0, False: machine._expansion.chain[passes].dual.intercept}[
             kind == "one_class"
         ]
@@ -205,7 +211,8 @@ def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
     machine = OneClassSVM(nu=nu, factor=FACTORS[name](), passes=PASSES).fit(x)
     for passes, one in enumerate(machine._expansion.chain):
         outside = (machine._expansion.decisions(x, upto=passes) < 0).mean()
-        # Free support vectors are on the boundary, to the tolerance: they may lie on either side of it.
+        # Free support vectors are on the boundary, to the tolerance: they may lie on
+        # either side of it.
         assert abs(outside - nu) <= 0.03 + one.dual.margin.mean()
 
 
@@ -250,7 +257,8 @@ def test_a_constant_in_c_is_a_constant_in_the_costs(height, monkeypatch):
     )
 
 
-# A large c is a large cost, and an SVM of classes that overlap takes for ever at a cost of e^200.
+# A large c is a large cost, and an SVM of classes that overlap takes for ever at a cost
+# of e^200.
 @pytest.mark.parametrize(
     ("kind", "size"),
     [(kind, size) for kind in MACHINES for size in (-3e4, -50.0)]
@@ -283,5 +291,6 @@ def test_intercept_of_balanced_costs_does_not_flip_between_subsets(cost):
     x = rng.normal(size=(150, 5)) + y[:, None]
     subsets = [np.sort(rng.permutation(150)[:size]) for size in range(100, 130)]
     intercepts = [balanced(x[part], y[part], cost) for part in subsets]
-    # All alphas are at their bounds: anything from -1 to 1 meets the conditions, the middle is near 0.
+    # All alphas are at their bounds: anything from -1 to 1 meets the conditions, the
+    # middle is near 0.
     assert np.abs(intercepts).max() < 0.2

@@ -1,4 +1,6 @@
-"""A newcomer's own table, with an export's quirks, reaches a page in three commands, or one message."""
+"""A newcomer's own table, with an export's quirks, reaches a page in three commands, or
+one message.
+"""
 
 import datetime
 import re
@@ -44,7 +46,9 @@ def files(
 
 
 def three_commands(folder: Path, past: Path, night: Path):
-    """Run `init`, `check`, `train` and `score` up to the first that refuses; give back the last answer."""
+    """Run `init`, `check`, `train` and `score` up to the first that refuses; give back
+    the last answer.
+    """
     contract, model = folder / "cohort.toml", folder / "model"
     for words in (
         ["init", past, "--out", contract],
@@ -90,7 +94,8 @@ PAGES = {
     },
     "Excel workbook": {"write": excel, "ending": ".xlsx"},
 }
-# Each names the column (or the file, where no column can be told) and what to do about it.
+# Each names the column (or the file, where no column can be told) and what to do about
+# it.
 MESSAGES = {
     "a label of one class": (
         {"change": lambda t: t.assign(ill="no")},

@@ -1,4 +1,6 @@
-"""Ten statements that a tired reader takes from the page of a night, each in the first screen at 1440 by 900."""
+"""Ten statements that a tired reader takes from the page of a night, each in the first
+screen at 1440 by 900.
+"""
 
 import datetime
 import re

@@ -1,4 +1,6 @@
-"""Rows of a night that its page will not show: ranked or looked through outside memory as within it."""
+"""Rows of a night that its page will not show: ranked or looked through outside memory
+as within it.
+"""
 
 import tracemalloc
 

@@ -1,4 +1,6 @@
-"""Nobody is on both sides of a fold, rows are dealt by what they are called, a sub-sample keeps the rare."""
+"""Nobody is on both sides of a fold, rows are dealt by what they are called, a
+sub-sample keeps the rare.
+"""
 
 from types import SimpleNamespace
 
@@ -32,7 +34,9 @@ def grouped(seed, n_groups=12, rows_each=15):
 
 
 def test_keys_of_names_are_fixed_numbers():
-    """Rows are dealt to the same folds, and units known on several nights, whatever the version of pandas."""
+    """Rows are dealt to the same folds, and units known on several nights, whatever the
+    version of pandas.
+    """
     names = np.array(["p001", "Müller", "x" * 40, "", "12345678"], object)
     assert hash_names(names, 0)[:3].tolist() == [
         12457215547498215282,
@@ -90,7 +94,8 @@ def test_rows_without_an_id_are_known_by_what_they_hold():
 
 
 def test_rows_alike_in_every_value_are_dealt_each_for_itself():
-    # Sixty kinds of ten, the labels drawn by lot: those of the others of a kind tell nothing.
+    # Sixty kinds of ten, the labels drawn by lot: those of the others of a kind tell
+    # nothing.
     rng = np.random.default_rng(5)
     kind = np.repeat(np.arange(60), 10)
     table = pd.DataFrame(

@@ -1,4 +1,6 @@
-"""Forests and boosting as arrays: they score as scikit-learn's and LightGBM's trees do, in any batch."""
+"""Forests and boosting as arrays: they score as scikit-learn's and LightGBM's trees do,
+in any batch.
+"""
 
 import numpy as np
 import pandas as pd
@@ -78,7 +80,9 @@ def test_trees_leaves_of_any_number(n_leaves, n_classes):
     "cases", [[60, 240], [2, 50, 148]], ids=["two classes", "a class of two rows"]
 )
 def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases):
-    """Growing on the drawn rows alone changes no tree, also where a tree draws no row of some class."""
+    """Growing on the drawn rows alone changes no tree, also where a tree draws no row
+    of some class.
+    """
     rng = np.random.default_rng(3)
     x = np.column_stack(
         [np.ones(sum(cases)), rng.normal(size=(sum(cases), 4)).round(1)]
@@ -103,7 +107,8 @@ def test_trees_of_a_balanced_forest_stand_on_as_many_rows_of_each_class():
         "rare",
         np.where(np.arange(2000) % 3 == 0, "some", "most"),
     )
-    # 50 rows of each class are drawn: leaves of more than half of them leave every tree at its root.
+    # 50 rows of each class are drawn: leaves of more than half of them leave every tree
+    # at its root.
     shares = (
         BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y).predict_proba(x)
     )
@@ -158,7 +163,9 @@ histograms = pytest.mark.parametrize(
 
 
 def encoded_rows(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Of a table with values that are missing, categories and ties, and a class a row."""
+    """Of a table with values that are missing, categories and ties, and a class a
+    row.
+    """
     table = patients(n_rows, share=0.3, seed=seed)
     table["fever"] = table["fever"].round(1)
     table.loc[::7, "ward"] = None

@@ -1,4 +1,6 @@
-"""One patient is erased everywhere by one command; what is left verifies, scores and adds up."""
+"""One patient is erased everywhere by one command; what is left verifies, scores and
+adds up.
+"""
 
 import datetime
 import json
@@ -249,7 +251,9 @@ def test_after_its_day_the_model_scores_no_more(site):
 
 
 def half_done(site: Path) -> list[Path]:
-    """What killed commands left: of a first model, a model's next training, a night, a comparison."""
+    """What killed commands left: of a first model, a model's next training, a night, a
+    comparison.
+    """
     names = (
         "models/.b.fits",
         "models/.a.fits",
@@ -295,7 +299,9 @@ def test_forget_pieces_in_use(site):
 
 
 def test_forget_registered(site):
-    """Pages in a folder a series, a page of one case, an export: none of them is named to `forget`."""
+    """Pages in a folder a series, a page of one case, an export: none of them is named
+    to `forget`.
+    """
     run = site / "runs/1"
     ledger = ["--ledger", site / "screening.db"]
     somebody = read_document(run, "run")["cases"][1]["id"]
@@ -332,7 +338,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 def test_forget_in_copy_of_site(site):
-    """A copy says whose it is; only what is named is erased there, nothing in the original."""
+    """A copy says whose it is; only what is named is erased there, nothing in the
+    original.
+    """
     copy = Path(shutil.copytree(site, site.with_name("staging")))
     before = contents(site)
 
@@ -403,7 +411,9 @@ def test_restored_backup_is_no_copy(site):
 
 
 def test_link_to_site_is_no_copy(site):
-    """A ledger that is reached by a link is the original, whichever way it was begun."""
+    """A ledger that is reached by a link is the original, whichever way it was
+    begun.
+    """
     link = site.with_name("link")
     link.symlink_to(site)
 
@@ -474,7 +484,9 @@ def test_forget_forged_directory(site):
 
 
 def test_forget_renamed_page(site):
-    """A page that a reader renamed is found beside its place, also when it was changed."""
+    """A page that a reader renamed is found beside its place, also when it was
+    changed.
+    """
     pages = site / "pages"
     (pages / "2026-03-01.html").rename(pages / "first night.html")
     changed = pages / "second night.html"
@@ -558,7 +570,9 @@ def test_export_killed(site, monkeypatch, form, step):
 
 @pytest.mark.parametrize("word", ["03", "runs", "html"])
 def test_forget_id_in_a_path(site, word):
-    """An id that is a word of a path, such as a month, loses no file of the register."""
+    """An id that is a word of a path, such as a month, loses no file of the
+    register.
+    """
     ledger = ["--ledger", site / "screening.db"]
 
     screen("forget", word, *ledger)
@@ -680,7 +694,9 @@ def test_forget_dry_run(site):
     """A dry run reports the same and changes nothing; a second run finds nothing."""
 
     def files() -> dict[Path, bytes]:
-        """But for the ledger's, which is cleaned each time; what it holds is compared where it is tested."""
+        """But for the ledger's, which is cleaned each time; what it holds is compared
+        where it is tested.
+        """
         paths = [
             path
             for path in site.rglob("*.*")
@@ -890,7 +906,9 @@ def test_forget_canaries_in_every_output(site):
 
 
 def test_forget_canaries_in_table(site):
-    """A table of a database is named until it was exported again without any of the ids."""
+    """A table of a database is named until it was exported again without any of the
+    ids.
+    """
     night = table(60, 3)
     night.loc[: len(CANARIES) - 1, "patient"] = CANARIES
     night.loc[: len(CANARIES) - 1, ["fever", "crp"]] = [40.5, 60.0]
@@ -944,7 +962,9 @@ def test_forget_refused_cells(site):
 
 
 def test_forget_person_of_omop(site):
-    """The tables of an OMOP export go with a person that they name, and alone with one."""
+    """The tables of an OMOP export go with a person that they name, and alone with
+    one.
+    """
     night = table(60, 3)
     night["patient"] = [str(800_000_123 + number) for number in range(len(night))]
     person = night.loc[0, "patient"]

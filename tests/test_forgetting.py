@@ -1,4 +1,6 @@
-"""One patient, or the patients of old nights, leave the ledger; every count and the trail stay."""
+"""One patient, or the patients of old nights, leave the ledger; every count and the
+trail stay.
+"""
 
 import datetime
 import itertools
@@ -84,9 +86,11 @@ def everything(ledger) -> str:
 
 
 def figures(told: dict) -> dict:
-    """History without the trail's head, which erasing adds to, and without drift, whose hashes go.
+    """History without the trail's head, which erasing adds to, and without drift, whose
+    hashes go.
 
-    Sums over patients go by their names, so that stand-ins change the last digit of some.
+    Sums over patients go by their names, so that stand-ins change the last digit of
+    some.
     """
     series = [
         {key: value for key, value in each.items() if key != "drift"}
@@ -200,7 +204,8 @@ def test_a_purge_of_one_series_leaves_the_others(ledger):
 def test_sealed_champion(ledger):
     """A model rewritten without a patient stays champion."""
     enter(ledger, night(1, "a", series="ward-1"))
-    # An attempt was killed before its model stood in the old one's place; the next makes another one.
+    # An attempt was killed before its model stood in the old one's place; the next
+    # makes another one.
     for before, after in ("mn", "mo", "mo", "xy"):
         record_sealed(ledger, before * 64, after * 64)
     enter(ledger, night(2, "a", series="ward-1", model="o" * 64))
@@ -300,7 +305,9 @@ def test_mention_either_unicode_form(form, ledger):
 
 
 def files_naming(cluster: Path, text: str) -> set[str]:
-    """Return the files of a PostgreSQL cluster in which a text stands, but of its WAL."""
+    """Return the files of a PostgreSQL cluster in which a text stands, but of its
+    WAL.
+    """
     files = [path for path in (cluster / "tables").rglob("*") if path.is_file()]
     kept = [path for path in files if "pg_wal" not in path.parts]
     return {str(path) for path in kept if text.encode() in path.read_bytes()}

@@ -260,7 +260,9 @@ def test_reasons_of_points_are_the_points(tmp_path):
 
 
 def test_constant_column_of_points_counts():
-    """Without a contract a column of one value says nothing to a machine; it has points."""
+    """Without a contract a column of one value says nothing to a machine; it has
+    points.
+    """
     past = scored_past(200).assign(oxygen="yes", pulse=70).drop(columns="ews")
     items = (
         CRP
@@ -381,7 +383,9 @@ def test_missing_value_may_leave_its_row_out():
 
 
 def test_points_of_a_category_that_training_lacks_count(tmp_path):
-    """Nobody of the past table was unresponsive; tonight's patient who is has 3 points."""
+    """Nobody of the past table was unresponsive; tonight's patient who is has 3
+    points.
+    """
     past = pd.DataFrame([OBSERVATIONS] * 60).assign(
         consciousness=np.resize(["A", "C"], 60),
         id=[f"p{number}" for number in range(60)],

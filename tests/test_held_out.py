@@ -166,7 +166,9 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(
 
 
 def ensemble_of(name: str) -> FoldEnsemble:
-    """Three machines on overlapping rows, a third of which stand there twice with either label."""
+    """Three machines on overlapping rows, a third of which stand there twice with
+    either label.
+    """
     x, y = two_clouds(90)
     x[60:] = x[:30]
     y[60:75] = 1 - y[:15]
@@ -193,7 +195,9 @@ def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(
 
 @pytest.mark.parametrize("name", ["svm", "williams", "act_input_space"])
 def test_rows_are_let_go_as_soon_as_they_are_scored(name):
-    """A night of ten million rows would else hold half of them until garbage is looked for."""
+    """A night of ten million rows would else hold half of them until garbage is looked
+    for.
+    """
     ensemble, x = ensemble_of(name), np.random.default_rng(1).normal(size=(300, 3))
     held = weakref.ref(x)
     gc.disable()

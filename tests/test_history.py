@@ -1,4 +1,6 @@
-"""The nights add up to a story: what reviews found, what was missed, and whether patients have changed."""
+"""The nights add up to a story: what reviews found, what was missed, and whether
+patients have changed.
+"""
 
 import json
 import re
@@ -30,7 +32,9 @@ def simulate(
     seed: int = 0,
     **more,
 ) -> dict[str, set[str]]:
-    """Nights of a ward: every patient stays five nights, three in twenty are ill, all are judged."""
+    """Nights of a ward: every patient stays five nights, three in twenty are ill, all
+    are judged.
+    """
     rng = np.random.default_rng(seed)
     past = np.random.default_rng(1).normal(size=400) + 2.0 * (np.arange(400) % 20 < 3)
     edges = inner_edges(past)
@@ -210,7 +214,9 @@ def test_page_of_many_series(ledger, tmp_path):
 
 
 def test_interval_every_look():
-    """An interval for every look covers at all looks; one for a single look does not."""
+    """An interval for every look covers at all looks; one for a single look does
+    not.
+    """
     rng = np.random.default_rng(0)
     looks = np.unique(np.geomspace(10, 3000, 120).astype(int))
     counts = np.cumsum(rng.random((400, 3000)) < 0.4, axis=1)[:, looks - 1]

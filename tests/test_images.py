@@ -1,6 +1,8 @@
-"""Folders of images: the voxels of a table, patient by patient, and nothing of a hostile file believed.
+"""Folders of images: the voxels of a table, patient by patient, and nothing of a
+hostile file believed.
 
-Features of a voxel's surroundings, and robust scales in a patient, held to what can be counted by hand.
+Features of a voxel's surroundings, and robust scales in a patient, held to what can be
+counted by hand.
 """
 
 import gzip

@@ -1,4 +1,6 @@
-"""What a ranking uses: AUROC lost by shuffling, against what is known of made tables."""
+"""What a ranking uses: AUROC lost by shuffling, against what is known of made
+tables.
+"""
 
 import numpy as np
 import pandas as pd
@@ -63,7 +65,9 @@ def own_loss(model, column, new):
 
 
 def test_loss_is_that_of_the_known_distribution():
-    """Of two normal columns of known effects the linear score is known, and its loss."""
+    """Of two normal columns of known effects the linear score is known, and its
+    loss.
+    """
     first, second, share = 1.2, 0.6, 0.3
     new = without_copies(20_000, seed=99)
     found = {"strong": [], "weak": []}

@@ -1,4 +1,6 @@
-"""Intervals: agreement with reference implementations, and coverage where it is the point."""
+"""Intervals: agreement with reference implementations, and coverage where it is the
+point.
+"""
 
 import numpy as np
 import pytest
@@ -42,7 +44,9 @@ def test_wilson_agrees_with_scipy(count, level):
 
 
 def test_intervals_at_their_edges():
-    """No trials and one group tell nothing; few groups widen, many do not; certain areas are not promised."""
+    """No trials and one group tell nothing; few groups widen, many do not; certain
+    areas are not promised.
+    """
     few, many, plain = (
         rate_interval(8, 10, freedom=4),
         rate_interval(8, 10, freedom=10**9),
@@ -112,7 +116,8 @@ EVENTS = np.random.default_rng(0).random(400) < 0.3
     [
         (EVENTS, 1, 1.0),
         (np.repeat(EVENTS, 5), 5, 5.0),
-        # One event and one without in every group: the groups' share has no spread at all.
+        # One event and one without in every group: the groups' share has no spread at
+        # all.
         (np.tile([True, False], 50), 2, 1.0),
         # Where all rows say the same, a group tells as much as a row.
         (np.ones(60, bool), 5, 5.0),
@@ -196,7 +201,9 @@ def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
 def of_patients(
     seed: int, patients: int, voxels: int, correlation: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of positive voxels, standard normal over the population, and the patient of each."""
+    """Scores of positive voxels, standard normal over the population, and the patient
+    of each.
+    """
     rng = np.random.default_rng(seed)
     patient = np.repeat(np.arange(patients), voxels)
     shared = np.sqrt(correlation) * rng.normal(size=patients)
@@ -256,7 +263,8 @@ def test_intervals_at_a_promised_sensitivity_hold_for_patients_of_many_voxels():
             [ends[name].low <= value <= ends[name].high for name, value in true.items()]
         )
 
-    # One and the same machine scores all rows here, so that the widening for fold machines is to spare.
+    # One and the same machine scores all rows here, so that the widening for fold
+    # machines is to spare.
     held = np.mean(inside, axis=0)
     assert np.all(held >= 0.93) and held[0] < 1 and held[1] <= 0.98
 
@@ -308,7 +316,8 @@ def test_each_side_of_a_predictive_interval_comes_from_the_ends_that_move_it(end
 
 
 def test_many_groups_are_pooled_by_lot_and_not_in_the_order_of_their_names():
-    # Every second thousand of names is alike: pooled in their order, two groups would tell no more than one.
+    # Every second thousand of names is alike: pooled in their order, two groups would
+    # tell no more than one.
     event = np.repeat(np.arange(4000) % 2000 < 1000, 2)
     codes = np.repeat(np.arange(4000), 2)
     tally = ThresholdCounts(

@@ -1,4 +1,6 @@
-"""What reviews say of the nights: of those judged, of all flagged, and beside what the page promised."""
+"""What reviews say of the nights: of those judged, of all flagged, and beside what the
+page promised.
+"""
 
 import datetime
 
@@ -42,7 +44,9 @@ def night(
 def said(
     ledger, word: str, at: str | None, initials: str = "ab", note: str = ""
 ) -> dict[str, int]:
-    """What entering a word on patient a of the first night came to; only what happened."""
+    """What entering a word on patient a of the first night came to; only what
+    happened.
+    """
     verdict = Verdict(
         "a",
         word,
@@ -217,7 +221,8 @@ def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
     night(ledger, 5, "a", {"a": "confirmed"})
     share = history(ledger)["series"][0]["ppv_flagged"]
 
-    # a not on two nights, and the second time it came a case; b on three nights, c on two.
+    # a not on two nights, and the second time it came a case; b on three nights, c on
+    # two.
     assert (share["flagged"], share["nights"]) == (8, 5)
     assert share["value"] == pytest.approx((3 + 2 + 1) / 8)
     assert (share["found"], share["judged"]) == (3, 3)
@@ -232,7 +237,8 @@ def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged
     record_verdicts(ledger, "2026-01-01", [Verdict("c", "unsure")])
     late = history(ledger)["series"][0]["ppv_flagged"]
 
-    # Only who stays is seen again: a night whose rest was judged through later pages would be of those.
+    # Only who stays is seen again: a night whose rest was judged through later pages
+    # would be of those.
     assert (early["flagged"], early["nights"], early["value"]) == (1, 1, 1.0)
     assert (late["flagged"], late["nights"], late["value"]) == (4, 2, 0.5)
 
@@ -246,7 +252,9 @@ def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
 
 
 def test_a_patient_of_many_nights_tells_as_much_as_one():
-    """Few cases that stand for many tell less than their share shows; who is unsure has not judged."""
+    """Few cases that stand for many tell less than their share shows; who is unsure has
+    not judged.
+    """
     ill = np.arange(40) < 12
     once = weighted_share(ill, np.ones(40), np.arange(40))
     stayed = weighted_share(
@@ -302,7 +310,8 @@ def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_mad
     assert (forward.nights, forward.model) == (28, "m" * 12)
     assert forward.seen.sensitivity.low < hit / 0.15 < forward.seen.sensitivity.high
     assert forward.seen.ppv.low < hit / (hit + false) < forward.seen.ppv.high
-    # What is not known of either figure counts: by one interval alone these nights were below the estimate.
+    # What is not known of either figure counts: by one interval alone these nights were
+    # below the estimate.
     assert forward.below == []
     cases = np.mean([run["cases"] for run in told["runs"]]) * forward.seen.ppv.value
     missed = told["series"][0]["misses"]["per_night"]["value"]

@@ -186,7 +186,9 @@ def ticked(folder):
 
 
 def test_unlabelled_no_counts_blank(tmp_path):
-    """Where blank is no, a ticked label has two classes, of which the tick is the case."""
+    """Where blank is no, a ticked label has two classes, of which the tick is the
+    case.
+    """
     past, is_ill = ticked(tmp_path)
 
     cohort = read_cohort(past, label="ill", unlabelled="no", need_label=True)

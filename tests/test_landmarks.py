@@ -1,4 +1,6 @@
-"""Training on landmarks: rows that stand for all, near what training on all gives, whatever the classes."""
+"""Training on landmarks: rows that stand for all, near what training on all gives,
+whatever the classes.
+"""
 
 import numpy as np
 import pytest
@@ -192,7 +194,8 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
     spanning = rbf_kernel(machine.support_vectors_, machine.support_vectors_, gamma=0.2)
     across = rbf_kernel(x, machine.support_vectors_, gamma=0.2)
     pulled = spanning @ machine.dual_coef_[0]
-    # Of w'Kw / 2 + sum of costs times squared errors: what shrinks is what the errors pull.
+    # Of w'Kw / 2 + sum of costs times squared errors: what shrinks is what the errors
+    # pull.
     np.testing.assert_allclose(
         pulled, 2 * across.T @ (costs * lost), atol=1e-6 * np.abs(pulled).max()
     )

@@ -1,4 +1,6 @@
-"""Imports point down, from the commands to the cohort; nothing below knows what stands above it."""
+"""Imports point down, from the commands to the cohort; nothing below knows what stands
+above it.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -52,7 +54,9 @@ def part_of(module: str) -> str:
 
 
 def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
-    """Every module of the package that is imported anywhere at run time, relative names resolved."""
+    """Every module of the package that is imported anywhere at run time, relative names
+    resolved.
+    """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue

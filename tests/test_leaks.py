@@ -303,7 +303,9 @@ def test_question_named_after_on_page(rng, tmp_path, sign):
 
 
 def test_no_question_of_finding(rng, tmp_path):
-    """A discharge that is there or not is a finding; one with codes is where they went."""
+    """A discharge that is there or not is a finding; one with codes is where they
+    went.
+    """
     table = patients()
     table["discharge"] = rng.choice(["y", "n"], len(table))
 

@@ -1,4 +1,6 @@
-"""The ledger tells new from known, says the same of the same night, and forgets nothing."""
+"""The ledger tells new from known, says the same of the same night, and forgets
+nothing.
+"""
 
 import datetime
 from collections.abc import Iterable
@@ -71,7 +73,9 @@ def states(entered) -> dict[str, str]:
 
 
 def night_after_night(ledger, nights) -> SimpleNamespace:
-    """Enter nights with what is said of each afterwards; what the ledger says of the last."""
+    """Enter nights with what is said of each afterwards; what the ledger says of the
+    last.
+    """
     for day, flagged, verdicts, figures in nights:
         one = night(day, flagged, **figures)
         entered = enter(ledger, one, force=True)
@@ -84,7 +88,9 @@ def night_after_night(ledger, nights) -> SimpleNamespace:
 
 
 def days(*nights) -> list:
-    """Nights as `night_after_night` takes them: day, flagged, and what more there is to be said."""
+    """Nights as `night_after_night` takes them: day, flagged, and what more there is to
+    be said.
+    """
     return [
         (day, flagged, *more, *({}, {})[len(more) :]) for day, flagged, *more in nights
     ]
@@ -162,7 +168,9 @@ CASE_STATES = {
 
 @pytest.mark.parametrize(("nights", "expected"), CASE_STATES.values(), ids=CASE_STATES)
 def test_case_states(ledger, nights, expected):
-    """What a case is tonight follows from the nights before and what was said of them."""
+    """What a case is tonight follows from the nights before and what was said of
+    them.
+    """
     assert states(night_after_night(ledger, nights)) == expected
 
 

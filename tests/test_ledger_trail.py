@@ -1,4 +1,6 @@
-"""Nobody changes the ledger unseen, two may write at once, and the file is nobody else's to read."""
+"""Nobody changes the ledger unseen, two may write at once, and the file is nobody
+else's to read.
+"""
 
 import multiprocessing
 import shutil
@@ -48,7 +50,9 @@ CHANGE = {
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def untouched(request, new_place):
-    """Two nights, two verdicts and a change of threshold: five entries, which no test changes."""
+    """Two nights, two verdicts and a change of threshold: five entries, which no test
+    changes.
+    """
     with five_entries(new_place(request.param)) as ledger:
         yield ledger
 
@@ -257,7 +261,9 @@ def test_rebuild_tables(ledger):
 def test_entry_written_anew_breaks_the_chain_after_it(
     untouched, number, joined, broken
 ):
-    """With a digest that fits, even where the entries after it name it as the one before theirs."""
+    """With a digest that fits, even where the entries after it name it as the one
+    before theirs.
+    """
     with (
         pytest.raises(Unchained, match=f"at entry {broken}"),
         untouched.writing() as connection,
@@ -275,7 +281,9 @@ def test_entry_written_anew_breaks_the_chain_after_it(
 
 
 def rewritten(ledger, change) -> None:
-    """Write the trail anew, with digests that fit, and the tables by it: as who has this program can."""
+    """Write the trail anew, with digests that fit, and the tables by it: as who has
+    this program can.
+    """
     with ledger.writing() as connection:
         kept = [
             [entry.recorded, entry.kind, [*entry.parts]]
@@ -372,7 +380,9 @@ def test_threshold_same_reason(ledger):
 
 
 def write_nights(place: str, first: int, ready, go) -> None:
-    """What one of two processes does: every other night, and the last one, which both enter."""
+    """What one of two processes does: every other night, and the last one, which both
+    enter.
+    """
     ready.release()
     go.wait()
     with open_ledger(place, make=True) as ledger:

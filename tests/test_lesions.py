@@ -1,4 +1,6 @@
-"""An operating point by lesions: openings held to brute force, promises to patients held out, one rule."""
+"""An operating point by lesions: openings held to brute force, promises to patients
+held out, one rule.
+"""
 
 import numpy as np
 import pandas as pd
@@ -40,7 +42,9 @@ def model():
 
 
 def some_map(seed: int, levels: int) -> tuple[Grid, np.ndarray]:
-    """A map of few levels, so that many voxels are alike, on a mask with holes and islands."""
+    """A map of few levels, so that many voxels are alike, on a mask with holes and
+    islands.
+    """
     rng = np.random.default_rng(seed)
     places = np.argwhere(rng.random((6, 5, 4)) < rng.uniform(0.3, 1))
     places = places if len(places) else np.zeros((1, 3), int)
@@ -127,7 +131,9 @@ def test_flags_are_whole_clusters_and_one_rule_of_score_and_threshold(model, tmp
 
 
 def test_images_tables_and_batches_give_the_same_lesions(model, tmp_path):
-    """The operating point by lesions is stored and read back; no other is chosen without the maps."""
+    """The operating point by lesions is stored and read back; no other is chosen
+    without the maps.
+    """
     again = load_model(save_model(model, tmp_path / "model"))
     runs = (
         score(again, folder_of(NIGHT, tmp_path / "night"), tmp_path / "a"),
@@ -214,7 +220,9 @@ def test_train_takes_lesions_and_a_neighbourhood(tmp_path):
 
 
 def test_a_model_by_lesions_is_validated_by_lesions(model):
-    """Lesions that its threshold finds in new patients, counted by hand, beside what was promised."""
+    """Lesions that its threshold finds in new patients, counted by hand, beside what
+    was promised.
+    """
     new = brains(6, seed=2, shape=(14, 13, 12), n_lesions=3)
     table = table_of(new)
     found = validate(model, table)

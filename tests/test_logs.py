@@ -1,4 +1,6 @@
-"""Log lines say when and of which night and name no patient; a terminal gets a table and a bar, no more."""
+"""Log lines say when and of which night and name no patient; a terminal gets a table
+and a bar, no more.
+"""
 
 import json
 import os
@@ -54,7 +56,9 @@ def test_a_mistyped_command_is_a_line_too(words):
 
 
 def test_a_night_is_one_line_with_its_series_night_and_run(desk, tmp_path):
-    """Or, where it failed, with its exit code; lines have declared keys only, and no patient."""
+    """Or, where it failed, with its exit code; lines have declared keys only, and no
+    patient.
+    """
     table = patients(60, seed=1).drop(columns="ill")
     raised, short = table.assign(crp="raised"), table.drop(columns="crp")
     scored = night(desk, tmp_path, desk / "tonight.csv")

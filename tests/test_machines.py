@@ -1,4 +1,6 @@
-"""Machines as estimators, their remedies and their duals: certificates, scikit-learn, invariances."""
+"""Machines as estimators, their remedies and their duals: certificates, scikit-learn,
+invariances.
+"""
 
 import gc
 from weakref import ref
@@ -154,7 +156,8 @@ def test_sample_weights_that_are_none_are_refused(machine, weights):
 
 
 def test_moved_boundary_keeps_groups_whole():
-    # A group a pair of rows of the same class: the decision of a copy must not help to place the boundary.
+    # A group a pair of rows of the same class: the decision of a copy must not help to
+    # place the boundary.
     x, y, groups = (
         np.repeat(each, 2, axis=0) for each in (*two_clouds(120), np.arange(120))
     )
@@ -460,7 +463,9 @@ def test_duplicates_constants_and_single_rows_are_learned_from(x, n_positive, ma
 
 @pytest.mark.parametrize("machine", MACHINES[:-1], ids=ids)
 def test_fit_caches_end_with_it(machine):
-    """Grams go back with their last user; until a garbage collection those of many fits would add up."""
+    """Grams go back with their last user; until a garbage collection those of many fits
+    would add up.
+    """
     x, y = rows_for(machine)
     gc.disable()
     try:

@@ -76,7 +76,8 @@ def mutated(number: int) -> tuple[str, str, pd.DataFrame]:
 
 
 NEVER_STOPS = {"recoded", "all unseen", "one row", "reordered", "all missing"}
-# What ends without a page: what is done, and a word of the answer besides the column's name.
+# What ends without a page: what is done, and a word of the answer besides the column's
+# name.
 REFUSED = {
     "renamed": "missing column",
     "no rows": "no data rows",
@@ -86,7 +87,9 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A model whose contract was inferred, and those of `screen init`, which lists the wards."""
+    """A model whose contract was inferred, and those of `screen init`, which lists the
+    wards.
+    """
     folder = tmp_path_factory.mktemp("models")
     past = written(patients(400), folder / "past.csv")
     starter, _ = starter_contract(past, label="ill", positive="yes", id="patient")

@@ -71,7 +71,9 @@ def table(folder, ward: str, day: int, seed: int):
 
 @pytest.fixture(scope="module")
 def site(cohort, trained, tmp_path_factory):
-    """A site after its first night: ward a with a missed night and a shadow, ward b without a table."""
+    """A site after its first night: ward a with a missed night and a shadow, ward b
+    without a table.
+    """
     folder = tmp_path_factory.mktemp("site")
     save_model(trained(cohort, "logistic", search=1), folder / "m")
     save_model(
@@ -155,7 +157,9 @@ def test_log_of_all_series(first):
 
 
 def test_run_in_copy_of_site(site, first, tmp_path, monkeypatch):
-    """A night of a copied site is refused before anything is scored, with the original."""
+    """A night of a copied site is refused before anything is scored, with the
+    original.
+    """
     monkeypatch.chdir(shutil.copytree(site, tmp_path / "copy"))
     before = sorted(Path("runs").rglob("*.json"))
     night = ["run", "NIGHT.toml", "--date", "2026-03-04"]
@@ -537,7 +541,9 @@ def test_night_killed(tmp_path, monkeypatch):
 
 
 def test_night_server_threads():
-    """A name that is gone would be passed over in silence, and every night be slower."""
+    """A name that is gone would be passed over in silence, and every night be
+    slower.
+    """
     assert [name for name in PRELOADED if find_spec(name) is None] == []
     asked = (
         "import screening.site.night_server, threading; print(threading.active_count())"
@@ -791,7 +797,9 @@ def test_replace_corrected_table(again):
 
 
 def test_remedies_of_missing_table(again):
-    """A night whose table did not come is run again, or given up, by what is printed."""
+    """A night whose table did not come is run again, or given up, by what is
+    printed.
+    """
     refused = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b", code=2)
     (line,) = [line for line in refused["series"] if line["series"] == "ward-b"]
 

@@ -1,4 +1,6 @@
-"""docs/nightly.md and docs/runbook.md work as pasted: accounts, site file, cron lines, units, hooks."""
+"""docs/nightly.md and docs/runbook.md work as pasted: accounts, site file, cron lines,
+units, hooks.
+"""
 
 import http.server
 import io
@@ -55,7 +57,9 @@ def block(beginning: str) -> str:
 
 
 def job(command: str) -> str:
-    """The command of a line of the crontab, and what runs it: its PATH and other settings."""
+    """The command of a line of the crontab, and what runs it: its PATH and other
+    settings.
+    """
     lines = block("# /etc/cron.d/screening").splitlines()
     settings = " ".join(line for line in lines if re.match(r"[A-Z_]+=", line))
     (words,) = [line.split(None, 6)[6] for line in lines if command in line]
@@ -66,7 +70,9 @@ def job(command: str) -> str:
 
 
 def opened(places: list[Path]) -> str:
-    """Shell lines that let every account reach these places, though a directory above them is closed."""
+    """Shell lines that let every account reach these places, though a directory above
+    them is closed.
+    """
     lines = []
     for number, place in enumerate(dict.fromkeys(places)):
         above = [
@@ -114,7 +120,9 @@ def host():
 
 @pytest.fixture(scope="module")
 def night(host, cohort, trained):
-    """The document's commands on a host of their own: other accounts, a read-only root, another `screen`."""
+    """The document's commands on a host of their own: other accounts, a read-only root,
+    another `screen`.
+    """
     save_model(
         trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1)), host / "sepsis"
     )

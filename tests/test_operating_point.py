@@ -1,6 +1,8 @@
-"""Thresholds: chosen by the stated rule, exactly, and honest about what they promise; figures, as stored.
+"""Thresholds: chosen by the stated rule, exactly, and honest about what they promise;
+figures, as stored.
 
-Rows alike in every value are flagged together: what is promised of them is what new ones get.
+Rows alike in every value are flagged together: what is promised of them is what new
+ones get.
 """
 
 import json
@@ -95,7 +97,9 @@ def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(
 
 
 def test_rules_at_known_thresholds():
-    """At a prevalence of a half a false alarm weighs half; a flag rate may be reached exactly."""
+    """At a prevalence of a half a false alarm weighs half; a flag rate may be reached
+    exactly.
+    """
     hits, alarms = np.array([10, 9, 5, 0]), np.array([10, 5, 1, 0])
     exact = choose(np.arange(100.0), np.arange(100) < 10, MaxFlagRate(0.1))
     # 0.825 a row at the second threshold, 0.925 at the third.
@@ -287,7 +291,9 @@ def width(figures: Observed | OperatingPoint, name: str) -> float:
 
 
 def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
-    """Of a rare condition nearly all flags are false ones: they are as sure as the specificity."""
+    """Of a rare condition nearly all flags are false ones: they are as sure as the
+    specificity.
+    """
     scores, y = labelled()
     rare = choose(scores, y, Threshold(1.0, prevalence=0.001))
     estimated = choose(scores, y, Threshold(1.0))
@@ -355,7 +361,8 @@ def test_observed_predictive_values_have_the_intervals_of_observed_shares():
     for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
         assert rare[name].low < rare[name].value < rare[name].high
     assert rare["nne"].low == pytest.approx(1 / rare["ppv"].high)
-    # Of a hundred rows ninety-five are negatives: what is known of them is what is known of the workload.
+    # Of a hundred rows ninety-five are negatives: what is known of them is what is
+    # known of the workload.
     workload = rare["flag_rate"].high - rare["flag_rate"].low
     assert workload == pytest.approx(0.95 * width(seen, "specificity"), rel=0.05)
 
@@ -378,7 +385,8 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
 
 
 def test_groups_widen_every_interval():
-    """Groups of one row are independent rows; the best of many settings is ranked less surely.
+    """Groups of one row are independent rows; the best of many settings is ranked less
+    surely.
 
     Folds of whole groups differ by the groups in them, which adds nothing.
     """
@@ -437,7 +445,8 @@ def test_a_curve_passes_through_what_performance_says():
 def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(
     n_groups, taken_back
 ):
-    # The positives of a group score alike, so that the promise hangs on the number of groups.
+    # The positives of a group score alike, so that the promise hangs on the number of
+    # groups.
     group, y = np.repeat(np.arange(n_groups), 40), np.tile(np.arange(40) < 20, n_groups)
     scores = np.random.default_rng(0).normal(size=n_groups)[group] + y
     point = choose(scores, y, MinSensitivity(0.9), group)
@@ -548,7 +557,9 @@ def test_a_chosen_threshold_has_the_rates_of_new_rows_like_those_held_out(
 
 
 def test_no_threshold_is_chosen_where_chance_says_which_of_two_kinds_is_flagged():
-    """Two kinds score alike: half of each are flagged here, and all of one or the other of new rows."""
+    """Two kinds score alike: half of each are flagged here, and all of one or the other
+    of new rows.
+    """
     numbers = np.repeat(np.arange(5), 200)
     scores = np.array([0.0, 1.0, 1.002, 2.0, 3.0])[numbers] + np.tile(
         np.linspace(-0.3, 0.3, 200), 5

@@ -266,7 +266,9 @@ def test_refused_file_by_processes(model, tmp_path, monkeypatch):
 
 
 def test_exports_not_ordinary(run, tmp_path):
-    """FHIR says that a value is to be checked; OMOP, which cannot, leaves the row out."""
+    """FHIR says that a value is to be checked; OMOP, which cannot, leaves the row
+    out.
+    """
     flagged = read_flagged(run.directory)
     night = night_with_odd_cells()
     fhir.write(flagged, out=tmp_path / "night.json")

@@ -1,4 +1,6 @@
-"""What became of the patients: the truth of every row, figures, entries, corrections."""
+"""What became of the patients: the truth of every row, figures, entries,
+corrections.
+"""
 
 import shutil
 
@@ -284,7 +286,8 @@ def test_outcomes_of_a_series(site):
 
     figures = answer["figures"]
     assert (answer["new"], answer["unknown"]) == (len(ill), 1)
-    # Within three days of the second and third night, and of the first by its last hour.
+    # Within three days of the second and third night, and of the first by its last
+    # hour.
     flagged = flags_of(folder)
     n_hit = int(flagged[ill].sum())
     assert figures["nights"] == 3

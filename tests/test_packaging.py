@@ -1,4 +1,6 @@
-"""What is shipped is whole: a wheel works away from the checkout, a factor is two files, benchmarks run."""
+"""What is shipped is whole: a wheel works away from the checkout, a factor is two
+files, benchmarks run.
+"""
 
 import ast
 import importlib
@@ -58,7 +60,9 @@ def copy_of(names: tuple[str, ...], folder: Path) -> None:
 
 
 def python(site: Path, *words: object, code: int = 0) -> str:
-    """Run Python in another directory with `site` before everything else; return what it prints."""
+    """Run Python in another directory with `site` before everything else; return what
+    it prints.
+    """
     away = site.parent / "away"
     away.mkdir(exist_ok=True)
     answer = subprocess.run(
@@ -140,7 +144,9 @@ def test_a_wheel_holds_every_file_of_the_data_folders(site):
 
 
 def requirements(*extras: str) -> list[Requirement]:
-    """Return what these extras need, of the dependencies for "", without the project."""
+    """Return what these extras need, of the dependencies for "", without the
+    project.
+    """
     project = PROJECT["project"]
     lists = project["optional-dependencies"] | {"": project["dependencies"]}
     needed = []
@@ -259,7 +265,9 @@ def tree(tmp_path):
 
 
 def test_factor_of_contributing(tree):
-    """With its two files as printed it is listed, trained and stored, and tests pass."""
+    """With its two files as printed it is listed, trained and stored, and tests
+    pass.
+    """
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (factor,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     (recipe,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
@@ -289,7 +297,9 @@ def test_factor_of_contributing(tree):
 
 
 def test_a_room_of_the_registry_can_be_taken_out(tmp_path):
-    """Deleting `imaging/` and its lines removes images and nothing else; what needs them is refused."""
+    """Deleting `imaging/` and its lines removes images and nothing else; what needs
+    them is refused.
+    """
     site = package_in(tmp_path)
     shutil.rmtree(site / "screening" / "imaging")
     registry = site / "screening" / "registry.py"
@@ -356,7 +366,9 @@ def imported():
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_benchmark_imports(script):
-    """A script finds what it takes from the package, tests, samples and other scripts."""
+    """A script finds what it takes from the package, tests, samples and other
+    scripts.
+    """
     own = {}
     for folder in (BENCHMARKS, ROOT / "tests", ROOT / "sample_cohorts"):
         for path in folder.rglob("*.py"):
@@ -375,7 +387,9 @@ def test_benchmark_imports(script):
 
 
 def test_benchmark_commands(imported):
-    """Every script stands with a command on a page, and takes the options that stand there."""
+    """Every script stands with a command on a page, and takes the options that stand
+    there.
+    """
     commands = imported("run").commands()
     named = {command.split()[0] for command in commands}
     runnable = {path for path in SCRIPTS if "__main__" in path.read_text("utf-8")} - {
@@ -392,7 +406,9 @@ def test_benchmark_commands(imported):
 
 
 def test_mistakes_apply(imported):
-    """Each mistake stands once, changes one place of its file, leaves it Python, and names tests."""
+    """Each mistake stands once, changes one place of its file, leaves it Python, and
+    names tests.
+    """
     mistakes = imported("mutants").mistakes()
     texts = {each.file: (ROOT / each.file).read_text("utf-8") for each in mistakes}
 

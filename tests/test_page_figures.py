@@ -1,4 +1,6 @@
-"""Every figure on a page is its document's: which field stands in which cell of which block, kind by kind."""
+"""Every figure on a page is its document's: which field stands in which cell of which
+block, kind by kind.
+"""
 
 import json
 import re
@@ -21,7 +23,8 @@ from screening.schemas.history import HistoryDocument, OverviewDocument
 from screening.schemas.run import ExplainedCase, RunDocument
 
 FIGURES = Path(__file__).with_name("page_figures.json")
-"""Of each kind of page: its blocks, their cells, and the fields of the document that each is of."""
+"""Of each kind of page: its blocks, their cells, and the fields of the document that
+each is of."""
 
 KINDS = PAGES | {
     "model without cases": PAGES["model"],
@@ -50,7 +53,9 @@ CONTRACT = {"cohort": {"capacity": 7, "minutes_per_review": 3.5, "prevalence": 0
 
 
 class Cells(HTMLParser):
-    """What stands in each cell of each block: a cell by its row, its column or its first words."""
+    """What stands in each cell of each block: a cell by its row, its column or its
+    first words.
+    """
 
     def __init__(self, html: str):
         super().__init__()
@@ -173,7 +178,8 @@ def as_it_is(kind: type[Document], document: Any) -> Document:
 def figures_of(kind: str, only: str = "") -> dict[str, list[str]]:
     """Which fields each cell of each block is of: those with which it changes."""
     of: dict[str, set[str]] = {}
-    # Blocks on a night's model, and on one that is validated, are those of the model's own page.
+    # Blocks on a night's model, and on one that is validated, are those of the model's
+    # own page.
     paths = [
         path
         for path in dict.fromkeys(leaves(made(kind)))
@@ -200,7 +206,9 @@ def figures_of(kind: str, only: str = "") -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_figure_of_a_page_is_that_field_of_its_document(kind):
-    """`python tests/test_page_figures.py` writes the table anew, to be read before it is believed."""
+    """`python tests/test_page_figures.py` writes the table anew, to be read before it
+    is believed.
+    """
     assert figures_of(kind) == json.loads(FIGURES.read_text(encoding="utf-8"))[kind]
 
 

@@ -1,4 +1,6 @@
-"""Kernel sums, Gram matrices and distances by the compiled sweep, against plain formulas and plain loops."""
+"""Kernel sums, Gram matrices and distances by the compiled sweep, against plain
+formulas and plain loops.
+"""
 
 import logging
 import os
@@ -169,7 +171,9 @@ def test_gram_is_symmetric_to_the_bit_with_ones_on_its_diagonal(kernel, n_featur
 
 @njit
 def plain_sums(x, centres, norm, rates, weights):
-    """Distances, and the weighted sums of exp(-rate d), without vectors, tiles or fused operations."""
+    """Distances, and the weighted sums of exp(-rate d), without vectors, tiles or fused
+    operations.
+    """
     apart = np.zeros((len(x), len(centres)), x.dtype)
     sums = np.zeros((len(x), weights.shape[1]))
     for r in range(len(x)):
@@ -233,7 +237,9 @@ def test_compiling_is_told_once_and_not_again_from_the_cache(tmp_path):
 def test_where_there_is_no_place_a_loop_is_compiled_and_that_is_said_once(
     monkeypatch, caplog
 ):
-    """A read-only installation without a home still works, as numba itself would not."""
+    """A read-only installation without a home still works, as numba itself would
+    not.
+    """
     monkeypatch.setattr(jit, "_warned", threading.Event())
     names: dict = {}
     exec(

@@ -168,7 +168,9 @@ print(list(in_parallel(die_once, [(mark,) for mark in sys.argv[1:]], jobs=2)))
 
 @pytest.mark.skipif(available_cores() < 2, reason="no process is started")
 def test_prepare_processes_imports_once(tmp_path):
-    """Processes have what the server imported, map arrays, and are replaced if killed."""
+    """Processes have what the server imported, map arrays, and are replaced if
+    killed.
+    """
     marks = [str(tmp_path / str(number)) for number in range(3)]
     Path(marks[1]).touch()
     Path(marks[2]).touch()

@@ -55,7 +55,9 @@ def table_of(n_rows: int, seed: int) -> pd.DataFrame:
 
 
 def night_of(n_rows: int) -> pd.DataFrame:
-    """A night with broken rows, cells out of bounds, missing labels and unseen wards."""
+    """A night with broken rows, cells out of bounds, missing labels and unseen
+    wards.
+    """
     table = table_of(n_rows, seed=7)
     table.loc[[3, 50], "fever"] = [99.0, -1.0]
     table.loc[[50, 51], "crp"] = -1e6
@@ -128,7 +130,9 @@ def added(terms, rng):
 
 
 class Ward:
-    """A model and the outcome of its whole night, of which no report shows the content."""
+    """A model and the outcome of its whole night, of which no report shows the
+    content.
+    """
 
     def __init__(self, model: Model, folder: Path):
         self.model = model

@@ -1,4 +1,6 @@
-"""A directory is published whole or not at all, and never in the place of somebody else's files."""
+"""A directory is published whole or not at all, and never in the place of somebody
+else's files.
+"""
 
 import os
 import stat

@@ -1,4 +1,6 @@
-"""Reasons for attention: being in the registry is enough to be documented and tested."""
+"""Reasons for attention: being in the registry is enough to be documented and
+tested.
+"""
 
 import ast
 import json
@@ -27,7 +29,9 @@ def facts_of(kind: ReasonKind) -> dict[str, object]:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
 def test_reason_made(kind):
-    """It has the kind's code, a sentence without braces and the figures it was given."""
+    """It has the kind's code, a sentence without braces and the figures it was
+    given.
+    """
     reason = kind(column="crp", figure=0.5, threshold=0.3, **facts_of(kind))
 
     assert reason.code == kind.code
@@ -62,7 +66,9 @@ def test_codes_of_verdict():
 
 
 def test_documentation_complete():
-    """docs/reasons.md is what `python docs/reasons.py` writes, a line for each reason."""
+    """docs/reasons.md is what `python docs/reasons.py` writes, a line for each
+    reason.
+    """
     script = runpy.run_path(str(ROOT / "docs" / "reasons.py"))
     page = (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
 

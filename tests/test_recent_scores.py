@@ -1,4 +1,6 @@
-"""A case beside its last nights: flagged or not, how rare its score was, and if it has risen."""
+"""A case beside its last nights: flagged or not, how rare its score was, and if it has
+risen.
+"""
 
 import shutil
 
@@ -17,7 +19,9 @@ def model(cohort, trained):
 
 
 def night(model, folder, day, fever, **options):
-    """Score a night on which the first patient has this fever and the second a high one."""
+    """Score a night on which the first patient has this fever and the second a high
+    one.
+    """
     table = patients(40, seed=7)
     table.loc[0, ["fever", "crp"]] = [fever, 30.0]
     table.loc[1, ["fever", "crp"]] = [40.0, 60.0]
@@ -46,7 +50,9 @@ def p_of(folder, day, number=0):
 
 
 def test_p_values_of_last_nights(model, tmp_path):
-    """A case has its p-value of each night, flagged or not; one that is half as common has risen."""
+    """A case has its p-value of each night, flagged or not; one that is half as common
+    has risen.
+    """
     for day, fever in ((1, 36.0), (2, 37.1)):
         night(model, tmp_path, day, fever)
     document = night(model, tmp_path, 3, 39.5)

@@ -255,7 +255,9 @@ def test_a_recipe_file_with_such_a_number_is_refused_by_name(text):
 
 
 def test_a_value_of_the_search_that_can_never_work_is_refused_by_its_place(tmp_path):
-    """The search would leave it out without a word; one that works beside another value stays."""
+    """The search would leave it out without a word; one that works beside another value
+    stays.
+    """
     text = (
         PLAIN
         + "[parameters]\ngamma = 'scale'\n[search.grid]\ngamma = ['scale', 'auto']"

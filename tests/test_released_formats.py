@@ -1,4 +1,6 @@
-"""What a release wrote, every later version reads: models, runs and a ledger of each, in `tests/released`."""
+"""What a release wrote, every later version reads: models, runs and a ledger of each,
+in `tests/released`.
+"""
 
 import shutil
 from pathlib import Path
@@ -57,7 +59,9 @@ def test_run_of_a_release_is_drawn_and_exported(released, kind, tmp_path):
 
 
 def test_ledger_of_a_release_verifies(released, tmp_path):
-    """Its tables come out the same when they are made anew from its trail, which verifies."""
+    """Its tables come out the same when they are made anew from its trail, which
+    verifies.
+    """
     ledger = shutil.copy(released / "ledger.db", tmp_path)
 
     screen("ledger", "rebuild", ledger)

@@ -26,7 +26,9 @@ ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
-    """A place elsewhere with a CSV and a Parquet file of halves of one table, and this process's own /tmp."""
+    """A place elsewhere with a CSV and a Parquet file of halves of one table, and this
+    process's own /tmp.
+    """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     system, table = fsspec.filesystem("memory"), patients()

@@ -1,4 +1,6 @@
-"""The page as a file: whole, fenced in, the same bytes twice, of bounded size; no text of a file can act."""
+"""The page as a file: whole, fenced in, the same bytes twice, of bounded size; no text
+of a file can act.
+"""
 
 import base64
 import hashlib
@@ -146,7 +148,9 @@ def test_data_for_the_script_holds_no_id_and_cannot_end_its_element():
 
 
 def test_every_flagged_row_has_its_line_and_its_boxes_and_every_near_miss_its_line():
-    """With the document's reasons; ten thousand characters keep both ends and say how long they were."""
+    """With the document's reasons; ten thousand characters keep both ends and say how
+    long they were.
+    """
     run = changed(nosocomial_run(), cases__0__id="A" * 9_000 + "B" * 1_000)
     page = render_run(run)
     outline = Outline(page)
@@ -171,7 +175,8 @@ def test_every_flagged_row_has_its_line_and_its_boxes_and_every_near_miss_its_li
 
 
 def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
-    # Patients are not rows of one class, so only a run without them is marked line by line.
+    # Patients are not rows of one class, so only a run without them is marked line by
+    # line.
     run = voxel_run() | {"groups": None, "groups_total": None, "groups_flagged": None}
     page = render_run(run)
     thresholds = {
@@ -213,7 +218,8 @@ COHORTS = Path(str(files("screening.sample_cohorts")))
 
 @pytest.fixture(scope="module")
 def model():
-    # Of the rows it learned from it flags fewer, and still more than half: more than get a line each.
+    # Of the rows it learned from it flags fewer, and still more than half: more than
+    # get a line each.
     quick = {
         "search": 1,
         "folds": 3,
@@ -231,7 +237,9 @@ def model():
 
 @pytest.fixture(scope="module")
 def nights(model, tmp_path_factory):
-    """Runs of 683 and of 10,000 patients, drawn with replacement from the past and named anew."""
+    """Runs of 683 and of 10,000 patients, drawn with replacement from the past and
+    named anew.
+    """
     folder = tmp_path_factory.mktemp("nights")
     past = pd.read_csv(
         COHORTS / "nosocomial_past.csv", dtype=str, keep_default_na=False
@@ -248,7 +256,9 @@ def nights(model, tmp_path_factory):
 
 
 def test_size_of_a_page(nights):
-    """The first hundred have reasons, all up to the cap a line; the page of a ward is under 400 kilobytes."""
+    """The first hundred have reasons, all up to the cap a line; the page of a ward is
+    under 400 kilobytes.
+    """
     ward, run = (nights[rows].document for rows in (683, 10_000))
     sizes = [
         (nights[rows].directory / "report.html").stat().st_size

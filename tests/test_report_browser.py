@@ -1,4 +1,6 @@
-"""The page in a real browser: scripts, keyboard, printer, telephone, accessibility, hostile text."""
+"""The page in a real browser: scripts, keyboard, printer, telephone, accessibility,
+hostile text.
+"""
 
 import datetime
 import json
@@ -157,7 +159,9 @@ SIXTY = "ward-of-the-north-house/admission-00000000000000000000012345"
 
 
 def placed(n: int = 240, **more: Any) -> dict[str, Any]:
-    """A night whose contract shows ward and bed, with a ledger that knows every third case."""
+    """A night whose contract shows ward and bed, with a ledger that knows every third
+    case.
+    """
     run = nosocomial_run(n) | more
     for i, case in enumerate(run["cases"]):
         case["display"] = {"ward": WARDS[i % 3], "bed": f"{i}-1"}

@@ -1,4 +1,6 @@
-"""What the page says of a night and of a model, its verdict first, in the clinic's words, and what not."""
+"""What the page says of a night and of a model, its verdict first, in the clinic's
+words, and what not.
+"""
 
 import json
 import re
@@ -320,7 +322,9 @@ def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endles
 
 
 def test_one_row_is_in_use():
-    """Of several prevalences the stated one; of the rules the model's, though another has its threshold."""
+    """Of several prevalences the stated one; of the rules the model's, though another
+    has its threshold.
+    """
     prevalence = r'<tr class="used"><th scope="row"><b>[^<]*</b> ([a-z ]+)</th>'
     model = appraised(nosocomial_model())
     points = model["validation"]["points"]["yes"]
@@ -489,7 +493,9 @@ def verdict(model: dict[str, Any]):
 
 
 def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused():
-    """One that leads is useful; one beside which nothing was trained is not shown to be useful."""
+    """One that leads is useful; one beside which nothing was trained is not shown to be
+    useful.
+    """
     level, worse, alone = (
         compared(0.0, 0.0),
         compared(-0.1, -0.1),
@@ -555,7 +561,9 @@ def test_a_specificity_that_other_cases_or_next_to_nothing_would_change_makes_no
 
 
 def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
-    """Each has its threshold from its own cases: by the negatives alone one in four was worse for sure."""
+    """Each has its threshold from its own cases: by the negatives alone one in four was
+    worse for sure.
+    """
     rng, unfit = np.random.default_rng(1), 0
     rule = MinSensitivity(0.9)
     for _ in range(60):
@@ -610,7 +618,9 @@ def test_what_makes_a_model_doubtful_is_said(change, code, answer):
 
 
 def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():
-    """A line for the capacity where there is one, of rows where these are not of groups; else why not."""
+    """A line for the capacity where there is one, of rows where these are not of
+    groups; else why not.
+    """
     page = render_model(compared())
     without = render_model(changed(compared(), contract__cohort__capacity=None))
     grouped = render_model(changed(compared(), validation__grouped=True))

@@ -1,4 +1,6 @@
-"""A model trained again on verdicts: what it learns from, and that it is in force nowhere by itself."""
+"""A model trained again on verdicts: what it learns from, and that it is in force
+nowhere by itself.
+"""
 
 import datetime
 import json
@@ -114,7 +116,9 @@ def test_retrain_again(ward, next_model):
 
 
 def test_outcomes_go_before_verdicts(ward, tmp_path):
-    """Every row has a label then, flagged or not; a verdict counts where none is known."""
+    """Every row has a label then, flagged or not; a verdict counts where none is
+    known.
+    """
     original, words = ward
     folder = shutil.copytree(original, tmp_path / "ward")
     screen("ledger", "moved", folder / "l.db", "--reason", "a test of its own")
@@ -311,7 +315,8 @@ def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
     champion, folder, told, same, changed
 ):
     other = NIGHT.assign(fever=NIGHT["fever"] + 1)
-    # What stands in the past cohort with the same values, and what with others, as of another day.
+    # What stands in the past cohort with the same values, and what with others, as of
+    # another day.
     past = pd.concat(
         [patients(), NIGHT.iloc[sorted(same - changed)], other.iloc[sorted(changed)]]
     )

@@ -1,4 +1,6 @@
-"""From a night to its verdicts and the next night, by the commands; nothing of a patient on the way."""
+"""From a night to its verdicts and the next night, by the commands; nothing of a
+patient on the way.
+"""
 
 import hashlib
 import os
@@ -37,7 +39,9 @@ def model(logistic_model):
 
 @pytest.fixture
 def ward(model, tmp_path, monkeypatch):
-    """A folder with two nights: of the second, the last twenty patients are other ones."""
+    """A folder with two nights: of the second, the last twenty patients are other
+    ones.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCREEN_LEDGER", str(tmp_path / "screening.db"))
     first = patients(60, seed=7)
@@ -422,7 +426,8 @@ def test_killed_before_entry(model, ward, monkeypatch):
     calls = []
 
     def killed_at_the_fifth(dialect: object, connection: object) -> None:
-        # A look at the ledger ends with a commit too: two before scoring, one after it, and the reservation.
+        # A look at the ledger ends with a commit too: two before scoring, one after it,
+        # and the reservation.
         calls.append(1)
         if len(calls) == 5:
             raise KeyboardInterrupt

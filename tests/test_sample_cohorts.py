@@ -1,4 +1,6 @@
-"""The sample cohorts are what their README says: sizes, shares, shapes, difficulty, and made from seeds."""
+"""The sample cohorts are what their README says: sizes, shares, shapes, difficulty, and
+made from seeds.
+"""
 
 import os
 import subprocess

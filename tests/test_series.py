@@ -1,4 +1,6 @@
-"""A series is one screen of one place: nights of one never touch the cases or counts of another."""
+"""A series is one screen of one place: nights of one never touch the cases or counts of
+another.
+"""
 
 import itertools
 from dataclasses import replace
@@ -220,7 +222,9 @@ def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
     [("facts", "'ruled out'", "'known'"), ("names", "'a'", "'b'")],
 )
 def test_forged_forget(ledger, column, before, after):
-    """What a forger appends is an entry as whole as any; facts and names of earlier ones still do not fit."""
+    """What a forger appends is an entry as whole as any; facts and names of earlier
+    ones still do not fit.
+    """
     enter(ledger, of_ward("ward-1", 1, "ab"))
     record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
     change = f"UPDATE parts SET {column} = REPLACE({column}, {before}, {after}) WHERE entry = 2"
@@ -236,7 +240,8 @@ def test_forged_forget(ledger, column, before, after):
 @pytest.mark.parametrize(
     ("name", "erased"),
     [
-        # An entry claims what is no stand-in; no entry claims the stand-in; another one is claimed.
+        # An entry claims what is no stand-in; no entry claims the stand-in; another one
+        # is claimed.
         ("b", [(2, 1, [0], digest_of_stand_ins(["b"], [0]))]),
         ("erased-0123456789abcdef", []),
         (
@@ -246,7 +251,9 @@ def test_forged_forget(ledger, column, before, after):
     ],
 )
 def test_stand_ins_of_entry(ledger, name, erased):
-    """A forger who keeps the digest of the name as it was, as erasing does, is found as well."""
+    """A forger who keeps the digest of the name as it was, as erasing does, is found as
+    well.
+    """
     enter(ledger, of_ward("ward-1", 1, "ab"))
     record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
     with ledger.writing() as connection:
@@ -377,7 +384,9 @@ def test_shadow_then_in_force(ledger):
 def test_promoted_next_night(
     ledger,
 ):
-    """Only who was in shadow is promoted, and never without a reason; nobody reviews a shadow."""
+    """Only who was in shadow is promoted, and never without a reason; nobody reviews a
+    shadow.
+    """
     enter(ledger, of_ward("ward-1", 1, "a"))
     with pytest.raises(UsageError, match="no night in shadow"):
         promote(ledger, "ward-1", SHADOW, "because", {})

@@ -1,4 +1,6 @@
-"""Models that travel: signed where they are made, refused where another signature was asked for."""
+"""Models that travel: signed where they are made, refused where another signature was
+asked for.
+"""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The site of documents: every page is listed, every method and document has its own, pictures are described."""
+"""The site of documents: every page is listed, every method and document has its own,
+pictures are described.
+"""
 
 import re
 import runpy
@@ -75,7 +77,9 @@ def test_method_page(recipe):
 
 
 def test_described_methods_complete():
-    """A method with a paragraph in docs/methods.toml is there, and so are its formulas."""
+    """A method with a paragraph in docs/methods.toml is there, and so are its
+    formulas.
+    """
     recipes = {recipe.name: recipe for recipe in list_recipes()}
 
     assert WORDS["recipe"].keys() <= recipes.keys()

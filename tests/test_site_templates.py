@@ -1,4 +1,6 @@
-"""A site's own templates draw the page of whatever is made, and are looked at before it is made."""
+"""A site's own templates draw the page of whatever is made, and are looked at before it
+is made.
+"""
 
 import pytest
 from commands import screen

@@ -1,4 +1,6 @@
-"""The SMO against libsvm, an interior-point method and its optimality conditions, alone and in a search."""
+"""The SMO against libsvm, an interior-point method and its optimality conditions, alone
+and in a search.
+"""
 
 from dataclasses import replace
 
@@ -119,7 +121,9 @@ def test_the_limit_of_steps_is_kept_and_its_gap_told():
 
 @st.composite
 def degenerate(draw):
-    """Few distinct rows many times over, a constant column, and as little as one positive row."""
+    """Few distinct rows many times over, a constant column, and as little as one
+    positive row.
+    """
     n_distinct = draw(st.integers(1, 6))
     n = draw(st.integers(2, 40))
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))

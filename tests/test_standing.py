@@ -1,4 +1,6 @@
-"""A reason rings on three nights in a row; then it stands, and is told with since when."""
+"""A reason rings on three nights in a row; then it stands, and is told with since
+when.
+"""
 
 from screening.ledger.standing import GivenReasons, mark_standing
 from screening.schemas.base import Reason, new_reasons

@@ -1,4 +1,6 @@
-"""Status says of each series whether its night came, names the silent one, and waits for no closed ward."""
+"""Status says of each series whether its night came, names the silent one, and waits
+for no closed ward.
+"""
 
 import datetime
 import re
@@ -82,7 +84,8 @@ BACK_FILL, WRONG_YEAR = ({"night": night} for night in ("2026-01-02", "2036-01-0
 NEXT_NIGHT = {"night": at(2).date()}
 GRACE = {"grace": datetime.timedelta(hours=7)}
 SHADOW = {"shadow": True}
-# When each night was entered, and which; then what is due when, whether that is fine, and what is said.
+# When each night was entered, and which; then what is due when, whether that is fine,
+# and what is said.
 PULSES = {
     "a back-fill": (
         [(3, 3, "m", {}), (5, 4, "m", BACK_FILL)],

@@ -1,4 +1,6 @@
-"""A model directory is whole, private, exact, and refused once a byte has changed or of an old format."""
+"""A model directory is whole, private, exact, and refused once a byte has changed or of
+an old format.
+"""
 
 import io
 import json
@@ -32,8 +34,8 @@ from screening.recipes.building import list_recipes
 from screening.store.model import Model
 from screening.store.serialization import canonical, pack, read_document, unpack
 
-# A method whose state is no array is offered for comparison only; test_blend stores blends,
-# and test_given_scores what has columns of its own.
+# A method whose state is no array is offered for comparison only; test_blend stores
+# blends, and test_given_scores what has columns of its own.
 RECIPES = [each for each in list_recipes() if each.persistable and not each.lacks]
 NOT_HERE = ("blend", "given", "points")
 STORED = [each.name for each in RECIPES if each.machine not in NOT_HERE]
@@ -44,7 +46,8 @@ NAMES = ("model.json", "arrays.npz", "validation.parquet")
 
 
 def make_model(name: str, document: dict) -> Model:
-    """A small model of a recipe: two machines, trained on made-up rows that they share in part.
+    """A small model of a recipe: two machines, trained on made-up rows that they share
+    in part.
 
     `document`: of a trained model, for what no machine depends on.
     """
@@ -115,7 +118,9 @@ def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(
 
 
 def test_a_new_process_gives_the_same_bits(model, saved):
-    """The held-out table has the same bytes with any pandas; only the owner can read it all."""
+    """The held-out table has the same bytes with any pandas; only the owner can read it
+    all.
+    """
     code = (
         "import sys, numpy as np; from screening import load_model;"
         "x = np.random.default_rng(5).normal(size=(30, 2));"

@@ -82,7 +82,9 @@ ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_name_is_typed_and_documented_and_its_example_runs(name):
-    """A notebook's checker knows what each call gives; numpydoc finds nothing missing."""
+    """A notebook's checker knows what each call gives; numpydoc finds nothing
+    missing.
+    """
     public = getattr(screening, name)
     methods = [each for key, each in vars(public).items() if key[0] != "_"]
     signatures = [
@@ -262,7 +264,9 @@ def test_sample_weight_of_file_is_refused():
 
 
 def test_predictions_are_the_flags_of_the_scored_table(screen):
-    """Labels keep their type; where the case sorts first, decisions turn round; classes are told apart."""
+    """Labels keep their type; where the case sorts first, decisions turn round; classes
+    are told apart.
+    """
     rows, x, ill = screen.score_frame(NIGHT), PAST.drop(columns="ill"), PAST["ill"]
     words = ill.map({"yes": "a case", "no": "none"})
     turned = clone(screen).fit(x, words, id="patient", positive="a case")
@@ -304,7 +308,9 @@ def test_chances_are_there_where_they_were_earned(few, calibrated):
 
 
 def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
-    """A frame with its label column, X with y, and an Arrow table give the same model."""
+    """A frame with its label column, X with y, and an Arrow table give the same
+    model.
+    """
     again = Screen.load(screen.save(tmp_path / "model"))
     apart = clone(screen).fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
     arrow = clone(screen).fit(

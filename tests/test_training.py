@@ -1,4 +1,6 @@
-"""From a labelled table to a model, of one class or several: what is tuned on what, and what came later."""
+"""From a labelled table to a model, of one class or several: what is tuned on what, and
+what came later.
+"""
 
 from dataclasses import replace
 
@@ -23,7 +25,9 @@ def model(cohort, trained):
 
 
 def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, trained):
-    """Calibration holds the negatives alone; nothing depends on the number of threads."""
+    """Calibration holds the negatives alone; nothing depends on the number of
+    threads.
+    """
     columns = {"id", "held", "fold", "label", "score", "trained:score"}
     once, twice = (
         trained(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2)
@@ -44,7 +48,9 @@ def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, tra
 
 
 def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, trained):
-    """A parameter that the caller fixes is not searched; a one-class recipe learns from negatives alone."""
+    """A parameter that the caller fixes is not searched; a one-class recipe learns from
+    negatives alone.
+    """
     part = trained(cohort, "svm", search=1, max_rows=150).document
     fixed = trained(cohort, "svm", search=5, params={"C": 0.5}).document
     alone = trained(cohort, "one_class", search=1)
@@ -237,7 +243,9 @@ def model_of(folder, recipe: str, positive: str | list[str] | None):
 
 
 def test_class_log_odds_are_those_of_the_probabilities():
-    """Of each class against the others, whatever number a row's logs are off by; of two, the second's."""
+    """Of each class against the others, whatever number a row's logs are off by; of
+    two, the second's.
+    """
     logs = np.random.default_rng(0).normal(size=(20, 4)) * 30
     p = np.exp(log_softmax(logs, axis=1))
     found = class_log_odds(logs)
@@ -250,7 +258,9 @@ def test_class_log_odds_are_those_of_the_probabilities():
 
 
 def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
-    """Rounding would spread them, and folds that are all but alike would seem to lie apart."""
+    """Rounding would spread them, and folds that are all but alike would seem to lie
+    apart.
+    """
     x = np.random.default_rng(0).normal(size=(300, 4))
     y = np.digitize(x[:, 0], [-0.8, 0, 0.8])
     forest = RandomForest(n_estimators=50).fit(x, y)
@@ -265,7 +275,9 @@ def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
 def test_each_positive_value_is_a_class_with_its_own_score_and_threshold(
     tmp_path, recipe
 ):
-    """Each watched class ranks its own cases, and the predicted class keeps to how common classes are."""
+    """Each watched class ranks its own cases, and the predicted class keeps to how
+    common classes are.
+    """
     model, tonight = model_of(tmp_path, recipe, ["A", "C+"]), ward(seed=1)
     scores = model.score_frame(tonight.drop(columns="kind"))
 
@@ -282,7 +294,9 @@ def test_each_positive_value_is_a_class_with_its_own_score_and_threshold(
 
 
 def test_the_predicted_class_has_the_highest_chance_and_not_the_highest_score(tmp_path):
-    """A forest whose trees draw all classes alike scores rare ones high; chances know how rare they are."""
+    """A forest whose trees draw all classes alike scores rare ones high; chances know
+    how rare they are.
+    """
     model, tonight = model_of(tmp_path, "balanced_forest", ["A", "C+"]), ward(seed=1)
     scores = model.score_frame(tonight.drop(columns="kind"))
     columns = [f"score_{name}" for name in model.facts.task.classes]
@@ -325,7 +339,9 @@ def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(
 
 
 def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
-    """Rare in the past alone may be another class: the temporal validation is of those that are watched."""
+    """Rare in the past alone may be another class: the temporal validation is of those
+    that are watched.
+    """
     rng, late = np.random.default_rng(0), np.arange(600) > 420
     shares = np.where(late[:, None], [0.5, 0.06, 0.44], [0.75, 0.2, 0.05])
     kind = np.array([rng.choice(["none", "A", "B"], p=share) for share in shares])

@@ -1,4 +1,6 @@
-"""Units: conversions are told by their exact factor, honest differences are not taken for one."""
+"""Units: conversions are told by their exact factor, honest differences are not taken
+for one.
+"""
 
 import re
 
@@ -41,7 +43,9 @@ def compared(
 def stopped(
     name: str, factor: float, n_rows: int, nights: int = 12, **feature: str
 ) -> float:
-    """Share of the nights, drawn anew, of which a column times a factor stops the run."""
+    """Share of the nights, drawn anew, of which a column times a factor stops the
+    run.
+    """
     hits = 0
     for seed in range(nights):
         rng = np.random.default_rng(seed)
@@ -220,7 +224,9 @@ def test_a_temperature_is_converted_and_said_as_every_thermometer_has_it(
 
 
 def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
-    """What is said of a night beside 600 values of a log-normal distribution (sd 0.35)."""
+    """What is said of a night beside 600 values of a log-normal distribution (sd
+    0.35).
+    """
     contract = Contract.from_dict({"features": {"creatinine": {"type": "number"}}})
     past = pd.DataFrame(
         {"creatinine": DRAWS["creatinine"](np.random.default_rng(0), 600)}

@@ -1,4 +1,6 @@
-"""Root works as the user who owns the ledger, and what replaces a file is owned alike."""
+"""Root works as the user who owns the ledger, and what replaces a file is owned
+alike.
+"""
 
 import os
 import pwd

@@ -1,4 +1,6 @@
-"""Flags of a night are held to the series' own nights, with their stays in the width."""
+"""Flags of a night are held to the series' own nights, with their stays in the
+width.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Voxel runs: volumes, clusters and slices, held to coordinates that can be counted by hand."""
+"""Voxel runs: volumes, clusters and slices, held to coordinates that can be counted by
+hand.
+"""
 
 import base64
 import io
@@ -99,7 +101,9 @@ def test_steps_and_slices_are_those_of_the_grid():
 
 
 def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
-    """Patients of side x side x depth voxels with a bright block in the middle slice."""
+    """Patients of side x side x depth voxels with a bright block in the middle
+    slice.
+    """
     rng = np.random.default_rng(0)
     x, y, z = (
         axis.ravel()
@@ -224,7 +228,9 @@ def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
 def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stored(
     tmp_path, codes
 ):
-    """A bright spot at the patient's right, front and top is drawn at the upper left of the top slice."""
+    """A bright spot at the patient's right, front and top is drawn at the upper left of
+    the top slice.
+    """
     body = np.zeros((12, 10, 8))
     body[1:-1, 1:-1, 1:-1] = 1.0
     wanted = body.copy()
@@ -264,7 +270,8 @@ def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stor
     pixels, palette = decoded(base64.b64decode(top["overlay"]))
     rows, columns = np.nonzero(pixels == len(palette) - 1)
     assert first["anatomical"] and top["at"] == 6 and top["flagged"] == 4
-    # Of 10 x 8 voxels inside the mask: one from the edge in front, none from the edge at the right.
+    # Of 10 x 8 voxels inside the mask: one from the edge in front, none from the edge
+    # at the right.
     assert sorted(set(rows)) == [0, 1] and sorted(set(columns)) == [0, 1]
     page = (run.directory / "report.html").read_text()
     assert "axial slice 7 from below" in page and ">R</b>" in page and ">L</b>" in page

@@ -1,4 +1,6 @@
-"""A model trained without cases: what it promises, what it says is unknown, and how cases come to it."""
+"""A model trained without cases: what it promises, what it says is unknown, and how
+cases come to it.
+"""
 
 import re
 
@@ -99,7 +101,9 @@ def test_threshold_is_rank(n, rate, seed):
     rate=st.floats(0.05, 0.9),
 )
 def test_threshold_among_ties_flags_no_more(scores, rate):
-    """Of equal scores at the rank none is flagged: the p-value of a flag stays at most R."""
+    """Of equal scores at the rank none is flagged: the p-value of a flag stays at most
+    R.
+    """
     point = selector(np.array(scores, float)).point(MaxFlagRate(rate))
 
     n_flagged = np.count_nonzero(np.array(scores) >= point.threshold)
@@ -109,7 +113,9 @@ def test_threshold_among_ties_flags_no_more(scores, rate):
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.3])
 def test_share_of_new_rows_has_beta_law(rate):
-    """Above the k-th smallest of n scores lies a share of Beta(n + 1 - k, k), at most R in the mean."""
+    """Above the k-th smallest of n scores lies a share of Beta(n + 1 - k, k), at most R
+    in the mean.
+    """
     rng = np.random.default_rng(0)
     n = 150
     rank = int(np.ceil((1 - rate) * (n + 1) - 1e-9))
@@ -167,7 +173,9 @@ def test_share_promised_of_new_patients():
 
 @pytest.mark.parametrize(("found", "n"), [(0, 1), (1, 1), (1, 2), (3, 4)])
 def test_sensitivity_is_of_known_cases(found, n):
-    """Known cases are counted, with the interval of Clopper and Pearson, from one on."""
+    """Known cases are counted, with the interval of Clopper and Pearson, from one
+    on.
+    """
     cases = np.where(np.arange(n) < found, 5.0, -5.0)
     scores = np.concatenate([cases, np.random.default_rng(0).normal(size=200)])
 
@@ -198,7 +206,9 @@ def test_cases_choose_no_threshold():
 
 
 def test_contamination_is_stated_in_numbers():
-    """The card has the share, and between which shares of rows without the condition are flagged."""
+    """The card has the share, and between which shares of rows without the condition
+    are flagged.
+    """
     model = train(
         PASTS["no label"],
         "one_class",
@@ -221,7 +231,9 @@ def test_contamination_is_stated_in_numbers():
 
 @pytest.mark.parametrize("name", PASTS)
 def test_trained_without_cases(name, models):
-    """The share flagged is promised, the setting is the recipe's own, known cases only judge."""
+    """The share flagged is promised, the setting is the recipe's own, known cases only
+    judge.
+    """
     model = models[name]
     facts = model.facts
     (point,) = facts.operating_points
@@ -270,7 +282,9 @@ def test_state_of_rows(models):
 
 
 def test_share_of_new_patients_is_within_interval():
-    """Of new patients without the condition the share that is flagged is as promised."""
+    """Of new patients without the condition the share that is flagged is as
+    promised.
+    """
     new = well(3000, seed=99).drop(columns="ill")
     shares = []
     n_covered = 0
@@ -527,7 +541,9 @@ def live_figures(folder) -> str:
 
 
 def test_commands_say_what_is_unknown(ward):
-    """Terminal, model's page and night's page say what is unknown, and what is promised."""
+    """Terminal, model's page and night's page say what is unknown, and what is
+    promised.
+    """
     again = screen(
         "train", ward / "past.csv", *NAMES, *QUICK, *RULE, "--out", ward / "again"
     )
@@ -554,7 +570,9 @@ def test_labelled_night_is_evaluated(ward):
 
 
 def test_history_fills_in_what_was_unknown(ward):
-    """Labels and verdicts tell sensitivity and PPV night by night; retraining has cases then."""
+    """Labels and verdicts tell sensitivity and PPV night by night; retraining has cases
+    then.
+    """
     before = live_figures(ward)
     run = read_document(ward / "2026-03-01", "run")
     table = pd.read_csv(ward / "in" / "2026-03-01.csv", dtype={"patient": str})
@@ -599,7 +617,9 @@ def test_history_fills_in_what_was_unknown(ward):
 
 
 def test_threshold_by_cases_is_refused_and_by_flags_chosen(ward, tmp_path):
-    """Another share of flags can be chosen from the held-out scores; a rule of cases cannot."""
+    """Another share of flags can be chosen from the held-out scores; a rule of cases
+    cannot.
+    """
     screen(
         "train", ward / "past.csv", *NAMES, *QUICK, *RULE, "--out", tmp_path / "model"
     )
@@ -624,7 +644,9 @@ def test_threshold_by_hand(models):
 
 
 def test_validate_without_cases(ward, tmp_path):
-    """On labelled patients everything is observed; what was promised is unknown or a share."""
+    """On labelled patients everything is observed; what was promised is unknown or a
+    share.
+    """
     place = written(patients(200, share=0.3, seed=6), tmp_path / "other.csv")
 
     answer = as_json(

@@ -1,4 +1,5 @@
-"""Compile what the tests share, once: workers of a fresh clone would each do it for themselves.
+"""Compile what the tests share, once: workers of a fresh clone would each do it for
+themselves.
 
 A second run finds all of it compiled, and takes seconds.
 """
@@ -32,7 +33,9 @@ def recipes() -> None:
 
 
 def forms() -> None:
-    """Solve over a kernel in either precision and as rows made when they are asked for."""
+    """Solve over a kernel in either precision and as rows made when they are asked
+    for.
+    """
     TwoClassSVM(Gaussian(0.3)).fit(*two_clouds(3000))
     x, y = rows_and_labels(100)
     exact = Gaussian(0.4)(x, x)

@@ -18,7 +18,9 @@ class Stopped(BaseException):
 
 
 class InThisProcess:
-    """A cluster whose tasks are done here, one by one; the caller dies after so many."""
+    """A cluster whose tasks are done here, one by one; the caller dies after so
+    many.
+    """
 
     address = "local:2"
     n_threads = 1
@@ -97,7 +99,9 @@ def die_once(mark: str) -> str:
 
 
 def listeners(pids: list[int]) -> list[tuple[str, str]]:
-    """Address and port, in hexadecimal, of every TCP socket on which some processes listen."""
+    """Address and port, in hexadecimal, of every TCP socket on which some processes
+    listen.
+    """
     sockets = {
         cells[9]: (cells[1].partition(":")[0], cells[1].partition(":")[2])
         for table in ("/proc/net/tcp", "/proc/net/tcp6")

@@ -1,12 +1,14 @@
-"""Chen, Gerlach and Casasent 2005: yeast ME3 against CYT, pruning of support vectors beside unequal costs.
+"""Chen, Gerlach and Casasent 2005: yeast ME3 against CYT, pruning of support vectors
+beside unequal costs.
 
     python benchmarks/papers/chen.py --reps 21
     python benchmarks/papers/chen.py --fast
 
-75 + 250 training rows and 88 + 213 test rows, drawn at random in each repetition; C and gamma of the plain
-machine by 5-fold cross-validation on the training rows (--judge). The paper reads its points off the test
-rows (nine vectors removed: 87 of 88 found, 13 false alarms): "own boundary" is the first number of removals,
-or the lowest cost ratio, at which at least 87 are found; "threshold moved" lowers the threshold until so.
+75 + 250 training rows and 88 + 213 test rows, drawn at random in each repetition; C and
+gamma of the plain machine by 5-fold cross-validation on the training rows (--judge).
+The paper reads its points off the test rows (nine vectors removed: 87 of 88 found, 13
+false alarms): "own boundary" is the first number of removals, or the lowest cost ratio,
+at which at least 87 are found; "threshold moved" lowers the threshold until so.
 """
 
 from __future__ import annotations
@@ -53,13 +55,17 @@ def alarms_at(y: np.ndarray, decision: np.ndarray, wanted: int = WANTED) -> int:
 
 
 def first_enough(truth: np.ndarray, decisions: list[np.ndarray]) -> float:
-    """False positives of the first machine that finds enough at its own boundary; infinite if none does."""
+    """False positives of the first machine that finds enough at its own boundary;
+    infinite if none does.
+    """
     points = [counted(truth, each) for each in decisions]
     return next((false for true, false in points if true >= WANTED), np.inf)
 
 
 def run(scale: str, judge: str, most: int, seed: int) -> tuple[dict, dict]:
-    """(true, false) positives by method, and false positives where 87 are found, by method."""
+    """(true, false) positives by method, and false positives where 87 are found, by
+    method.
+    """
     cohort = load("me3_cyt")
     train, test = drawn(cohort.y, seed)
     x, y, z, truth = encoded(cohort, train, test, scale)
@@ -115,7 +121,7 @@ def run(scale: str, judge: str, most: int, seed: int) -> tuple[dict, dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--reps", type=int, default=21, help="random splits")
     parser.add_argument("--fast", action="store_true", help="three splits")
     parser.add_argument(

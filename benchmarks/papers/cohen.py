@@ -1,15 +1,18 @@
-"""Cohen, Hilario and Pellegrini 2004, Tables 1 and 2: one-class machines on the sample nosocomial cohort.
+"""Cohen, Hilario and Pellegrini 2004, Tables 1 and 2: one-class machines on the sample
+nosocomial cohort.
 
     python benchmarks/papers/cohen.py --reps 10
     python benchmarks/papers/cohen.py --fast
 
-5-fold cross-validation; the one-class machines are trained on the patients without an infection, the
-two-class ones on all. The paper's Table 1 can be read in two ways. As gamma: the column "sigma" is libsvm's
-gamma, columns are scaled to 0..1, "sensitivity" is the share of patients without an infection that are
-accepted, "specificity" the share of infected ones that are not, and every test fold holds all infected
-patients. As a width: what the words say, with columns scaled as `screen train` does; beside the printed values
-stand multiples of the scale at which the kernel neither vanishes nor is constant here. "tuned" chooses nu,
-sigma and the number of passes by 3-fold cross-validation on the training rows (AUROC).
+5-fold cross-validation; the one-class machines are trained on the patients without an
+infection, the two-class ones on all. The paper's Table 1 can be read in two ways. As
+gamma: the column "sigma" is libsvm's gamma, columns are scaled to 0..1, "sensitivity"
+is the share of patients without an infection that are accepted, "specificity" the share
+of infected ones that are not, and every test fold holds all infected patients. As a
+width: what the words say, with columns scaled as `screen train` does; beside the
+printed values stand multiples of the scale at which the kernel neither vanishes nor is
+constant here. "tuned" chooses nu, sigma and the number of passes by 3-fold
+cross-validation on the training rows (AUROC).
 """
 
 from __future__ import annotations
@@ -199,7 +202,7 @@ def _joined(values: Iterable[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--reps", type=int, default=10)
     parser.add_argument(
         "--fast", action="store_true", help="one repetition, fewer settings"

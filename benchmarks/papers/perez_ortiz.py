@@ -1,11 +1,13 @@
-"""Perez-Ortiz et al., Table 1: eight sets, SMOTE in the empirical feature space against SMOTE and none.
+"""Perez-Ortiz et al., Table 1: eight sets, SMOTE in the empirical feature space against
+SMOTE and none.
 
     python benchmarks/papers/perez_ortiz.py --reps 3 --kept folds.csv
     python benchmarks/papers/perez_ortiz.py --fast
 
-Stratified 10-fold cross-validation, Gaussian kernel, C and gamma in 10^-3 ... 10^3 by nested stratified
-5-fold cross-validation on the G-mean, tuned for each method by itself; columns are standardised.
---kept names a file of finished test folds: a run that was stopped goes on with it.
+Stratified 10-fold cross-validation, Gaussian kernel, C and gamma in 10^-3 ... 10^3 by
+nested stratified 5-fold cross-validation on the G-mean, tuned for each method by
+itself; columns are standardised. --kept names a file of finished test folds: a run that
+was stopped goes on with it.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def run(fold: TestFold, powers: list[float], seed: int) -> list[dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument(
         "--reps",
         type=int,

@@ -1,4 +1,5 @@
-"""The papers' data sets under the papers' names: reading, encoding, splits, inner validation, tables.
+"""The papers' data sets under the papers' names: reading, encoding, splits, inner
+validation, tables.
 
 `SOURCES.md` in this folder says where the public files come from.
 """
@@ -24,7 +25,8 @@ ROOT = HERE.parents[1]
 UCI = ROOT.parent / "shared" / "data" / "uci"
 SAMPLES = ROOT / "sample_cohorts"
 
-# Orders of the car attributes; the paper counts six attributes, so they are numbers and not one-hot columns.
+# Orders of the car attributes; the paper counts six attributes, so they are numbers and
+# not one-hot columns.
 _CAR = {
     "buying": ["low", "med", "high", "vhigh"],
     "maint": ["low", "med", "high", "vhigh"],
@@ -65,7 +67,8 @@ def _one_class(
 
 
 def _euthyroid(name: str) -> PaperSet:
-    # Wu and Chang have 238 + 1762 rows and 24 attributes: so many rows, drawn once, no TBG (92 % missing).
+    # Wu and Chang have 238 + 1762 rows and 24 attributes: so many rows, drawn once, no
+    # TBG (92 % missing).
     whole = _one_class("sick_euthyroid", "sick-euthyroid")(name)
     rng = np.random.default_rng(0)
     rows = np.concatenate(
@@ -143,7 +146,8 @@ def skip_unless_there(path: Path = UCI) -> None:
 
 
 class Encoding:
-    """Columns to numbers as the papers' time did it: text one-hot, missing to the median, then scaled.
+    """Columns to numbers as the papers' time did it: text one-hot, missing to the
+    median, then scaled.
 
     scale "unit" puts training values into 0 ... 1, "standard" to mean 0 and variance 1.
     """
@@ -187,7 +191,9 @@ class Encoding:
 def encoded(
     cohort: PaperSet, train: np.ndarray, test: np.ndarray, scale: str
 ) -> tuple[np.ndarray, ...]:
-    """x and y of the training rows, x and y of the test rows; the encoding is learned on the former."""
+    """x and y of the training rows, x and y of the test rows; the encoding is learned
+    on the former.
+    """
     encoding = Encoding(scale).fit(cohort.features.iloc[train])
     x, z = (encoding.transform(cohort.features.iloc[rows]) for rows in (train, test))
     return x, cohort.y[train], z, cohort.y[test]
@@ -210,7 +216,9 @@ def random_splits(
 
 
 def rates(y: np.ndarray, decision: np.ndarray) -> tuple[float, float, float]:
-    """G-mean, sensitivity and specificity in percent, flagged where the decision is above 0."""
+    """G-mean, sensitivity and specificity in percent, flagged where the decision is
+    above 0.
+    """
     flagged = decision > 0
     sensitivity, specificity = flagged[y == 1].mean(), 1 - flagged[y == 0].mean()
     return tuple(
@@ -227,7 +235,9 @@ def tuned(
     seed: int,
     judge: str = "g_mean",
 ) -> dict[str, Any]:
-    """The setting best by `judge` on average over inner folds of the training rows; ties go to the first."""
+    """The setting best by `judge` on average over inner folds of the training rows;
+    ties go to the first.
+    """
     splits = list(k_folds(y, folds, seed))
 
     def worth(setting: dict[str, Any]) -> float:
@@ -243,7 +253,9 @@ def tuned(
 
 @dataclass(frozen=True)
 class TestFold:
-    """One split of a set; `repetition` tells the partitions apart, `fold` their parts."""
+    """One split of a set; `repetition` tells the partitions apart, `fold` their
+    parts.
+    """
 
     name: str
     repetition: int
@@ -259,7 +271,9 @@ def run_folds(
     jobs: int,
     kept: Path | None = None,
 ) -> pd.DataFrame:
-    """Rows of all test folds, one a method. Finished folds are appended to `kept` and not run again."""
+    """Rows of all test folds, one a method. Finished folds are appended to `kept` and
+    not run again.
+    """
     there = kept is not None and kept.exists()
     before = (
         pd.read_csv(kept)
@@ -295,7 +309,9 @@ def run_folds(
 
 
 def repeated(found: pd.DataFrame, paper: float | None = None) -> str:
-    """Paper / mean G-mean over folds ± standard deviation of the means of the repetitions, where several."""
+    """Paper / mean G-mean over folds ± standard deviation of the means of the
+    repetitions, where several.
+    """
     means = found.groupby("repetition")["g_mean"].mean()
     spread = f" ± {means.std():.1f}" if len(means) > 1 else ""
     return ("" if paper is None else f"{paper:.1f} / ") + f"{means.mean():.1f}{spread}"

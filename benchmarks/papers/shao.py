@@ -1,10 +1,12 @@
-"""Shao, Liu and He 2021: three bivariate Gaussians (Tables 1-3); sample prostate voxels (Table 4).
+"""Shao, Liu and He 2021: three bivariate Gaussians (Tables 1-3); sample prostate voxels
+(Table 4).
 
     python benchmarks/papers/shao.py simulation --reps 10 --overlap 0.2
     python benchmarks/papers/shao.py prostate --fast
 
-The text we have lost the signs and prints no overlap gamma, so both are options; "ceiling"
-is the F of the best possible classifier, from the densities. F and G are macro means over the classes.
+The text we have lost the signs and prints no overlap gamma, so both are options;
+"ceiling" is the F of the best possible classifier, from the densities. F and G are
+macro means over the classes.
 """
 
 from __future__ import annotations
@@ -127,7 +129,9 @@ class Gaussians:
 def simulate(
     world: Gaussians, c: float, sigma: float, methods: dict, seed: int, fast: bool
 ) -> dict:
-    """F, G, AUC by method: 5-fold cross-validation on one simulated set; Q by inner folds on F."""
+    """F, G, AUC by method: 5-fold cross-validation on one simulated set; Q by inner
+    folds on F.
+    """
     x, y = world.draw(world.sizes, np.random.default_rng(seed))
     found: dict[str, list] = {label: [] for label in methods}
     for train, test in k_folds(y, 5, seed):
@@ -312,7 +316,7 @@ def prostate(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("part", choices=["simulation", "prostate"])
     parser.add_argument("--reps", type=int, default=10)
     parser.add_argument(

@@ -1,14 +1,16 @@
-"""Wu and Chang 2003, Tables 2 and 3: six UCI sets, Laplacian kernel, G-mean of methods that rescale it.
+"""Wu and Chang 2003, Tables 2 and 3: six UCI sets, Laplacian kernel, G-mean of methods
+that rescale it.
 
     python benchmarks/papers/wu_chang.py --reps 3 --kept folds.csv
     python benchmarks/papers/wu_chang.py --printed --reps 10
     python benchmarks/papers/wu_chang.py --fast --sets seg1 g7
 
-Stratified 7-fold cross-validation: the printed sensitivities are counts over 7 folds (g7: 23 of 7 x 4), while
-the text speaks of ten 6:1 splits, which --splits runs. C and gamma of the plain machine by 7-fold
-cross-validation on the training rows, or as printed (--printed), then the same for all methods.
-Eq. 13 is printed with L1, the UCI runs are said to be with L2: both are run, L2 where nothing is said.
---kept names a file of finished test folds: a run that was stopped goes on with it.
+Stratified 7-fold cross-validation: the printed sensitivities are counts over 7 folds
+(g7: 23 of 7 x 4), while the text speaks of ten 6:1 splits, which --splits runs. C and
+gamma of the plain machine by 7-fold cross-validation on the training rows, or as
+printed (--printed), then the same for all methods. Eq. 13 is printed with L1, the UCI
+runs are said to be with L2: both are run, L2 where nothing is said. --kept names a file
+of finished test folds: a run that was stopped goes on with it.
 """
 
 from __future__ import annotations

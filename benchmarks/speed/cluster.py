@@ -1,4 +1,5 @@
-"""What `--cluster` costs and gains: nights alone and by workers in turn, killed ones, and tasks.
+"""What `--cluster` costs and gains: nights alone and by workers in turn, killed ones,
+and tasks.
 
     python benchmarks/speed/cluster.py nights --rows 10000000
     python benchmarks/speed/cluster.py units --tasks 10000
@@ -155,7 +156,7 @@ def units(folder: Path, asked: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("what", choices=["nights", "units"])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--turns", type=int, default=1)

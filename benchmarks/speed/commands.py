@@ -29,8 +29,10 @@ def command(*words: object) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print a line a command; each runs once before it is measured, which fills the caches."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Print a line a command; each runs once before it is measured, which fills the
+    caches.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args()
     print("| command | processor s | GB |\n|---|---|---|")

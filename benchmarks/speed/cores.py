@@ -284,7 +284,7 @@ def row_of_training(options: list[str], jobs: list[int], folder: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument(
         "--recipes", nargs="+", default=["svm_weighted", "logistic", "random_forest"]

@@ -1,9 +1,10 @@
-"""What it costs that the folds are the model: whole nights beside those of one machine fitted on all rows.
+"""What it costs that the folds are the model: whole nights beside those of one machine
+fitted on all rows.
 
     python benchmarks/speed/folds.py --rows 10000000 --voxels 1000000
 
-Both are models, written, loaded and used by `screen
-score` in a process of its own: seconds of processor (user and system) and on the clock, and peak memory.
+Both are models, written, loaded and used by `screen score` in a process of its own:
+seconds of processor (user and system) and on the clock, and peak memory.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Night(NamedTuple):
 
 
 def table_of(start: int, n_rows: int, voxels: int, labelled: bool) -> pa.Table:
-    """Rows as a hospital sends them; with `voxels` each patient has so many, on a grid."""
+    """Rows as a hospital sends them; with `voxels` each patient has so many, on a
+    grid.
+    """
     rng = np.random.default_rng([start, labelled])
     x = rng.normal(size=(n_rows, FEATURES)).astype(np.float32)
     number = np.arange(start, start + n_rows)
@@ -78,7 +81,9 @@ def written(path: Path, n_rows: int, voxels: int) -> Path:
 
 
 def models(folder: Path, recipe: str, voxels: int) -> tuple[Path, Path, str]:
-    """Today's model, the same with one machine fitted on all rows, and the support vectors of both."""
+    """Today's model, the same with one machine fitted on all rows, and the support
+    vectors of both.
+    """
     past: pd.DataFrame = table_of(0, TRAINED, voxels, True).to_pandas()
     more = (
         'id = "id"\n'
@@ -130,13 +135,14 @@ def night(model: Path, rows: Path, out: Path) -> Night:
         raise SystemExit(
             f"screen score of {rows} ended with {os.waitstatus_to_exitcode(status)}"
         )
-    # The peak that wait4 reports is at least that of this process, which trained the models.
+    # The peak that wait4 reports is at least that of this process, which trained the
+    # models.
     peak = json.loads(log.read_text().splitlines()[-1])["peak_mb"]
     return Night(used.ru_utime + used.ru_stime, time.perf_counter() - clock, peak)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--voxels", type=int, default=1_000_000)
     parser.add_argument("--recipes", default="svm_weighted,williams")

@@ -1,4 +1,5 @@
-"""Scoring a forest by our loop against scikit-learn's `predict_proba`, on as many threads.
+"""Scoring a forest by our loop against scikit-learn's `predict_proba`, on as many
+threads.
 
 python benchmarks/speed/forests.py --trained 10000 --repeats 5
 """
@@ -19,7 +20,9 @@ FEATURES = 30
 
 
 def forest_of(n_rows: int) -> RandomForestClassifier:
-    """A forest as the recipe `random_forest` grows it, on made-up rows, one in seven positive."""
+    """A forest as the recipe `random_forest` grows it, on made-up rows, one in seven
+    positive.
+    """
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n_rows, FEATURES))
     y = x[:, 0] + x[:, 1] * x[:, 2] + rng.normal(size=n_rows) > 1.8
@@ -55,7 +58,7 @@ def scoring(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument(
         "--trained", type=int, default=10_000, help="rows the forest grows on"
     )

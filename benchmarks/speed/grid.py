@@ -1,9 +1,11 @@
-"""Shao's full grid, 9 C x 8 sigma x 10 Q over 5 folds, against the same by scikit-learn.
+"""Shao's full grid, 9 C x 8 sigma x 10 Q over 5 folds, against the same by
+scikit-learn.
 
     python benchmarks/speed/grid.py --rows 600 --share 10
 
-Ours goes through all candidates of a fold one after another, as a search does; theirs fits each candidate by
-itself, as GridSearchCV would, on every ``--share``-th candidate, and its time is multiplied.
+Ours goes through all candidates of a fold one after another, as a search does; theirs
+fits each candidate by itself, as GridSearchCV would, on every ``--share``-th candidate,
+and its time is multiplied.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from screening.model_selection.fold_fits import EncodedRows
 
 
 def made_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Three overlapping Gaussians in two dimensions, one in six of the rarest, as the paper simulates."""
+    """Three overlapping Gaussians in two dimensions, one in six of the rarest, as the
+    paper simulates.
+    """
     rng = np.random.default_rng(0)
     codes = np.repeat([0, 1, 2], [n // 6, n // 3, n - n // 6 - n // 3])
     middle = np.array([[0.0, 0.0], [1.5, 0.5], [0.0, 1.5]])
@@ -120,7 +124,7 @@ def grid_of(n: int, share: int) -> Comparison:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rows", type=int, default=600)
     parser.add_argument("--share", type=int, default=10)
     asked = parser.parse_args()

@@ -1,4 +1,5 @@
-"""How time grows: with rows, ours beside scikit-learn; with columns, that of `screen init` and `check`.
+"""How time grows: with rows, ours beside scikit-learn; with columns, that of `screen
+init` and `check`.
 
 python benchmarks/speed/growth.py --rows 50000 100000 --repeats 1
 python benchmarks/speed/growth.py --columns 500 1000 2000 5000
@@ -47,7 +48,9 @@ WIDE_ROWS = 1700
 
 
 def wide(n_columns: int) -> pd.DataFrame:
-    """Patients with an outcome and so many columns: measured, counted, yes and no, categories."""
+    """Patients with an outcome and so many columns: measured, counted, yes and no,
+    categories.
+    """
     rng = np.random.default_rng(0)
     kinds = (
         *[lambda: rng.normal(50, 10, WIDE_ROWS).round(2)] * 6,
@@ -82,7 +85,7 @@ def columns(counts: list[int]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--columns", type=int, nargs="+", default=[])
     parser.add_argument(
         "--rows",

@@ -1,8 +1,9 @@
 """Peak memory of `screen score` as rows grow, and as more of them are flagged.
 
-    python benchmarks/speed/memory.py --rows 1000000 3000000 10000000 --flagged 0.06 0.39
+    python benchmarks/speed/memory.py --rows 1000000 10000000 --flagged 0.06 0.39
 
-Each night is scored in a process of its own; the digest tells whether two versions write the same list.
+Each night is scored in a process of its own; the digest tells whether two versions
+write the same list.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def model(folder: Path, share: float) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument(
         "--rows", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000]
     )

@@ -1,4 +1,5 @@
-"""Ours beside PyOD, imbalanced-learn and scikit-learn's GridSearchCV, as their users call them.
+"""Ours beside PyOD, imbalanced-learn and scikit-learn's GridSearchCV, as their users
+call them.
 
     python benchmarks/speed/others.py
 
@@ -44,7 +45,9 @@ GRID = {"C": [0.1, 1.0, 10.0, 100.0, 1000.0], "gamma": [0.01, 0.03, 0.1, 0.3, 1.
 
 
 def pyod(n: int, repeats: int) -> Comparison:
-    """One-class: fit, and the scores of the training rows, which PyOD's fit makes anyway."""
+    """One-class: fit, and the scores of the training rows, which PyOD's fit makes
+    anyway.
+    """
     from pyod.models.ocsvm import OCSVM
 
     x, _ = made_rows(n, FEATURES)
@@ -92,7 +95,9 @@ def halves(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
-    """C and gamma over five folds, AUROC of each: ours as a search of ``screen train`` goes through them."""
+    """C and gamma over five folds, AUROC of each: ours as a search of ``screen train``
+    goes through them.
+    """
     x, y = made_rows(n, FEATURES)
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(x, y))
     recipe = load_recipe("svm")
@@ -144,7 +149,9 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
 
 
 def beside_ensembles(n: int, repeats: int) -> None:
-    """What a user of imbalanced-learn might take instead: its time and what it gains, in turn with ours."""
+    """What a user of imbalanced-learn might take instead: its time and what it gains,
+    in turn with ours.
+    """
     x, y, z, of_z = halves(n)
     ways: dict[str, Any] = {
         "our `svm`": build("svm", C=COST, gamma=GAMMA),
@@ -179,7 +186,7 @@ def scored(estimator: Any, z: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument(
         "--rows", type=int, nargs="+", default=[3000, 10_000], help="of one class"
     )

@@ -1,10 +1,11 @@
-"""Pruning of majority support vectors against refitting scikit-learn's SVC for every candidate.
+"""Pruning of majority support vectors against refitting scikit-learn's SVC for every
+candidate.
 
     python benchmarks/speed/pruning.py --removals 48 --repeats 5
 
-Both sides remove, 48 times, the majority support vector without which J over all training rows is largest,
-on the kernel matrix made once. Many candidates tie to a row, so both solve to a tolerance at which ties are
-told from differences.
+Both sides remove, 48 times, the majority support vector without which J over all
+training rows is largest, on the kernel matrix made once. Many candidates tie to a row,
+so both solve to a tolerance at which ties are told from differences.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def pruning(n_negative: int, removals: int, repeats: int) -> Comparison:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--negatives", type=int, default=198)
     parser.add_argument("--removals", type=int, default=48)
     parser.add_argument("--repeats", type=int, default=5)

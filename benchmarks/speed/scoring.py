@@ -68,7 +68,9 @@ def decision(
 def with_factor(
     n_rows: int, n_support: int, n_features: int, repeats: int
 ) -> Comparison:
-    """Decision and bumps of another width in one sweep, against the decision alone: at least 1 / 1.6."""
+    """Decision and bumps of another width in one sweep, against the decision alone: at
+    least 1 / 1.6.
+    """
     svc = machine_of(n_support, n_features)
     x = np.random.default_rng(1).normal(size=(n_rows, n_features))
     centres, weights = svc.support_vectors_, svc.dual_coef_.T
@@ -102,7 +104,7 @@ def with_bumps(name: str, n_rows: int, repeats: int) -> Comparison:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--support", type=int, default=5_000)
     parser.add_argument("--repeats", type=int, default=5)

@@ -1,6 +1,8 @@
-"""Interleaved timings in one process: medians, and the spread of the ratios of neighbouring runs.
+"""Interleaved timings in one process: medians, and the spread of the ratios of
+neighbouring runs.
 
-Seconds of the clock; of the processor where PROCESSOR_SECONDS is set, for a machine that others use as well.
+Seconds of the clock; of the processor where PROCESSOR_SECONDS is set, for a machine
+that others use as well.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ def compare(
     wanted: float,
     repeats: int,
 ) -> Comparison:
-    """Run both once to warm up and to compare results, then in turn ``repeats`` times."""
+    """Run both once to warm up and to compare results, then in turn ``repeats``
+    times.
+    """
     told = agreement(ours(), theirs())
     seconds = np.empty((repeats, 2))
     for repeat in range(repeats):

@@ -1,9 +1,10 @@
-"""Training against scikit-learn, which has to build the rescaled kernel matrix for every pass.
+"""Training against scikit-learn, which has to build the rescaled kernel matrix for
+every pass.
 
     python benchmarks/speed/training.py --rows 10000 --repeats 5
 
-Both sides get the same c, so that the same problem is solved: what is timed is the first pass, c at every row
-from that pass's decision, and the second pass.
+Both sides get the same c, so that the same problem is solved: what is timed is the
+first pass, c at every row from that pass's decision, and the second pass.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ def scikit_passes(
     shared: bool,
     tol: float = TOL,
 ) -> Solved:
-    """The same by scikit-learn: from rows first, then on the matrix of the rescaled kernel."""
+    """The same by scikit-learn: from rows first, then on the matrix of the rescaled
+    kernel.
+    """
     matrix = rbf_kernel(x, gamma=gamma) if shared else None
     c = np.ones(len(x))
     for left in range(passes, -1, -1):
@@ -223,7 +226,7 @@ def large_one_class(n: int, repeats: int) -> Comparison:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--rows-wide", type=int, default=6_000, help="of 49 features")
     parser.add_argument("--rows-passes", type=int, default=3_000)

@@ -1,10 +1,12 @@
-"""A million voxels on landmarks, exactly on 20,000 of them, and on scikit-learn's low-rank features.
+"""A million voxels on landmarks, exactly on 20,000 of them, and on scikit-learn's
+low-rank features.
 
     python benchmarks/speed/voxels.py
 
-The volume is one patient's: every second slab of eight along y is held out, so that neighbouring voxels are
-not on both sides. Kernel, C and class costs (the commoner class lowered until the rarer makes a fifth) are
-the same everywhere; low-rank features are float32, which halves their memory. One run each.
+The volume is one patient's: every second slab of eight along y is held out, so that
+neighbouring voxels are not on both sides. Kernel, C and class costs (the commoner class
+lowered until the rarer makes a fifth) are the same everywhere; low-rank features are
+float32, which halves their memory. One run each.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def ways(
         yield f"{n} landmarks", learn, machine, np.float64
     counts = np.bincount(y[learn])
     costs = {0: counts[1] * (1 / RARE_SHARE - 1) / counts[0], 1: 1.0}
-    # 1/2 |w|^2 + C sum of losses, as their mean and a penalty; an average forgets the order of the rows.
+    # 1/2 |w|^2 + C sum of losses, as their mean and a penalty; an average forgets the
+    # order of the rows.
     linear = SGDClassifier(
         alpha=1 / (C * len(learn)), class_weight=costs, average=True, random_state=0
     )
@@ -65,7 +68,7 @@ def ways(
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    argparse.ArgumentParser(description=__doc__.split("\n\n")[0]).parse_args()
     skip_unless_there(VOLUME)
     table = pd.read_parquet(VOLUME)
     x, y = table[CHANNELS].to_numpy(float), table["label"].to_numpy()

@@ -1,4 +1,6 @@
-"""How much is tried: a little in every test run, all by `make faults`, which goes on where it was stopped."""
+"""How much is tried: a little in every test run, all by `make faults`, which goes on
+where it was stopped.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ LONG = os.environ.get("FAULTS") == "long"
 
 
 def attempts(attack: str, quick: int, long: int) -> Iterator[int]:
-    """Numbers of the attempts that are still to be made; one that ended well is noted (`FAULTS_LOG`).
+    """Numbers of the attempts that are still to be made; one that ended well is noted
+    (`FAULTS_LOG`).
 
     `FAULTS_SCALE` multiplies the long number.
     """

@@ -1,4 +1,6 @@
-"""A folder with two small tables, a model, a run and a ledger, made once and copied for every attack."""
+"""A folder with two small tables, a model, a run and a ledger, made once and copied for
+every attack.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def train(folder: Path, *more: object) -> tuple[object, ...]:
 
 
 def laid(folder: Path) -> Path:
-    """Lay the desk: past.csv, tonight.csv, model, run (in screening.db), verdicts.json, compared."""
+    """Lay the desk: past.csv, tonight.csv, model, run (in screening.db), verdicts.json,
+    compared.
+    """
     written(patients(120), folder / "past.csv")
     written(patients(40, seed=7), folder / "tonight.csv")
     screen(*train(folder), "--out", folder / "model")
@@ -60,7 +64,9 @@ def copied(desk: Path, folder: Path) -> Path:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Every file under a folder, but for locks: a lock that could not be removed is one of `leftovers`."""
+    """Every file under a folder, but for locks: a lock that could not be removed is one
+    of `leftovers`.
+    """
     paths = [path for path in sorted(folder.rglob("[!.]*")) if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 

@@ -1,7 +1,9 @@
-"""Malformed inputs through whole commands for as long as is asked: no traceback, no hang.
+"""Malformed inputs through whole commands for as long as is asked: no traceback, no
+hang.
 
-`python tests/faults/fuzz.py --minutes 10` makes its inputs by hypothesis from valid ones (table, contract,
-recipe, verdicts, run.json, ledger) and runs the command that reads each in this process.
+`python tests/faults/fuzz.py --minutes 10` makes its inputs by hypothesis from valid
+ones (table, contract, recipe, verdicts, run.json, ledger) and runs the command that
+reads each in this process.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ MORE = (
 
 
 class Hang(BaseException):
-    """Longer than any command may take; no error of the system, which the tool would answer itself."""
+    """Longer than any command may take; no error of the system, which the tool would
+    answer itself.
+    """
 
 
 def _hang(*_: object) -> None:
@@ -105,7 +109,9 @@ def attacks(desk: Path, broken: Path) -> dict[str, tuple[Path, list[object]]]:
 
 
 def main() -> None:
-    """Fuzz every kind in turn until the time is over; say what was tried, keep an input of each bad end."""
+    """Fuzz every kind in turn until the time is over; say what was tried, keep an input
+    of each bad end.
+    """
     options = argparse.ArgumentParser()
     options.add_argument("--minutes", type=float, default=10)
     until = time.monotonic() + 60 * options.parse_args().minutes

@@ -1,7 +1,8 @@
-"""One failure at one call: opens, writes, syncs, renames, removals, listings and SQL, counted, then refused.
+"""One failure at one call: opens, writes, syncs, renames, removals, listings and SQL,
+counted, then refused.
 
-Interpreter calls are seen by an audit hook, the rest by wrappers: what arrow and file objects write, what
-SQLite executes. Only calls that touch a watched folder count.
+Interpreter calls are seen by an audit hook, the rest by wrappers: what arrow and file
+objects write, what SQLite executes. Only calls that touch a watched folder count.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ REMOVALS = ("os.rmdir", "os.remove", "os.scandir", "os.listdir")
 
 @dataclass
 class Fault:
-    """The failure of the `at`-th watched call (never, if 0); `calls` lists what was called."""
+    """The failure of the `at`-th watched call (never, if 0); `calls` lists what was
+    called.
+    """
 
     folder: Path
     at: int = 0

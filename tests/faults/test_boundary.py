@@ -1,4 +1,6 @@
-"""What system, terminal and files do to a command ends in a message and an exit code, never a traceback."""
+"""What system, terminal and files do to a command ends in a message and an exit code,
+never a traceback.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +143,9 @@ while was_sent:
 
 
 def test_a_signal_at_any_line_of_the_boundary_ends_the_command_without_a_traceback():
-    """Every line in turn: chance finds the gap between two of them in one run of a hundred."""
+    """Every line in turn: chance finds the gap between two of them in one run of a
+    hundred.
+    """
     ended = subprocess.run(
         [sys.executable, "-c", SIGNALLED], capture_output=True, text=True
     )
@@ -387,7 +391,9 @@ def test_a_night_runs_where_there_is_no_network(desk, tmp_path):
 
 
 def texts_of_commands() -> Iterator[tuple[str, str, list[str]]]:
-    """Every option of every command that takes text, and words that the command needs."""
+    """Every option of every command that takes text, and words that the command
+    needs.
+    """
     for registered in app.registered_commands:
         parameters = signature(registered.callback).parameters
         needed = []
@@ -410,7 +416,9 @@ def texts_of_commands() -> Iterator[tuple[str, str, list[str]]]:
 
 @pytest.mark.parametrize(("command", "option", "needed"), [*texts_of_commands()])
 def test_text_in_latin_1_is_refused(command, option, needed):
-    """A text in bytes that are not UTF-8, as an old script has them, ends in one line."""
+    """A text in bytes that are not UTF-8, as an old script has them, ends in one
+    line.
+    """
     name = b"M\xfcller".decode("utf-8", "surrogateescape")
 
     refused = screen(command, *needed, option, name, code=2)

@@ -1,4 +1,6 @@
-"""A failure at every open, write, sync, rename and SQL call: the result is whole before or whole after."""
+"""A failure at every open, write, sync, rename and SQL call: the result is whole before
+or whole after.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def n_calls(words, folder, monkeypatch) -> int:
 
 
 def assert_whole(folder, desk) -> None:
-    """Everything on the desk can be read and belongs together, and the ledger's trail holds."""
+    """Everything on the desk can be read and belongs together, and the ledger's trail
+    holds.
+    """
     load_model(folder / "model")
     run = read_document(folder / "run", "run")
     assert (folder / "run" / "report.html").read_text(encoding="utf-8") == render_run(
@@ -118,7 +122,8 @@ def test_a_failure_at_any_call_leaves_the_result_whole(
             )
 
         where = f"call {at} of {total}, {fault.calls[at - 1]}: {result.exit_code} {result.output}"
-        # What is open is removed by way of an open folder; filelock makes sure of a folder that is there.
+        # What is open is removed by way of an open folder; filelock makes sure of a
+        # folder that is there.
         cleaning = fault.struck in REMOVALS or fault.calls[at - 1] in (
             "open .compared.fits",
             "open .model.partial",

@@ -1,4 +1,6 @@
-"""Signals and kills at any moment: a message and an exit code, nothing left, and the next run clears up."""
+"""Signals and kills at any moment: a message and an exit code, nothing left, and the
+next run clears up.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ boundary = importlib.import_module("screening.cli.boundary")
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
 # Before Python listens, the system ends the process, and there is nothing to clear up.
 UNHEARD = {-signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL}
-# A process of its own for each attack, split off one that has its modules: a thousand fit into half an hour.
+# A process of its own for each attack, split off one that has its modules: a thousand
+# fit into half an hour.
 FORKED = multiprocessing.get_context("forkserver")
 LOADED = [
     "screening.cli",
@@ -61,7 +64,9 @@ def started(folder):
 
 @pytest.fixture
 def training(desk, tmp_path):
-    """A desk, what its model may be, and how long a training takes once its processes are warm."""
+    """A desk, what its model may be, and how long a training takes once its processes
+    are warm.
+    """
     folder = copied(desk, tmp_path / "desk")
     before = content(folder / "model")
     for _ in range(2):
@@ -73,7 +78,9 @@ def training(desk, tmp_path):
 
 
 def ends_of(begun: bool, number: int) -> set[int]:
-    """How a process may end that this signal reached; one that had not begun yet ends as Python's does."""
+    """How a process may end that this signal reached; one that had not begun yet ends
+    as Python's does.
+    """
     return {0, CODES[number]} | UNHEARD | ({1} - {begun})
 
 
@@ -89,7 +96,8 @@ def test_a_signal_at_any_moment_leaves_nothing_behind(training):
         said = said_in.read_text(encoding="utf-8") if said_in.exists() else ""
         where = (at, number, process.exitcode, said)
         assert process.exitcode in ends_of(said_in.exists(), number), where
-        # What a library's callback swallows is Python's to say, and the training goes on to its end.
+        # What a library's callback swallows is Python's to say, and the training goes
+        # on to its end.
         swallowed = said.count("Exception ignored in")
         assert said.count("Traceback") <= swallowed or process.exitcode in UNHEARD, (
             where
@@ -116,7 +124,8 @@ def test_what_a_kill_leaves_is_swept_by_the_next_run_in_that_folder(training):
 
 BEHIND_MEMORY = ModelError("arrays.npz is damaged")
 BEHIND_MEMORY.__context__ = MemoryError()
-# A library's own error after a signal, memory that ended behind another error, a command's own exit code.
+# A library's own error after a signal, memory that ended behind another error, a
+# command's own exit code.
 ENDS = [
     (
         "_received_signals",

@@ -1,4 +1,6 @@
-"""A wrong type or value in what people and other programs write is refused by the name of its key."""
+"""A wrong type or value in what people and other programs write is refused by the name
+of its key.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,8 @@ def model_at(path):
 
 
 REVIEW = "review {0}/run {0}/verdicts.json --ledger {0}/screening.db"
-# By what is broken: where it lies, how it is read and written again, and the command that reads it.
+# By what is broken: where it lies, how it is read and written again, and the command
+# that reads it.
 KINDS = {
     "contract": (
         "contract.toml",
@@ -177,8 +180,8 @@ def test_any_value_at_any_place_ends_in_an_exit_code_and_names_its_key(
         assert ended.exit_code in (0, 2, 3, 4), (where, ended.exc_info)
         assert "Traceback" not in ended.output, where
         keys = [step.removesuffix("s") for step in path if isinstance(step, str)]
-        # A value of the right type may fail to fit another key, which is then the one that is named; a column
-        # that is not in the table is named itself.
+        # A value of the right type may fail to fit another key, which is then the one
+        # that is named; a column that is not in the table is named itself.
         named = any(
             word in ended.output for word in (*keys, f"missing column '{value}'")
         )

@@ -1,1 +1,3 @@
-"""Every method once more, written from its equations alone: what the tool's decisions are held to."""
+"""Every method once more, written from its equations alone: what the tool's decisions
+are held to.
+"""

@@ -1,4 +1,6 @@
-"""Duals solved by somebody else's solver, tighter than the tool needs, and their optimality conditions."""
+"""Duals solved by somebody else's solver, tighter than the tool needs, and their
+optimality conditions.
+"""
 
 import numpy as np
 from cvxopt import matrix, solvers
@@ -29,7 +31,9 @@ def squared(x, z):
 
 
 def quadratic_program(quadratic, linear, upper, rows=None, total=0.0, lower=0.0):
-    """min 1/2 a'Qa + p'a, lower <= a <= upper, each of rows @ a = total, by an interior point method."""
+    """min 1/2 a'Qa + p'a, lower <= a <= upper, each of rows @ a = total, by an interior
+    point method.
+    """
     n = len(linear)
     sides = np.vstack([np.eye(n), -np.eye(n)])
     limits = np.concatenate([upper * np.ones(n), -lower * np.ones(n)])
@@ -58,7 +62,9 @@ def two_class(gram, signs, upper):
 
 
 def two_class_by_interior_point(gram, signs, upper):
-    """As two_class, for a Gram so singular that libsvm does not settle; alphas are then one of many."""
+    """As two_class, for a Gram so singular that libsvm does not settle; alphas are then
+    one of many.
+    """
     alphas = quadratic_program(
         signs[:, None] * gram * signs, -np.ones(len(signs)), upper, signs[None]
     )
@@ -77,7 +83,9 @@ def one_class(gram, nu):
 
 
 def crammer_singer(gram, codes, n_classes, upper):
-    """A (n, k): min 1/2 sum_m a_m'Ka_m + sum A_im (1 - [y_i = m]), A_im <= C [y_i = m], rows sum to 0."""
+    """A (n, k): min 1/2 sum_m a_m'Ka_m + sum A_im (1 - [y_i = m]), A_im <= C [y_i = m],
+    rows sum to 0.
+    """
     n = len(gram)
     own = np.eye(n_classes)[codes].T
     rows = np.kron(np.ones((1, n_classes)), np.eye(n))
@@ -89,7 +97,9 @@ def crammer_singer(gram, codes, n_classes, upper):
 
 
 def certificate(problem: Problem, alphas: np.ndarray) -> tuple[float, float]:
-    """Intercept, and the largest violation in units of ``Problem.unit``; 0 at the optimum."""
+    """Intercept, and the largest violation in units of ``Problem.unit``; 0 at the
+    optimum.
+    """
     gradient = problem.gradient(alphas)
     down = alphas > AT_BOUND * problem.upper  # may decrease
     up = alphas < (1.0 - AT_BOUND) * problem.upper  # may increase
@@ -99,7 +109,8 @@ def certificate(problem: Problem, alphas: np.ndarray) -> tuple[float, float]:
     levels, plus = -problem.signs * gradient, problem.signs > 0
     highest = levels[np.where(plus, up, down)].max(initial=-np.inf)
     lowest = levels[np.where(plus, down, up)].min(initial=np.inf)
-    # The mean level of the free alphas; where there is none the middle of the interval that is allowed.
+    # The mean level of the free alphas; where there is none the middle of the interval
+    # that is allowed.
     known = levels[up & down] if (up & down).any() else np.array([highest, lowest])
     known = known[np.isfinite(known)]
     intercept = float(known.mean()) if len(known) else 0.0

@@ -1,4 +1,6 @@
-"""Methods from their equations: decisions at rows z after training on x, y in {0, 1} or codes 0 ... k - 1."""
+"""Methods from their equations: decisions at rows z after training on x, y in {0, 1} or
+codes 0 ... k - 1.
+"""
 
 import numpy as np
 from sklearn.svm import SVC
@@ -65,7 +67,9 @@ def one_sided(f, f_training, signs, k=1.0):
 
 
 def opposite_distance(f, distances, signs):
-    """Liu and He 2021: exp(-|f| d_M), distances (n_z, n_sv) squared in the feature space."""
+    """Liu and He 2021: exp(-|f| d_M), distances (n_z, n_sv) squared in the feature
+    space.
+    """
     mean = np.zeros(len(f))
     for i, row in enumerate(distances):
         reach = (row.min() + row.max()) / 2
@@ -81,7 +85,9 @@ def class_weights(codes, n_classes):
 
 
 def class_decay(decisions, rates):
-    """Shao eq. 16 from D (n_z, k) and p (n_z, k): each row by the class the first pass predicts."""
+    """Shao eq. 16 from D (n_z, k) and p (n_z, k): each row by the class the first pass
+    predicts.
+    """
     rows, predicted = np.arange(len(decisions)), decisions.argmax(axis=1)
     return np.exp(-rates[rows, predicted] * np.abs(decisions[rows, predicted]))
 
@@ -102,7 +108,9 @@ class Pass:
         return gram @ (self.alphas * self.signs) + self.intercept
 
     def distances(self, z, rows):
-        """Squared feature-space distances from z to training rows, under this pass's kernel."""
+        """Squared feature-space distances from z to training rows, under this pass's
+        kernel.
+        """
         at_z, at_rows = self.factor(z), self.c[rows]
         cross = at_z[:, None] * self.kernel(z, self.x[rows], self.gamma) * at_rows
         return at_z[:, None] ** 2 + at_rows**2 - 2 * cross
@@ -217,7 +225,9 @@ def liu_he(x, y, z, **given):
 
 
 def one_class_conformal(x, z, nu, gamma, passes=1, n=None):
-    """Cohen 2004; c has root mean square 1 over the training rows, which changes numerics only."""
+    """Cohen 2004; c has root mean square 1 over the training rows, which changes
+    numerics only.
+    """
     c, c_z = np.ones(len(x)), np.ones(len(z))
     gram, gram_z = gaussian(x, x, gamma), gaussian(z, x, gamma)
     alphas, rho = duals.one_class(gram, nu)
@@ -318,7 +328,9 @@ def simplified(x, codes, z, C, gamma):
 
 
 def e_smote_interpolated(x, y, z, C, gamma, parents, neighbours, gaps):
-    """Perez-Ortiz: K* = [I;A] K [I;A]', synthetic image (1 - g) Phi(x_i) + g Phi(x_j)."""
+    """Perez-Ortiz: K* = [I;A] K [I;A]', synthetic image (1 - g) Phi(x_i) + g
+    Phi(x_j).
+    """
     blend = np.zeros((len(gaps), len(x)))
     np.add.at(blend, (np.arange(len(gaps)), parents), 1 - gaps)
     np.add.at(blend, (np.arange(len(gaps)), neighbours), gaps)
@@ -331,7 +343,9 @@ def e_smote_interpolated(x, y, z, C, gamma, parents, neighbours, gaps):
 
 
 def nearest_in_feature_space(x, y, gamma, k=5):
-    """Row numbers (n_positive, k) of each positive row's nearest other positive rows."""
+    """Row numbers (n_positive, k) of each positive row's nearest other positive
+    rows.
+    """
     positive = np.flatnonzero(np.asarray(y) == 1)
     distances = 2 - 2 * gaussian(x[positive], x[positive], gamma)
     np.fill_diagonal(distances, np.inf)
