@@ -1,6 +1,7 @@
-"""Nightly batch screening for rare conditions with conformally rescaled kernel machines.
+"""Nightly batch screening for rare conditions with rescaled kernel machines.
 
-Names are imported when they are first used, so that `screen --help` does not wait for scikit-learn.
+Names are imported when they are first used, so that `screen --help` does not wait for
+scikit-learn.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ __all__ = [
 
 __version__: str
 
-# In a checkout the recipes, templates and samples lie beside this package. Looking there keeps a clone on
-# PYTHONPATH from taking those of another installation.
+# In a checkout the recipes, templates and samples lie beside this package. Looking
+# there keeps a clone on PYTHONPATH from taking those of another installation.
 if Path(__file__).parents[1].joinpath("pyproject.toml").is_file():
     __path__.append(str(Path(__file__).parents[1]))
 

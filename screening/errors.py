@@ -12,7 +12,8 @@ class ScreenError(Exception):
     Parameters
     ----------
     message : str
-        A parameter that the message names stands in backticks, as it is called in Python.
+        A parameter that the message names stands in backticks, as it is called in
+        Python.
     parameters : sequence of str
         Those parameters; the command line writes its options in their place.
     """
@@ -31,7 +32,7 @@ class RecipeError(UsageError):
 
 
 class ClusterError(UsageError):
-    """Workers that were asked for are not there, went away, or cannot do their part (exit code 2)."""
+    """Workers are not there, went away, or cannot do their part (exit code 2)."""
 
 
 class CohortError(ScreenError):
@@ -63,7 +64,7 @@ class VerdictError(CohortError):
 
 
 class ModelError(ScreenError):
-    """A model, run or ledger is damaged, of another format, or made for other features (exit code 4)."""
+    """A model, run or ledger is damaged or of another format (exit code 4)."""
 
 
 class Locked(ScreenError):

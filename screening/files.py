@@ -1,4 +1,4 @@
-"""Files read whole, and no more of them than a stated number of bytes; directories that change places."""
+"""Read whole files of a limited size, and let directories change places."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def refuse_other_bytes(path: str | Path) -> None:
 
 
 def is_private(path: Path) -> bool:
-    """Return True if nobody but this user and root can have written or replaced a path."""
+    """Return True if only this user and root can have written or replaced a path."""
     try:
         status = path.stat()
         above = path.parent.stat()
@@ -101,7 +101,7 @@ def digest_beside(path: Path, hash_file: Callable[[Path], str]) -> Callable[[], 
 
 
 def digest_of_json(told: object) -> str:
-    """SHA-256 of a value as JSON with sorted keys; what JSON has not goes by its text."""
+    """Return SHA-256 of a value as JSON with sorted keys, other types as their text."""
     return hashlib.sha256(
         json.dumps(told, sort_keys=True, default=str).encode()
     ).hexdigest()
@@ -122,7 +122,8 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
                 raise refusal(f"{path} is no file that can be read whole")
             if status.st_size > most:
                 raise refusal(
-                    f"{path} has {status.st_size} bytes, more than the {most} that it may have"
+                    f"{path} has {status.st_size} bytes, more than the {most} that it"
+                    " may have"
                 )
             with open(handle, "rb", closefd=False) as file:
                 return file.read()
@@ -137,8 +138,8 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
 def read_toml(path: Path, most: int, refusal: type[ScreenError]) -> dict[str, Any]:
     """Content of a TOML file, of at most `most` bytes.
 
-    `refusal`: raised for what is no TOML file in UTF-8, and for a key given twice, naming it.
-    Raises UsageError: there is no such file, or the system cannot read it.
+    `refusal`: raised for what is no TOML file in UTF-8, and for a key given twice,
+    naming it. Raises UsageError: there is no such file, or the system cannot read it.
     """
     content = read_bounded(path, most, UsageError)
     try:
@@ -178,9 +179,9 @@ def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
     table = lines[tables[-1] - 1].strip() if tables else "the first table"
     key = line.partition("=")[0].strip()
     return (
-        f"key {key} is given twice in {table} (line {number}); what is pasted at the end "
-        "of the file belongs to its last table: put it under the table it is of, or "
-        "keep one of them"
+        f"key {key} is given twice in {table} (line {number}); what is pasted at the"
+        " end of the file belongs to its last table: put it under the table it is of,"
+        " or keep one of them"
     )
 
 
@@ -198,12 +199,13 @@ def read_secret(path: Path, most: int) -> bytes:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Swap two directories in one step (Linux); the earlier one then lies where the new one was."""
+    """Swap two directories in one step (Linux)."""
     if not sys.platform.startswith("linux"):
         return False
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):
         return False
-    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return renameat2(here, os.fsencode(one), here, os.fsencode(other), swap) == 0
+    cwd = -100  # AT_FDCWD
+    swap = 2  # RENAME_EXCHANGE
+    return renameat2(cwd, os.fsencode(one), cwd, os.fsencode(other), swap) == 0

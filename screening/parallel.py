@@ -40,11 +40,11 @@ def in_parallel(
 ) -> Iterator[Any]:
     """Call function(*task) for every task; return the results in the order of tasks.
 
-    The calls begin at once. Without a cluster, one job or one task runs in this process.
-    Processes get large arrays as memory maps. Loops of each call use one thread; a
-    single task may use one for each job. If a process is killed, all calls whose results
-    have not been taken are made again. Until the iterator ends or is closed, which
-    abandons calls that still run, BLAS of this process uses one thread.
+    The calls begin at once. Without a cluster, one job or one task runs in this
+    process. Processes get large arrays as memory maps. Loops of each call use one
+    thread; a single task may use one for each job. If a process is killed, all calls
+    whose results have not been taken are made again. Until the iterator ends or is
+    closed, which abandons calls that still run, BLAS of this process uses one thread.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def _curve(model: ModelDocument, label: str) -> Curve:
 
 
 def trade_off(model: ModelDocument, label: str, ax: Axes) -> Axes:
-    """Sensitivity and specificity of a watched class along the thresholds, with 95 % bands."""
+    """Plot sensitivity and specificity of a watched class along the thresholds."""
     curve = _curve(model, label)
     point = _point(model, label)
     for name, colour in (("sensitivity", FIRST), ("specificity", SECOND)):
@@ -70,7 +70,8 @@ def roc(model: ModelDocument, label: str, ax: Axes) -> Axes:
         color=FIRST,
         label=words,
     )
-    sensitivity, specificity = point.sensitivity.value, point.specificity.value
+    sensitivity = point.sensitivity.value
+    specificity = point.specificity.value
     if sensitivity is not None and specificity is not None:
         ax.plot(
             1 - specificity, sensitivity, "o", color=SECOND, label="threshold in use"

@@ -1,4 +1,4 @@
-"""Membership by file: what lies in a package's folder is part of it; and rooms that may be taken out."""
+"""Membership by file: a module in a package's folder belongs to its list."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from screening.errors import UsageError
 
-# Rooms that may be taken out: without a folder and its lines here, what it does is gone and nothing else.
-# Nothing below imports them; by these names it asks for them.
+# Rooms that may be taken out: without a folder and its lines here, what it does is gone
+# and nothing else. Nothing below imports them; by these names it asks for them.
 OPTIONAL = {
     "images": "screening.imaging.images",
     "neighbourhood": "screening.imaging.neighbourhood",
@@ -35,7 +35,7 @@ def optional(name: str) -> ModuleType:
 
 @cache
 def members(package: str) -> Mapping[str, type]:
-    """Classes with a `name` that the modules of a package define (`base` apart), by that name, sorted."""
+    """Return classes with a `name` in a package's modules, by name, sorted."""
     by_name = {}
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if module.name == "base":

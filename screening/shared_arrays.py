@@ -1,4 +1,4 @@
-"""Arguments for processes of this machine, whose large arrays are mapped and not copied.
+"""Arguments for processes of this machine, with large arrays as memory maps.
 
 Linux alone has memory of this kind: it has no name, and ends with the last process that
 uses it, however that ends.

@@ -44,26 +44,52 @@ EXAMPLES: dict[Callable[..., None], str] = {
     recipes: "screen recipes one_class_conformal",
     init: "screen init past.csv --out cohort.toml",
     check: "screen check tonight.csv --model trained/infection",
-    train: "screen train past.csv --contract cohort.toml --label infected --out trained/infection",
-    compare: "screen compare past.csv --contract cohort.toml --recipes all,auto --out compared",
-    score: "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger screening.db",
+    train: (
+        "screen train past.csv --contract cohort.toml --label infected --out"
+        " trained/infection"
+    ),
+    compare: (
+        "screen compare past.csv --contract cohort.toml --recipes all,auto --out"
+        " compared"
+    ),
+    score: (
+        "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger"
+        " screening.db"
+    ),
     run: "screen run NIGHT.toml --date 2026-03-01",
     explain: "screen explain runs/2026-03-01 00123",
     export: "screen export runs/2026-03-01 --to fhir --out flagged.json",
     report: "screen report runs/2026-03-01",
     review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
-    outcomes: "screen outcomes events.csv --time infected_at --within 72h --series ward-7 --ledger screening.db",
+    outcomes: (
+        "screen outcomes events.csv --time infected_at --within 72h --series ward-7"
+        " --ledger screening.db"
+    ),
     history: "screen history --ledger screening.db --out history.html",
     validate: "screen validate trained/infection other_hospital.csv --out validated",
-    threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
-    approve: 'screen approve trained/infection --by "Dr. A. Weber" --known-before crp,temperature',
-    retrain: "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv' --out trained/next",
-    promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
+    threshold: (
+        'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a'
+        ' night"'
+    ),
+    approve: (
+        'screen approve trained/infection --by "Dr. A. Weber" --known-before'
+        " crp,temperature"
+    ),
+    retrain: (
+        "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv'"
+        " --out trained/next"
+    ),
+    promote: (
+        'screen promote trained/challenger --series ward-7 --reason "finds more"'
+        " --ledger screening.db"
+    ),
     retire: 'screen retire ward-7 --reason "the ward has closed" --ledger screening.db',
     ledger: "screen ledger backup screening.db --to backups --keep 14",
     schema: "screen schema run",
     status: "screen status --night today --ledger screening.db",
-    forget: "screen forget - --ledger screening.db --runs runs --models trained < id.txt",
+    forget: (
+        "screen forget - --ledger screening.db --runs runs --models trained < id.txt"
+    ),
     purge: "screen purge --older-than 3y --ledger screening.db --runs runs",
 }
 for command, example in EXAMPLES.items():

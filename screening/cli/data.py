@@ -1,4 +1,4 @@
-"""Tables and documents before any model: `screen init`, `check`, `schema`; and `screen demo`."""
+"""Commands that need no model: `screen init`, `check`, `schema` and `demo`."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def init(
 ) -> None:
     """Infer a starter contract from COHORT, to be read and edited.
 
-    It has the role, type, range (`seen`) and categories of every column. On a terminal it asks for each
-    role without an option, with its guess as the default, and lists what it guessed and dropped. It writes
-    the contract only if the table keeps to it.
+    It has the role, type, range (`seen`) and categories of every column. On a terminal
+    it asks for each role without an option, with its guess as the default, and lists
+    what it guessed and dropped. It writes the contract only if the table keeps to it.
     """
     from screening.data.reading import starter_contract
     from screening.store.publishing import write_whole
@@ -84,21 +84,22 @@ def _ask(
     role: str, guess: str | None, likely: Sequence[str], allowed: Sequence[str] | None
 ) -> str | None:
     """Ask until the answer is one that can be; None for none."""
-    question = QUESTIONS[role] + (f" ({', '.join(likely)})" if likely else "")
-    while (
-        answer := typer.prompt(question, default=guess or NOTHING).strip()
-    ) != NOTHING:
-        if (
-            answer in allowed
-            if allowed is not None
-            else answer.isdecimal() and int(answer) > 0
-        ):
+    question = QUESTIONS[role]
+    if likely:
+        question += f" ({', '.join(likely)})"
+    while True:
+        answer = typer.prompt(question, default=guess or NOTHING).strip()
+        if answer == NOTHING:
+            return None
+        if allowed is None:
+            is_valid = answer.isdecimal() and int(answer) > 0
+            remedy = "a number from 1"
+        else:
+            is_valid = answer in allowed
+            remedy = f"there is no {answer!r}{did_you_mean(answer, allowed)}"
+        if is_valid:
             return answer
-        near = did_you_mean(answer, allowed or ())
-        typer.echo(
-            f"{'a number from 1' if allowed is None else f'there is no {answer!r}{near}'}; or {NOTHING}"
-        )
-    return None
+        typer.echo(f"{remedy}; or {NOTHING}")
 
 
 def in_lists(notes: Sequence[str]) -> dict[str, list[str]]:
@@ -122,8 +123,8 @@ def check(
 ) -> None:
     """Validate COHORT; list all violations by row, never by value.
 
-    With --model also compare its values with those the model was trained on: other units are a violation,
-    other distributions and values out of bounds a note.
+    With --model also compare its values with those the model was trained on: other
+    units are a violation, other distributions and values out of bounds a note.
     """
     from screening.contract.contract import Contract
     from screening.data.reading import check_cohort
@@ -163,7 +164,9 @@ def schema(
     name: Annotated[
         str,
         typer.Argument(
-            help="model, run, comparison, validation, history or overview; or a command."
+            help=(
+                "model, run, comparison, validation, history or overview; or a command."
+            )
         ),
     ],
     printed: Annotated[
@@ -180,7 +183,7 @@ def schema(
 
 
 class Job(NamedTuple):
-    """One sample cohort, the method shown on it, and where: the contract is that of `cohort`."""
+    """A sample cohort of the demo, and the method shown on it."""
 
     name: str
     cohort: str
@@ -268,7 +271,8 @@ def _whole_job(
             progress=progress,
         )
     save_model(model, model_directory, render_model)
-    # An earlier demonstration's, of another day: the place was checked to hold nothing else.
+    # An earlier demonstration's, of another day: the place was checked to hold nothing
+    # else.
     shutil.rmtree(run_directory, ignore_errors=True)
     with bar(f"Scoring {job.name}") as progress:
         scoring.score(

@@ -187,8 +187,9 @@ class EntryOptions:
         is_of_site = self.acknowledge is not None and not names and has_site
         if options and len(names) != 1 and not is_of_site:
             raise UsageError(
-                "--give-up and --acknowledge are of one series; give --series NAME "
-                "(without it, --site NIGHT.toml --acknowledge is of all series together)"
+                "--give-up and --acknowledge are of one series; give --series NAME"
+                " (without it, --site NIGHT.toml --acknowledge is of all series"
+                " together)"
             )
 
     def write(self, place: str, names: list[str], of_site: list[str]) -> None:
@@ -217,8 +218,10 @@ class MonitorOptions:
         bool,
         typer.Option(
             "--nagios",
-            help="Print and exit as Nagios plugins do: 0 fine, 1 attention, 2 a night "
-            "is missing, 3 unknown.",
+            help=(
+                "Print and exit as Nagios plugins do: 0 fine, 1 attention, 2 a night "
+                "is missing, 3 unknown."
+            ),
         ),
     ] = False
     ping: Annotated[
@@ -610,8 +613,11 @@ def ledger(
         Path | None,
         typer.Option(
             metavar="PLACE",
-            help="For backup: its folder. With moved --from: where they are now; absent: "
-            "they are deleted.",
+            help=(
+                "For backup: its folder. With moved --from: where they are now;"
+                " absent: "
+                "they are deleted."
+            ),
         ),
     ] = None,
     keep: Annotated[

@@ -79,7 +79,10 @@ Source = Annotated[
     typer.Argument(
         metavar="COHORT",
         envvar="SCREEN_COHORT",
-        help="CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a database's URL.",
+        help=(
+            "CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a"
+            " database's URL."
+        ),
     ),
 ]
 
@@ -104,7 +107,8 @@ class DatabaseOptions:
 
         if "://" not in cohort:
             raise UsageError(
-                "--table and --query are of databases; give COHORT as a URL, such as duckdb:///FILE"
+                "--table and --query are of databases; give COHORT as a URL, such as"
+                " duckdb:///FILE"
             )
         return Database(cohort, self.table, self.query)
 
@@ -155,8 +159,10 @@ Replace = Annotated[
     str | None,
     typer.Option(
         metavar="REASON",
-        help="Enter a scored night again, such as with a corrected table; give the "
-        "reason.",
+        help=(
+            "Enter a scored night again, such as with a corrected table; give the "
+            "reason."
+        ),
     ),
 ]
 
@@ -227,7 +233,10 @@ class ColumnOptions:
         list[str] | None,
         in_data(
             metavar="VALUE",
-            help="Label value of cases; may be repeated for further classes; A+B is one class.",
+            help=(
+                "Label value of cases; may be repeated for further classes; A+B is one"
+                " class."
+            ),
         ),
     ] = None
     unlabelled: Annotated[
@@ -281,13 +290,15 @@ Independent = Annotated[
 
 @dataclass(frozen=True)
 class RuleOptions:
-    """The rule of a threshold: at most one of those named in `RULE_TYPES`, with its conditions."""
+    """Return the rule of a threshold from its options, at most one of `RULE_TYPES`."""
 
     min_sensitivity: Annotated[
         float | None,
         in_rule(
             metavar="0.9",
-            help="RULE: find at least this share of the cases (0.9 if no rule is given).",
+            help=(
+                "RULE: find at least this share of the cases (0.9 if no rule is given)."
+            ),
         ),
     ] = None
     max_flag_rate: Annotated[
@@ -340,7 +351,8 @@ class RuleOptions:
             )
         if required and not rules:
             raise UsageError(
-                f"give the rule to choose by: one of {', '.join(map(option_of, RULE_TYPES))}"
+                "give the rule to choose by: one of"
+                f" {', '.join(map(option_of, RULE_TYPES))}"
             )
         name, value = next(iter(rules.items()), ("min_sensitivity", 0.9))
         if value is True:
@@ -498,7 +510,7 @@ SeriesAsked = Annotated[str | None, _series(help="Only this series; all where ab
 
 @dataclass(frozen=True)
 class RevisionOptions:
-    """Where a model that is written anew is recorded, and how it is signed and drawn."""
+    """Where a revised model is recorded, and how it is signed and drawn."""
 
     ledger: LedgerMaybe = None
     series: Series = None
@@ -515,7 +527,7 @@ def option_of(parameter: str) -> str:
 
 
 def parameters_from(texts: list[str]) -> dict[str, object]:
-    """Read `name=value` pairs; numbers, true and false as such, anything else as text."""
+    """Read `name=value` pairs; what is no number, true or false is text."""
     parameters = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -540,9 +552,11 @@ def bytes_from(text: str | None) -> int | None:
     """Read a size: `512M`, `2G`, a number of bytes."""
     if text is None:
         return None
-    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), 1
+    number = text.strip().upper().removesuffix("B").removesuffix("I")
+    unit = 1
     if number[-1:] in _UNITS:
-        number, unit = number[:-1], _UNITS[number[-1]]
+        unit = _UNITS[number[-1]]
+        number = number[:-1]
     try:
         size = int(float(number) * unit)
     except (ValueError, OverflowError):
@@ -555,7 +569,7 @@ def bytes_from(text: str | None) -> int | None:
 
 
 def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
-    """Write the command again from what it was given, files by name only: how a model says it was made."""
+    """Return the command as it was typed, files by name only, for a model's record."""
     words = context.command_path.split()
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
@@ -595,7 +609,10 @@ def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
     from screening.store.signing import is_signed
 
     if signer is None and is_signed(model):
-        words = "the model was signed; what replaces it is not: give --sign to sign it again"
+        words = (
+            "the model was signed; what replaces it is not: give --sign to sign it"
+            " again"
+        )
         logs.note(words)
 
 
@@ -609,7 +626,7 @@ def _name_of(place: str) -> str:
 
 
 def others_from(text: str | None) -> list[str] | None:
-    """Read names of recipes to compare with: None for the usual ones, an empty list for `none`."""
+    """Read names of recipes to compare with: None for the usual ones, [] for `none`."""
     if text is None:
         return None
     if text.strip() == "none":

@@ -89,7 +89,8 @@ def outcomes(
     Every row of the nights in force then has a truth, flagged or not: sensitivity, PPV
     and specificity by outcomes stand in `screen history`, and below the promise in
     `screen status`. Of a patient whom an earlier table named, this one's lines replace
-    the earlier ones. With --site the tables that NIGHT.toml names (`outcomes`) are read.
+    the earlier ones. With --site the tables that NIGHT.toml names (`outcomes`) are
+    read.
     """
     from screening.ledger.outcomes import enter_outcomes
 
@@ -209,7 +210,9 @@ def _in_words(entered: Entered) -> dict[str, object]:
         "specificity": share_words(figures.specificity),
         "PPV": share_words(figures.ppv),
         "AUROC": auroc,
-        "events": f"{lead.events}, of which {lead.detected} were flagged the night before",
+        "events": (
+            f"{lead.events}, of which {lead.detected} were flagged the night before"
+        ),
         "lead time": hours,
     }
     for of_class in figures.by_class:

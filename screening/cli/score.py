@@ -258,8 +258,8 @@ def _hand_out(
         return
     if not ledger:
         logs.note(
-            "not entered in the ledger's register, so `screen forget` will not find it: "
-            "give --ledger"
+            "not entered in the ledger's register, so `screen forget` will not find it:"
+            " give --ledger"
         )
         return
     artefacts = []

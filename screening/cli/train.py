@@ -382,7 +382,8 @@ def validate(
     validation estimates, and the threshold that MODEL's rule would choose here. Rows
     that MODEL was trained on are refused. With --recalibrate OUT is a model of the new
     place, a draft: same ranking, chances fitted anew as far as the cases allow, the
-    threshold by MODEL's rule on the rows of COHORT (`screen threshold` chooses another).
+    threshold by MODEL's rule on the rows of COHORT (`screen threshold` chooses
+    another).
     """
     from screening.model_selection import external
     from screening.report.page import check_templates

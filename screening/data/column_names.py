@@ -16,60 +16,82 @@ KEY = "id|mrn|pid|uid|uuid|identifier|key|fallnummer|patientennummer"
 ROLES = {
     # MRN, patient_id, CaseID, Fallnummer, visit no; in French the number comes first,
     # as in N° dossier.
-    "row": rf"(.* )?({KEY})|({IDENTIFIED})( .*)? ({NUMBER})"
-    r"|(n|numéro)( .*)? (dossier|séjour|patient)",
+    "row": (
+        rf"(.* )?({KEY})|({IDENTIFIED})( .*)? ({NUMBER})"
+        r"|(n|numéro)( .*)? (dossier|séjour|patient)"
+    ),
     # Several rows of one patient share it: alone, or before "id" or "no".
-    "patient": rf"({PATIENT})(( .*)? ({NUMBER}|{KEY}))?"
-    r"|group|mrn|pid|patientid|patientennummer|subjectid",
+    "patient": (
+        rf"({PATIENT})(( .*)? ({NUMBER}|{KEY}))?"
+        r"|group|mrn|pid|patientid|patientennummer|subjectid"
+    ),
     # Beds, rooms and wards, which one patient leaves to the next.
-    "place": r"(.* )?(bed|room|ward|unit|floor|bett|zimmer|station|lit|chambre|cama"
-    r"|sala|habitación|letto|stanza|reparto)( .*)?",
+    "place": (
+        r"(.* )?(bed|room|ward|unit|floor|bett|zimmer|station|lit|chambre|cama"
+        r"|sala|habitación|letto|stanza|reparto)( .*)?"
+    ),
     # Also in compound words: Aufnahmedatum, birthdate.
     "date": r"(.* )?(\S*(date|datum)|fecha|data|admission|admitted|aufnahme)",
     # A point in time that may be counted in seconds; not the name of a duration.
-    "time stamp": r"(.* )?(timestamp|time stamp|datetime|date time|dttm|dtm|epoch"
-    r"|zeitpunkt|zeitstempel|horodatage|marca de tiempo)|.* at|ts",
+    "time stamp": (
+        r"(.* )?(timestamp|time stamp|datetime|date time|dttm|dtm|epoch"
+        r"|zeitpunkt|zeitstempel|horodatage|marca de tiempo)|.* at|ts"
+    ),
     # The digits of a code are no quantity.
-    "code": r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|diag|diagnosis|dx"
-    r"|specialty|fachabteilung|kode|codice|código)( \d+)*",
+    "code": (
+        r"(.* )?(codes?|icd|atc|ops|drg|cpt|loinc|snomed|diag|diagnosis|dx"
+        r"|specialty|fachabteilung|kode|codice|código)( \d+)*"
+    ),
     # Codes of diagnoses, also with a point, as 401.9.
     "diagnosis code": r"(.* )?(icd|diag|diagnosis|dx|diagnose)( .*)?",
     # Things that are numbered: 3 is another department, and not more than 2.
-    "thing": r"(.* )?(dept|department|race|ethnic|ethnicity|ethnic group|payer|payor"
-    r"|insurance|insurer|marital|marital status|civil status|country|nation"
-    r"|nationality|religion|language|region|province|county|hospital|clinic|centre"
-    r"|center|site|institution|service|occupation|profession"
-    r"|abteilung|familienstand|kostenträger|herkunft|land|konfession|beruf"
-    r"|pays|ethnie|situation familiale|raza|etnia|estado civil|país|aseguradora"
-    r"|reparto|stato civile|paese)( (code|id|no|nr|number|group|cat|category))?",
+    "thing": (
+        r"(.* )?(dept|department|race|ethnic|ethnicity|ethnic group|payer|payor"
+        r"|insurance|insurer|marital|marital status|civil status|country|nation"
+        r"|nationality|religion|language|region|province|county|hospital|clinic|centre"
+        r"|center|site|institution|service|occupation|profession"
+        r"|abteilung|familienstand|kostenträger|herkunft|land|konfession|beruf"
+        r"|pays|ethnie|situation familiale|raza|etnia|estado civil|país|aseguradora"
+        r"|reparto|stato civile|paese)( (code|id|no|nr|number|group|cat|category))?"
+    ),
     # Names and addresses of people, and those who treat them.
-    "person": r"(.* )?(first|last|middle|maiden|given|family|full|patient|mother"
-    r"|father|sur|nick) ?names?"
-    r"|names?|(.* )?(surname|firstname|lastname|forename|initials?|address|street"
-    r"|(post|zip|postal) ?code|zip|(tele|mobile ?|cell ?)?phone( no| number)?|mobile"
-    r"|e ?mail|e mail address|email address"
-    r"|vorname|nachname|familienname|geburtsname|initialen|adresse|anschrift|straße"
-    r"|strasse|plz|postleitzahl|telefon|handy"
-    r"|nom|prénom|rue|code postal|téléphone|courriel"
-    r"|nombres?|apellidos?|dirección|calle|código postal|teléfono|correo"
-    r"|nome|cognome|indirizzo|via|cap|telefono)"
-    r"|((attending|treating|referring|admitting) )?(clinician|physician|doctor"
-    r"|surgeon|consultant|arzt|ärztin|médecin|médico|medico)( (name|id|no|nr|code))?",
+    "person": (
+        r"(.* )?(first|last|middle|maiden|given|family|full|patient|mother"
+        r"|father|sur|nick) ?names?"
+        r"|names?|(.* )?(surname|firstname|lastname|forename|initials?|address|street"
+        r"|(post|zip|postal) ?code|zip|(tele|mobile ?|cell ?)?phone( no|"
+        r" number)?|mobile"
+        r"|e ?mail|e mail address|email address"
+        r"|vorname|nachname|familienname|geburtsname|initialen|adresse|anschrift|straße"
+        r"|strasse|plz|postleitzahl|telefon|handy"
+        r"|nom|prénom|rue|code postal|téléphone|courriel"
+        r"|nombres?|apellidos?|dirección|calle|código postal|teléfono|correo"
+        r"|nome|cognome|indirizzo|via|cap|telefono)"
+        r"|((attending|treating|referring|admitting) )?(clinician|physician|doctor"
+        r"|surgeon|consultant|arzt|ärztin|médecin|médico|medico)("
+        r" (name|id|no|nr|code))?"
+    ),
     # The row's own date, unless it is an "other time".
-    "time": r"(.* )?(date|time|admission|admitted|timestamp|datetime|datum|aufnahme"
-    r"|aufnahmedatum|fecha|data)|(admitted|sampled|recorded|created) at|ts",
+    "time": (
+        r"(.* )?(date|time|admission|admitted|timestamp|datetime|datum|aufnahme"
+        r"|aufnahmedatum|fecha|data)|(admitted|sampled|recorded|created) at|ts"
+    ),
     # A word of an outcome, among others: in-hospital death, readmitted_30d. Not an
     # earlier outcome.
-    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score|time"
-    r"|admission)\b)(.* )?(outcome|event|death|died|dead|deceased|mortality"
-    r"|survived?|survival|alive|infected|infection|sepsis|septic"
-    r"|readmitted|readmission|recurrence|recurred|relapse|relapsed|complication"
-    r"|label|target|diseased|progression"
-    r"|verstorben|gestorben|rezidiv|überlebt|décès|décédé|récidive|fallecid[oa]"
-    r"|muerte|recaída|decedut[oa]|recidiva|óbito)( .*)?",
+    "outcome": (
+        r"(?!.*\b(history|prior|previous|past|family|cause|risk|score|time"
+        r"|admission)\b)(.* )?(outcome|event|death|died|dead|deceased|mortality"
+        r"|survived?|survival|alive|infected|infection|sepsis|septic"
+        r"|readmitted|readmission|recurrence|recurred|relapse|relapsed|complication"
+        r"|label|target|diseased|progression"
+        r"|verstorben|gestorben|rezidiv|überlebt|décès|décédé|récidive|fallecid[oa]"
+        r"|muerte|recaída|decedut[oa]|recidiva|óbito)( .*)?"
+    ),
     # An outcome whose "yes" is no case.
-    "well": r"(.* )?(survived?|survival|survivor|alive|healthy|cured|recovered|benign"
-    r"|improved|gesund|lebt|überlebt)( .*)?",
+    "well": (
+        r"(.* )?(survived?|survival|survivor|alive|healthy|cured|recovered|benign"
+        r"|improved|gesund|lebt|überlebt)( .*)?"
+    ),
     "other time": r"(.* )?(birth|death|discharge|review|follow)( .*)?",
 }
 # Names of columns that number the rows.
@@ -87,10 +109,10 @@ YES_NO = re.compile(
 )
 # Whole names that an outcome has, and hardly anything else.
 SURE_OUTCOMES = frozenset(
-    "label outcome target infected diseased died death dead deceased mortality survived "
-    "survive alive relapse relapsed recurrence recurred readmitted sepsis septic "
-    "verstorben gestorben tod rezidiv ergebnis décès récidive resultado fallecido "
-    "muerte deceduto recidiva óbito".split()
+    "label outcome target infected diseased died death dead deceased mortality survived"
+    " survive alive relapse relapsed recurrence recurred readmitted sepsis septic"
+    " verstorben gestorben tod rezidiv ergebnis décès récidive resultado fallecido"
+    " muerte deceduto recidiva óbito".split()
 )
 # Whole names of many an outcome, and of other columns too.
 USUAL_OUTCOMES = frozenset(

@@ -39,8 +39,8 @@ NEAR = 3
 # Distances at which rows are alike by chance alone.
 BEYOND = (10, 40)
 # Share of nearest rows that are near, and its ratio to the share by chance, from which
-# rows depend on each other. On clinical tables with several rows a patient the ratio was
-# 7.5 to 112, on 27 without 0.7 to 2.7 (docs/benchmarks.md).
+# rows depend on each other. On clinical tables with several rows a patient the ratio
+# was 7.5 to 112, on 27 without 0.7 to 2.7 (docs/benchmarks.md).
 MIN_NEAR_SHARE = 0.10
 MIN_CONTRAST = 7.0
 # Added to both shares, for one of 0.
@@ -53,7 +53,8 @@ FEW_VALUES = 10
 # many such columns are tried.
 FINE = 0.05
 MAX_FINE = 12
-# Largest chance that two rows agree in a coarse column; beyond it a column tells nothing.
+# Largest chance that two rows agree in a coarse column; beyond it a column tells
+# nothing.
 COARSE = 0.8
 # With more columns, only every second or third is used to find rows that are alike.
 MAX_VALUES = 1_000
@@ -108,7 +109,7 @@ class Sign:
 
 
 def refuse_dependent(signs: Sequence[Sign]) -> None:
-    """Raise UsageError if rows surely belong to the same patients and no group is set."""
+    """Raise UsageError if rows surely share patients and no group is set."""
     certain = " ".join(f"{sign.seen} {sign.remedy}" for sign in signs if sign.certain)
     if certain:
         raise UsageError(
@@ -285,7 +286,7 @@ class _Table:
         return np.where(two[:, 0] == self.probes, two[:, 1], two[:, 0])
 
     def together(self, groups: np.ndarray, *without: str) -> float:
-        """Return how often the nearest other row has the same group, relative to chance.
+        """Return how often the nearest row has the same group, relative to chance.
 
         0 if that may be chance.
         """
@@ -394,8 +395,14 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
         if values.nunique() >= 0.98 * len(values) and (
             certain or is_called(str(name), "row")
         ):
-            filled = f"{_called(name, 'C')} is filled in {given.sum():,} of {len(cells):,} rows"
-            seen = f"{filled}, each time with another name, as where only a patient's first row has it."
+            filled = (
+                f"{_called(name, 'C')} is filled in {given.sum():,} of {len(cells):,}"
+                " rows"
+            )
+            seen = (
+                f"{filled}, each time with another name, as where only a patient's"
+                " first row has it."
+            )
             yield Sign("first_row_only", seen, str(name), certain=certain)
 
 
@@ -407,7 +414,7 @@ def _names_people(name: str) -> bool:
 
 
 def _repeated(table: _Table) -> Iterator[Sign]:
-    """Yield columns that are called as patients or rows are, and whose values repeat."""
+    """Yield columns that are named like a patient's or row's key, and repeat."""
     for name, cells in table.frame.items():
         called = str(name)
         people = _names_people(called)

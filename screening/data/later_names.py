@@ -15,7 +15,8 @@ from screening.data.column_names import BEFORE, in_words, is_after_outcome
 
 # Beginnings of words, in lower case.
 LATER_WORDS = re.compile(
-    r"\b(surv(?!ey)|fu\b|f ?up\b|lenfol|rectime|exit|disch|dod\b|death|expire|recur|relapse"
+    r"\b(surv(?!ey)|fu\b|f"
+    r" ?up\b|lenfol|rectime|exit|disch|dod\b|death|expire|recur|relapse"
     r"|rezidiv|r[ée]cidive|recid|cens(?!us)|outcome|vital ?stat|last ?(contact|follow))"
     r"|\bdays? to\b|\btime to\b"
 )
@@ -39,7 +40,7 @@ FINDINGS = frozenset({"discharge", "ausfluss", "sekret"})
 
 
 def is_finding(column: str, values: np.ndarray) -> bool:
-    """Return True for a finding that is there or not, under a name of something later."""
+    """Return True for a yes or no whose name is that of a later event."""
     return in_words(column) in FINDINGS and pd.Series(values).nunique() <= 2
 
 

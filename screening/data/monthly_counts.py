@@ -1,4 +1,4 @@
-"""Read monthly counts of outcomes and interventions, before and after a screen began."""
+"""Read monthly counts of outcomes and interventions around a screen's first night."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class GroupScales:
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in rows: the name of each row's group, shape (n_rows,), and its values."""
+        """Add rows by the name of each row's group, shape (n_rows,), and its values."""
         raise NotImplementedError
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Rules by which a column without a contract may be the outcome, and which value is a case.
+"""Rules that guess the outcome's column without a contract, and its value of cases.
 
 Every sign has points. Of the signs of a name the first that applies counts, of the
 others all that apply; the candidates are ranked by the sum.

@@ -749,7 +749,7 @@ class Reading:
         id_hashes: Iterable[np.ndarray] = (),
         refused: Iterable[pa.Table] = (),
     ) -> None:
-        """Take in the counts of the next rows, hashes of their ids, and refused cells."""
+        """Add the counts of the next rows, hashes of their ids, and refused cells."""
         self._counts += counts
         if self.stream.on_refused is not None:
             for lines in refused:

@@ -331,8 +331,8 @@ class ByLesion:
             )
         if study.groups is not sample.group:
             raise UsageError(
-                "`lesions` is validated patient by patient: give fewer `folds`, or more "
-                "patients",
+                "`lesions` is validated patient by patient: give fewer `folds`, or more"
+                " patients",
                 parameters=["lesions", "folds"],
             )
         fold_of_patient = dict(

@@ -1,1 +1,1 @@
-"""Where rows come from: files, tables in memory and databases, all as blocks of columns."""
+"""Sources of rows: files, tables in memory and databases, read block by block."""

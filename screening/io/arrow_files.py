@@ -1,4 +1,4 @@
-"""Parquet, Arrow and Feather files: their rows batch by batch; and small tables kept as Parquet."""
+"""Read Parquet, Arrow and Feather files batch by batch; store small tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow types of a column's cells: the few that are read, and cells as floats or text."""
+"""Arrow types of cells: those that are read, and conversion to floats and texts."""
 
 from __future__ import annotations
 

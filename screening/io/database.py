@@ -359,7 +359,8 @@ def _ask_sql(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
 def _quoter(dialect: sa.Dialect) -> Callable[[str], str]:
     """Return the function that writes a table's name in SQL.
 
-    Oracle's names are in capitals unless they are quoted, SQLAlchemy's in small letters.
+    Oracle's names are in capitals unless they are quoted, SQLAlchemy's in small
+    letters.
     """
     preparer = dialect.identifier_preparer
     if dialect.requires_name_normalize:

@@ -11,7 +11,10 @@ import pyarrow.compute as pc
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # One mark between all thousands: the other mark, an apostrophe, a space of any width.
-GROUP = r"[+-]?[1-9]\d{{0,2}}([{0}'’\u0020\u00a0\u2009\u202f])\d{{3}}(\1\d{{3}})*([{1}]\d+)?"
+GROUP = (
+    r"[+-]?[1-9]\d{{0,2}}([{0}'’\u0020\u00a0\u2009\u202f])\d{{3}}"
+    r"(\1\d{{3}})*([{1}]\d+)?"
+)
 OTHER_MARK = {".": ",", ",": "."}
 GROUPED = {
     mark: re.compile(GROUP.format(other, mark), re.ASCII)
@@ -81,7 +84,7 @@ UNDECIDED_MARK = ""
 
 
 def trim(cells: pa.Array) -> pa.Array:
-    """Return texts without spaces at the ends and Excel's apostrophe before a number."""
+    """Return texts without outer spaces and Excel's apostrophe before a number."""
     texts = pc.utf8_trim_whitespace(cells)
     if pc.any(pc.starts_with(texts, "'")).as_py():
         texts = pc.replace_substring_regex(texts, APOSTROPHE, r"\1")

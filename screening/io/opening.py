@@ -52,7 +52,7 @@ def source_at(place: Readable) -> Source:
 
 
 def _local_place(place: str | Path) -> str | Path:
-    """Return the path that a URL such as file:///data/past.csv names; others as given."""
+    """Return the path of a URL such as file:///past.csv; any other text as it is."""
     url = urlsplit(str(place))
     if url.scheme != "file":
         return place

@@ -1,1 +1,1 @@
-"""A memory between the nights: runs, cases, verdicts, threshold changes, and a chained trail over all."""
+"""A memory between nights: runs, cases, verdicts, thresholds, and a chained trail."""

@@ -382,8 +382,8 @@ def url_of(place: str | Path) -> sa.URL:
         return url.set(drivername=SERVER)
     if not _is_of_file(url) or "\0" in text:
         raise UsageError(
-            "a ledger is a file, or a database on PostgreSQL: write its path, sqlite:///PATH or "
-            f"{SERVER}://user@host/database"
+            "a ledger is a file, or a database on PostgreSQL: write its path,"
+            f" sqlite:///PATH or {SERVER}://user@host/database"
         )
     return url
 
@@ -422,7 +422,7 @@ def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
 
 
 def _refuse_other_file(path: Path) -> None:
-    """Raise UsageError if a file is missing or no ledger; an empty one may become one."""
+    """Raise UsageError if a file is missing or no ledger; an empty one is allowed."""
     if not path.is_file():
         raise UsageError(
             f"there is no ledger at {path}; `screen score --ledger {path}` begins one"
@@ -478,5 +478,6 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
         )
     if version != FORMAT_VERSION:
         raise ModelError(
-            f"the ledger has format {version}, newer than {FORMAT_VERSION}; update screening"
+            f"the ledger has format {version}, newer than {FORMAT_VERSION}; update"
+            " screening"
         )

@@ -1,10 +1,10 @@
 """Erase names from the ledger: one patient's everywhere, or everybody's on old nights.
 
-A random stand-in replaces each name, one for each series. Counts, states and the words of
-verdicts stay, every patient still counts once, and the history says what it said before.
-Notes, sites, initials and hashes are removed, so nothing says any more who it was. Facts
-cannot change: the trail has a digest of each name as it was written, and the entry of the
-erasure says which names were replaced.
+A random stand-in replaces each name, one for each series. Counts, states and the words
+of verdicts stay, every patient still counts once, and the history says what it said
+before. Notes, sites, initials and hashes are removed, so nothing says any more who it
+was. Facts cannot change: the trail has a digest of each name as it was written, and the
+entry of the erasure says which names were replaced.
 """
 
 from __future__ import annotations

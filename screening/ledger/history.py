@@ -471,7 +471,7 @@ def _share_judged(
 def _compared_with(
     connection: sa.Connection, series: str, text: str
 ) -> tuple[str, str | None]:
-    """Return the key of the series that is compared with, and the shadow's model or None."""
+    """Return the key of the series to compare with, and its shadow's model or None."""
     model = _shadow_of(connection, series, text)
     if model is not None:
         return series, model
@@ -481,7 +481,8 @@ def _compared_with(
     other = find_series(connection, text)
     if other == series:
         raise UsageError(
-            f"--beside {text}: a series beside itself; give a shadow's model or another series"
+            f"--beside {text}: a series beside itself; give a shadow's model or another"
+            " series"
         )
     return other, None
 

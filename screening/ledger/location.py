@@ -1,9 +1,10 @@
 """Where a ledger is, and whether it is the original or a copy of it.
 
-The digest of the first entry is the identity of a site. That entry also states where the
-ledger stood when it was begun, and an entry of kind `relocate` states where it stands
-since. A ledger that stands somewhere else is a copy: nights entered there would be
-missing from the original, and files that its register lists may belong to the original.
+The digest of the first entry is the identity of a site. That entry also states where
+the ledger stood when it was begun, and an entry of kind `relocate` states where it
+stands since. A ledger that stands somewhere else is a copy: nights entered there would
+be missing from the original, and files that its register lists may belong to the
+original.
 """
 
 from __future__ import annotations
@@ -73,10 +74,10 @@ def refuse_copy(connection: sa.Connection) -> None:
     original = original_of(connection)
     if original is not None:
         raise ModelError(
-            f"this ledger is a copy of {original}, and stands at "
-            f"{_location(connection)}: use the original. If the site was moved here, or "
-            f"this copy takes its place: screen ledger moved {shell_word(connection)} "
-            "--reason WHY"
+            f"this ledger is a copy of {original}, and stands at"
+            f" {_location(connection)}: use the original. If the site was moved here,"
+            " or this copy takes its place: screen ledger moved"
+            f" {shell_word(connection)} --reason WHY"
         )
 
 

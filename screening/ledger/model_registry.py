@@ -60,12 +60,13 @@ def _series_with(connection: sa.Connection, models: Collection[str]) -> list[str
 def refuse_other(
     connection: sa.Connection, series: str, model: str, remedy: str
 ) -> None:
-    """Refuse a model that is not the champion (UsageError), with what to do about it."""
+    """Raise UsageError for a model that is not the champion, with the remedy."""
     champion = champions(connection).get(series)
     if champion != model:
         scored = "no model yet" if champion is None else f"model {champion[:12]}"
         raise UsageError(
-            f"series {shown_series(series)} is scored with {scored}, and this is {model[:12]}: {remedy}"
+            f"series {shown_series(series)} is scored with {scored}, and this is"
+            f" {model[:12]}: {remedy}"
         )
 
 
@@ -294,7 +295,7 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
 def record_retraining(
     ledger: Ledger, series: str, before: str, after: str, facts: TrainedOn
 ) -> Head:
-    """Enter that model `after` was trained on the verdicts; the champion stays `before`."""
+    """Enter that model `after` was trained on verdicts; `before` stays the champion."""
     with ledger.writing() as connection:
         refuse_other(connection, series, before, GIVE_CHAMPION)
         retrained = entries.Retrained(

@@ -57,8 +57,9 @@ CASES_A_PART = 5000
 # Nights in force that tonight is compared with: some of them are not used as a measure.
 MAX_NIGHTS = 2 * REFERENCE_NIGHTS
 OTHER_MODEL = (
-    "if it is the same model after a change that the ledger does not know, or another one, score a night with "
-    "--shadow, and then put it in that one's place with `screen promote`; --force scores this one night with it"
+    "if it is the same model after a change that the ledger does not know, or another"
+    " one, score a night with --shadow, and then put it in that one's place with"
+    " `screen promote`; --force scores this one night with it"
 )
 
 NIGHTS_SHOWN = 7
@@ -147,9 +148,9 @@ def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
     run = connection.execute(same_night.where(RUNS.c.key != night.key)).first()
     if run is not None:
         raise UsageError(
-            f"series {shown_series(night.series)} has another table for the night of {night.night}, "
-            f"run {run_id_of(run.key)}; another ward needs a --series of its own, a corrected table "
-            "--replace REASON, which keeps the old"
+            f"series {shown_series(night.series)} has another table for the night of"
+            f" {night.night}, run {run_id_of(run.key)}; another ward needs a --series"
+            " of its own, a corrected table --replace REASON, which keeps the old"
         )
 
 
@@ -165,7 +166,7 @@ def reserve(ledger: Ledger, series: str, night: str) -> None:
 
 
 def reserved(connection: sa.Connection, night: str) -> list[str]:
-    """Return the series of which this night was being scored and is not entered since."""
+    """Return the series whose scoring of this night began and was never entered."""
     of_series = (RUNS.c.series == RESERVATIONS.c.series) & (RUNS.c.night == night)
     entered_since = sa.exists().where(of_series, RUNS.c.entry > RESERVATIONS.c.entry)
     open_series = sa.select(RESERVATIONS.c.series).where(

@@ -101,7 +101,7 @@ def enter_outcomes(
     as_of: datetime.datetime | None = None,
     **given: Unpack[GivenOutcome],
 ) -> Entered:
-    """Enter a table of outcomes of a series, and judge its nights by all that are known.
+    """Enter a series' table of outcomes, and judge its nights by all that are known.
 
     Of a patient whom an earlier table named, this one's lines replace the earlier ones.
 
@@ -360,8 +360,8 @@ class _Nights:
         within = chosen.get("within")
         if within is None:
             raise UsageError(
-                "within how many hours of a night does an outcome count? Give `within`, "
-                "or [outcome] in the contract",
+                "within how many hours of a night does an outcome count? Give `within`,"
+                " or [outcome] in the contract",
                 parameters=["within"],
             )
         if id is None or time is None:

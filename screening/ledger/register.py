@@ -1,9 +1,10 @@
-"""What was handed out: every file with a patient's name written beside the ledger, by place and digest.
+"""Register of files with a patient's name, by location and digest.
 
-A place stands in the register until an entry says that what lay there is gone; of several
-entries on a place the last one holds. Files are entered before they appear, so that one is
-known rather than missed. What lies below the folder of a ledger file is written relative to
-it: a copy of the whole site names its own files, and never those of the original.
+A place stands in the register until an entry says that what lay there is gone; of
+several entries on a place the last one holds. Files are entered before they appear, so
+that one is known rather than missed. What lies below the folder of a ledger file is
+written relative to it: a copy of the whole site names its own files, and never those of
+the original.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def state_of(artefact: Artefact) -> str:
     if place.is_symlink() and what not in DIRECTORIES:
         return "altered"
     try:
-        # A model is written anew by `threshold` and `approve`; the next night enters it.
+        # A model is written anew by `threshold` and `approve`; the next night enters
+        # it.
         is_as_written = what == "model" or digest_at(what, place) == artefact.sha256
     except OSError:
         return "unreachable"

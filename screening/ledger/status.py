@@ -118,7 +118,7 @@ class Suppressions:
 
 
 def suppressions_of(connection: sa.Connection) -> Mapping[str, Suppressions]:
-    """Return given-up nights and silenced reasons by series, with a night or without."""
+    """Return given-up nights and silenced reasons by series, and by night if asked."""
     of_series: dict[str, Suppressions] = defaultdict(lambda: Suppressions({}, {}))
     for entry in stated(connection, GivenUp):
         night = entry.facts.night
@@ -146,7 +146,8 @@ def give_up(
         runs = current_runs(series, None, RUNS.c.night == night)
         if connection.execute(runs).first() is not None:
             raise UsageError(
-                f"series {shown_series(series)} has the night of {night}: there is no need"
+                f"series {shown_series(series)} has the night of {night}: there is no"
+                " need"
             )
         facts = GivenUp(series=series, night=night)
         return append(connection, ledger.clock(), facts, why)
@@ -338,8 +339,10 @@ class _Series:
             published.night,
         )
         sentences = [
-            f"night {published.night}, {hours:.1f} h ago: {night.flagged} of "
-            f"{night.scored} flagged",
+            (
+                f"night {published.night}, {hours:.1f} h ago: {night.flagged} of "
+                f"{night.scored} flagged"
+            ),
             given_up or words,
             *acknowledgements,
         ]
@@ -381,13 +384,13 @@ class _Series:
         return words
 
     def _is_review_near(self, night: Night) -> bool:
-        """Return True if the model's review is due soon; once overdue a reason says so."""
+        """Return True if the model's review is due soon but not overdue."""
         soon = (self.due.now + REVIEW_NOTICE).date().isoformat()
         return night.review_by is not None and night.review_by <= soon
 
 
 def _expected_of(night: Night) -> dict[str, float | None] | None:
-    """Return cases, misses and PPV that the chances of a night expect, if it has any."""
+    """Return cases, misses and PPV that a night's chances expect, None without them."""
     expected = night.expected
     if expected is None:
         return None

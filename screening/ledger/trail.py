@@ -68,7 +68,7 @@ class Part:
     gone: Mapping[str, str] = field(default_factory=dict)
 
     def digest(self) -> str:
-        """Return SHA-256 over the facts and the digests of the names as first written."""
+        """Return SHA-256 over the facts and the digests of the names first written."""
         stated = plain([self.what, self.facts, len(self.names)])
         whole = hashlib.sha256(stated.encode())
         for place, name in enumerate(self.names):
@@ -126,7 +126,7 @@ class Entry:
 
 
 def head(connection: sa.Connection, number: int | None = None) -> Head:
-    """Return the end of the chain, or the entry of a number; number 0 if there is none."""
+    """Return the end of the chain, or an entry by number; number 0 if there is none."""
     chosen = sa.select(TRAIL.c.number, TRAIL.c.digest)
     if number is not None:
         chosen = chosen.where(TRAIL.c.number == number)
@@ -163,7 +163,7 @@ def write(
 
 
 def part_in(row: Any) -> Part:
-    """Return the part of a row; Unchained, naming the entry, if it holds something else."""
+    """Return the part in a row; raise Unchained, naming the entry, if it is damaged."""
     facts = read_in(row.entry, row.facts)
     names = read_in(row.entry, row.names)
     gone = read_in(row.entry, row.gone)
@@ -272,7 +272,7 @@ def portions(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
 
 
 def plain(value: Any) -> str:
-    """Return JSON text that is the same for the same content and fits every database."""
+    """Return JSON that is the same for equal content and fits every database."""
     text = json.dumps(
         value,
         sort_keys=True,

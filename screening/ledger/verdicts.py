@@ -108,11 +108,13 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
     run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
     if run is None:
         raise UsageError(
-            "the ledger does not know this run; was it scored with --ledger, and with this one?"
+            "the ledger does not know this run; was it scored with --ledger, and with"
+            " this one?"
         )
     if run.shadow:
         raise UsageError(
-            "the run was scored in shadow, so nobody was to review it; review the champion's"
+            "the run was scored in shadow, so nobody was to review it; review the"
+            " champion's"
         )
     of_run = sa.select(CASES.c.case_id, CASES.c.state.is_not(None)).join(
         RUNS, RUNS.c.entry == CASES.c.entry
@@ -229,7 +231,7 @@ def _reviewer_number(
 
 
 def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ...]:
-    """Return who gave a verdict, by token, initials, or else the login that entered it."""
+    """Return who gave a verdict: token, initials, or else the login that entered it."""
     if token:
         return ("token", token)
     return ("initials", site, initials) if initials else ("login", login)
@@ -251,7 +253,7 @@ def _last(
 
 
 def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
-    """Return the current verdict on each case of a run, among those that fit conditions.
+    """Return the current verdict on each case of a run, restricted by conditions.
 
     Its column `run` is the last entry of the run: of two tables of a night the one
     recorded later counts.
@@ -363,7 +365,7 @@ def review(
 def _replaced_run(
     connection: sa.Connection, run: LedgerFacts, run_id: object
 ) -> str | None:
-    """Return the key of an earlier run of the same night by its id; None for another id."""
+    """Return the key of an earlier run of the same night by its id, else None."""
     of_night = sa.select(RUNS.c.series, RUNS.c.night).where(RUNS.c.key == run.key)
     series, night = connection.execute(of_night.limit(1)).one()
     is_earlier = (RUNS.c.series == series) & (RUNS.c.night == night) & ~RUNS.c.shadow
@@ -433,7 +435,7 @@ def _checked(
 
 
 def read_verdict_file(path: Path) -> dict[str, Any]:
-    """Return the content of a file of verdicts; VerdictError if it is something else."""
+    """Return a file of verdicts; raise VerdictError if it is something else."""
     try:
         content = json.loads(read_bounded(path, MAX_BYTES, UsageError))
     except (ValueError, RecursionError):
@@ -485,7 +487,7 @@ def _with_ids(lines: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _fault(*where: str | int, message: str) -> str:
-    """Return a fault of a file of verdicts in words, without any content of the file."""
+    """Describe a fault of a file of verdicts without any content of the file."""
     key = where[-1]
     if key in {*Verdict.__dataclass_fields__, "id", "format"}:
         fault = f"its {key}: {message}"

@@ -74,7 +74,8 @@ def verify(connection: sa.Connection, printed: str | None) -> Head:
     """
     if printed is not None and len(printed) < MIN_HEAD_DIGITS:
         raise UsageError(
-            f"--head: give at least {MIN_HEAD_DIGITS} of the digits printed on the report"
+            f"--head: give at least {MIN_HEAD_DIGITS} of the digits printed on the"
+            " report"
         )
     _refuse_strangers(connection)
     _refuse_other_definitions(connection)
@@ -103,8 +104,8 @@ def _refuse_other_rows(connection: sa.Connection) -> None:
             entry = connection.scalar(sa.select(sa.func.min(differing.c.entry)))
             if entry is not None:
                 raise Unchained(
-                    f"the table {name} is not what entry {entry} of the audit trail says; "
-                    "`screen ledger rebuild` makes it anew"
+                    f"the table {name} is not what entry {entry} of the audit trail"
+                    " says; `screen ledger rebuild` makes it anew"
                 )
         projected[name].drop(connection)
 
@@ -308,10 +309,13 @@ def _are_mentions(part: Part, places: Sequence[int]) -> bool:
 
 # Queries for the kinds and names of what a database holds.
 OBJECTS = {
-    "sqlite": """
+    "sqlite": (
+        """
         SELECT type, name FROM sqlite_master WHERE type <> 'index' AND substr(name, 1,
-        7) <> 'sqlite_'""",
-    "postgresql": """
+        7) <> 'sqlite_'"""
+    ),
+    "postgresql": (
+        """
         SELECT CASE WHEN relkind IN ('v', 'm') THEN 'view' ELSE 'table' END, relname
         FROM pg_class
             WHERE relkind IN ('r', 'p', 'f', 'v', 'm') AND relnamespace =
@@ -319,7 +323,8 @@ OBJECTS = {
         UNION ALL SELECT 'rule', rulename FROM pg_rules WHERE schemaname =
         current_schema() UNION ALL SELECT 'trigger', tgname FROM pg_trigger JOIN
         pg_class ON pg_class.oid = tgrelid
-            WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace""",
+            WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"""
+    ),
 }
 
 
@@ -348,7 +353,8 @@ def _refuse_strangers(connection: sa.Connection) -> None:
 # Queries for the tables of a database, and for a text of all that defines each.
 DEFINITIONS = {
     "sqlite": "SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL",
-    "postgresql": """
+    "postgresql": (
+        """
         SELECT relname, concat_ws(' ', attname, format_type(atttypid, atttypmod),
             attnotnull, attidentity, attgenerated, collname,
             pg_get_expr(adbin, adrelid), relrowsecurity)
@@ -363,7 +369,8 @@ DEFINITIONS = {
         UNION ALL SELECT relname,
             regexp_replace(pg_get_indexdef(indexrelid), ' ON [^ ]+ ', ' ')
         FROM pg_index JOIN pg_class ON pg_class.oid = indrelid
-        WHERE relnamespace = current_schema()::regnamespace""",
+        WHERE relnamespace = current_schema()::regnamespace"""
+    ),
 }
 
 

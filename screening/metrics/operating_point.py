@@ -568,7 +568,7 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
 
 
 def notes_on_ties(atom: float) -> list[str]:
-    """Return a note if a large share of negatives has common scores at the threshold."""
+    """Return a note if many negatives have common scores at the threshold."""
     if atom <= ATOM:
         return []
     return [

@@ -107,7 +107,7 @@ def _counts(present: np.ndarray, is_case: np.ndarray) -> pd.DataFrame:
 def _levels(
     counts: pd.DataFrame, feature: Feature, smallest: int
 ) -> tuple[list[LevelByOutcome], int]:
-    """Return the shares of levels, the most frequent first, and how many are not shown."""
+    """Return shares of levels, the most frequent first, and how many are withheld."""
     n_rows = counts.sum()
     total = counts.sum(axis=1)
     frequent = total[total >= smallest].sort_values(ascending=False, kind="stable")
@@ -152,9 +152,9 @@ def _difference_of_levels(counts: pd.DataFrame) -> float | None:
 
     Notes
     -----
-    With p and q the shares of levels in the groups, m their mean and g = p - q, the mean
-    of both covariances is diag(m) - m m^T - g g^T / 4. By Sherman and Morrison
-    g^T C^-1 g = s / (1 - s / 4), where s is the sum of g^2 / m.
+    With p and q the shares of levels in the groups, m their mean and g = p - q, the
+    mean of both covariances is diag(m) - m m^T - g g^T / 4. By Sherman and Morrison g^T
+    C^-1 g = s / (1 - s / 4), where s is the sum of g^2 / m.
     """
     cases = counts["cases"] / counts["cases"].sum()
     others = counts["others"] / counts["others"].sum()

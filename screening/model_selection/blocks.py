@@ -12,15 +12,15 @@ from screening.io.columns import absent
 
 # Columns whose correlation, of values or of missing cells, exceeds this are one block.
 MIN_CORRELATION = 0.95
-# Missing cells are compared only of columns whose share of them is at least this, and at
-# most 1 less this.
+# Missing cells are compared only of columns whose share of them is at least this, and
+# at most 1 less this.
 MIN_MISSING_SHARE = 0.01
 # Correlations are computed on every k-th row, at most so many.
 MAX_ROWS = 5000
 # What the end of a name says of how one quantity was summarised or when it was taken.
 SUMMARY_WORDS = frozenset(
-    "min max mean median sd std var first last sum delta change slope range iqr count n "
-    "low high lowest highest worst best avg average missing flag baseline day".split()
+    "min max mean median sd std var first last sum delta change slope range iqr count n"
+    " low high lowest highest worst best avg average missing flag baseline day".split()
 )
 
 
@@ -63,7 +63,7 @@ def _imputed_values(cohort: Cohort, names: list[str], masks: np.ndarray) -> np.n
 
 
 def _correlations(columns: np.ndarray) -> np.ndarray:
-    """Return the correlations of columns, shape (n_columns, n_columns); 0 of constants."""
+    """Return correlations of columns, (n_columns, n_columns); 0 for constant ones."""
     is_constant = np.ptp(columns, axis=0) == 0
     centred = np.where(is_constant, 0.0, columns - columns.mean(axis=0))
     length = np.linalg.norm(centred, axis=0)

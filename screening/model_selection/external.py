@@ -284,7 +284,7 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
 
 
 def _refuse_file_of_ranking(model: Model, source: Source) -> None:
-    """Raise UsageError if rows are of a file that taught a recalibrated model's ranking.
+    """Raise UsageError if rows are of a file that taught a recalibrated ranking.
 
     It has no ids of these rows, since they stay at the place where it was trained.
     """
@@ -294,8 +294,9 @@ def _refuse_file_of_ranking(model: Model, source: Source) -> None:
     of_ranking = {file.sha256 for file in origin.source.files}
     if any(file.sha256 in of_ranking for file in source.files):
         raise UsageError(
-            f"the ranking of this model is that of {origin.model}, which was trained on "
-            "this file: figures would be too good. Give rows that it was not trained on"
+            f"the ranking of this model is that of {origin.model}, which was trained on"
+            " this file: figures would be too good. Give rows that it was not"
+            " trained on"
         )
 
 

@@ -1,4 +1,4 @@
-"""Encoded rows, machines fitted on all folds but one, decisions on the rows held out."""
+"""Encode rows, fit machines on all folds but one, and decide on rows held out."""
 
 from __future__ import annotations
 
@@ -94,18 +94,18 @@ class EncodedRows:
         return self.distances.rows
 
     def of_rows(self, x: np.ndarray) -> EncodedRows:
-        """The same rows encoded otherwise."""
+        """Return the same rows in another encoding."""
         return replace(self, distances=kernel_cache.Distances(x, self.distances.memory))
 
     def part(self, rows: np.ndarray) -> EncodedRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         groups = None if self.groups is None else self.groups[rows]
         weight = None if self.weight is None else self.weight[rows]
         part = self.of_rows(np.ascontiguousarray(self.x[rows]))
         return replace(part, target=self.target[rows], groups=groups, weight=weight)
 
     def to_travel(self) -> EncodedRows:
-        """The same for workers: what stands together is told by numbers, and no name travels."""
+        """Return the same for workers, with groups as numbers and not as names."""
         groups = (
             None
             if self.groups is None
@@ -120,7 +120,7 @@ class EncodedRows:
         )
 
     def estimator(self, parameters: Parameters) -> Estimator:
-        """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
+        """Return the recipe's estimator, with the same numeric gamma in every fold."""
         estimator = self._parts.estimator(parameters)
         return (
             estimator.scaled_to(self._learnable_x)
@@ -144,7 +144,7 @@ class EncodedRows:
 
     @property
     def bundles(self) -> Bundles | None:
-        """The columns of a category as one, where the recipe's machine is as well served by it."""
+        """Return bundles of categories' columns where the recipe allows it."""
         if self.encoder is None or not self._parts.estimator({}).bundled:
             return None
         return self.encoder.bundles()
@@ -168,7 +168,7 @@ class EncodedRows:
         settings: Sequence[Parameters],
         held_out: np.ndarray | None,
     ) -> tuple[list[Estimator], list[np.ndarray]]:
-        """The recipe fitted to some of the rows at each of the settings, and what each decides elsewhere.
+        """Fit the recipe to some rows at each setting, and decide on other rows.
 
         Neighbours share their work, also where they decide: the decisions are those of
         ``decisions``, but in float64 throughout, which moves them by 3e-5 of the
@@ -209,7 +209,7 @@ class EncodedRows:
         weight: np.ndarray | None,
         cache: kernel_cache.KernelCache,
     ) -> Sequence[Estimator]:
-        """Machines of settings that differ in their factors alone, on the rows of the cache."""
+        """Fit machines of settings that differ in their factors alone."""
         first = self.estimator(family[0])
         if not isinstance(first, KernelMachine):
             if weight is None:
@@ -575,7 +575,7 @@ def fit_fold(
 
 
 def _lots(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
-    """Numbers of settings to be fitted together: those of one kernel go on from each other's solutions."""
+    """Return groups of settings to fit together, by number: they share a kernel."""
     if not recipe.has_kernel:
         return [[at] for at in range(len(settings))]
     order = by_shared_work(settings)

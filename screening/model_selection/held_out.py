@@ -480,8 +480,8 @@ def plan_method(
     """Return the plan that holds every row out by a recipe; ``held_out_by`` runs it.
 
     Settings are drawn from the recipe's search, in a blend as many for each member. A
-    parameter that the study fixes is passed on to those members that take it. Parameters
-    as for ``encode``.
+    parameter that the study fixes is passed on to those members that take it.
+    Parameters as for ``encode``.
 
     Raises
     ------
@@ -631,8 +631,8 @@ def _search_of_blend(recipe: Recipe, parts: Sequence[HeldOut]) -> SearchFacts:
 def _note_on_scarce(n_cases: int, share: float) -> str:
     """Return what a blend of both kinds of machines is; `share`: of the weight."""
     return (
-        f"{n_cases} cases: methods that learn from the rows without the condition alone "
-        f"have {100 * share:.0f} % of the weight"
+        f"{n_cases} cases: methods that learn from the rows without the condition alone"
+        f" have {100 * share:.0f} % of the weight"
     )
 
 

@@ -96,7 +96,7 @@ def importance_of(study: Study, method: HeldOut) -> list[Importance]:
 
 
 def _chosen_rows(is_case: np.ndarray, seed: int) -> np.ndarray:
-    """Return the numbers of at most `MAX_ROWS` rows, half of them cases if there are."""
+    """Return the numbers of at most `MAX_ROWS` rows, half of them cases if possible."""
     if len(is_case) <= MAX_ROWS:
         return np.arange(len(is_case))
     rng = np.random.default_rng(seed)

@@ -154,7 +154,7 @@ def recalibrate(
 
 
 def _origin(model: Model, refitted: Mapping[str, str]) -> OriginFacts:
-    """Return the model that learned the ranking, which another place may have had before."""
+    """Return the model that learned the ranking, through any recalibrations."""
     today = datetime.date.today().isoformat()
     first = model.facts.origin
     if first is not None:

@@ -398,8 +398,8 @@ def rows_of_patient_stored(model: Model, name: str) -> bool:
 def to_train_again(model: Model, retrain_by: datetime.date) -> Model:
     """Return a recalibrated model whose ranking holds a row of an erased patient."""
     note = (
-        "the model of the ranking holds the row of a patient who was erased: train that "
-        "one again, and recalibrate it here"
+        "the model of the ranking holds the row of a patient who was erased: train that"
+        " one again, and recalibrate it here"
     )
     facts = model.facts
     training = facts.training.replace(notes=[*facts.training.notes, note])

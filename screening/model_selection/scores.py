@@ -1,4 +1,4 @@
-"""Held-out scores of the watched classes: all that a model is judged by, and how they are kept with it."""
+"""Held-out scores of the watched classes, by which a model is judged and kept."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class TemporalValidation:
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """Scores of every row by machines that had not seen it, and what they are judged with.
+    """Scores of every row by machines that had not seen it, and what judges them.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class HeldOutScores:
 
     @classmethod
     def of(cls, held_out: HeldOut, study: Study) -> HeldOutScores:
-        """The scores that a recipe's folds give."""
+        """Return the scores that a recipe's folds give."""
         return cls.of_decisions(
             held_out.decisions.astype(float),
             study.task,
@@ -224,7 +224,7 @@ class HeldOutScores:
         fold: np.ndarray | None = None,
         **others: Any,
     ) -> HeldOutScores:
-        """Decisions (n_repeats, n_rows, n_outputs) by machines that had not seen the rows.
+        """Return scores from decisions (n_repeats, n_rows, n_outputs) on rows held out.
 
         `fold` is None of rows that took no part in any training; `others` are fields.
         """
@@ -252,7 +252,7 @@ class HeldOutScores:
         )
 
     def take(self, rows: np.ndarray) -> HeldOutScores:
-        """Some rows, by their numbers; groups as text, which is how they are kept."""
+        """Return some of the rows, groups as text, which is how they are kept."""
         groups = (
             None
             if self.groups is None
@@ -275,7 +275,7 @@ class HeldOutScores:
         )
 
     def selector(self, m: int, seed: int) -> ThresholdSelector:
-        """What chooses thresholds of a watched class."""
+        """Return the selector of a watched class's thresholds."""
         scores, cases, repeats = (
             self.scores[:, m],
             self.watched[:, m],
@@ -285,13 +285,14 @@ class HeldOutScores:
         return kind.of(scores, cases, self.groups, seed, self.fold, repeats, self.alike)
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
-        """The threshold of a watched class by a rule, with what it promises."""
+        """Return a watched class's operating point by a rule, with its promise."""
         return self.selector(m, seed).point(rule)
 
     def calibration(self, thresholds: np.ndarray) -> np.ndarray:
-        """Sorted scores of known negatives, what p-values are ranks in: one a row, or one a group.
+        """Return sorted scores of known negatives, by row or group, for p-values.
 
-        A group stands for its highest negative row: then a row's rank is valid whatever else its group holds.
+        A group stands for its highest negative row: then a row's rank is valid whatever
+        else its group holds.
         """
         negative = ~self.watched.any(axis=1)
         scores = overall(self.scores[negative], thresholds)
@@ -302,10 +303,10 @@ class HeldOutScores:
         )
 
     def columns(self, thresholds: np.ndarray) -> Arrays:
-        """Everything as columns of `validation.parquet`, (n_rows,) each; `held_out_scores` takes them back.
+        """Return the columns of `validation.parquet`, (n_rows,) each.
 
-        `thresholds` (n_watched,) are in use: of several watched classes `score` is the largest excess over
-        them.
+        `thresholds` (n_watched,) are in use: of several watched classes `score` is the
+        largest excess over them.
         """
         columns = {
             "fold": self.fold,
@@ -323,7 +324,7 @@ class HeldOutScores:
         return columns
 
     def _columns(self, prefix: str) -> Arrays:
-        """Of this method alone: mean scores, of each dealing of the folds, by machines that saw the rows."""
+        """Return mean scores by dealing of the folds, by machines that saw the rows."""
         names = self.task.score_columns
         matrices = {"": self.scores}
         if len(self.repeats) > 1:
@@ -429,7 +430,7 @@ def _temporal_validation(model: Model, task: Task) -> TemporalValidation:
 def _from_columns(
     prefix: str, table: Columns, task: Task, groups: np.ndarray | None
 ) -> HeldOutScores:
-    """Inverse of `HeldOutScores._columns`; of another method's scores the folds are the model's."""
+    """Return scores from the columns of `HeldOutScores._columns`."""
 
     def matrix(prefix: str, suffix: str = "") -> np.ndarray:
         try:

@@ -340,7 +340,8 @@ def _no_setting_usable(
     more = "more settings with `search`, " if has_cases else ""
     return RecipeError(
         f"recipe {recipe}: no setting of {len(dropped)} can be used on this table "
-        f"({reasons}); try {more}another recipe, or drop columns that are nearly unique",
+        f"({reasons}); try {more}another recipe, or drop columns that are nearly"
+        " unique",
         parameters=["search"],
     )
 

@@ -93,14 +93,16 @@ def train(
     contamination: float | None = None,
     **reading: Unpack[Reading],
 ) -> Model:
-    """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
+    """Train a model: hold every row out, choose the setting and the operating point.
 
-    The machines of the folds are the model: a new row's score is the mean of their decisions.
+    The machines of the folds are the model: a new row's score is the mean of their
+    decisions.
 
     Parameters
     ----------
     cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
-        With labels; a one-class recipe needs none. What is no Cohort yet is read as `reading` says.
+        With labels; a one-class recipe needs none. What is no Cohort yet is read as
+        `reading` says.
     recipe : Recipe or str
         A recipe, its name, or the path of a recipe file.
     rule : Rule
@@ -108,13 +110,15 @@ def train(
     folds : int
         Fewer where there are fewer groups, or fewer rows of the rarer class.
     repeats : int, optional
-        How often the folds are dealt, at the chosen setting; by default three times where fits are cheap.
+        How often the folds are dealt, at the chosen setting; by default three times
+        where fits are cheap.
     search : int, optional
-        Settings of the machine that compete on the held-out rows, 1 for none; by default
-        the recipe's number, with several classes as many as a budget of work allows. A
-        factor is tried in half as many settings again.
+        Settings of the machine that compete on the held-out rows, 1 for none; by
+        default the recipe's number, with several classes as many as a budget of work
+        allows. A factor is tried in half as many settings again.
     grid : {"recipe", "paper"}
-        Grid that they are drawn from: the recipe's, or all of the one that its paper prints, if any.
+        Grid that they are drawn from: the recipe's, or all of the one that its paper
+        prints, if any.
     params : dict, optional
         Parameters fixed by the caller; they are taken out of the search.
     max_rows : int, optional
@@ -126,26 +130,33 @@ def train(
     memory : int, optional
         Bytes for kernel matrices: a Gram that does not fit is computed by rows.
     progress : callable, optional
-        Called with (work done, work in all); when it begins, reading the cohort counts as done.
+        Called with (work done, work in all); when it begins, reading the cohort counts
+        as done.
     command : str, optional
         The command line, to be stated on the card.
     forward : bool
-        Also train on the past alone and test on what came after, where the contract names a time column.
+        Also train on the past alone and test on what came after, where the contract
+        names a time column.
     beside : sequence of str, optional
-        Recipes to compare the method with on the same folds; by default the usual ones, () for none.
+        Recipes to compare the method with on the same folds; by default the usual ones,
+        () for none.
     lesions : bool
-        Of voxels: `rule` counts lesions, connected voxels that are positive; how maps of scores are smoothed
-        and which clusters are too small is chosen with the threshold. Other methods, which are judged voxel
-        by voxel, are not compared with then.
+        Of voxels: `rule` counts lesions, connected voxels that are positive; how maps
+        of scores are smoothed and which clusters are too small is chosen with the
+        threshold. Other methods, which are judged voxel by voxel, are not compared with
+        then.
     cluster : Cluster, optional
-        Workers that fit the folds (`screen train --cluster`); the result does not depend on it.
+        Workers that fit the folds (`screen train --cluster`); the result does not
+        depend on it.
     kept : Path, optional
-        Private folder where what they fitted waits: a training that was killed goes on from there.
+        Private folder where what they fitted waits: a training that was killed goes on
+        from there.
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
     contamination : float, optional
-        For a one-class recipe without cases: share of unknown cases among the rows, 0 to 0.5. The share
-        of flags that `rule` promises stays that of all rows; a note states that of those without the condition.
+        For a one-class recipe without cases: share of unknown cases among the rows, 0
+        to 0.5. The share of flags that `rule` promises stays that of all rows; a note
+        states that of those without the condition.
     **reading
         `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
 
@@ -157,10 +168,12 @@ def train(
     Raises
     ------
     UsageError
-        Rows are surely of the same patients and no group says which; no labels, one class only, too few cases
-        for the rule's promise or for two folds, or too many rows.
+        Rows are surely of the same patients and no group says which; no labels, one
+        class only, too few cases for the rule's promise or for two folds, or too many
+        rows.
     RecipeError
-        The recipe or a parameter cannot be built, or its model does not do what it would promise.
+        The recipe or a parameter cannot be built, or its model does not do what it
+        would promise.
 
     Examples
     --------
@@ -168,7 +181,9 @@ def train(
     >>> from importlib.resources import files
     >>> samples = files("screening.sample_cohorts")
     >>> past = samples / "nosocomial_past.csv"
-    >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", rule=MinSensitivity(0.9))
+    >>> contract = samples / "nosocomial.toml"
+    >>> rule = MinSensitivity(0.9)
+    >>> model = train(past, "logistic", contract=contract, rule=rule)
     >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
     True
     """
@@ -429,7 +444,7 @@ def validation_table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> 
 
 
 def _self_test(encoder: RowEncoder, sample: Cohort) -> np.ndarray:
-    """A few encoded rows, blended so that none is a patient's, whose scores are compared at each loading."""
+    """Return a few encoded rows, mixed so that none is a patient's, for self-checks."""
     rows = np.linspace(0, sample.n_rows - 1, min(sample.n_rows, 32)).astype(int)
     encoded = encoder.transform(sample.take(rows))
     return (encoded + encoded[::-1]) / 2

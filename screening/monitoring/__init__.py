@@ -1,1 +1,1 @@
-"""Is tonight's table of the kind the model was trained on? Drift and changed units, by counts of training."""
+"""Compare tonight's table with training: drift and changed units, by counts."""

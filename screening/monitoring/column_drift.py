@@ -49,8 +49,9 @@ FALSE_RISES = 0.1
 # How much more often one of the looks of a quarter is beyond a bound than one look by
 # chance: all windows, every night (`benchmarks/column_drift.py --looks`).
 LOOKS_A_QUARTER = 230
-# How alike a patient's values are from one night to the next, from not at all to always:
-# the weights of nights are for the mixture of these that makes a change least certain.
+# How alike a patient's values are from one night to the next, from not at all to
+# always: the weights of nights are for the mixture of these that makes a change least
+# certain.
 FADING = np.array([0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0])
 # Steps towards that mixture, and their size.
 STEPS_OF_MIXTURE = 8
@@ -60,7 +61,8 @@ SHARED_BY_NIGHT = 0.05
 # At least so much of a column's variance is taken to be the patient's own where the
 # distance of neighbouring nights is judged.
 MIN_SHARE_OF_PATIENT = 0.8
-# Difference of mean ranks (of a largest 0.5) or of shares from which it is worth a word.
+# Difference of mean ranks (of a largest 0.5) or of shares from which it is worth a
+# word.
 WORTH_SAYING = 0.02
 # Log-likelihood below the largest up to which a night may be that of the change.
 LOG_LIKELIHOOD_BELOW = 1.0

@@ -5,9 +5,9 @@ that memory does not grow with the table. Every alarm is a test against chance a
 night's own size; all together have the chance `ALARMS` of a false one.
 
 A ward differs from the mean of the wards that a model learned from, every night, and
-nobody can act on that. From `MIN_REFERENCE_NIGHTS` nights on an alarm is a difference from the ward's
-own nights. What is kept of a night are counts on bins of training's quantiles: no
-value, no category that training never had, nobody's id.
+nobody can act on that. From `MIN_REFERENCE_NIGHTS` nights on an alarm is a difference
+from the ward's own nights. What is kept of a night are counts on bins of training's
+quantiles: no value, no category that training never had, nobody's id.
 """
 
 from __future__ import annotations
@@ -170,10 +170,12 @@ class SampledValues:
         return joined._thinned(max(self.step, other.step))
 
     def _thinned(self, step: int) -> SampledValues:
-        rows, values = self.rows, self.values
+        rows = self.rows
+        values = self.values
         while True:
             is_kept = rows & (step - 1) == 0
-            rows, values = rows[is_kept], values[is_kept]
+            rows = rows[is_kept]
+            values = values[is_kept]
             if len(rows) <= self.most:
                 return SampledValues(self.most, rows, values, step)
             step *= 2
@@ -547,7 +549,7 @@ class Gates:
             column.counted += counts.columns[name]
 
     def unseen_rows(self, features: Columns) -> dict[str, np.ndarray]:
-        """Return masks of the rows with a text that no training row had, by category."""
+        """Return masks of rows with a text that no training row had, by category."""
         unseen = {}
         for name, column in self.columns.items():
             if self.contract.features[name].type == "category" and not column.more:
@@ -605,7 +607,7 @@ class Gates:
         return reasons
 
     def counts(self) -> dict[str, Any]:
-        """Return what the ledger keeps of a night: counts by column, as `Column.tonight`.
+        """Return counts by column that the ledger keeps of a night.
 
         `bins` is a digest of the profile: only nights with the same one may be summed.
         """
@@ -677,7 +679,7 @@ class Gates:
 
     @cached_property
     def shifts(self) -> dict[str, UnitShift]:
-        """Conversions, by column, that explain its values better than other patients do.
+        """Return conversions of units, by column, that explain the values best.
 
         Columns of numbers without one are left out.
         """
@@ -804,7 +806,7 @@ def _met_by_gate(counts: np.ndarray) -> dict[str, tuple[int, int]]:
 
 
 def _may_be_habit_of_ward(shift: UnitShift) -> bool:
-    """Return True for an uncertain shift of all rows, which the ward may always have had."""
+    """Return True for an uncertain shift of all rows, perhaps the ward's usual one."""
     return shift.share == 1 and not shift.sure
 
 

@@ -1,9 +1,9 @@
 """Bounds of numeric columns, to set aside cells that are most likely errors.
 
-From training values in [low, high] the bounds are low - (high - low) and
-high + (high - low). If low is positive the lower bound is low * low / high instead, which
-is the same rule on the logarithmic scale; if low is 0 it is 0. `plausible` of the
-contract takes the place of this rule.
+From training values in [low, high] the bounds are low - (high - low) and high + (high -
+low). If low is positive the lower bound is low * low / high instead, which is the same
+rule on the logarithmic scale; if low is 0 it is 0. `plausible` of the contract takes
+the place of this rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How far a night's counts lie from those of training, and how likely that is.
 
-Valid at any size: training rows are a sample too, exchangeable with those of the night, and the split between
-them is what chance decides. Rows of one group are alike; they count as their effective number.
+Valid at any size: training rows are a sample too, exchangeable with those of the night,
+and the split between them is what chance decides. Rows of one group are alike; they
+count as their effective number.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
 
 
 def ks(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Largest difference of the two cumulative shares over ordered bins, 0 to 1 (Kolmogorov-Smirnov)."""
+    """Return the Kolmogorov-Smirnov distance of shares over ordered bins, 0 to 1."""
     p, q = np.asarray(expected, float), np.asarray(observed, float)
     return float(np.abs(gaps(p, q)).max()) if p.sum() and q.sum() else None
 
 
 def gaps(expected: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """By how much the cumulative share observed lies above the expected one, up to each ordered bin."""
+    """Return the excess of the observed over the expected cumulative share, by bin."""
     return np.cumsum(observed / observed.sum() - expected / expected.sum())
 
 
@@ -55,7 +56,7 @@ def total_variation(expected: ArrayLike, observed: ArrayLike) -> float | None:
 
 
 def effective_units(sizes: Iterable[int]) -> float:
-    """How many independent rows groups of such sizes are worth if those of a group are all alike (Kish)."""
+    """Return the effective number of rows in groups of equal rows (Kish)."""
     rows = np.fromiter(sizes, dtype=float)
     return float(rows.sum() ** 2 / np.square(rows).sum()) if rows.size else 0.0
 
@@ -63,7 +64,7 @@ def effective_units(sizes: Iterable[int]) -> float:
 def more_often(
     events: float, rows: float, past_events: float, past_rows: float
 ) -> float:
-    """Chance of so many events tonight or more (Fisher, one-sided); all counts in effective rows."""
+    """Return the chance of so many events tonight or more (Fisher, one-sided)."""
     if not rows or not past_rows:
         return 1.0
     drawn, before = _in_units(events, rows), _in_units(past_events, past_rows)
@@ -73,7 +74,7 @@ def more_often(
 
 
 def other_shares(counts: Counts, past: Counts) -> float:
-    """Chance that some category is so much more, or less, frequent: Fisher for each, times their number."""
+    """Return the chance of so unusual a category (Fisher, times their number)."""
     rows, past_rows = float(np.sum(counts)), float(np.sum(past))
     if not rows or not past_rows or len(counts) < 2:
         return 1.0
@@ -91,7 +92,8 @@ def other_shares(counts: Counts, past: Counts) -> float:
 def outside(events: float, rows: float, past_rows: float) -> float:
     """Chance of so many values below the lowest or above the highest of training.
 
-    Then the top a and the bottom b of all values lie in the night; summed over every a + b = `events`.
+    Then the top a and the bottom b of all values lie in the night; summed over every a
+    + b = `events`.
     """
     x, m = _in_units(events, rows)
     every = m + _in_units(0, past_rows)[1]
@@ -99,16 +101,18 @@ def outside(events: float, rows: float, past_rows: float) -> float:
 
 
 def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
-    """Chance of so many rows whose category no training row has, of `rows` tonight that have a category.
+    """Return the chance of so many rows tonight with a category new since training.
 
-    A category of c rows in all lies in the night as a whole with the chance of a draw without replacement;
-    such events are negatively associated, so a Chernoff bound over all categories holds.
+    A category of c rows in all lies in the night as a whole with the chance of a draw
+    without replacement; such events are negatively associated, so a Chernoff bound over
+    all categories holds.
     """
     x = sum(max(1, math.floor(n + 1e-9)) for n in unseen)
     if not x:
         return 1.0
     m, before = max(x, round(rows)), round(sum(past))
-    # Fewer rows a category: all of them lie in the night more easily, so the bound stays one.
+    # Fewer rows a category: all of them lie in the night more easily, so the bound
+    # stays one.
     sizes, times = np.unique(
         [max(1, math.floor(n + 1e-9)) for n in (*unseen, *past) if n],
         return_counts=True,
@@ -121,11 +125,12 @@ def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
 
 
 def other_distribution(distance: float, rows: float, past_rows: float) -> float:
-    """Chance of so large a distance of two cumulative shares (Kolmogorov-Smirnov, two samples).
+    """Return the chance of so large a Kolmogorov-Smirnov distance of two samples.
 
-    The bound of Dvoretzky, Kiefer, Wolfowitz and Massart, with the constant that Wei and Dudley (2012) found
-    for samples of any size. Ties, and shares that are known at some places only, make the distance smaller:
-    the chance told is then too large, never too small.
+    The bound of Dvoretzky, Kiefer, Wolfowitz and Massart, with the constant that Wei
+    and Dudley (2012) found for samples of any size. Ties, and shares that are known at
+    some places only, make the distance smaller: the chance told is then too large,
+    never too small.
     """
     m = min(float(rows), MOST_UNITS)
     n = min(float(past_rows), MOST_UNITS)

@@ -1,4 +1,4 @@
-"""Has a column changed its unit? A ratio of likelihoods: the night converted back, and as it is.
+"""Find columns that changed their unit by comparing likelihoods.
 
 A quantity is known by its name or its unit. Each unit stands with the number that one
 and the same amount has in it, so that the conversion between two is their ratio
@@ -168,7 +168,8 @@ KINDS = (
     ),
     Quantity("time", "", TIME, wide=True),
 )
-# A name with one of these tells of something computed from the quantity, in units of its own.
+# A name with one of these tells of something computed from the quantity, in units of
+# its own.
 DERIVED = frozenset(
     {
         "ratio",
@@ -186,7 +187,8 @@ DERIVED = frozenset(
     }
     | {"per", "index", "bmi", "surface", "days", "pulse"}
 )
-# Spellings (UCUM and usual ones, small letters, no brackets) that stand for those above.
+# Spellings (UCUM and usual ones, small letters, no brackets) that stand for those
+# above.
 SPELLINGS = {
     CELSIUS: "cel degc °c c celsius deg_c degrees_c",
     FAHRENHEIT: "degf °f f fahrenheit deg_f degrees_f",

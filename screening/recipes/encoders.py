@@ -158,8 +158,8 @@ def score_of_rows(recipe: Recipe, contract: Contract) -> ScoreOfRows | None:
     if not is_summed(recipe):
         if contract.per_unit.take == "max":
             raise RecipeError(
-                f'[score] take = "max" needs a score that is not learned: {recipe.name} '
-                "learns its own; use the recipe given or points, or take the last row"
+                f'[score] take = "max" needs a score that is not learned: {recipe.name}'
+                " learns its own; use the recipe given or points, or take the last row"
             )
         return lambda values: np.zeros(len(next(iter(values.values()))))
     encoder = ScoreEncoder(recipe, contract)
@@ -204,8 +204,8 @@ def with_scores(cohort: Cohort, recipes: Sequence[Recipe]) -> Cohort:
             continue
         if n_without == cohort.n_rows:
             raise RecipeError(
-                f"recipe {recipe.name}: no row has a number in {', '.join(columns)}; name another "
-                "column",
+                f"recipe {recipe.name}: no row has a number in {', '.join(columns)};"
+                " name another column",
                 parameters=["score"],
             )
         note = f"{n_without} rows are left out: {recipe.name} needs their score"

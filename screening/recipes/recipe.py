@@ -458,7 +458,7 @@ class EstimatorRecipe(Recipe):
 
     @classmethod
     def of(cls, estimator: Any) -> EstimatorRecipe:
-        """Return the recipe of a scikit-learn classifier; RecipeError for anything else."""
+        """Return the recipe of a scikit-learn classifier; raise RecipeError if none."""
         if not isinstance(estimator, BaseEstimator) or not is_classifier(estimator):
             raise RecipeError(
                 f"estimator is a classifier of scikit-learn, not {type(estimator)}"

@@ -49,7 +49,7 @@ def people_of(model: ModelDocument) -> str:
 
 
 def displayed(run: RunDocument) -> list[str]:
-    """Return the columns that the contract displays, as the first named patient has them."""
+    """Return the columns that the contract displays, by the first named patient."""
     for case in (*run.cases, *(run.groups or ())):
         if case.display:
             return list(case.display)
@@ -80,7 +80,8 @@ COLUMNS = (
         "who",
         "15rem",
         "47mm",
-        "columns in `display` of the contract, id, class, random audit, earlier verdicts",
+        "columns in `display` of the contract, id, class, random audit, earlier"
+        " verdicts",
         head=_place_head,
     ),
     Column(

@@ -165,8 +165,8 @@ def _best_method(cohort: CohortFacts, measure: str, title: str) -> str:
     if is_shown:
         return f"{fmt.name(best.recipe)} is best by {title} ({value}): {gap}"
     return (
-        f"No difference shown by {title}: {fmt.name(best.recipe)} is highest ({value}); "
-        f"{gap}"
+        f"No difference shown by {title}: {fmt.name(best.recipe)} is highest ({value});"
+        f" {gap}"
     )
 
 
@@ -343,8 +343,10 @@ def critical_difference(
         "mean rank (1 is best)",
         "",
         title=f"Mean ranks by {title}",
-        description=f"Best first: {best}. Ranks less than {distance} apart do not "
-        "differ by more than chance (Nemenyi, 5%).",
+        description=(
+            f"Best first: {best}. Ranks less than {distance} apart do not "
+            "differ by more than chance (Nemenyi, 5%)."
+        ),
         width=660,
         height=104 + 22 * n_methods + 13 * n_bars,
         margins=(14, 60, 46, 190),

@@ -264,7 +264,10 @@ def _outcome_words(outcomes: OutcomeFigures) -> list[str]:
         lines.append(line)
     lead = outcomes.lead
     if lead.events:
-        line = f"{lead.detected} of {fmt.plural(lead.events, 'event')} were flagged on the night before"
+        line = (
+            f"{lead.detected} of {fmt.plural(lead.events, 'event')} were flagged on the"
+            " night before"
+        )
         if lead.median_hours is not None:
             line += f", in the median {fmt.count(lead.median_hours)} hours ahead"
         lines.append(line)
@@ -503,9 +506,9 @@ def rates_chart(before_after: BeforeAfter, number: int) -> Axes:
         name=f"rates-{number}",
         title="Before and after",
         description=(
-            f"Outcomes and interventions per 1,000 patient-days from {months[0].month} "
-            f"to {months[-1].month}, by month, with 95% intervals; the screen went live "
-            f"on {before_after.live}."
+            f"Outcomes and interventions per 1,000 patient-days from {months[0].month}"
+            f" to {months[-1].month}, by month, with 95% intervals; the screen went"
+            f" live on {before_after.live}."
         ),
         x=(first, last + 1),
         y=(0, highest * 1.08),

@@ -86,7 +86,9 @@ def _content(model: ModelDocument, model_id: str) -> Tree:
     return {
         "BasicInfo": {
             "ModelName": stated.title or f"{model.task.label} ({watched})",
-            "ModelDeveloper": f"{TO_FILL_IN}: who trained the model and answers for it.",
+            "ModelDeveloper": (
+                f"{TO_FILL_IN}: who trained the model and answers for it."
+            ),
             "DeveloperContact": f"{TO_FILL_IN}: contact.",
         },
         "ReleaseInfo": {
@@ -184,7 +186,10 @@ def _ingredients(model: ModelDocument, period: str) -> Tree:
 
 def _metrics(model: ModelDocument, period: str) -> Tree:
     validation = model.validation
-    data = f"{validation.n_rows} rows{period}, each scored by machines that had not seen it"
+    data = (
+        f"{validation.n_rows} rows{period}, each scored by machines that had not"
+        " seen it"
+    )
     folds = f"{validation.folds} folds, {validation.repeats} times"
     temporal = ""
     if validation.forward is not None and validation.forward.classes:

@@ -142,10 +142,10 @@ def factor_chart(model: ModelDocument) -> Axes | None:
         as_percent=(False, False),
         title="The factor c(x) over the two columns that rank best alone",
         description=(
-            f"c is largest at {first_title} {fmt.number(first[highest[0]])} and "
-            f"{second_title} {fmt.number(second[highest[1]])}, and smallest "
-            f"{fmt.number(float(np.exp(log_c.min())))} times as large. The other columns "
-            "are at their typical values."
+            f"c is largest at {first_title} {fmt.number(first[highest[0]])} and"
+            f" {second_title} {fmt.number(second[highest[1]])}, and smallest"
+            f" {fmt.number(float(np.exp(log_c.min())))} times as large. The other"
+            " columns are at their typical values."
         ),
     )
     lowest = min(float(log_c.min()), -1e-9)

@@ -320,7 +320,7 @@ def _nobody_flagged(run: RunDocument, usual: UsualFlags | None) -> Iterator[Reas
 
 
 def _is_quiet_by_own_chance(n_patients: int, quiet: int, usual: UsualFlags) -> bool:
-    """Return True if `quiet` nights without a flag are not unlikely after a series' own.
+    """Return True if `quiet` nights without a flag fit a series' own nights.
 
     `n_patients`: of a night; only those who came since can be flagged anew.
     """

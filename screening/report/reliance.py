@@ -17,7 +17,7 @@ def _block_words(block: ColumnBlock) -> str:
 
 
 def reliance_words(model: ModelDocument) -> list[str]:
-    """Return what the ranking rests on, and the answers; empty where it is not known."""
+    """Return what the ranking depends on, and the answers; empty if unknown."""
     sentences = []
     reliance = model.training.reliance
     if reliance is not None:

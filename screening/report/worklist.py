@@ -376,7 +376,7 @@ def history_words(case: Listed) -> str:
 
 
 def brief_history(case: Listed) -> str:
-    """Return the same as `history_words`, and if the score has risen, in a few words."""
+    """Return `history_words` with a note of a risen score, in a few words."""
     nights = ""
     if case.state == "known":
         nights = "known"

@@ -91,7 +91,8 @@ class MinSensitivity(Rule):
     MinSensitivity(value=0.9, confidence=0.95, prevalence=None)
     """
 
-    name, most = "min_sensitivity", 1.0
+    name = "min_sensitivity"
+    most = 1.0
     value: float = 0.9
     confidence: float | None = field(default=None, kw_only=True)
 
@@ -119,7 +120,8 @@ class MaxFlagRate(Rule):
     0.1
     """
 
-    name, most = "max_flag_rate", 1.0
+    name = "max_flag_rate"
+    most = 1.0
     value: float = field()
 
 
@@ -146,7 +148,8 @@ class MissCost(Rule):
     MissCost(value=20.0, prevalence=0.05)
     """
 
-    name, most = "miss_cost", math.inf
+    name = "miss_cost"
+    most = math.inf
     value: float = field()
 
 

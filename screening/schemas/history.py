@@ -105,7 +105,7 @@ class ForwardNights(Document):
 
 
 class OutcomeRates(Document):
-    """Rows of nights whose outcome is known: counts, and rates with intervals by patient.
+    """Counts and rates, with intervals by patient, of nights whose outcome is known.
 
     A patient who lies five nights counts on each of them.
     """

@@ -196,8 +196,8 @@ class LevelByOutcome(Document):
 class ColumnByOutcome(Document):
     """A column by outcome, a line of JsonObject 1.
 
-    `withheld` counts levels of fewer rows than the smallest cell, or beyond the ten most
-    frequent. `difference` is standardised; of a category it has no sign.
+    `withheld` counts levels of fewer rows than the smallest cell, or beyond the ten
+    most frequent. `difference` is standardised; of a category it has no sign.
     """
 
     column: str
@@ -481,10 +481,11 @@ class ModelDocument(Document):
     """The document of a model directory, `model.json`.
 
     Without an `approval` the model is a draft. `known_before` has the answers of those
-    who said that columns are known at the hour of the night. `contract` is the cohort's contract,
-    documented by its own type (`screening.contract.contract.Contract`). After the day
-    `retrain_by` the model scores no more: it holds rows of an erased patient. `origin`
-    is the model that was recalibrated; validation is then of the new place's rows.
+    who said that columns are known at the hour of the night. `contract` is the cohort's
+    contract, documented by its own type (`screening.contract.contract.Contract`). After
+    the day `retrain_by` the model scores no more: it holds rows of an erased patient.
+    `origin` is the model that was recalibrated; validation is then of the new place's
+    rows.
     """
 
     TITLE: ClassVar[str] = "model.json"
@@ -513,7 +514,8 @@ class ModelDocument(Document):
     def _of_one_rule(self) -> Self:
         """Refuse figures of another rule or threshold than the one in use."""
         validation = self.validation
-        comparison, forward = validation.comparison, validation.forward
+        comparison = validation.comparison
+        forward = validation.forward
         for number, point in enumerate(self.operating_points):
             name = point.label
             at_threshold = [

@@ -555,7 +555,7 @@ class RunDocument(Document):
 
     @property
     def reasons(self) -> list[Reason]:
-        """Return the reasons of the night and of its nights together, new ones first."""
+        """Return reasons of the night and of the nights together, new ones first."""
         reasons = [*self.attention, *self.over_nights]
         return sorted(reasons, key=lambda reason: reason.since is not None)
 

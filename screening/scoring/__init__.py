@@ -1,1 +1,1 @@
-"""What one night adds up to: counts, cases with reasons, patients, pictures, and what it remembers."""
+"""Score a night: counts, cases with reasons, patients, charts, and its memory."""

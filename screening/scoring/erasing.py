@@ -1,4 +1,4 @@
-"""Erase patients everywhere: in models, run directories, copies of pages, and the ledger.
+"""Erase patients everywhere: models, run directories, copies of pages, the ledger.
 
 Each model, run and page is replaced whole, and the ledger changes in one transaction.
 Each step finds what is left to do, so the same command finishes one that was killed.
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 
 
 # Kinds of places: those that were rewritten; `removed`, because a command makes them
-# again; and `pieces` that a killed command left, with rows without names, so that nobody
-# knows whose they are.
+# again; and `pieces` that a killed command left, with rows without names, so that
+# nobody knows whose they are.
 PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces", "elsewhere")
 # What is made again goes before the runs that say whose files these are, and pages are
 # looked at after them.
@@ -301,7 +301,7 @@ class Erasure:
 
     @cached_property
     def _folders(self) -> list[Path]:
-        """The folders that were named, and the site's if its ledger is an original file."""
+        """Return the named folders, and the site's if its ledger is an original."""
         named = [self.runs, self.models, self.pages]
         folders = [folder.resolve() for folder in named if folder is not None]
         with self.ledger.reading() as connection:

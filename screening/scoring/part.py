@@ -47,7 +47,8 @@ CASES_SHOWN = 5000
 VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
 SAMPLED = 5
-"""How many of the unflagged are drawn for review each night, so that misses can be estimated."""
+"""How many of the unflagged are drawn for review each night, so that misses can be
+estimated."""
 SHAPED = 100_000
 """Rows whose ids tell how ids are written."""
 GROUP_COLUMNS = ["group", "rows", "flagged", "top"]

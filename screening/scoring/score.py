@@ -308,7 +308,7 @@ def _write_documents(
 def _digests_of_outputs(
     folder: Path, begun: Mapping[Path, Callable[[], str]]
 ) -> dict[str, str]:
-    """Return the SHA-256 of each file by its name, of some from where it is waited for."""
+    """Return the SHA-256 of each file by name, waiting for those still computed."""
     digests = {}
     for path in sorted(folder.iterdir()):
         digests[path.name] = begun[path]() if path in begun else digest_of(path)

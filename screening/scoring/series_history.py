@@ -155,8 +155,8 @@ def with_drift(
 ) -> RunDocument:
     """Return the run with reasons for what its values and scores are unlike.
 
-    From `MIN_REFERENCE_NIGHTS` nights on they are compared with the series' own nights, and what
-    differs from training alone is kept apart.
+    From `MIN_REFERENCE_NIGHTS` nights on they are compared with the series' own nights,
+    and what differs from training alone is kept apart.
     """
     share = independent(share_that_stays(past.deliveries.values()))
     alarms, training = _drift_of_values(gates, past, share)
@@ -274,7 +274,7 @@ def night_of(
 
 
 def _labelled_counts(run: RunDocument) -> LabelledCounts | None:
-    """Return the rows of a labelled night by label and flag, if one class is watched."""
+    """Return counts of a labelled night by label and flag, for one watched class."""
     points = run.model.operating_points
     observed = run.observed(points[0].label)
     if observed is None or len(points) > 1:

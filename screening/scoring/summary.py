@@ -215,7 +215,7 @@ class Summary:
         return prevalence_tonight(self.part.n_flagged, self.part.n_scored, points[0])
 
     def _score_counts(self) -> dict[str, ReachingCounts]:
-        """Count the rows that reach each threshold of the validation curves, by class."""
+        """Count the rows that reach each threshold of the curves, by class."""
         grids = self.scorer.grids
         ends = np.cumsum([len(thresholds) for thresholds in grids])[:-1]
         counts = np.split(self.part.reaching, ends)

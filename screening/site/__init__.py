@@ -1,1 +1,1 @@
-"""All series of a site in one go: what is to be scored, side by side, one overview over them."""
+"""All series of a site: score what is due in parallel, and draw one overview."""

@@ -216,7 +216,7 @@ def _added(counts: list[np.ndarray]) -> np.ndarray:
 
 
 def _edges(network: Network, series: str, column: str) -> np.ndarray | None:
-    """Return the edges between the bins of a column of numbers, by the series' model."""
+    """Return the edges of a numeric column's bins, by the series' model."""
     folder = network.series[series].model
     try:
         model = read_model(folder)

@@ -130,8 +130,8 @@ def _read_one(
     series, night = _run_of(ledger, run_id)
     if series not in network.series:
         raise UsageError(
-            f"series {shown_series(series)} is not in {network.file.name}; read it with "
-            "screen review RUN FILE"
+            f"series {shown_series(series)} is not in {network.file.name}; read it with"
+            " screen review RUN FILE"
         )
     outcomes = review(network.out(series, night), file, ledger, series, token)
     line: dict[str, object] = {"file": name, "series": series, "night": night}

@@ -618,7 +618,7 @@ class _Series:
     silent_servers: set[tuple[str, str]]
 
     def tasks(self, night: str, wish_of_tonight: _Wish) -> list[SeriesTask]:
-        """Return its tasks, the oldest night first, each champion before its shadows."""
+        """Return tasks, the oldest night first, each champion before its shadows."""
         tasks = []
         for day in [*self._missed(night), night]:
             wish = wish_of_tonight if day == night else NO_WISH
@@ -689,7 +689,7 @@ class _Series:
         return has_table
 
     def _is_published(self, night: str) -> bool:
-        """Return True if a night has its run; one that cannot be read counts as missed."""
+        """Return True if a night has its run; an unreadable one counts as missed."""
         try:
             return self._published_run(night, None) is not None
         except UsageError:
@@ -748,7 +748,7 @@ class _Runner:
     def run_all(
         self, tasks: Sequence[Sequence[SeriesTask]]
     ) -> dict[SeriesTask, SeriesNight]:
-        """Score all series in parallel, the nights of each in order; return their lines."""
+        """Score all series in parallel, nights of each in order; return their lines."""
         # Each thread with the caller's settings, such as the form of log lines.
         calls = [
             delayed(copy_context().run)(self._run_series, of_series)
@@ -858,7 +858,7 @@ def _unreadable(error: UsageError) -> str:
 def _restore_page(
     ledger: Ledger, pages: PageFolder, source: Path, night: str, key: str
 ) -> None:
-    """Copy a run's page for its readers where it is lacking, and register the copies."""
+    """Copy a run's page for its readers where it is missing, and register it."""
     try:
         page = source.read_bytes()
     except OSError as error:
@@ -881,6 +881,7 @@ def _refuse_other_rule(agreed: Rule | None, model: Path) -> None:
     for point in document.operating_points:
         if (point.rule.name, point.rule.value) != (agreed.name, agreed.value):
             raise ModelError(
-                f"the model's threshold follows another rule ({shown.rule(point.rule)}) than was agreed for "
-                f"the series ({shown.rule(agreed)}); choose it with `screen threshold`, or correct `rule`"
+                f"the model's threshold follows another rule ({shown.rule(point.rule)})"
+                f" than was agreed for the series ({shown.rule(agreed)}); choose it"
+                " with `screen threshold`, or correct `rule`"
             )

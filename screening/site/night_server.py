@@ -1,4 +1,4 @@
-"""Prepare once what every night needs: the server that nights are forked from imports this.
+"""Import once what every night needs, in the server that nights are forked from.
 
 No thread may run in it.
 """

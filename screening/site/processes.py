@@ -1,7 +1,7 @@
-"""Run nights in parallel, each in its own process, so that one that ends stops no other.
+"""Run nights in parallel, each in a process of its own, isolated from the others.
 
-Also run hooks: commands that receive the overview of a night on stdin. Whatever they do,
-the night is published.
+Also run hooks: commands that receive the overview of a night on stdin. Whatever they
+do, the night is published.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Outcome:
 
     @classmethod
     def refused(cls, event: str) -> Outcome:
-        """Return the outcome of a command that could not begin, or that the system ended."""
+        """Return the outcome of a command that could not begin or was ended."""
         return cls(2, [{"event": event, "exit_code": 2}])
 
     @property
@@ -212,8 +212,8 @@ class Processes:
         self, process: BaseProcess, listener: Connection, seconds: float
     ) -> Outcome:
         """Wait until a process ends, or stop it; return its outcome."""
-        # Not for its message alone: if it was killed, another process may hold the other
-        # end of the pipe.
+        # Not for its message alone: if it was killed, another process may hold the
+        # other end of the pipe.
         ends: list[Connection | int] = [listener, process.sentinel]
         is_late = not wait(ends, seconds)
         if is_late:
@@ -253,7 +253,8 @@ class Processes:
 
 def _run_on_worker(*command: Any) -> Outcome:
     """Run a command on a worker of a cluster."""
-    # Workers of dask are daemons, which may have no children; this one ends when its parent does.
+    # Workers of dask are daemons, which may have no children; this one ends when its
+    # parent does.
     multiprocessing.current_process().daemon = False
     return Processes().run(*command)
 

@@ -39,11 +39,13 @@ def _pattern(text: str) -> str:
     for name in re.findall(r"\{(.*?)\}", text):
         if name not in PLACEHOLDERS:
             raise ValueError(
-                f"{{{name}}} is not known{did_you_mean(name, PLACEHOLDERS)}; there are {{date}}, {{series}}"
+                f"{{{name}}} is not known{did_you_mean(name, PLACEHOLDERS)}; there are"
+                " {date}, {series}"
             )
     if not Template(text).is_valid():
         raise ValueError(
-            "after $ comes the name of an environment variable; write $$ for the character"
+            "after $ comes the name of an environment variable; write $$ for the"
+            " character"
         )
     return text
 
@@ -398,19 +400,30 @@ def _conflicts(network: Network) -> Iterator[str]:
         # On macOS, and on shares of Windows servers, these are one folder.
         same_name = names.setdefault(name.casefold(), name)
         if same_name != name:
-            yield f"series.{name}: is series.{same_name} but for large and small letters"
+            yield (
+                f"series.{name}: is series.{same_name} but for large and small letters"
+            )
         place = os.path.normpath(network.out(name, "{date}"))
         first = series_at.setdefault(place.casefold(), name)
         yield from _excessive_claims(network, name)
         if plan.table is not None and plan.query is not None:
             yield f"series.{name}: table and query are of one database; give one"
         if first != name and same_name == name:
-            yield f"series.{name}.out: the same place as series.{first}; put {{series}} in it"
+            yield (
+                f"series.{name}.out: the same place as series.{first}; put {{series}}"
+                " in it"
+            )
         if len({path.name for path in plan.shadow}) != len(plan.shadow):
-            yield f"series.{name}.shadow: directories of the same name; their runs would lie in one place"
+            yield (
+                f"series.{name}.shadow: directories of the same name; their runs would"
+                " lie in one place"
+            )
         table = os.path.normpath(network.folder / filled(plan.cohort, name, "{date}"))
         if f"{place}/".startswith(f"{table}/"):
-            yield f"series.{name}.out: lies in the series' table, so a night would be read as one"
+            yield (
+                f"series.{name}.out: lies in the series' table, so a night would be"
+                " read as one"
+            )
 
 
 def _excessive_claims(network: Network, name: str) -> Iterator[str]:
@@ -419,4 +432,6 @@ def _excessive_claims(network: Network, name: str) -> Iterator[str]:
         claim = getattr(network.series[name], key)
         budget = getattr(network.site, key)
         if claim > budget:
-            yield f"series.{name}.{key}: {claim} is more than the {budget} that all share"
+            yield (
+                f"series.{name}.{key}: {claim} is more than the {budget} that all share"
+            )

@@ -388,7 +388,7 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def flushed_digest(path: Path) -> str:
-    """Flush a file to disk, and return its SHA-256; ``publish`` then waits no longer."""
+    """Flush a file to disk, and return its SHA-256; ``publish`` then need not wait."""
     _sync(path, os.O_RDONLY)
     return digest_of(path)
 

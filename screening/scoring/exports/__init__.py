@@ -1,9 +1,9 @@
-"""Export a night for other systems: one module a form; those of images are in `imaging`.
+"""Export a night for other systems: a module for each format; images in `imaging`.
 
 Each module has `write(flagged, ...)`. Its keyword arguments are the options of `screen
-export` for the form; those without a default are required. `out` is a path where nothing
-exists yet, and `force` allows replacing. What it returns, if anything, is printed as the
-place.
+export` for the form; those without a default are required. `out` is a path where
+nothing exists yet, and `force` allows replacing. What it returns, if anything, is
+printed as the place.
 """
 
 from pkgutil import iter_modules

@@ -88,7 +88,7 @@ def _read_earlier(since: Path) -> list[Row]:
 def _with_changes(
     flagged: FlaggedRows, table: pa.Table, earlier: Sequence[Row]
 ) -> pa.Table:
-    """Return the rows with `change` and `reason`, and those of patients who are gone."""
+    """Return the rows with `change` and `reason`, and those that have ended."""
     tonight = _rows_in(_encoded(table))
     has_ids = flagged.run.model.contract["cohort"]["id"] is not None
     before = _by_patient(earlier, has_ids)

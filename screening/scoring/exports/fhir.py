@@ -108,7 +108,7 @@ def write(
 
 
 def _put(url: str, resource: Resource) -> Resource:
-    """Return the entry that creates a resource, or updates the one of its identifier."""
+    """Return the entry that creates a resource or updates it by its identifier."""
     search = quote(f"{URI}|{url}", safe="")
     request = {
         "method": "PUT",
@@ -188,7 +188,8 @@ class _Night:
             by_patient.setdefault(subject, []).append(row)
         if wrong:
             raise UsageError(
-                f"ids of rank {first_of(wrong, 5)} hold characters that FHIR does not know; nothing was written"
+                f"ids of rank {first_of(wrong, 5)} hold characters that FHIR does not"
+                " know; nothing was written"
             )
         return by_patient
 
@@ -378,8 +379,8 @@ def _read_earlier(since: Path, id_system: str | None) -> dict[str, Resource]:
         is_ours = False
     if not is_ours:
         raise UsageError(
-            f"--since {since}: this is no bundle that `screen export --to fhir` wrote as "
-            "a transaction, and no run directory"
+            f"--since {since}: this is no bundle that `screen export --to fhir` wrote"
+            " as a transaction, and no run directory"
         )
     return resources
 

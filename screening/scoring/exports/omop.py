@@ -95,8 +95,9 @@ def write(
             wrong.append(rank)
     if wrong:
         raise UsageError(
-            f"ids of rank {first_of(wrong, 5)} are no whole numbers without zeros in front, as a "
-            "person_id of OMOP is; score a table whose group or id is the person_id"
+            f"ids of rank {first_of(wrong, 5)} are no whole numbers without zeros in"
+            " front, as a person_id of OMOP is; score a table whose group or id is the"
+            " person_id"
         )
     run = flagged.run
     numbers = _numbers(run, definition)

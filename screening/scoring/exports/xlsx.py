@@ -35,7 +35,8 @@ def write(flagged: FlaggedRows, *, out: Path) -> None:
         ) from None
     if flagged.rows.num_rows > MAX_ROWS:
         raise UsageError(
-            f"{flagged.rows.num_rows} rows are more than a sheet holds; export them as csv"
+            f"{flagged.rows.num_rows} rows are more than a sheet holds; export them"
+            " as csv"
         )
     book = Workbook(write_only=True)
     # The clock is no part of the night.
