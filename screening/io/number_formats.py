@@ -79,6 +79,8 @@ LETTER_PAIRS = (
     {"1", "0"},
     {"1.0", "0.0"},
 )
+# Cells that show of most columns of texts that they hold no numbers.
+FEW_CELLS = 64
 # Whether a column has a decimal comma is open: all its marks may be of thousands.
 UNDECIDED_MARK = ""
 
@@ -171,6 +173,8 @@ def parse_plain_numbers(cells: pa.Array, decimal: str) -> np.ndarray | None:
             return None
         cells = pc.replace_substring(cells, ",", ".")
     try:
+        # Arrow words an error for each cell that is no number, so few are tried first.
+        pc.cast(cells[:FEW_CELLS], pa.float64())
         values = pc.cast(cells, pa.float64())
     except pa.ArrowInvalid:
         return None
