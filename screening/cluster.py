@@ -1,4 +1,4 @@
-"""Workers of `--cluster`, processes of dask: opened, closed, or refused."""
+"""Workers that are processes of dask: opened, closed, or refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Cluster:
     ----------
     client : distributed.Client
     address : str
-        As it was given to ``--cluster``.
+        Of the scheduler, or ``local:N``.
     n_threads : int
         Threads that a task may use.
     """
@@ -115,14 +115,14 @@ class Cluster:
         from distributed import KilledWorker
 
         if isinstance(error, KilledWorker):
-            return ClusterError(
-                f"--cluster {self.address}: workers died one after the other of one "
-                "piece; is memory short?"
+            return _refusal(
+                self.address,
+                "workers died one after the other of one piece; is memory short?",
             )
         if isinstance(error, CancelledError):
-            return ClusterError(
-                f"--cluster {self.address}: its scheduler went away; ask again to go "
-                "on from what is finished"
+            return _refusal(
+                self.address,
+                "its scheduler went away; ask again to go on from what is finished",
             )
         return error
 
@@ -143,29 +143,30 @@ class Cluster:
         """
         here = version("screening")
         if secret and not self.client.scheduler.address.startswith("tls://"):
-            raise ClusterError(
-                f"--cluster {self.address}: what is secret would travel unencrypted; "
+            raise _refusal(
+                self.address,
+                "what is secret would travel unencrypted; "
                 "start scheduler and workers with TLS and give its tls:// address, or "
-                "give local:N"
+                "give local:N",
             )
         try:
             answers = self.client.run(_survey, [str(path.resolve()) for path in paths])
         except ImportError:
-            raise ClusterError(
-                f"--cluster {self.address}: a worker cannot import screening; it needs "
-                f"version {here}"
+            raise _refusal(
+                self.address,
+                f"a worker cannot import screening; it needs version {here}",
             ) from None
         for worker, (there, missing) in answers.items():
             if there != here:
-                raise ClusterError(
-                    f"--cluster {self.address}: {worker} has screening {there}, here "
-                    f"it is {here}"
+                raise _refusal(
+                    self.address, f"{worker} has screening {there}, here it is {here}"
                 )
             if missing:
-                raise ClusterError(
-                    f"--cluster {self.address}: {worker} does not see {missing[0]}; "
+                raise _refusal(
+                    self.address,
+                    f"{worker} does not see {missing[0]}; "
                     "workers read and write by the same paths as this command: use a "
-                    "shared file system"
+                    "shared file system",
                 )
 
     def sees(self, paths: Sequence[Path]) -> bool:
@@ -183,16 +184,22 @@ class Cluster:
                 # The scheduler went away: dask cancels the tasks.
                 return
             logger.warning(
-                "--cluster %s: no worker is left; waiting for one", self.address
+                "cluster %s: no worker is left; waiting for one", self.address
             )
             if not _has_workers(self.client, DESERTED_SECONDS):
                 self.call_off(
-                    ClusterError(
-                        f"--cluster {self.address}: no worker was left for "
+                    _refusal(
+                        self.address,
+                        f"no worker was left for "
                         f"{DESERTED_SECONDS:g} s; start some, and ask again to go on "
-                        "from what is finished"
+                        "from what is finished",
                     )
                 )
+
+
+def _refusal(address: str, fault: str) -> ClusterError:
+    """Return the error of a cluster that cannot be used."""
+    return ClusterError(f"`cluster` {address}: {fault}", parameters=["cluster"])
 
 
 def _has_workers(client: Any, seconds: float) -> bool:
@@ -212,7 +219,7 @@ def _survey(paths: list[str]) -> tuple[str, list[str]]:
 
 @contextmanager
 def open_cluster(address: str | None) -> Iterator[Cluster | None]:
-    """Connect to the workers of ``--cluster`` while the block runs; None for None.
+    """Connect to workers while the block runs; yield None for None.
 
     `address` is that of a scheduler, or ``local:N``, which starts N workers on this
     machine.
@@ -232,7 +239,8 @@ def open_cluster(address: str | None) -> Iterator[Cluster | None]:
         import distributed
     except ImportError:
         raise ClusterError(
-            '--cluster needs dask.distributed: pip install "screening[cluster]"'
+            '`cluster` needs dask.distributed: pip install "screening[cluster]"',
+            parameters=["cluster"],
         ) from None
     # Dask's reports of processes that come and go belong to no command.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -259,10 +267,11 @@ def _n_local_workers(address: str) -> int | None:
         return int(number)
     is_address = colon and is_number
     if LOCAL in (head, address) or not is_address:
-        raise ClusterError(
-            f"--cluster {address}: give local:N, with 1 to {MAX_LOCAL_WORKERS} "
+        raise _refusal(
+            address,
+            f"give local:N, with 1 to {MAX_LOCAL_WORKERS} "
             "workers, or a scheduler's address, such as tcp://host:8786"
-            f"{did_you_mean(head or address, [LOCAL])}"
+            f"{did_you_mean(head or address, [LOCAL])}",
         )
     return None
 
@@ -273,16 +282,17 @@ def _connect(distributed: Any, address: str) -> Any:
             address, timeout=CONNECT_SECONDS, set_as_default=False
         )
     except (OSError, ValueError, TypeError, RuntimeError) as error:
-        raise ClusterError(
-            f"--cluster {address}: no scheduler of dask answers there "
+        raise _refusal(
+            address,
+            f"no scheduler of dask answers there "
             f"({type(error).__name__}); start one with `dask scheduler`, or give "
-            "local:N"
+            "local:N",
         ) from None
     if not _has_workers(client, CONNECT_SECONDS):
         client.close()
-        raise ClusterError(
-            f"--cluster {address}: the scheduler has no worker; start some with "
-            f"`dask worker {address}`"
+        raise _refusal(
+            address,
+            f"the scheduler has no worker; start some with `dask worker {address}`",
         )
     return client
 

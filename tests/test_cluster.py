@@ -198,8 +198,8 @@ def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("local:0", "--cluster local:0: give local:N"),
-        ("somewhere", "--cluster somewhere: give local:N"),
+        ("local:0", "`cluster` local:0: give local:N"),
+        ("somewhere", "`cluster` somewhere: give local:N"),
         ("tcp://127.0.0.1:9", "no scheduler of dask answers there"),
         ("local:2", r'pip install "screening\[cluster\]"'),
     ],
@@ -337,4 +337,4 @@ def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(
     messages = [
         record.message for record in caplog.records if record.name == "screening"
     ]
-    assert messages == ["--cluster local:1: no worker is left; waiting for one"]
+    assert messages == ["cluster local:1: no worker is left; waiting for one"]

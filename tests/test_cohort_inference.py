@@ -208,7 +208,7 @@ def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(
     contract, notes = starter_contract(path)
     assert (read_cohort(path).names, contract.group) == (["usable"], name)
     assert f"guessed role group: {name}" in notes
-    assert "no outcome recognised: set `label` to its column, or give --label" in notes
+    assert "no outcome recognised: set `label` to its column" in notes
 
 
 def test_guess_with_gaps_does_not_end_init(tmp_path):
@@ -403,7 +403,7 @@ def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
         note for note in notes if note.startswith("no outcome recognised: set `label`")
     )
     assert note.endswith(
-        "give --label; likely, with the share of the rarest value: "
+        "its column; likely, with the share of the rarest value: "
         "relapsing (y/n) (50%), z (25%), sex (50%), result"
     )
 
@@ -428,7 +428,7 @@ def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_
         {"radius": np.linspace(8, 20, 100), "target": [1] * share + [0] * (100 - share)}
     )
     contract, notes = starter_contract(table)
-    remark = f"positive: 1, {share}% of rows (if the others are the cases, give --positive 0)"
+    remark = f"positive: 1, {share}% of rows (if the others are the cases, give `positive` 0)"
     assert contract.positive == ["1"] and f"guessed role {remark}" in notes
 
 

@@ -203,7 +203,7 @@ def test_all_means_every_method_that_fits_the_classes(folder):
 def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebody_says_they_are_not():
     """A comparison asks about hidden patients as training does."""
     visits = {"visits": read_cohort(named(), label="ill", need_label=True)}
-    with pytest.raises(UsageError, match="--independent"):
+    with pytest.raises(UsageError, match="`independent`"):
         comparison.compare(visits, ["logistic"], **QUICK)
     found = comparison.compare(
         visits, ["logistic"], control="logistic", independent=True, **QUICK

@@ -229,7 +229,7 @@ def test_no_command_tells_the_password(command, logistic_model, tmp_path):
     )
     unnamed = screen("init", url, "--out", tmp_path / "c.toml", code=2)
     assert (
-        "needs --table NAME or --query" in unnamed.stderr
+        "needs --table or --query" in unnamed.stderr
         and "s3cr3t" not in unnamed.output
     )
     of_file = screen(

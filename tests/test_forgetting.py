@@ -238,7 +238,7 @@ def test_an_age_is_counted_back_from_today(age, today, first):
 
 @pytest.mark.parametrize("age", ["", "3", "0d", "-1y", "3m", "99999y", "3 y"])
 def test_no_age_is_no_purge(age):
-    with pytest.raises(UsageError, match="--older-than"):
+    with pytest.raises(UsageError, match="older_than"):
         before_age(age, datetime.date(2026, 3, 1))
 
 

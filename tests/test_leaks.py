@@ -96,20 +96,20 @@ STOPPED = {
     "a running end": (
         named(),
         {},
-        "40 stems with running numbers.*--group 'name'.*--independent",
+        "40 stems with running numbers.*`group` 'name'.*`independent`",
     ),
-    "an id": (named(), {"id": "name"}, "40 stems with running numbers.*--group 'name'"),
+    "an id": (named(), {"id": "name"}, "40 stems with running numbers.*`group` 'name'"),
     "a nameless index": (
         with_index(""),
         {},
         "40 stems.*Write a name above that column",
     ),
-    "an index": (with_index("Unnamed: 0"), {}, "40 stems.*--group 'Unnamed: 0'"),
+    "an index": (with_index("Unnamed: 0"), {}, "40 stems.*`group` 'Unnamed: 0'"),
     "first rows": (in_first_rows(), {}, "Fill column 'patient' down"),
     "a number that repeats": (
         visits()[1].assign(patient_id=visits()[0] + 500),
         {},
-        "--group 'patient_id'",
+        "`group` 'patient_id'",
     ),
 }
 
@@ -144,7 +144,7 @@ def test_who_says_that_rows_are_independent_is_believed(tmp_path):
         for reason in model.facts.attention
         if reason.code == ROWS_OF_ONE_PATIENT.code
     ]
-    assert any("--independent" in note for note in model.facts.training.notes)
+    assert any("`independent`" in note for note in model.facts.training.notes)
 
 
 def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
@@ -156,7 +156,7 @@ def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
     ]
     assert any("within 3 lines of the file" in reason.words for reason in reasons)
     assert all(
-        "name the column of the patient by --group" in reason.remedy
+        "name the column of the patient as `group`" in reason.remedy
         for reason in reasons
     )
 

@@ -359,7 +359,7 @@ def test_what_names_no_patient_names_none(place):
 def test_head_too_short(untouched, digits):
     """A head of a few digits is refused."""
     head = history(untouched)["audit"]["head"]
-    with pytest.raises(UsageError, match="--head"):
+    with pytest.raises(UsageError, match="head"):
         history(untouched, verify=True, printed=head[:digits])
 
 

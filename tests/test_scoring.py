@@ -72,7 +72,7 @@ def test_a_directory_belongs_to_one_night_of_one_model(
         (model, "2026-02-01", "night of 2026-01-31"),
         (other, "2026-01-31", "another model"),
     ):
-        with pytest.raises(UsageError, match=f"run holds .*{named}.*another --out"):
+        with pytest.raises(UsageError, match=f"run holds .*{named}.*another `out`"):
             score(scoring, night, run.directory, date=date)
         assert (run.directory / "run.json").read_bytes() == before
     assert (

@@ -393,7 +393,7 @@ def test_promoted_next_night(
     enter(ledger, shadow(1, "ab"))
     with pytest.raises(UsageError, match="in shadow"):
         record_verdicts(ledger, "ward-1 n 1", [Verdict("a", "ruled out")])
-    with pytest.raises(UsageError, match="--reason"):
+    with pytest.raises(UsageError, match="reason"):
         promote(ledger, "ward-1", SHADOW, " ", {})
     assert history(ledger)["promotions"] == []
     evidence = compare_nights(ledger, "ward-1", SHADOW)

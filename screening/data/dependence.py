@@ -95,17 +95,17 @@ class Sign:
         """What to do with the table or the command."""
         if self.column is None:
             return (
-                "If patients have several rows, name the column of the patient by "
-                "--group, or add one."
+                "If patients have several rows, name the column of the patient as "
+                "`group`, or add one."
             )
         if not self.column:
             return (
-                "Write a name above that column, save the table and give the name by "
-                "--group."
+                "Write a name above that column, save the table and give the name as "
+                "`group`."
             )
         if self.kind == "first_row_only":
-            return f"Fill column '{self.column}' down and give --group {self.column!r}."
-        return f"If it is the patient, give --group {self.column!r}."
+            return f"Fill column '{self.column}' down and give `group` {self.column!r}."
+        return f"If it is the patient, give `group` {self.column!r}."
 
 
 def refuse_dependent(signs: Sequence[Sign]) -> None:
@@ -114,7 +114,8 @@ def refuse_dependent(signs: Sequence[Sign]) -> None:
     if certain:
         raise UsageError(
             f"rows seem to belong to the same patients: {certain} If every row is a "
-            "patient of its own, say so with --independent (independent=True)"
+            "patient of its own, say so with `independent`",
+            parameters=["group", "independent"],
         )
 
 

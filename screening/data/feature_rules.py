@@ -239,7 +239,7 @@ def _is_free_text(column: Candidate) -> bool:
     return n_texts > MAX_TEXTS or (n_texts >= MIN_TEXTS_OF_FREE_TEXT and differs)
 
 
-LOOKS_LIKE_ID = "looks like an id (name it with --id or --group)"
+LOOKS_LIKE_ID = "looks like an id (name it as `id` or `group`)"
 DROP_ANY = (
     DropRule(
         "unreadable",

@@ -241,7 +241,7 @@ def _guess_note(
         (other,) = {*label.counts} - {*value}
         share = label.counts[value[0]] / label.counts.total()
         note += (
-            f", {share:.0%} of rows (if the others are the cases, give --positive "
+            f", {share:.0%} of rows (if the others are the cases, give `positive` "
             f"{other})"
         )
     return note
@@ -259,7 +259,7 @@ def _outcome_notes(
 ) -> Iterator[str]:
     candidates = outcome_candidates(table, guessed)
     if not guessed.label:
-        note = "no outcome recognised: set `label` to its column, or give --label"
+        note = "no outcome recognised: set `label` to its column"
         yield note + likely_outcomes(candidates)
         return
     if not contract.label:

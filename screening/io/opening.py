@@ -310,8 +310,8 @@ def _file_system(url: str) -> tuple[AbstractFileSystem, str]:
         system, path = url_to_fs(url)
     except ValueError:
         raise UsageError(
-            f"{scheme}:// is not known to fsspec; a database needs --table NAME or "
-            "--query FILE.sql"
+            f"{scheme}:// is not known to fsspec; a database needs `table` or `query`",
+            parameters=["table", "query"],
         ) from None
     except ImportError:
         remedy = known_implementations[scheme].get("err", "install its package")

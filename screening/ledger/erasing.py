@@ -366,7 +366,10 @@ def before_age(age: str, today: datetime.date) -> str:
     """
     match = re.fullmatch(r"([1-9]\d{0,4})([dwy])", age)
     if match is None:
-        raise UsageError(f"--older-than {age}: write it as 90d, 26w or 3y")
+        raise UsageError(
+            f"`older_than` {age}: write it as 90d, 26w or 3y",
+            parameters=["older_than"],
+        )
     number = int(match[1])
     unit = match[2]
     try:
@@ -379,4 +382,6 @@ def before_age(age: str, today: datetime.date) -> str:
             number *= 7
         return (today - datetime.timedelta(days=number)).isoformat()
     except (OverflowError, ValueError):
-        raise UsageError(f"--older-than {age}: no night is so old") from None
+        raise UsageError(
+            f"`older_than` {age}: no night is so old", parameters=["older_than"]
+        ) from None

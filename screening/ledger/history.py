@@ -477,12 +477,15 @@ def _compared_with(
         return series, model
     names = every_series(connection)
     if DIGITS.fullmatch(text) and not any(name.startswith(text) for name in names):
-        raise UsageError(NO_SHADOW.format(text, shown_series(series)))
+        raise UsageError(
+            NO_SHADOW.format(text, shown_series(series)), parameters=["shadow"]
+        )
     other = find_series(connection, text)
     if other == series:
         raise UsageError(
-            f"--beside {text}: a series beside itself; give a shadow's model or another"
-            " series"
+            f"`beside` {text}: a series beside itself; give a shadow's model or another"
+            " series",
+            parameters=["beside"],
         )
     return other, None
 
@@ -496,7 +499,8 @@ def _shadow_of(connection: sa.Connection, series: str, text: str) -> str | None:
         return in_shadow(connection, series, text)
     if len(models) > 1:
         raise UsageError(
-            f"--beside {text}: several shadows begin so; give more of the digits"
+            f"`beside` {text}: several shadows begin so; give more of the digits",
+            parameters=["beside"],
         )
     return models[0]
 

@@ -23,7 +23,7 @@ from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
 NO_SHADOW = (
-    "model {:.12} has no night in shadow in series {}; score it with --shadow first"
+    "model {:.12} has no night in shadow in series {}; score it with `shadow` first"
 )
 
 
@@ -66,7 +66,8 @@ def refuse_other(
         scored = "no model yet" if champion is None else f"model {champion[:12]}"
         raise UsageError(
             f"series {shown_series(series)} is scored with {scored}, and this is"
-            f" {model[:12]}: {remedy}"
+            f" {model[:12]}: {remedy}",
+            parameters=["shadow", "force"],
         )
 
 
@@ -147,7 +148,9 @@ def promote(
         if before == model:
             return trail.head(connection)
         if in_shadow(connection, series, model) is None:
-            raise UsageError(NO_SHADOW.format(model, shown_series(series)))
+            raise UsageError(
+                NO_SHADOW.format(model, shown_series(series)), parameters=["shadow"]
+            )
         facts = entries.Promoted(
             series=series,
             model_before=before,

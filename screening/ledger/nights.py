@@ -58,8 +58,8 @@ CASES_A_PART = 5000
 MAX_NIGHTS = 2 * REFERENCE_NIGHTS
 OTHER_MODEL = (
     "if it is the same model after a change that the ledger does not know, or another"
-    " one, score a night with --shadow, and then put it in that one's place with"
-    " `screen promote`; --force scores this one night with it"
+    " one, score a night with `shadow`, and then put it in that one's place with"
+    " `screen promote`; `force` scores this one night with it"
 )
 
 NIGHTS_SHOWN = 7
@@ -149,8 +149,10 @@ def _refuse_other_table(connection: sa.Connection, night: Night) -> None:
     if run is not None:
         raise UsageError(
             f"series {shown_series(night.series)} has another table for the night of"
-            f" {night.night}, run {run_id_of(run.key)}; another ward needs a --series"
-            " of its own, a corrected table --replace REASON, which keeps the old"
+            f" {night.night}, run {run_id_of(run.key)}; another ward needs a `series`"
+            " of its own, a corrected table `replace` with the reason, which keeps the"
+            " old",
+            parameters=["series", "replace"],
         )
 
 

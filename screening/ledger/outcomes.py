@@ -430,7 +430,8 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
     except (pa.ArrowException, OSError) as error:
         raise ModelError(
             f"{path} cannot be read ({type(error).__name__}): restore it from the "
-            "backup, or score that night again with --replace"
+            "backup, or score that night again with `replace`",
+            parameters=["replace"],
         ) from None
     if "predicted" in rows:
         run = read_run(directory)

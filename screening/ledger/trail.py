@@ -104,7 +104,10 @@ def text_part(what: str, text: str) -> Part:
 def reason_of(text: str) -> Part:
     """Return the part with the reason of an entry; UsageError if there is none."""
     if not text.strip():
-        raise UsageError("--reason: say why in a few words; the trail keeps them")
+        raise UsageError(
+            "`reason`: say why in a few words; the trail keeps them",
+            parameters=["reason"],
+        )
     return text_part("reason", text.strip())
 
 

@@ -108,8 +108,9 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
     run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
     if run is None:
         raise UsageError(
-            "the ledger does not know this run; was it scored with --ledger, and with"
-            " this one?"
+            "the ledger does not know this run; was it scored with `ledger`, and with"
+            " this one?",
+            parameters=["ledger"],
         )
     if run.shadow:
         raise UsageError(
@@ -335,7 +336,8 @@ def review(
     entered = document.ledger
     if entered is None:
         raise UsageError(
-            f"{run} was scored without --ledger, so there is no memory for its verdicts"
+            f"{run} was scored without `ledger`, so it has no memory for verdicts",
+            parameters=["ledger"],
         )
     if series is not None and entered.series != series:
         raise UsageError(f"{run} is not of series {series} but of {entered.series}")

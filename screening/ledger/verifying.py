@@ -74,8 +74,9 @@ def verify(connection: sa.Connection, printed: str | None) -> Head:
     """
     if printed is not None and len(printed) < MIN_HEAD_DIGITS:
         raise UsageError(
-            f"--head: give at least {MIN_HEAD_DIGITS} of the digits printed on the"
-            " report"
+            f"`head`: give at least {MIN_HEAD_DIGITS} of the digits printed on the"
+            " report",
+            parameters=["head"],
         )
     _refuse_strangers(connection)
     _refuse_other_definitions(connection)

@@ -68,7 +68,8 @@ def recipes_of(
             classes = "several classes"
         raise UsageError(
             f"{', '.join(wrong)} cannot be compared where {classes} are told apart; "
-            "name other recipes with --beside, or --beside none"
+            "name other recipes with `beside`, or none",
+            parameters=["beside"],
         )
     return [*recipes.values()]
 

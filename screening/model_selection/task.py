@@ -207,7 +207,7 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     )
     if cohort.contract.positive:
         return task, []
-    return task, [f"{guess} {', '.join(watched)} (say otherwise with --positive)"]
+    return task, [f"{guess} {', '.join(watched)} (say otherwise with `positive`)"]
 
 
 def _one_label_error(cohort: Cohort, column: str) -> UsageError:
@@ -292,6 +292,6 @@ def watchable(
     ]
     note = (
         f"not watched, too few for {folds} folds: {', '.join(dropped)} (insist with "
-        "--positive)"
+        "`positive`)"
     )
     return task.replace(watched=kept), [note]

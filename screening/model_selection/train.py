@@ -257,7 +257,7 @@ def _noted_as_independent(cohort: Cohort) -> Cohort:
     """Return a cohort with the note that no column says which patient a row is of."""
     if cohort.contract.group is not None:
         return cohort
-    note = "every row is taken for a patient of its own (--independent)"
+    note = "every row is taken for a patient of its own (`independent`)"
     return replace(cohort, notes=[*cohort.notes, note])
 
 

@@ -335,7 +335,8 @@ def explain(
     """
     if (model is None) != (cohort is None):
         raise UsageError(
-            "--model and --cohort belong together: reasons are worked out from both"
+            "`model` and `cohort` belong together: reasons are worked out from both",
+            parameters=["model", "cohort"],
         )
     document = read_document(run, "run")
     scores = Path(run) / "scores.parquet"
@@ -354,7 +355,9 @@ def explain(
                     whole[key] = case[key]
         case = whole
     if case is None or case.get("contributions") is None:
-        raise UsageError(_why_unexplained(document, row, case))
+        raise UsageError(
+            _why_unexplained(document, row, case), parameters=["model", "cohort"]
+        )
     return {"run": document, "case": case}
 
 
@@ -393,7 +396,7 @@ def _why_unexplained(
             "misses only"
         )
     return (
-        f"{why}; give --model and --cohort, the ones of this run, to work its reasons "
+        f"{why}; give `model` and `cohort`, the ones of this run, to work its reasons "
         "out again"
     )
 
@@ -406,8 +409,9 @@ def _worked_out(
     for part in ("arrays_sha256", "validation_sha256"):
         if model.sealed[part] != of_run.get(part):
             raise UsageError(
-                f"--model is model {model.id}, but the run was scored by "
-                f"{of_run['id']}; give that one"
+                f"`model` is model {model.id}, but the run was scored by "
+                f"{of_run['id']}; give that one",
+                parameters=["model"],
             )
     # With the threshold that it had: another may have been chosen since.
     facts = {
@@ -420,8 +424,9 @@ def _worked_out(
     digests = [file.sha256 for file in stream.source.files]
     if digests != [file["sha256"] for file in document["input"]["files"]]:
         raise UsageError(
-            "--cohort is not the table of this run: its SHA-256 differs; give the one "
-            "it was given"
+            "`cohort` is not the table of this run: its SHA-256 differs; give the one "
+            "it was given",
+            parameters=["cohort"],
         )
     return explained_row(model, stream, name)
 

@@ -484,12 +484,13 @@ def prepared(
     for name, parameter in parameters.items():
         if parameter.default is Parameter.empty:
             needed.append(name)
-    _refuse_options(f"--to {to} needs", set(needed) - set(options))
-    _refuse_options(f"--to {to} takes no", set(options) - set(parameters))
+    _refuse_options(f"`to` {to} needs", set(needed) - set(options))
+    _refuse_options(f"`to` {to} takes no", set(options) - set(parameters))
     if "out" in options and options["out"].exists() and not force:
         raise UsageError(
-            f"{options['out']} exists already; give another --out, or --force to "
-            "replace it"
+            f"{options['out']} exists already; give another `out`, or `force` to "
+            "replace it",
+            parameters=["out", "force"],
         )
     flagged = read_flagged(run)
     forced = {"force": force} if "force" in parameters else {}
@@ -499,8 +500,8 @@ def prepared(
 def _refuse_options(fault: str, names: set[str]) -> None:
     """Raise UsageError if there are any options of a fault."""
     if names:
-        words = [f"--{name.replace('_', '-')}" for name in sorted(names)]
-        raise UsageError(f"{fault} {', '.join(words)}")
+        words = [f"`{name}`" for name in sorted(names)]
+        raise UsageError(f"{fault} {', '.join(words)}", parameters=["to", *names])
 
 
 def read_flagged(directory: str | Path) -> FlaggedRows:

@@ -210,8 +210,9 @@ def score(
     """
     if shadow and ledger is None:
         raise UsageError(
-            "--shadow is for a ledger, which compares it with the series' champion; "
-            "give --ledger"
+            "`shadow` is for a ledger, which compares it with the series' champion; "
+            "give `ledger`",
+            parameters=["shadow", "ledger"],
         )
     _refuse_empty(accept_delivery=accept_delivery, replace=replace)
     night = night_of_date(date, allow_future)
@@ -424,15 +425,21 @@ def night_of_date(date: str | None, allow_future: bool | None = None) -> str:
     try:
         night = datetime.date.fromisoformat(date) if date else datetime.date.today()
     except ValueError:
-        raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
+        raise UsageError(
+            f"`date` {date}: write the night as YYYY-MM-DD", parameters=["date"]
+        ) from None
     if night.year < EARLIEST:
-        raise UsageError(f"--date {date}: no night is so old; write it as YYYY-MM-DD")
+        raise UsageError(
+            f"`date` {date}: no night is so old; write it as YYYY-MM-DD",
+            parameters=["date"],
+        )
     # A day's grace for clocks in other zones, where it is tomorrow already.
     latest = datetime.date.today() + datetime.timedelta(days=1)
     if night > latest and not allow_future:
-        remedy = "" if allow_future is None else " Else give --allow-future"
+        remedy = "" if allow_future is None else " Else give `allow_future`"
         raise UsageError(
-            f"--date {date} lies in the future; is the clock right?{remedy}"
+            f"`date` {date} lies in the future; is the clock right?{remedy}",
+            parameters=["date", "allow_future"],
         )
     return night.isoformat()
 
@@ -452,5 +459,6 @@ def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
         return
     raise UsageError(
         f"{out} holds {content}: a run directory belongs to one night of one model; "
-        "give another --out, or move that directory away"
+        "give another `out`, or move that directory away",
+        parameters=["out"],
     )

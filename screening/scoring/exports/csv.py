@@ -79,8 +79,9 @@ def _read_earlier(since: Path) -> list[Row]:
         is_ours = False
     if not is_ours:
         raise UsageError(
-            f"--since {since}: this is no CSV that `screen export` wrote, and no run "
-            "directory"
+            f"`since` {since}: this is no CSV that `screen export` wrote, and no run "
+            "directory",
+            parameters=["since"],
         )
     return [row for row in rows if row.get("change") != "ended"]
 

@@ -379,8 +379,9 @@ def _read_earlier(since: Path, id_system: str | None) -> dict[str, Resource]:
         is_ours = False
     if not is_ours:
         raise UsageError(
-            f"--since {since}: this is no bundle that `screen export --to fhir` wrote"
-            " as a transaction, and no run directory"
+            f"`since` {since}: this is no transaction of an export to FHIR, and no run"
+            " directory",
+            parameters=["since"],
         )
     return resources
 
@@ -414,8 +415,9 @@ def _refuse_other_series(
     for url, subject, _ in _flags(earlier):
         if url != night.url("Flag", subject):
             raise UsageError(
-                f"--since {since}: an export of another series; give the last one of "
-                f"series {series_of_run(night.run)}"
+                f"`since` {since}: an export of another series; give the last one of "
+                f"series {series_of_run(night.run)}",
+                parameters=["since"],
             )
 
 

@@ -198,8 +198,8 @@ def _read_earlier(since: Path, definition: int) -> Earlier:
             return Earlier(facts["series"], facts["night"], facts["began"], rows)
         except (OSError, ValueError, KeyError, TypeError):
             raise UsageError(
-                f"--since {since}: this is no directory that `screen export --to omop` "
-                "wrote, and no run directory"
+                f"`since` {since}: this is no export to OMOP, and no run directory",
+                parameters=["since"],
             ) from None
 
 
@@ -209,13 +209,15 @@ def _refuse_other_series(
     """Raise UsageError for an export of another series, or with other definitions."""
     if earlier.series != series_of_run(run):
         raise UsageError(
-            f"--since {since}: an export of series {earlier.series}, not of "
-            f"{series_of_run(run)}"
+            f"`since` {since}: an export of series {earlier.series}, not of "
+            f"{series_of_run(run)}",
+            parameters=["since"],
         )
     if not {row.definition for row in earlier.rows} <= set(numbers.values()):
         raise UsageError(
-            f"--since {since}: an export with other cohort_definition_ids; give the "
-            "same --definition"
+            f"`since` {since}: an export with other cohort_definition_ids; give the "
+            "same `definition`",
+            parameters=["since", "definition"],
         )
 
 
