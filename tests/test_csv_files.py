@@ -2,6 +2,7 @@
 named by its row."""
 
 import csv
+import gzip
 import io
 import subprocess
 import sys
@@ -206,3 +207,25 @@ def test_a_table_of_single_spaces_is_read_and_an_aligned_one_gets_its_remedy(tmp
             CohortError, match=rf"{name}: its columns are parted by spaces.*write\.csv"
         ):
             source_at(tmp_path / name)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+@pytest.mark.parametrize("note", ["a note", '"a ""quoted"",\nnote"'])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_last_line_without_line_end(tmp_path, end, encoding, note, compress):
+    """A cut in the last cell leaves every field: the line end that is missing is noted."""
+    lines = ["id,age,note", f"1,70,{note}", f"2,71,{note}"]
+    text = end.join(lines)
+    whole = tmp_path / "whole.csv"
+    cut = tmp_path / "cut.csv"
+    whole.write_bytes(compress((text + end).encode(encoding)))
+    cut.write_bytes(compress(text.encode(encoding)))
+
+    noted = "no line end after the last row"
+    assert opened(whole).ends_in_newline is True
+    assert noted not in opened(whole).note
+    assert opened(cut).ends_in_newline is False
+    assert noted in opened(cut).note
+    assert source_at(tmp_path).ends_in_newline is False
+    assert rows_of(opened(cut), 10) == rows_of(opened(whole), 10)

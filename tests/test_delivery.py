@@ -179,6 +179,35 @@ def test_the_newest_row_beside_the_night(oldest, newest, past, expected):
     assert codes(tonight, nights if past else {}) == expected
 
 
+ENDED = ward(ends_in_newline=True)
+OPEN = ward(ends_in_newline=False)
+CUT_ONCE = ENDED | {night(9): came(39, 9, ends_in_newline=False)}
+ACCEPTED = ENDED | {night(2): came(39, 2, ends_in_newline=False, accepted="so it is")}
+
+
+@pytest.mark.parametrize(
+    ("ends", "past", "expected"),
+    [
+        (False, ENDED, ["line_end_missing"]),
+        (False, CUT_ONCE, ["line_end_missing"]),
+        (True, ENDED, []),
+        (None, ENDED, []),
+        (False, ward(), []),
+        (False, ward(4, ends_in_newline=True), []),
+        (False, ward(5, ends_in_newline=True), ["line_end_missing"]),
+        (False, OPEN, []),
+        (False, ENDED | {night(8): OPEN[night(8)]} | {night(9): OPEN[night(9)]}, []),
+        (False, ACCEPTED, []),
+    ],
+)
+def test_last_line_without_line_end_beside_earlier_nights(ends, past, expected):
+    """A ward whose files never end in one is not rung, nor one that was accepted."""
+    tonight = came(40, 10, ends_in_newline=ends)
+    examined, findings = examine(night(10), tonight, past)
+    assert [finding.reason.code for finding in findings] == expected
+    assert not examined.doubtful
+
+
 def test_patients_of_large_nights_are_compared_on_the_hashes_that_both_kept():
     rng = np.random.default_rng(0)
     everybody = rng.permutation(100_000)[:3000].tolist()
@@ -255,6 +284,29 @@ def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
         60,
         54,
     )
+
+
+def test_night_cut_in_its_last_cell_is_named(site):
+    """Every row and field is there; the page notes it also where no night tells more."""
+    table = written(beds(6), site / "cut.csv")
+    table.write_bytes(table.read_bytes().rstrip()[:-2])
+    answer = json.loads(scored(site, table, "--strict", code=5).stdout)
+    document = json.loads((site / "run7" / "run.json").read_text())
+    alone = screen("score", site / "model", table, "--out", site / "alone", "--json")
+
+    words = [
+        reason["words"]
+        for reason in answer["attention"]
+        if reason["code"] == "line_end_missing"
+    ]
+    assert words == [
+        "The last line has no line end, which it had on 6 of the last 6 nights: the "
+        "file may be cut short within its last cell."
+    ]
+    assert document["delivery"]["ends_in_newline"] is False
+    assert document["delivery"]["doubtful"] is False
+    assert "line_end_missing" not in alone.stdout
+    assert "no line end after the last row" in (site / "alone/report.html").read_text()
 
 
 def test_who_has_left_is_told_from_who_is_no_longer_flagged(site, model):

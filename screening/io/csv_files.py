@@ -149,8 +149,11 @@ class CsvFile(TableFile):
         self.decimal_mark, self.other_marks = decimal_marks(
             rows[1:], self.header, self.delimiter
         )
-        self.note = self._format_note()
         self.last_line = text_facts.last_line
+        # The end of a damaged file is not known.
+        if not self.is_damaged:
+            self.ends_in_newline = not self.last_line
+        self.note = self._format_note()
         if self.quoted:
             self.broken = self._broken_row()
         else:
@@ -199,6 +202,8 @@ class CsvFile(TableFile):
             note += ", decimal point"
         if self.other_marks:
             note += f" (not in {', '.join(self.other_marks)})"
+        if self.ends_in_newline is False:
+            note += ", no line end after the last row"
         return note
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:

@@ -137,6 +137,8 @@ class Part:
         Facts that documents show beside the digest.
     stamps : mapping
         Size and time of each file that must not change while it is read.
+    ends_in_newline : bool or None
+        The last line has a line end; None if the table has no lines.
     """
 
     name: str
@@ -150,6 +152,7 @@ class Part:
     rows: int | None = None
     origin: Mapping[str, str] = {}
     stamps: Mapping[Path, tuple[int, int]] = {}
+    ends_in_newline: bool | None = None
 
     @property
     def format(self) -> PartFormat:
@@ -499,6 +502,13 @@ class Source:
                 return None
             total += file.rows
         return total
+
+    @property
+    def ends_in_newline(self) -> bool | None:
+        """Return False if a file of text lacks its last line end; None without text."""
+        ends = [file.ends_in_newline for file in self.files]
+        texts = [end for end in ends if end is not None]
+        return all(texts) if texts else None
 
     def to_dict(self) -> dict[str, object]:
         """Return the facts of the source that model and run documents hold."""

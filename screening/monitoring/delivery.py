@@ -50,6 +50,8 @@ PRIOR_NIGHTS = 4
 WEEKDAY_EFFECT = 0.5
 # Days without a new row in a ward of long stays, before its own nights tell.
 MAX_DAYS_AT_FIRST = 30
+# Share of nights with a line end from which the next one is expected to have it too.
+USUALLY_ENDS = 0.9
 OTHER_IDS = reasons.IDS_OF_ANOTHER_SHAPE.code
 
 
@@ -177,6 +179,7 @@ def examine(
         findings.append(Finding(reason))
     if rows_expected is not None:
         findings += _rows_unexpected(tonight.rows, *rows_expected)
+    findings += _line_end_missing(night, tonight, past)
     history = _History(night, tonight, _measures(past, night))
     findings += history.time_findings()
     if len(history.nights) >= MIN_NIGHTS:
@@ -222,6 +225,32 @@ def _rows_unexpected(n_rows: int, low: int, high: int) -> list[Finding]:
         high=high,
     )
     return [Finding(reason)]
+
+
+def _line_end_missing(
+    night: str, tonight: Delivery, past: Mapping[str, Delivery]
+) -> list[Finding]:
+    """Find a last line without a line end where others had one: it may be cut short.
+
+    No night is left out as doubtful: an exporter that has changed for good is usual
+    after three nights.
+    """
+    if tonight.ends_in_newline is not False:
+        return []
+    days = [day for day in sorted(past) if day < night]
+    texts = [past[day] for day in days if past[day].ends_in_newline is not None]
+    nights = texts[-MAX_NIGHTS:]
+    n_with = sum(bool(delivery.ends_in_newline) for delivery in nights)
+    is_accepted = any(
+        delivery.accepted and not delivery.ends_in_newline for delivery in texts
+    )
+    is_usual = n_with < USUALLY_ENDS * len(nights)
+    if len(nights) < MIN_NIGHTS or is_accepted or is_usual:
+        return []
+    reason = reasons.LINE_END_MISSING(n_with=n_with, n_nights=len(nights))
+    # By the rule of succession, which does not make the night's rows doubtful.
+    chance = (len(nights) - n_with + 1) / (len(nights) + 2)
+    return [Finding(reason, chance)]
 
 
 def _usual_rows(expected: stats.rv_continuous) -> tuple[int, int]:

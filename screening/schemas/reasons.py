@@ -323,6 +323,15 @@ NOT_WHOLE = ReasonKind(
     place=NIGHT_WITH_LEDGER,
     stands=False,
 )
+LINE_END_MISSING = ReasonKind(
+    code="line_end_missing",
+    words="The last line has no line end, which it had on {n_with} of the last "
+    "{n_nights} nights: the file may be cut short within its last cell.",
+    remedy=CHECK_TABLE,
+    when="the last line of a CSV file has no line end, though at least nine in ten of "
+    "the last 28 nights had one (from five nights on)",
+    place=NIGHT_WITH_LEDGER,
+)
 ROWS_TOO_MANY = ReasonKind(
     code="rows_too_many",
     words="{description}.",

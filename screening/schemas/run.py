@@ -411,6 +411,7 @@ class Delivery(Document):
     expected; of its `before` patients (a sample of some hundred) `still` are in
     tonight's table. `usual` is the fewest and the most rows expected. `oldest` and
     `newest` are days of the rows' time, `newest_at` the newest row's hour and minute.
+    `ends_in_newline` is False if the last line of a file of text has no line end.
     `found` has codes of findings; `doubtful` is True if chance does not explain them;
     `accepted` is the reason for accepting the table.
     """
@@ -424,6 +425,7 @@ class Delivery(Document):
     oldest: str | None = None
     newest: str | None = None
     newest_at: str | None = None
+    ends_in_newline: bool | None = None
     found: Sequence[str] = ()
     doubtful: bool = False
     accepted: str | None = None

@@ -168,6 +168,7 @@ class Summary:
                 oldest=min(days, default=None),
                 newest=max(days, default=None),
                 newest_at=_clock_time(part.days),
+                ends_in_newline=stream.source.ends_in_newline,
             ),
             sample=self._sample(),
             unflagged=Unflagged(cases=discoveries.n_screened - discoveries.flagged),
