@@ -4,12 +4,14 @@
     python benchmarks/column_drift.py --wards 10 --repeats 40
     python benchmarks/column_drift.py --wards 10 --sites 30   # false names a quarter
     python benchmarks/column_drift.py --looks --repeats 3   # looks beside one look
+    python benchmarks/column_drift.py --outbreaks --repeats 4000
 
 Values have a standard deviation of 1 between patients (of logarithms) and .4 within.
 From a night on all values are multiplied; from then on every night is looked at.
 Printed as markdown: nights until the column is named, by factor; and without a change,
 names a quarter of fifty columns, by the law of stays and by what the nights of all
-wards have in common (`--shared`, in standard deviations between patients).
+wards have in common (`--shared`, in standard deviations between patients). Of outbreaks:
+how often one of four wards is named in a quarter at rest, and in an outbreak.
 """
 
 from __future__ import annotations
@@ -21,11 +23,16 @@ import numpy as np
 from scipy.stats import norm
 
 from screening.monitoring.column_drift import (
+    FALSE_OUTBREAKS,
+    LOOKS_A_QUARTER,
     MAX_NIGHTS,
+    OUTBREAK_WINDOWS,
+    REFERENCE,
     WINDOWS,
     NightPatients,
     SeriesNights,
     bounds,
+    chance_of_new_cases,
 )
 
 BEDS = 57
@@ -313,10 +320,53 @@ def looks(repeats: int) -> None:
             print(f"| {law} | {shown} | {cells} | {names:.2f} |", flush=True)
 
 
+def new_cases(
+    rng: np.random.Generator, rate: float, dispersion: float, shape: tuple[int, int]
+) -> np.ndarray:
+    """Return counts of nights; `dispersion`: their variance over their mean."""
+    if dispersion == 1:
+        return rng.poisson(rate, shape)
+    return rng.negative_binomial(rate / (dispersion - 1), 1 / dispersion, shape)
+
+
+def is_named(counts: np.ndarray, n_looks: int, n_wards: int) -> np.ndarray:
+    """Return which wards are named on one of the last nights; counts by ward."""
+    smallest = np.ones(len(counts))
+    for end in range(counts.shape[1] - n_looks + 1, counts.shape[1] + 1):
+        for window in OUTBREAK_WINDOWS:
+            start = end - window
+            before = counts[:, start - REFERENCE : start]
+            n_new = counts[:, start:end].sum(axis=1)
+            smallest = np.minimum(smallest, chance_of_new_cases(before, n_new, window))
+    return smallest < FALSE_OUTBREAKS / (n_wards * LOOKS_A_QUARTER)
+
+
+def outbreaks(repeats: int) -> None:
+    """Print per cent of wards named in a quarter at rest, and in outbreaks."""
+    kinds = [(factor, nights) for factor in (2, 3) for nights in (4, 7, 14)]
+    heads = " | ".join(f"x {factor}, {nights} nights" for factor, nights in kinds)
+    print(f"| new cases a night | variance over mean | at rest | {heads} |")
+    print("|---" * (len(kinds) + 3) + "|")
+    n_wards = 4
+    n_before = REFERENCE + max(OUTBREAK_WINDOWS)
+    for rate, dispersion in [(1, 1), (3, 1), (3, 1.5), (3, 2), (6, 1), (6, 1.5)]:
+        rng = np.random.default_rng([rate, round(10 * dispersion)])
+        counts = new_cases(rng, rate, dispersion, (repeats, n_before + QUARTER))
+        cells = [f"{100 * is_named(counts, QUARTER, n_wards).mean():.2f}"]
+        for factor, nights in kinds:
+            shape = (repeats // 4, n_before + nights)
+            counts = new_cases(rng, rate, dispersion, shape)
+            more = new_cases(rng, rate * (factor - 1), dispersion, shape)
+            counts[:, n_before:] += more[:, n_before:]
+            cells.append(f"{100 * is_named(counts, nights, n_wards).mean():.0f}")
+        print(f"| {rate} | {dispersion:g} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--looks", action="store_true")
+    parser.add_argument("--outbreaks", action="store_true")
     parser.add_argument("--sites", type=int, help="sites where nothing changes")
     parser.add_argument("--wards", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=40)
@@ -327,6 +377,8 @@ def main() -> None:
     columns = Columns(within=options.within, shared=options.shared)
     if options.looks:
         looks(options.repeats)
+    elif options.outbreaks:
+        outbreaks(options.repeats)
     elif options.sites:
         at_rest(options.wards, options.sites, options.stays, columns)
     else:

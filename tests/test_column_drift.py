@@ -13,6 +13,7 @@ from screening.monitoring.column_drift import (
     NightPatients,
     SeriesNights,
     bound,
+    chance_of_new_cases,
     difference,
     drifts,
     factor_of,
@@ -300,6 +301,34 @@ def test_outbreak_of_wards_at_rest_is_as_rare_as_stated():
         n_named += outbreak(nights, rng.poisson(1.5, 104), 1) is not None
     # One look each of a single series: far fewer than one in a thousand.
     assert n_named <= 4
+
+
+@pytest.mark.parametrize("dispersion", [1.0, 1.5, 2.0])
+def test_outbreak_chance_is_kept_where_nights_differ(dispersion):
+    """One look in a thousand is beyond a chance of .001, however nights differ."""
+    rng = np.random.default_rng(5)
+    shape = (40_000, 97)
+    counts = rng.poisson(3, shape)
+    if dispersion > 1:
+        counts = rng.negative_binomial(3 / (dispersion - 1), 1 / dispersion, shape)
+    chances = chance_of_new_cases(counts[:, :90], counts[:, 90:].sum(axis=1), 7)
+    assert 0 < (chances < 0.001).mean() < 0.0015
+
+
+@pytest.mark.parametrize(("n_nights", "least"), [(4, 0.75), (7, 0.97)])
+def test_outbreak_that_triples_new_cases_is_named(n_nights, least):
+    """Of wards with three new cases a night, in a site of four."""
+    rng = np.random.default_rng(6)
+    dates = [f"{night:03d}" for night in range(104 + n_nights)]
+    n_named = 0
+    for _ in range(200):
+        counts = rng.poisson(3, len(dates))
+        counts[104:] += rng.poisson(6, n_nights)
+        looks = [
+            outbreak(dates[:end], counts[:end], 4) for end in range(105, 105 + n_nights)
+        ]
+        n_named += any(looks)
+    assert n_named >= least * 200
 
 
 def test_slow_rise_of_a_share_that_doubles_in_half_a_year():

@@ -781,7 +781,7 @@ class Outbreak:
 
 
 # Nights over which new cases are added up.
-OUTBREAK_WINDOWS = (1, 3, 7, 14)
+OUTBREAK_WINDOWS = (1, 2, 3, 4, 5, 7, 10, 14)
 # Expected false outbreaks of a site in a quarter.
 FALSE_OUTBREAKS = 0.05
 
@@ -790,9 +790,6 @@ def outbreak(
     nights: Sequence[str], new_cases: np.ndarray, n_series: int
 ) -> Outbreak | None:
     """Return the outbreak of a ward if its new cases are above what its nights allow.
-
-    Negative binomial after the nights before (a Poisson count of a rate that is known
-    from them), widened where nights differ more than a Poisson count does.
 
     Parameters
     ----------
@@ -808,14 +805,40 @@ def outbreak(
         before = new_cases[:-window][-REFERENCE:]
         if len(before) < MIN_REFERENCE:
             continue
-        mean = float(before.mean())
-        spread = 1.0
-        if mean > 0:
-            spread = max(1.0, float(before.var(ddof=1)) / mean)
-        events = float(before.sum()) / spread + 0.5
         n_new = int(new_cases[-window:].sum())
-        chance_of_event = len(before) / (len(before) + window)
-        p = float(stats.nbinom.sf(n_new / spread - 1, events, chance_of_event))
+        p = float(chance_of_new_cases(before, n_new, window))
         if p < limit and (best is None or p < best.p):
-            best = Outbreak(n_new, mean * window, p, nights[-window])
+            expected = float(before.mean()) * window
+            best = Outbreak(n_new, expected, p, nights[-window])
     return best
+
+
+def chance_of_new_cases(
+    before: np.ndarray, n_new: np.ndarray | int, window: int
+) -> np.ndarray:
+    """Return the probability of so many new cases or more, after the nights before.
+
+    Negative binomial: a Poisson count if nights differ as Poisson counts do, wider if
+    they differ more, and for a rate that is known from the nights before alone.
+
+    Parameters
+    ----------
+    before : ndarray of shape (..., n_nights)
+        New cases of each night.
+    n_new : ndarray of shape (...) or int
+        New cases of the window.
+    window : int
+        Its nights.
+
+    Returns
+    -------
+    ndarray of shape (...)
+    """
+    n_nights = before.shape[-1]
+    rate = (before.sum(axis=-1) + 0.5) / n_nights
+    # A standard error above the estimate: too low a dispersion makes false outbreaks.
+    dispersion = before.var(axis=-1, ddof=1) / rate * (1 + np.sqrt(2 / n_nights))
+    dispersion = np.maximum(dispersion, 1.0)
+    expected = rate * window
+    size = expected / (dispersion - 1 + dispersion * window / n_nights)
+    return stats.nbinom.sf(n_new - 1, size, size / (size + expected))

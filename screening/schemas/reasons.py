@@ -573,7 +573,7 @@ OUTBREAK = ReasonKind(
     "{expected:.1f} expect (p {p:.1g}).",
     remedy="Tell infection control or the ward's physicians, and look at these cases "
     "together.",
-    when="more newly flagged patients over 1, 3, 7 or 14 nights than the series' own "
+    when="more newly flagged patients over 1 to 14 nights than the series' own "
     "ninety nights before allow",
     place=RUN,
     grows=True,
