@@ -7,8 +7,9 @@ root types by mistake runs as root. Four wards with stays; from the twenty-third
 on a fault a night in one of them, repaired by the commands that the overview prints.
 From a night on one ward's CRP reads 1.5 times as high, later sodium of all wards lower,
 and one ward has an outbreak. At the end the ledger is restored from its backup, and the
-site is moved. Printed as markdown: what was named when, in which words, and by which
-command it was repaired; and reasons that nobody planted.
+site is moved to other directories by the blocks of the runbook, where two more nights
+follow. Printed as markdown: what was named when, in which words, and by which command
+it was repaired; and reasons that nobody planted.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ LEAVE = 0.2
 ILL = 0.12
 FIRST_FAULT = 22
 CRP_CHANGES, SODIUM_CHANGES, OUTBREAK = 26, 44, 38
+OUTBREAK_NIGHTS = 7
+ILL_IN_OUTBREAK = 0.9
 SITE = """
 [site]
 title = "County hospital"
@@ -155,6 +158,12 @@ class Site:
     ) -> subprocess.CompletedProcess:
         """Run a command as the user of the night."""
         command = [sys.executable, "-m", "screening", *map(str, words)]
+        return self.execute(command, as_root=as_root)
+
+    def execute(
+        self, command: list[str], *, as_root: bool = False
+    ) -> subprocess.CompletedProcess:
+        """Run any command as the user of the night."""
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(TREE),
@@ -350,6 +359,7 @@ FAULTS = [
     Fault("an empty file", edited(lambda text: b""), "empty"),
     Fault("a head without rows", edited(lambda text: text.split(b"\n")[0]), "row"),
     Fault("cut in its last line", edited(lambda text: text[:-25]), "cut"),
+    Fault("cut in its last cell", edited(lambda text: text[:-4]), "line end"),
     Fault("cut in a quoted cell", edited(lambda text: text[:-30] + b'"4'), "cut|quot"),
     Fault("yesterday's file again", copy_of_yesterday, "same|bytes|another night"),
     Fault("another ward's file", copy_of_other_ward, "ward-3|nobody|patients"),
@@ -472,14 +482,8 @@ def main() -> None:
         site.night = str(FIRST + datetime.timedelta(days=number))
         tables = {}
         for name, ward in wards.items():
-            is_outbreak = name == "ward-4" and OUTBREAK <= number < OUTBREAK + 4
-            table = ward.night(site.night, 0.7 if is_outbreak else ILL)
-            if name == "ward-1" and number >= CRP_CHANGES:
-                table = scaled(table, "crp", 1.5)
-            if number >= SODIUM_CHANGES:
-                table["sodium"] -= 3
-            tables[name] = table
-            site.deliver(name, table)
+            tables[name] = tonight(ward, site.night, number)
+            site.deliver(name, tables[name])
         fault = None
         if FIRST_FAULT <= number < FIRST_FAULT + len(faults):
             fault = faults[number - FIRST_FAULT]
@@ -514,6 +518,21 @@ def main() -> None:
     for key, words in drift.items():
         print(f"- {key}: {words}")
     finish(site)
+    move(site, wards, options.nights)
+
+
+def tonight(ward: Ward, night: str, number: int) -> pd.DataFrame:
+    """Return the table of a ward, with what has changed by then."""
+    is_outbreak = OUTBREAK <= number < OUTBREAK + OUTBREAK_NIGHTS
+    share_ill = ILL
+    if is_outbreak and ward.name == "ward-4":
+        share_ill = ILL_IN_OUTBREAK
+    table = ward.night(night, share_ill)
+    if ward.name == "ward-1" and number >= CRP_CHANGES:
+        table = scaled(table, "crp", 1.5)
+    if number >= SODIUM_CHANGES:
+        table["sodium"] -= 3
+    return table
 
 
 def tell(
@@ -567,6 +586,75 @@ def finish(site: Site) -> None:
         ended = site.screen(*words)
         said = (ended.stdout + ended.stderr).strip().splitlines()[-1:]
         print(f"- `{' '.join(words)}`: exit {ended.returncode} {said}")
+
+
+def blocks_of_move() -> list[str]:
+    """Return the blocks of the runbook that move a site, old host and new."""
+    text = (TREE / "docs" / "runbook.md").read_text(encoding="utf-8")
+    section = text.partition("## Copies, and moving a site")[2].partition("\n## ")[0]
+    return re.findall(r"```sh screening\n(.*?)```", section, re.DOTALL)
+
+
+def paste(site: Site, block: str) -> None:
+    """Paste a block as the user of the night; the site's paths in place of the docs'."""
+    text = block.replace("/var/backups/screening", "/BACKUPS")
+    text = text.replace("/var/lib/screening", str(site.folder))
+    text = text.replace("/BACKUPS", str(site.folder.parent / "moving"))
+    text = re.sub(r"^screening ", f"{sys.executable} -m screening ", text, flags=re.M)
+    ended = site.execute(["sh", "-eu", "-c", text])
+    last_words = (ended.stdout + ended.stderr).strip().splitlines()[-1:]
+    print(
+        f"- {block.count(chr(10))} commands pasted: exit {ended.returncode} {last_words}"
+    )
+
+
+def figures_of(site: Site) -> dict[str, object]:
+    """Return the history of every series, without what depends on the place."""
+    figures = {}
+    for ward in WARDS:
+        words = ["--ledger", "screening.db", "--series", f"{ward}.sepsis", "--json"]
+        answer = json.loads(site.screen("history", *words).stdout)
+        figures[ward] = answer["runs"]
+    return figures
+
+
+def move(site: Site, wards: dict[str, Ward], n_nights: int) -> None:
+    """Move the site by the runbook, go on for two nights, and compare the counts."""
+    before = figures_of(site)
+    new = Site(site.folder.parent / f"{site.folder.name}-moved", site.user)
+    shared = site.folder.parent / "moving"
+    for folder in (new.folder, shared):
+        folder.mkdir()
+        site.give(folder)
+    at_old, at_new = blocks_of_move()
+    paste(site, at_old)
+    site.folder.rename(site.folder.with_name(f"{site.folder.name}-old"))
+    paste(new, at_new)
+    text = (site.folder.with_name(f"{site.folder.name}-old") / "NIGHT.toml").read_text()
+    new.file.write_text(text.replace(str(site.folder), str(new.folder)))
+    for name in ("inbox", "cache"):
+        (new.folder / name).mkdir(exist_ok=True)
+        site.give(new.folder / name)
+    ended = new.screen("run", new.file, "--date", site.night)
+    print(f"- `run` before the move is recorded: exit {ended.returncode}")
+    reason = ["--reason", "new host"]
+    ended = new.screen("ledger", "moved", "screening.db", *reason)
+    print(f"- `ledger moved`: exit {ended.returncode}")
+    agree = figures_of(new) == before
+    print(f"- nights and counts agree after the move: {agree}")
+    for number in (n_nights, n_nights + 1):
+        new.night = str(FIRST + datetime.timedelta(days=number))
+        for name, ward in wards.items():
+            new.deliver(name, tonight(ward, new.night, number))
+        answer = new.run()
+        codes = [line["exit_code"] for line in answer["series"]]
+        print(f"- night {number + 1}, at the new place: exit codes {codes}")
+    grown = figures_of(new)
+    agree = all(grown[ward][: len(before[ward])] == before[ward] for ward in WARDS)
+    n_more = {ward: len(grown[ward]) - len(before[ward]) for ward in WARDS}
+    print(f"- earlier nights as before: {agree}; nights more: {n_more}")
+    ended = new.screen("history", "--ledger", "screening.db", "--verify")
+    print(f"- `history --verify`: exit {ended.returncode}")
 
 
 if __name__ == "__main__":
