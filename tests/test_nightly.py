@@ -396,12 +396,13 @@ def test_compose_file_declares_what_it_uses():
 )
 def test_runbook_pasted_after_the_night(night):
     """On the host of the night, each block by its user, every command does its work."""
-    (saved,) = (night / "ledger").glob("screening-*.db")
+    saved, moved = sorted((night / "ledger").glob("screening-*.db"))
     back = json.loads((night / "sepsis.back" / "model.json").read_text())
     run = night / "runs" / "ward-7.sepsis" / NIGHT
     changed = json.loads((run / "run.json").read_text())["model"]["id"]
 
     assert saved.read_bytes()[:15] == b"SQLite format 3"
+    assert moved.read_bytes()[:15] == b"SQLite format 3"
     assert back["approval"] is not None
     assert changed
     assert "00700003" not in set(pd.read_parquet(run / "scores.parquet")["id"])

@@ -407,7 +407,7 @@ def _night_in_words(line: SeriesNight) -> str:
     if line.flagged is not None:
         words += f", {line.flagged} of {line.scored} flagged"
     if line.said is not None:
-        words += f": {line.said}"
+        words += f": {' '.join(line.said.split())}"
     words += join_reasons(line.attention)
     if line.remedies:
         words += f"; then: {' or: '.join(line.remedies)}"

@@ -425,7 +425,8 @@ def _refuse_other_file(path: Path) -> None:
     """Raise UsageError if a file is missing or no ledger; an empty one is allowed."""
     if not path.is_file():
         raise UsageError(
-            f"there is no ledger at {path}; `screen score --ledger {path}` begins one"
+            f"there is no ledger at {path}; the first `screen run`, or "
+            f"`screen score --ledger {path}`, begins one"
         )
     with path.open("rb") as file:
         head = file.read(100)
@@ -460,7 +461,8 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
         if not sa.inspect(connection).has_table(SETTINGS.name):
             if not make:
                 raise UsageError(
-                    "the ledger is empty; `screen score --ledger` begins one"
+                    "the ledger is empty; the first `screen run`, or "
+                    "`screen score --ledger`, begins one"
                 )
             TABLES.create_all(connection)
             PROJECTED.create_all(connection)
