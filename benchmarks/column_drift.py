@@ -10,8 +10,8 @@ Values have a standard deviation of 1 between patients (of logarithms) and .4 wi
 From a night on all values are multiplied; from then on every night is looked at.
 Printed as markdown: nights until the column is named, by factor; and without a change,
 names a quarter of fifty columns, by the law of stays and by what the nights of all
-wards have in common (`--shared`, in standard deviations between patients). Of outbreaks:
-how often one of four wards is named in a quarter at rest, and in an outbreak.
+wards have in common (`--shared`, in standard deviations between patients). Of
+outbreaks: how often one of four wards is named in a quarter at rest, and in one.
 """
 
 from __future__ import annotations

@@ -596,7 +596,7 @@ def blocks_of_move() -> list[str]:
 
 
 def paste(site: Site, block: str) -> None:
-    """Paste a block as the user of the night; the site's paths in place of the docs'."""
+    """Paste a block as the user of the night, with the site's paths."""
     text = block.replace("/var/backups/screening", "/BACKUPS")
     text = text.replace("/var/lib/screening", str(site.folder))
     text = text.replace("/BACKUPS", str(site.folder.parent / "moving"))

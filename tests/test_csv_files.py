@@ -214,7 +214,7 @@ def test_a_table_of_single_spaces_is_read_and_an_aligned_one_gets_its_remedy(tmp
 @pytest.mark.parametrize("note", ["a note", '"a ""quoted"",\nnote"'])
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_last_line_without_line_end(tmp_path, end, encoding, note, compress):
-    """A cut in the last cell leaves every field: the line end that is missing is noted."""
+    """A cut in the last cell leaves every field; the missing line end is noted."""
     lines = ["id,age,note", f"1,70,{note}", f"2,71,{note}"]
     text = end.join(lines)
     whole = tmp_path / "whole.csv"

@@ -287,7 +287,7 @@ def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
 
 
 def test_night_cut_in_its_last_cell_is_named(site):
-    """Every row and field is there; the page notes it also where no night tells more."""
+    """Every row and field is there; the page notes it without earlier nights too."""
     table = written(beds(6), site / "cut.csv")
     table.write_bytes(table.read_bytes().rstrip()[:-2])
     answer = json.loads(scored(site, table, "--strict", code=5).stdout)
