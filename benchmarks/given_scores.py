@@ -115,10 +115,14 @@ def figures_of(rows, events, model, until, promised=None):
     (point,) = model.facts.operating_points
     platt = model.facts.validation.calibration["yes"].platt
     ews = rows["ews"].to_numpy(float)
+    # With too few cases in the past no chance is stated.
+    chances = np.full(len(ews), np.nan)
+    if platt is not None:
+        chances = platt.chances(ews)[0]
     scored = rows[["night", "patient"]].assign(
         score=ews,
         flagged=ews >= point.threshold,
-        chance=platt.chances(ews)[0],
+        chance=chances,
         model="m",
     )
     known = with_truth(

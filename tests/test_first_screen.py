@@ -2,10 +2,12 @@
 screen at 1440 by 900.
 """
 
+import copy
 import datetime
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients, written
@@ -13,6 +15,7 @@ from flow_cohorts import patients, written
 from screening import MaxFlagRate, read_cohort, score, train
 from screening.ledger.database import open_ledger
 from screening.model_selection.revising import approve
+from screening.report import render_run
 
 SIZE = (1440, 900)
 CONTRACT = """format = 1
@@ -98,3 +101,71 @@ def test_statements_of_the_page_are_documented():
     section = text.split("## Ten statements")[1].split("\n## ")[0]
 
     assert re.findall(r"^\| (\d+) \|", section, re.M) == [*map(str, STATEMENTS)]
+
+
+SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
+# A line of text, and the bars below it.
+ONE_LINE = 33
+SAMPLE_NIGHTS = ("2026-03-01", "2026-03-02", "2026-03-03")
+CUT = "one => one.scrollWidth > one.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def sample_night(tmp_path_factory):
+    """Return the document of the third night of the sample ward, with a ledger."""
+    folder = tmp_path_factory.mktemp("sample")
+    past = read_cohort(SAMPLES / "nosocomial_past.csv", SAMPLES / "nosocomial.toml")
+    model = train(past, "logistic", search=1, jobs=1, beside=())
+    table = pd.read_csv(SAMPLES / "nosocomial_night.csv", dtype={"patient_id": str})
+    rng = np.random.default_rng(0)
+    with open_ledger(folder / "screening.db", make=True) as ledger:
+        for date in SAMPLE_NIGHTS:
+            tonight = table.sample(frac=0.9, random_state=rng)
+            tonight["crp"] *= np.exp(rng.normal(0, 0.5, len(tonight)))
+            run = score(model, tonight, folder / date, date=date, ledger=ledger)
+    return run.document
+
+
+def with_places(document):
+    """Return a night whose rows show ward, bed and name, some with an earlier verdict."""
+    document = copy.deepcopy(document)
+    for number, case in enumerate(document["cases"]):
+        name = "Kowalski-Meyer" if number % 2 else "Li"
+        case["display"] = {"ward": "geriatrics", "bed": f"{number}-4", "name": name}
+        if number % 9 == 0:
+            case["last_verdict"] = {"night": "2026-03-01", "verdict": "ruled out"}
+    return document
+
+
+@pytest.mark.parametrize("shows_place", [False, True])
+def test_rows_one_line(opened, sample_night, shows_place):
+    """At 1440 every row is one line high: sparks, audit tags, risen and new ones too."""
+    document = with_places(sample_night) if shows_place else sample_night
+    view, _ = opened(render_run(document), *SIZE)
+    view.evaluate(
+        "document.querySelectorAll('.part').forEach(part => part.open = true)"
+    )
+
+    faces = view.locator("#list .c .f").evaluate_all(
+        "faces => faces.map(face => face.getBoundingClientRect().height)"
+    )
+    words = view.locator("#list").inner_text()
+    sparks = view.locator("#list .s").count()
+    cut_reasons = view.locator("#list .y > span").evaluate_all(
+        f"all => all.filter({CUT})"
+    )
+
+    assert max(faces) < ONE_LINE
+    assert "random audit" in words and "risen" in words and sparks > 50
+    assert cut_reasons == []
+
+
+def test_row_unfolded_is_whole(opened, sample_night):
+    """What one line has no room for is in the row that is unfolded."""
+    view, _ = opened(render_run(with_places(sample_night)), *SIZE)
+    row = view.locator("#list .c:has(small)").first
+    texts = row.locator(".p, small")
+
+    assert texts.evaluate_all(f"all => all.some({CUT})")
+    row.locator("summary").click()
+    assert not texts.evaluate_all(f"all => all.some({CUT})")

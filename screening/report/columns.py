@@ -65,6 +65,11 @@ def _odds_head(run: RunDocument) -> str:
     return "Chance" if has_chance and not run.groups else "Rarity"
 
 
+def _odds_note(run: RunDocument) -> str:
+    listed = (*run.cases, *(run.groups or ()))
+    return "last nights" if any(case.lately for case in listed) else ""
+
+
 def _reasons_head(run: RunDocument) -> str:
     is_given = run.model.recipe.machine == "given"
     return "Values" if is_given else "Strongest reasons"
@@ -75,21 +80,22 @@ def _reasons_note(run: RunDocument) -> str:
 
 
 COLUMNS = (
-    Column("rank", "2rem", "6mm", "place in the list, the highest score first"),
+    Column("rank", "2.6rem", "6mm", "place in the list, the highest score first"),
     Column(
         "who",
-        "15rem",
-        "47mm",
-        "columns in `display` of the contract, id, class, random audit, earlier"
-        " verdicts",
+        "22rem",
+        "42mm",
+        "columns in `display` of the contract, id, class, random audit, earlier verdicts",
         head=_place_head,
     ),
     Column(
         "odds",
-        "5.4rem",
-        "14mm",
-        "chance of the condition, or rarity of the score if there is no chance",
+        "8rem",
+        "19mm",
+        "chance of the condition, or rarity of the score if there is no chance; the "
+        "last seven nights by score, wide where flagged",
         head=_odds_head,
+        note=_odds_note,
     ),
     Column(
         "why",
