@@ -1,5 +1,7 @@
 """Several scores of a stay: one row of each is judged, and scored at night."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -265,9 +267,15 @@ def test_hourly_table_on_the_command_line(tmp_path):
         *("train", tmp_path / "past.csv", *contract, "--recipe", "given"),
         *("--max-flag-rate", "0.2", "--seed", "1", "--out", tmp_path / "model"),
     )
+    checked = as_json("check", tmp_path / "night.csv", "--model", tmp_path / "model")
     run = as_json(
         *("score", tmp_path / "model", tmp_path / "night.csv"),
         *("--out", tmp_path / "run", "--jobs", "2"),
     )
 
     assert run["counts"]["scored"] == 40
+    note = (
+        "40 of 240 rows are used: of each stay the row with the most suspicious score"
+    )
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert note in checked["notes"] and note in document["input"]["notes"]

@@ -130,6 +130,8 @@ def check(
     from screening.data.reading import check_cohort
     from screening.monitoring.drift import Gates
     from screening.monitoring.out_of_bounds import bounds_of_columns
+    from screening.recipes.building import read_recipe
+    from screening.recipes.encoders import score_of_rows
     from screening.schemas.model import ModelDocument
     from screening.store.serialization import read_document
 
@@ -137,6 +139,7 @@ def check(
         raise UsageError("give either --contract FILE or --model DIR")
     gates = None
     bounds = None
+    score_of = None
     if contract is not None:
         expected = Contract.load(contract)
     elif model is not None:
@@ -145,8 +148,13 @@ def check(
         past = ModelDocument.from_dict(document).training.profile
         gates = Gates(past, expected) if past else None
         bounds = bounds_of_columns(expected, past)
+        score_of = score_of_rows(read_recipe(document["recipe"]["text"]), expected)
     violations, notes = check_cohort(
-        database.source(cohort), expected, gates=gates, bounds=bounds
+        database.source(cohort),
+        expected,
+        gates=gates,
+        bounds=bounds,
+        score_of=score_of,
     )
     attention = gates.attention() if gates and not violations else []
     answer = {"violations": violations, "notes": notes}

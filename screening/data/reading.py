@@ -14,6 +14,7 @@ from screening.data.cohort import NO_LABEL, Cohort, concatenate, labels_of
 from screening.data.inference import Ask, completed, proposed, without_guessed_keys
 from screening.data.labels import same_label
 from screening.data.later_names import may_be_later
+from screening.data.one_per_unit import ScoreOfRows
 from screening.data.plausible import ranges_of_numbers, with_plausible
 from screening.data.stream import (
     BATCH_ROWS,
@@ -244,6 +245,7 @@ def check_cohort(
     label: str | None = None,
     gates: Gates | None = None,
     bounds: Mapping[str, Bounds] | None = None,
+    score_of: ScoreOfRows | None = None,
 ) -> tuple[list[str], list[str]]:
     """Return the violations of a table, and notes on what was detected in it.
 
@@ -259,6 +261,8 @@ def check_cohort(
         Tests of a model that count the values.
     bounds : mapping of str to Bounds, optional
         Of columns of numbers: check the table as one to score, not as one to train on.
+    score_of : ScoreOfRows, optional
+        Takes one row of each unit where the contract says so; by default all rows.
     """
     stated = resolve_contract(contract, label=label)
     to_score = bounds is not None
@@ -282,6 +286,7 @@ def check_cohort(
             gates,
             to_score,
             bounds=bounds,
+            score_of=score_of,
         )
         stream.check()
     except CohortError as error:
