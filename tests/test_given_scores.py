@@ -259,6 +259,18 @@ def test_reasons_of_points_are_the_points(tmp_path):
     assert set(model.contract.features) == columns
 
 
+def test_column_shown_beside_points_is_no_second_reason(tmp_path):
+    """A column of `show` that has points stands in the row once."""
+    contract = contract_of(show=["crp", "age"])
+    model = trained(scored_past(), contract, points_recipe(CRP))
+
+    run = score(model, scored_past(60, seed=1).drop(columns="ill"), tmp_path / "run")
+
+    for case in run.document["cases"]:
+        names = [value["feature"] for value in case["contributions"]]
+        assert sorted(names) == ["age", "crp"]
+
+
 def test_constant_column_of_points_counts():
     """Without a contract a column of one value says nothing to a machine; it has
     points.

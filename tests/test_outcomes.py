@@ -320,6 +320,9 @@ def test_history_page_shows_outcomes(site):
     assert "What became of them" in page
     assert "<th scope=row>2026-03" in page or '<th scope="row">2026-03' in page
     assert not any(name in page for name in ill)
+    # On a telephone, where a table has no heads, each figure says what it is.
+    for head in ("Cases", "Sensitivity", "Lead time, hours"):
+        assert f'<td class="n" data-is="{head}">' in page
 
 
 def test_status_says_that_outcomes_are_below():

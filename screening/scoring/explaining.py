@@ -243,8 +243,10 @@ def explained(
         for j in largest:
             amount = float(change[row, j])
             contributions.append(_contribution(model, cohort, names[j], row, amount))
+        reasons = {names[j] for j in largest}
         for name in cohort.contract.show:
-            contributions.append(_contribution(model, cohort, name, row, None))
+            if name not in reasons:
+                contributions.append(_contribution(model, cohort, name, row, None))
         votes_of_row = None if voted is None else voted[row]
         case = case.replace(
             contributions=contributions,
