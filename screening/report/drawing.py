@@ -33,6 +33,12 @@ SHIPPED = "shipped"
 """Prefix of the shipped template that a site's template replaces."""
 
 
+HANDLING = (
+    "contains patient data or figures derived from it; keep and destroy it as such"
+)
+"""The end of every page, and of every printed sheet."""
+
+
 def draw(
     template: str,
     blocks: Mapping[str, object],
@@ -77,6 +83,7 @@ def draw(
         values["policy"] = _content_policy(style, script, pictures)
         values["style"] = Markup(style)
         values["footer"] = footer
+        values["handling"] = HANDLING
         if scripts:
             values["script"] = Markup(script)
         return environment.get_template(template).render(values)
@@ -91,7 +98,7 @@ def _footer_of_sheets(footer: str) -> str:
     # All but letters and digits are written as CSS escapes.
     content = "".join(
         char if char.isascii() and char.isalnum() else f"\\{ord(char):06x}"
-        for char in f"Confidential · {footer}"
+        for char in f"Confidential · {footer} · {HANDLING}."
     )
     return f'@media print{{@page{{@bottom-left{{content:"{content}"}}}}}}\n'
 
