@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -244,20 +244,29 @@ def signs(frame: pd.DataFrame) -> list[Sign]:
 
 
 class _Table:
-    """A table's columns as codes; `values`: those by which rows are alike or not."""
+    """A table's columns as codes, and samples of its rows.
+
+    Attributes
+    ----------
+    columns : dict of str to Series
+        In the order of the table.
+    codes : dict of str to ndarray of int, shape (n_rows,)
+        Equal for equal cells.
+    values : list of str
+        Columns by which rows are alike or not: they neither number nor name rows.
+    chance : dict of str to float
+        Probability that two rows agree, for each of `values`.
+    unsorted : list of str
+        Those of `values` by which the file is not sorted.
+    fine : list of str
+        Those of `unsorted` in which chance seldom lets two rows agree.
+    """
 
     def __init__(self, frame: pd.DataFrame):
         self.frame = frame
-        self.codes = {str(name): _codes(cells) for name, cells in frame.items()}
-        values = [
-            name
-            for name, codes in self.codes.items()
-            # Columns that number or name rows are left out: those called so, and whole
-            # numbers or texts of which nearly all differ.
-            if not is_called(name, "row", "patient")
-            and codes.max()
-            and (codes.max() + 1 <= 0.95 * len(frame) or _measured(frame[name]))
-        ]
+        self.columns = {str(name): cells for name, cells in frame.items()}
+        self.codes = {name: _codes(cells) for name, cells in self.columns.items()}
+        values = [name for name in self.columns if self._is_value(name)]
         self.values = values[:: 1 + len(values) // MAX_VALUES]
         self.chance = {name: _chance(self.codes[name]) for name in self.values}
         self.unsorted = [
@@ -265,18 +274,28 @@ class _Table:
             for name in self.values
             if not _sorted(self.codes[name], self.chance[name])
         ]
+        self.fine = [name for name in self.unsorted if self.chance[name] <= FINE]
         self.n_rows = min(len(frame), MAX_NEIGHBOURS)
         rng = np.random.default_rng(0)
-        self.probes = np.sort(
-            rng.choice(self.n_rows, min(N_PROBES, self.n_rows), replace=False)
-        )
-        # Of rows alike in every value, chance says which is the nearest, and not their
-        # places.
-        parts = {name: _scaled(frame[name])[: self.n_rows] for name in self.unsorted}
-        self._scaled = {
-            name: part + 1e-6 * rng.normal(size=part.shape)
-            for name, part in parts.items()
-        }
+        n_probes = min(N_PROBES, self.n_rows)
+        self.probes = np.sort(rng.choice(self.n_rows, n_probes, replace=False))
+        self._scaled: dict[str, np.ndarray] = {}
+        for name in self.unsorted:
+            scaled = _scaled(self.columns[name])[: self.n_rows]
+            # Noise decides which of several equal rows is the nearest; their places in
+            # the file must not.
+            self._scaled[name] = scaled + 1e-6 * rng.normal(size=scaled.shape)
+
+    def _is_value(self, name: str) -> bool:
+        """Return False for a constant column, and one that numbers or names rows.
+
+        The latter is called so, or holds whole numbers or texts that nearly all differ.
+        """
+        if is_called(name, "row", "patient"):
+            return False
+        n_distinct = self.codes[name].max() + 1
+        has_repeats = n_distinct <= 0.95 * len(self.frame)
+        return n_distinct > 1 and (has_repeats or _measured(self.columns[name]))
 
     def nearest(self, *without: str) -> np.ndarray:
         """Return the row nearest to each probe, shape (n_probes,)."""
@@ -291,13 +310,13 @@ class _Table:
 
         0 if that may be chance.
         """
-        groups, n_probes = groups[: self.n_rows], len(self.probes)
-        share, chance = (
-            np.mean(groups[self.probes] == groups[self.nearest(*without)]),
-            _chance(groups),
-        )
-        least = max(5 / n_probes, chance + 5 * np.sqrt(chance / n_probes))
-        return float(share / max(chance, 1 / len(groups))) if share >= least else 0.0
+        groups = groups[: self.n_rows]
+        n_probes = len(self.probes)
+        share = np.mean(groups[self.probes] == groups[self.nearest(*without)])
+        chance = _chance(groups)
+        if share < max(5 / n_probes, chance + 5 * np.sqrt(chance / n_probes)):
+            return 0.0
+        return float(share / max(chance, 1 / len(groups)))
 
 
 def _codes(cells: pd.Series) -> np.ndarray:
@@ -317,10 +336,12 @@ def _chance(codes: np.ndarray) -> float:
 
 
 def _number(cells: pd.Series) -> bool:
+    """Return True for a column of numbers."""
     return cells.dtype.kind == "f"
 
 
 def _measured(cells: pd.Series) -> bool:
+    """Return True for numbers that are not all whole."""
     return _number(cells) and bool(np.any(np.nan_to_num(cells.to_numpy()) % 1))
 
 
@@ -353,8 +374,8 @@ def _sorted(codes: np.ndarray, chance: float) -> bool:
 
 def _stems(table: _Table) -> Iterator[Sign]:
     """Yield columns of names that differ by a running end only."""
-    for name, cells in table.frame.items():
-        if _number(cells) or cells.isna().mean() > 0.1 or is_called(str(name), "place"):
+    for name, cells in table.columns.items():
+        if _number(cells) or cells.isna().mean() > 0.1 or is_called(name, "place"):
             continue
         names = cells.fillna("")
         sizes = sizes_of_stems(names.tolist())
@@ -362,49 +383,45 @@ def _stems(table: _Table) -> Iterator[Sign]:
             continue
         multiple = table.together(_codes(pd.Series(stems_of(names.to_numpy()))))
         if few_rows_each(names.tolist(), sizes) or multiple >= 3:
-            several = sum(size for size in sizes if size > 1) / len(names)
+            several = (len(names) - sizes.count(1)) / len(names)
+            certain = several >= 0.8 and multiple >= 1.5
             seen = (
                 f"Names in {_called(name)} are {len(sizes):,} stems with running "
                 f"numbers, such as ab_1 and ab_2: {several:.0%} of rows seem to share "
                 "their patient with others."
             )
-            yield Sign(
-                "stem", seen, str(name), certain=several >= 0.8 and multiple >= 1.5
-            )
+            yield Sign("stem", seen, name, certain)
 
 
 def _first_rows(table: _Table) -> Iterator[Sign]:
     """Yield columns that are filled in the first row of a patient only."""
-    for name, cells in table.frame.items():
-        given = cells.notna().to_numpy()
-        values = cells[given]
+    for name, cells in table.columns.items():
+        is_filled = cells.notna().to_numpy()
+        values = cells[is_filled]
         fewest = max(FEW_VALUES, 0.02 * len(cells))
-        if (
-            not given[0]
-            or not fewest <= len(values) <= 0.7 * len(cells)
-            or _measured(cells)
-        ):
+        has_gaps = fewest <= len(values) <= 0.7 * len(cells)
+        if not is_filled[0] or not has_gaps or _measured(cells):
             continue
-        coded = (
-            (np.diff(values) > 0).all()
-            if _number(cells)
-            else values.str.contains(r"\d").mean() >= 0.9
-        )
+        if values.nunique() < 0.98 * len(values):
+            continue
         others = table.frame.drop(columns=name).notna().to_numpy()
-        merged = bool(coded and (others == given[:, None]).all(axis=0).any())
-        certain = merged or is_called(str(name), "patient")
-        if values.nunique() >= 0.98 * len(values) and (
-            certain or is_called(str(name), "row")
-        ):
-            filled = (
-                f"{_called(name, 'C')} is filled in {given.sum():,} of {len(cells):,}"
-                " rows"
-            )
+        # Cells of a spreadsheet that were merged over the rows of a patient.
+        is_merged = (others == is_filled[:, None]).all(axis=0).any()
+        certain = is_called(name, "patient") or bool(is_merged and _are_codes(values))
+        if certain or is_called(name, "row"):
             seen = (
-                f"{filled}, each time with another name, as where only a patient's"
-                " first row has it."
+                f"{_called(name, 'C')} is filled in {len(values):,} of {len(cells):,} "
+                "rows, each time with another name, as where only a patient's first "
+                "row has it."
             )
-            yield Sign("first_row_only", seen, str(name), certain=certain)
+            yield Sign("first_row_only", seen, name, certain)
+
+
+def _are_codes(values: pd.Series) -> bool:
+    """Return True for ascending numbers, or for texts that nearly all have a digit."""
+    if _number(values):
+        return bool((np.diff(values) > 0).all())
+    return bool(values.str.contains(r"\d").mean() >= 0.9)
 
 
 def _names_people(name: str) -> bool:
@@ -415,25 +432,21 @@ def _names_people(name: str) -> bool:
 
 
 def _repeated(table: _Table) -> Iterator[Sign]:
-    """Yield columns that are named like a patient's or row's key, and repeat."""
-    for name, cells in table.frame.items():
-        called = str(name)
-        people = _names_people(called)
+    """Yield columns that are called as patients or rows are, and whose values repeat."""
+    for name, cells in table.columns.items():
+        people = _names_people(name)
+        n_distinct = cells.nunique()
         if not people:
             # Numbers of patients whose rows stand together, under a name such as "nr".
-            n_stretches = 1 + np.count_nonzero(np.diff(table.codes[called]))
-            if not INDEX_NAME.fullmatch(called) or cells.nunique() < 0.95 * n_stretches:
+            n_stretches = 1 + np.count_nonzero(np.diff(table.codes[name]))
+            if not INDEX_NAME.fullmatch(name) or n_distinct < 0.95 * n_stretches:
                 continue
-        if (
-            cells.isna().mean() > 0.1
-            or cells.nunique() < FEW_VALUES
-            or _measured(cells)
-        ):
+        if cells.isna().mean() > 0.1 or n_distinct < FEW_VALUES or _measured(cells):
             continue
         several = float(cells.dropna().duplicated(keep=False).mean())
         if several >= 0.02:
             seen = f"{several:.0%} of rows have the same '{name}' as another row."
-            yield Sign("repeated", seen, called, certain=people and several > 0.5)
+            yield Sign("repeated", seen, name, certain=people and several > 0.5)
 
 
 def _slow(table: _Table) -> Iterator[Sign]:
@@ -445,19 +458,20 @@ def _slow(table: _Table) -> Iterator[Sign]:
         for name in table.values
         if table.chance[name] <= COARSE
     }
-    leads = [name for name in table.unsorted if table.chance[name] <= FINE]
-    for lead in leads:
+    for lead in table.fine:
         share = float(is_repeated[lead].mean())
         if share < best or share < 4 * _share_far(table.codes[lead]):
             continue
-        others = [
+        followers = [
             name
-            for name in is_repeated
-            if name != lead and _follows(table, name, lead, is_repeated)
+            for name, repeats in is_repeated.items()
+            if _follows(repeats, is_repeated[lead], table.chance[name])
         ]
-        if others:
+        # The leading column follows itself.
+        if len(followers) > 1:
+            followers.remove(lead)
             best = share
-            names = [lead, *others]
+            names = [lead, *followers]
     if names:
         together = " and ".join(map(repr, names[:4]))
         seen = f"{best:.0%} of rows repeat {together} of the row above them."
@@ -472,15 +486,11 @@ def _share_far(codes: np.ndarray) -> float:
     return float(np.mean(shares))
 
 
-def _follows(
-    table: _Table, name: str, lead: str, is_repeated: Mapping[str, np.ndarray]
-) -> bool:
+def _follows(repeats: np.ndarray, lead_repeats: np.ndarray, chance: float) -> bool:
     """Return True if a column repeats where the leading one does, and seldom else."""
-    repeats = is_repeated[lead]
-    if np.mean(is_repeated[name][repeats]) < 0.95:
+    if np.mean(repeats[lead_repeats]) < 0.95:
         return False
-    elsewhere = np.mean(is_repeated[name][~repeats])
-    return bool(elsewhere <= (1 + table.chance[name]) / 2)
+    return bool(np.mean(repeats[~lead_repeats]) <= (1 + chance) / 2)
 
 
 def _near_in_file(table: _Table, names: list[str]) -> Iterator[Sign]:
@@ -535,12 +545,11 @@ def _copies(table: _Table) -> Iterator[Sign]:
 
     In a fine column chance seldom lets two rows agree.
     """
-    fine = [name for name in table.unsorted if table.chance[name] <= FINE]
-    fine = [name for name in fine if _number(table.frame[name])]
-    fine = sorted(fine, key=table.chance.__getitem__)[-MAX_FINE:]
+    numbers = [name for name in table.fine if _number(table.columns[name])]
+    numbers.sort(key=table.chance.__getitem__)
     best = 0.2
     names: list[str] = []
-    for first, second in itertools.combinations(fine, 2):
+    for first, second in itertools.combinations(numbers[-MAX_FINE:], 2):
         both = _codes_of_pair(table, first, second)
         shared = float(np.mean(np.bincount(both)[both] > 1))
         by_chance = table.chance[first] * table.chance[second]
@@ -585,9 +594,8 @@ def _agree_in_coarse(table: _Table, codes: np.ndarray) -> bool:
     return bool(agree) and bool(np.mean(agree) >= 0.5)
 
 
-def _called(name: object, first_letter: str = "c") -> str:
-    return (
-        f"{first_letter}olumn '{name}'"
-        if name
-        else f"{first_letter}olumn 1, which has no name,"
-    )
+def _called(name: str, first_letter: str = "c") -> str:
+    """Return a column's name for a message."""
+    if not name:
+        return f"{first_letter}olumn 1, which has no name,"
+    return f"{first_letter}olumn '{name}'"
