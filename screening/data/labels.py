@@ -285,29 +285,29 @@ def refuse_slips(
     counts = Counter(labels[labels != ""].tolist())
     rare = _rare_labels(counts, column)
     positive, named = _named_labels(contract, list(counts))
-    unnamed = [text for text in rare if text not in named]
+    unnamed = sorted({*rare} - named)
     n_common = len(counts) - len(rare)
-    belong_to_rest = bool(positive) and not several and n_common >= MIN_COMMON_LABELS
+    # Two labels that are both not positive need not be told apart.
+    are_all_classes = several or not positive
+    belong_to_rest = not are_all_classes and n_common >= MIN_COMMON_LABELS
     slips = {}
     if not belong_to_rest:
         for text in unnamed:
             slips[text] = f"a value that stands in {_n_rows(counts[text])} only"
-    compared = positive
-    if several or not positive:
-        compared = set(counts)
+    compared = set(counts) if are_all_classes else positive
     for text in _misspelled(counts, compared, named):
         slips.setdefault(
             text, "a value and that of other rows differ by a slip of the pen"
         )
     faults = []
     for text, description in slips.items():
-        place = _place_of_rows(rows[labels == text].tolist())
-        faults.append(f"{column}, {place}: {description}; {REMEDY}")
+        row_numbers = _shown_rows(rows[labels == text].tolist())
+        faults.append(f"{column}, {row_numbers}: {description}; {REMEDY}")
     if faults:
         raise CohortError(faults, parameters=["positive"])
-    if not belong_to_rest or not unnamed:
+    if not unnamed:
         return []
-    n_rare_rows = sum([counts[text] for text in unnamed])
+    n_rare_rows = int(np.isin(labels, unnamed).sum())
     return [
         f"{column}: {len(unnamed)} of its values stand in fewer than "
         f"{MIN_ROWS_OF_LABEL} rows; these {_n_rows(n_rare_rows)} count as not "
@@ -338,7 +338,7 @@ def _named_labels(
     return positive, {*positive, *negative}
 
 
-def _place_of_rows(numbers: Sequence[int]) -> str:
+def _shown_rows(numbers: Sequence[int]) -> str:
     """Return row numbers for a message, the first of many."""
     noun = "row" if len(numbers) == 1 else "rows"
     return f"{noun} {first_of(numbers, MAX_SHOWN_ROWS)}"
