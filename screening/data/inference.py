@@ -65,6 +65,7 @@ BATCH_ROWS = 65536
 REVIEW_CONTRACT = (
     "Write a contract with screen init, review it and train with --contract."
 )
+EXTRA_COLUMN = f"inferred extra column for missing (over {INDICATOR_SHARE:.0%})"
 # Roles of which every row must have a value, or its own.
 KEY_ROLES = ("id", "group", "time")
 Ask = Callable[[str, str | None, Sequence[str], Sequence[str] | None], str | None]
@@ -123,29 +124,18 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
         The files have other columns than each other, a column with a role is not
         there, or the table has no row.
     """
-    stated = [*contract.columns(), *contract.drop]
-    if contract.label:
-        stated.append(contract.label)
-    refuse_absent(source, stated)
-    _refuse_unlike_files(source)
-    columns = {
-        name: ColumnSummary()
-        for name in source.files[0].header
-        if name and name not in contract.drop
-    }
+    names = _columns_to_read(source, contract)
+    columns = {name: ColumnSummary() for name in names}
     keys: dict[str, list[pa.Array]] = {
-        name: [] for name in columns if _may_be_key(name, contract)
+        name: [] for name in names if _may_be_key(name, contract)
     }
     head: list[tuple[Part, Block]] = []
     n_rows = 0
-    for file, block in _blocks(source, list(columns)):
+    for file, block in _blocks(source, names):
         if n_rows < MOST_ROWS:
             head.append((file, block))
         n_rows += block.n_rows
-        for name, summary in columns.items():
-            summary.add(block.columns[name], file.decimal(name))
-        for name, texts in keys.items():
-            texts.append(_key_texts(block.columns[name]))
+        _add_block(columns, keys, file, block)
     if columns and not n_rows:
         raise CohortError(NO_ROWS)
     for summary in columns.values():
@@ -153,6 +143,28 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
     whole_keys = {name: pa.concat_arrays(texts) for name, texts in keys.items()}
     follow_up = follow_up_strengths(columns, lambda name: head_values(name, head))
     return TableSummary(columns, whole_keys, follow_up, head)
+
+
+def _columns_to_read(source: Source, contract: Contract) -> list[str]:
+    """Return the columns of a table that are not dropped, once it has all it must."""
+    stated = [*contract.columns(), *contract.drop, contract.label]
+    refuse_absent(source, [name for name in stated if name])
+    _refuse_unlike_files(source)
+    header = source.files[0].header
+    return [name for name in header if name and name not in contract.drop]
+
+
+def _add_block(
+    columns: Mapping[str, ColumnSummary],
+    keys: Mapping[str, list[pa.Array]],
+    file: Part,
+    block: Block,
+) -> None:
+    """Count the cells of a block in, and append the texts of its keys."""
+    for name, summary in columns.items():
+        summary.add(block.columns[name], file.decimal(name))
+    for name, texts in keys.items():
+        texts.append(_key_texts(block.columns[name]))
 
 
 def _may_be_key(name: str, contract: Contract) -> bool:
@@ -305,7 +317,7 @@ def _with_date_order(table: TableSummary, contract: Contract) -> Contract:
 def _asked(
     table: TableSummary, contract: Contract, guessed: Contract, ask: Ask
 ) -> Contract:
-    """Return the roles as a person wants them, who sees the guesses.
+    """Return the contract with the roles that a person chose, who saw the guesses.
 
     `contract` has the roles that were named, for which nobody is asked.
     """
@@ -315,12 +327,11 @@ def _asked(
     if not label:
         candidates = outcome_candidates(table, contract)[:MAX_SHOWN]
         label = ask("label", guessed.label, [*map(str, candidates)], columns)
-    if label and not contract.positive:
-        counts = table.columns[label].counts
+    counts = table.columns[label].counts if label else None
+    if counts and not contract.positive:
         values = [value for value, _ in counts.most_common()]
-        if values:
-            case = infer_positive(label, counts)
-            roles["positive"] = ask("positive", case, values, values)
+        case = infer_positive(str(label), counts)
+        roles["positive"] = ask("positive", case, values, values)
     for role in ("group", "id", "time"):
         named = getattr(contract, role)
         roles[role] = named or ask(role, getattr(guessed, role), [], columns)
@@ -328,7 +339,8 @@ def _asked(
         roles["group_stem"] = guessed.group_stem
         roles["fill_down"] = guessed.fill_down
     capacity = contract.capacity or ask("capacity", None, [], None)
-    roles["capacity"] = int(capacity) if capacity else None
+    if capacity:
+        roles["capacity"] = int(capacity)
     return contract.with_roles(label=label, **roles)
 
 
@@ -363,29 +375,24 @@ def with_features(
     dropped = defaultdict[str, list[str]](list)
     reviews: list[_Review] = []
     taken = taken_columns(contract)
+    never_dropped = {*keep, contract.score}
     for name, summary in table.columns.items():
         if name in taken:
             continue
         candidate = Candidate(name, summary)
-        is_kept = name in keep or name == contract.score
-        rule = None if is_kept else drop_rule(candidate)
+        rule = None if name in never_dropped else drop_rule(candidate)
         if rule is not None:
-            dropped[rule.reason].append(name)
+            dropped[f"dropped, {rule.reason}"].append(name)
             continue
-        feature = infer_feature(candidate)
-        if name == contract.score:
-            feature = number_feature(candidate) | {"missing": "impute"}
+        feature = _feature_of(candidate, contract)
         features[name] = feature
-        inferred[feature["type"]].append(name)
+        inferred[f"inferred {feature['type']}"].append(name)
         if feature["missing"] in ("indicator", "category"):
-            extra = f"extra column for missing (over {INDICATOR_SHARE:.0%})"
-            inferred[extra].append(name)
+            inferred[EXTRA_COLUMN].append(name)
         reviews += _reviews(candidate, feature)
     notes += _review_notes(reviews)
-    for kind, names in inferred.items():
-        notes.append(f"inferred {kind}: {first_of(names, MAX_NAMES)}")
-    for reason, names in dropped.items():
-        notes.append(f"dropped, {reason}: {first_of(names, MAX_NAMES)}")
+    for note, names in [*inferred.items(), *dropped.items()]:
+        notes.append(f"{note}: {first_of(names, MAX_NAMES)}")
     if not features:
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
     cohort = contract.to_dict()["cohort"]
@@ -393,6 +400,13 @@ def with_features(
     complete = Contract.from_dict({"cohort": cohort, "features": features})
     doubts = [review.doubt for review in reviews if review.rule.changes_values]
     return Inference(complete, notes, doubts=doubts)
+
+
+def _feature_of(candidate: Candidate, contract: Contract) -> dict[str, Any]:
+    """Return the feature that a column becomes; the contract's score is a number."""
+    if candidate.name == contract.score:
+        return number_feature(candidate) | {"missing": "impute"}
+    return infer_feature(candidate)
 
 
 def _with_coordinates(

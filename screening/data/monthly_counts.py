@@ -10,6 +10,7 @@ from screening.contract.violations import NO_ROWS, refuse_absent
 from screening.data.stream import BATCH_ROWS
 from screening.errors import CohortError
 from screening.io.opening import Readable, source_at
+from screening.io.readers import Source
 from screening.spelling import first_of
 
 COLUMNS = ("month", "patient_days", "outcomes")
@@ -40,17 +41,7 @@ def read_monthly_counts(source: Readable) -> pd.DataFrame:
     refuse_absent(table, COLUMNS)
     has_interventions = all(INTERVENTIONS in file.header for file in table.files)
     names = [*COLUMNS, INTERVENTIONS] if has_interventions else [*COLUMNS]
-    blocks = []
-    for file in table.files:
-        for block in file.blocks(names, BATCH_ROWS):
-            columns = {
-                name: parse_texts(block.columns[name], None, strip=True).values
-                for name in names
-            }
-            blocks.append(pd.DataFrame(columns))
-    if not blocks:
-        raise CohortError(NO_ROWS)
-    texts = pd.concat(blocks, ignore_index=True)
+    texts = _read_texts(table, names)
     months = pd.DataFrame(
         {"month": pd.to_datetime(texts["month"], format="%Y-%m", errors="coerce")}
     )
@@ -73,5 +64,21 @@ def read_monthly_counts(source: Readable) -> pd.DataFrame:
     return months.sort_values("month", ignore_index=True)
 
 
+def _read_texts(table: Source, names: list[str]) -> pd.DataFrame:
+    """Read columns of a table as texts, None where a cell is missing."""
+    blocks = []
+    for file in table.files:
+        for block in file.blocks(names, BATCH_ROWS):
+            columns = {
+                name: parse_texts(block.columns[name], None, strip=True).values
+                for name in names
+            }
+            blocks.append(pd.DataFrame(columns))
+    if not blocks:
+        raise CohortError(NO_ROWS)
+    return pd.concat(blocks, ignore_index=True)
+
+
 def _rows(column: pd.Series) -> str:
+    """Return the numbers of the rows without a value, the first of many."""
     return first_of((1 + np.flatnonzero(column.isna())).tolist(), 5)
