@@ -87,12 +87,18 @@ class Candidate:
         most = min(summary.present / MIN_ROWS_A_CODE, MAX_TEXTS)
         has_few = 2 < summary.n_texts <= most
         if _has_lettered_codes(summary.odd_texts):
-            repeats = summary.n_texts <= summary.present / 2
-            names_rows = is_called(self.name, "row") and not has_few
-            return repeats and not names_rows and not are_measured(summary.odd_texts)
+            may_repeat = has_few or not is_called(self.name, "row")
+            return may_repeat and self._repeats_codes
         if summary.whole and has_few:
             return is_called(self.name, "row", "code", "thing", "diagnosis code")
         return self._holds_diagnoses
+
+    @property
+    def _repeats_codes(self) -> bool:
+        """True for texts that stand in two rows on average, and are no quantities."""
+        summary = self.summary
+        repeats = summary.n_texts <= summary.present / 2
+        return repeats and not are_measured(summary.odd_texts)
 
     @property
     def _holds_diagnoses(self) -> bool:

@@ -216,17 +216,24 @@ def sizes_of_stems(names: Sequence[str]) -> list[int]:
     ends = defaultdict(list)
     for stem, end in map(stem_and_end, names):
         ends[stem].append(end)
-    repeated = [endings for endings in ends.values() if len(endings) > 1]
-    n_in_repeated = sum(map(len, repeated))
-    if len(ends) < MIN_STEMS or 2 * n_in_repeated < len(names):
+    sizes = [len(endings) for endings in ends.values()]
+    n_alone = sizes.count(1)
+    if len(ends) < MIN_STEMS or n_alone > len(names) / 2:
         return []
-    n_days = sum(1 for name in names if DAY.fullmatch(name))
-    if n_days > len(names) / 2:
+    if _are_days(names):
         return []
-    ranges = [_range_of_ends(endings) / len(endings) for endings in repeated]
-    if median(ranges) > MAX_RANGE_A_ROW:
-        return []
-    return [len(endings) for endings in ends.values()]
+    ranges = [
+        _range_of_ends(endings) / len(endings)
+        for endings in ends.values()
+        if len(endings) > 1
+    ]
+    return sizes if median(ranges) <= MAX_RANGE_A_ROW else []
+
+
+def _are_days(names: Sequence[str]) -> bool:
+    """Return True if most names are dates."""
+    is_day = [DAY.fullmatch(name) is not None for name in names]
+    return sum(is_day) > len(names) / 2
 
 
 def few_rows_each(names: Sequence[str], sizes: Sequence[int]) -> bool:

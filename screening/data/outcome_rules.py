@@ -229,14 +229,12 @@ def follow_up_strengths(
     dict of str to float
         The largest distance of an AUROC from 0.5, of the columns that matter.
     """
-    times = [
-        values_of(name)[:MAX_ROWS_OF_TIMES]
-        for name, summary in columns.items()
-        if is_after_outcome(name, or_any_time=True)
-        and summary.numbers > 0
-        and summary.n_texts > MAX_CLASSES
-    ]
-    times = [time for time in times if time.dtype.kind == "f"]
+    times = []
+    for name, summary in columns.items():
+        if is_after_outcome(name, or_any_time=True) and _has_many_numbers(summary):
+            values = values_of(name)[:MAX_ROWS_OF_TIMES]
+            if values.dtype.kind == "f":
+                times.append(values)
     if not times:
         return {}
     strengths = {}
@@ -247,6 +245,11 @@ def follow_up_strengths(
             if strength > MIN_DISTANCE:
                 strengths[name] = strength
     return strengths
+
+
+def _has_many_numbers(summary: ColumnSummary) -> bool:
+    """Return True for numbers with more values than classes have."""
+    return summary.numbers > 0 and summary.n_texts > MAX_CLASSES
 
 
 def _distance(values: np.ndarray, time: np.ndarray) -> float:

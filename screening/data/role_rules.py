@@ -118,19 +118,23 @@ def _infer_keys(
     table: RoleColumns, contract: Contract, taken: set[str | None], independent: bool
 ) -> dict[str, str]:
     """Return id and group: the first column of unique keys, the first of patients."""
-    # Voxels may well be of two patients.
-    min_patients = 1 if contract.coordinates else FEW_VALUES
     roles: dict[str, str] = {}
     for name, keys in table.keys.items():
         summary = table.columns[name]
         if name in taken or summary.present < summary.rows:
             continue
-        is_patient = is_called(name, "patient") and summary.n_texts >= min_patients
         if 0 < len(keys) == len(pc.unique(keys)):
             roles.setdefault("id", contract.id or name)
-        elif is_patient and not independent:
+        elif not independent and _names_patients(name, summary, contract):
             roles.setdefault("group", contract.group or name)
     return roles
+
+
+def _names_patients(name: str, summary: ColumnSummary, contract: Contract) -> bool:
+    """Return True for a column that is called so, and has the values for it."""
+    # Voxels may well be of two patients.
+    min_patients = 1 if contract.coordinates else FEW_VALUES
+    return is_called(name, "patient") and summary.n_texts >= min_patients
 
 
 def _infer_time(table: RoleColumns, taken: set[str | None]) -> str | None:
