@@ -135,8 +135,6 @@ def read_cohort(
     >>> cohort.n_rows, int(sum(cohort.label == "yes"))
     (683, 75)
     """
-    if isinstance(leave_out, str):
-        leave_out = [leave_out]
     stated = resolve_contract(
         contract,
         label=label,
@@ -163,10 +161,10 @@ def read_cohort(
     else:
         inferred = completed(files, stated, keep)
     complete = inferred.contract
-    if label_optional and not complete.label:
-        need_label = False
-    elif propose and need_label and not complete.label:
-        raise UsageError(NO_LABEL + inferred.likely, parameters=["label"])
+    if not complete.label:
+        if propose and need_label and not label_optional:
+            raise UsageError(NO_LABEL + inferred.likely, parameters=["label"])
+        need_label = need_label and not label_optional
     stream = CohortStream(
         files, complete, batch_rows, complete.label, need_label, inferred.notes
     )

@@ -292,27 +292,23 @@ class BlockReader:
         id_hashes = None
         if self.contract.id:
             id_hashes = _hash_ids(rows.id, self.hash_key)
-            if self.repeated_ids is not None and self.repeated_ids.size:
+            if self.repeated_ids is not None:
                 is_repeated = np.isin(id_hashes, self.repeated_ids)
                 faults.append((str(self.contract.id), "repeated_id", is_repeated))
-        gates = None
-        if self.gates:
-            gates = self._count_gates(self.gates, rows, unlisted, is_taken)
+        gates = self._count_gates(rows, unlisted, is_taken)
         violations = Violations(self.contract)
         is_sound = violations.add_block(piece.part.name, block, faults)
         if is_taken is not None:
             is_sound &= is_taken
         odd_cells = beyond_bounds(rows.values, self.bounds)
-        unused = [(column, OUT_OF_BOUNDS, mask) for column, mask in odd_cells.items()]
-        unused += [(column, UNREADABLE, mask) for column, mask in unreadable.items()]
+        unused = _faults(OUT_OF_BOUNDS, odd_cells) + _faults(UNREADABLE, unreadable)
         for column, kind, mask in unused:
             odd_rows = block.first_row + np.flatnonzero(mask & is_sound)
             violations.add(piece.part.name, column, kind, odd_rows)
         faults += unused
-        sound = None
-        if is_sound.any():
-            within = _without_cells(rows, unused) if self.to_score else rows
-            sound = self._normalised(within.take(is_sound))
+        if self.to_score:
+            rows = _without_cells(rows, unused)
+        sound = self._normalised(rows.take(is_sound)) if is_sound.any() else None
         refused = None
         if self.lists_refused:
             file = piece.part.name
@@ -322,16 +318,17 @@ class BlockReader:
 
     def _count_gates(
         self,
-        gates: Gates,
         rows: Cohort,
         unlisted: Mapping[str, np.ndarray],
         is_taken: np.ndarray | None,
-    ) -> GateCounts:
+    ) -> GateCounts | None:
         """Count rows as training's profile does: those that are taken."""
+        if self.gates is None:
+            return None
         if is_taken is not None:
             rows = rows.take(is_taken)
             unlisted = {name: mask[is_taken] for name, mask in unlisted.items()}
-        return gates.count(rows.values, rows.rows - 1, rows.group, unlisted)
+        return self.gates.count(rows.values, rows.rows - 1, rows.group, unlisted)
 
     def add_candidates(self, choice: RowChoice, piece: Piece) -> None:
         """Add the rows of a piece to those of which one a unit is taken.
@@ -461,6 +458,11 @@ def _of_taken_rows(fault: Fault, is_taken: np.ndarray) -> Fault:
     if kind in ("missing", UNSEEN):
         mask = mask & is_taken
     return column, kind, mask
+
+
+def _faults(kind: str, masks: Mapping[str, np.ndarray]) -> list[Fault]:
+    """Return the faults of one kind, from masks of rows by column."""
+    return [(column, kind, mask) for column, mask in masks.items()]
 
 
 def _without_cells(rows: Cohort, unused: Sequence[Fault]) -> Cohort:
