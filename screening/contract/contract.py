@@ -559,11 +559,12 @@ class Contract(BaseModel):
     def to_toml(self, notes: Sequence[str] = ()) -> str:
         """Return a TOML text that `load` reads, with `notes` as comments at its end."""
         stated = self.model_dump(mode="json", exclude_defaults=True)
-        features = stated.pop("features", {})
         tables = {
-            "outcome": stated.pop("outcome", {}),
-            "score": stated.pop("per_unit", {}),
+            "outcome": stated.pop("outcome", None),
+            "score": stated.pop("per_unit", None),
         }
+        for name, feature in stated.pop("features", {}).items():
+            tables[f"features.{tomlkit.key(name).as_string()}"] = feature
         lines = [f"# {TOML_HEADER}", "", f"format = {FORMAT}", "", "[cohort]"]
         for name, field in Contract.model_fields.items():
             comment = _first_clause(field.description or "")
@@ -575,9 +576,6 @@ class Contract(BaseModel):
             if table:
                 lines += ["", f"[{title}]"]
                 lines += [f"{key} = {toml_text(value)}" for key, value in table.items()]
-        for name, values in features.items():
-            lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
-            lines += [f"{key} = {toml_text(value)}" for key, value in values.items()]
         if notes:
             lines += ["", "# What was guessed, inferred and dropped:"]
             lines += [f"# - {_printable_line(note)}" for note in notes]

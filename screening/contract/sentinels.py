@@ -56,13 +56,16 @@ def sentinel_counts(values: np.ndarray) -> dict[float, int]:
         rest = np.flatnonzero(~is_sentinel)
         if rest.size <= MIN_OTHER_VALUES:
             break
-        repeated = [end for end in (rest[0], rest[-1]) if counts[end] >= MIN_ROWS]
-        apart = [end for end in repeated if _is_apart(distinct[end], distinct[rest])]
+        apart = [
+            end
+            for end in (rest[0], rest[-1])
+            if counts[end] >= MIN_ROWS and _is_apart(distinct[end], distinct[rest])
+        ]
         if not apart:
             break
         is_sentinel[apart[0]] = True
-    places = np.flatnonzero(is_sentinel)
-    return dict(zip(distinct[places].tolist(), counts[places].tolist(), strict=True))
+    sentinels = distinct[is_sentinel].tolist()
+    return dict(zip(sentinels, counts[is_sentinel].tolist(), strict=True))
 
 
 def _are_codes(distinct: np.ndarray, counts: np.ndarray) -> np.ndarray:
