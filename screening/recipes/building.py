@@ -157,9 +157,10 @@ class RecipeComponents:
             raise ValueError(
                 f"remedy {names} needs the machine two_class, not {recipe.machine}"
             )
-        for name in ("passes", "stop"):
-            if recipe.parameters.get(name) is not None and not recipe.factor:
-                raise ValueError(f"{name} needs a [factor]")
+        if not recipe.factor:
+            for name in ("passes", "stop"):
+                if recipe.parameters.get(name) is not None:
+                    raise ValueError(f"{name} needs a [factor]")
         self._build(recipe.resolved())
 
     def check_grid(self, source: str) -> None:
@@ -342,6 +343,11 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     if recipe.machine != "blend":
         RecipeComponents(recipe).check_grid(source)
     return recipe
+
+
+def as_recipe(recipe: Recipe | str) -> Recipe:
+    """Return a recipe, loaded if it is a name or a path."""
+    return load_recipe(recipe) if isinstance(recipe, str) else recipe
 
 
 def read_recipe(text: str, source: str = "recipe") -> Recipe:

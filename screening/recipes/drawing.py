@@ -195,16 +195,16 @@ class SettingSpace:
         together = self._plain_names
         if self._kernel:
             together = [name for name in self._plain_names if name in _DRAWN_TOGETHER]
-        alone = [name for name in self._plain_names if name not in together]
-        streams = {name: self._rng(name) for name in alone}
+        streams = {
+            name: self._rng(name) for name in self._plain_names if name not in together
+        }
         # The default was tried already, and only some recipes would notice.
         tried = None
         if not self.from_paper:
             tried = {name: self.recipe.parameters.get(name) for name in together}
         for values in self._draws(together, self._rng(), n, tried):
-            for name in alone:
-                number = streams[name].integers(len(self.grid[name]))
-                values[name] = self.grid[name][number]
+            for name, rng in streams.items():
+                values[name] = self.grid[name][rng.integers(len(self.grid[name]))]
             yield values
 
     def _draw_factor(self, n: int) -> Iterator[_Setting]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -102,24 +102,31 @@ def check_number(name: str, value: object) -> None:
     parameter = name.rpartition(".")[2]
     if parameter == "seed" and (isinstance(value, bool) or not isinstance(value, int)):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return
-    number_text: int | float | str = value
-    if isinstance(value, str):
-        scaled = _SCALED.fullmatch(value.strip())
-        number_text = scaled[1] if scaled else value
-    try:
-        number = float(number_text)
-    except ValueError:
-        return
-    except OverflowError:
-        number = math.inf
+    number = _number_of(value)
     largest = _MAX_NUMBER_OF.get(parameter, _MAX_NUMBER)
-    if number != 0 and not _MIN_NUMBER <= number <= largest:
+    if number and not _MIN_NUMBER <= number <= largest:
         raise ValueError(
             f"{name} must be a number from {_MIN_NUMBER:g} to {largest:g}, "
             f"got {value!r}"
         )
+
+
+def _number_of(value: object) -> float | None:
+    """Return the number that a value is, or that a text writes; None if there is none.
+
+    Of a text such as "scale * 2", which is relative to the data, it is the multiple.
+    """
+    if isinstance(value, str):
+        scaled = _SCALED.fullmatch(value.strip())
+        value = scaled[1] if scaled else value
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+    except OverflowError:
+        return math.inf
 
 
 def _check_numbers(values: dict[str, Any]) -> dict[str, Any]:
@@ -381,28 +388,36 @@ def _problem(error: ErrorDetails) -> str:
     return f"{key}: {error['msg']}{got}"
 
 
+def _refuse_members(
+    members: Mapping[str, Recipe], is_wrong: Callable[[Recipe], bool], message: str
+) -> None:
+    """Raise ValueError with the names of the members that are wrong, if any is."""
+    names = [name for name, member in members.items() if is_wrong(member)]
+    if names:
+        raise ValueError(message.format(names=", ".join(names)))
+
+
 def check_blend(recipe: Recipe) -> None:
     """Raise ValueError unless a blend's members can be blended and stored."""
-    every = recipe.every
     if not recipe.members:
         raise ValueError("machine blend needs members = [...], names of recipes")
     if len({*recipe.members}) < len(recipe.members):
         raise ValueError("a blend has each of its members once")
-    blends = [name for name, member in every.items() if member.machine == "blend"]
-    if blends:
-        raise ValueError(
-            f"a blend cannot have the blend {', '.join(blends)} as a member"
-        )
-    not_storable = [name for name, member in every.items() if not member.persistable]
-    if not_storable:
-        raise ValueError(
-            f"members of a blend are stored, and {', '.join(not_storable)} cannot be"
-        )
-    wrong = [name for name in recipe.scarce if every[name].machine != "one_class"]
-    if wrong:
-        raise ValueError(
-            f"scarce members learn from negatives alone, {', '.join(wrong)} does not"
-        )
+    _refuse_members(
+        recipe.every,
+        lambda member: member.machine == "blend",
+        "a blend cannot have the blend {names} as a member",
+    )
+    _refuse_members(
+        recipe.every,
+        lambda member: not member.persistable,
+        "members of a blend are stored, and {names} cannot be",
+    )
+    _refuse_members(
+        {name: recipe.every[name] for name in recipe.scarce},
+        lambda member: member.machine != "one_class",
+        "scarce members learn from negatives alone, {names} does not",
+    )
     if recipe.parameters or recipe.search.grid:
         raise ValueError(
             "a blend has no [parameters] and no [search.grid]: its members have theirs"
@@ -471,6 +486,9 @@ class EstimatorRecipe(Recipe):
             machine="baseline",
             parameters={"estimator": estimator},
         )
+
+    def refuse_if_not_persistable(self) -> None:
+        """Accept every estimator: its model serves one process and is not stored."""
 
     @property
     def estimator(self) -> type[Estimator]:

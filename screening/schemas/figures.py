@@ -225,12 +225,11 @@ def rule_named(name: str, **numbers: float | None) -> Rule:
     kind = RULE_TYPES[name]
     stated = {key: number for key, number in numbers.items() if number is not None}
     accepted = {field.name for field in fields(kind) if field.init}
-    if "confidence" in stated and "confidence" not in accepted:
+    if "confidence" in stated.keys() - accepted:
         raise ValueError(f"confidence goes with min_sensitivity, not with {name}")
-    if "value" in accepted and "value" not in stated:
-        raise ValueError(f"{name} takes a value")
-    if "value" in stated and "value" not in accepted:
-        raise ValueError(f"{name} takes no value")
+    if "value" in stated.keys() ^ accepted:
+        determiner = "a" if "value" in accepted else "no"
+        raise ValueError(f"{name} takes {determiner} value")
     return kind(**stated)
 
 
