@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -272,10 +272,9 @@ def decisions_at(
     across = None
     if len(cache.trained) == len(machines):
         across = cache.across(machines[0].kernel)
-    if across is None and log_ratio:
-        return [machine.scorer.log_ratios(x)[0] for machine in machines]
     if across is None:
-        return [machine.scorer.decisions(x)[0] for machine in machines]
+        value_of = Scorer.log_ratios if log_ratio else Scorer.decisions
+        return [value_of(machine.scorer, x)[0] for machine in machines]
     sums = _sums_across(machines, across)
     c = [np.ones((len(x), 1))] * len(machines)
     if cache.trained[0] is not None:
@@ -283,11 +282,10 @@ def decisions_at(
         c = c_after([_at_block(block, step, cache) for step in cache.trained])
     decided = []
     for machine, machine_sums, machine_c in zip(machines, sums, c, strict=True):
+        value = machine_sums * machine_c + machine.last.dual.intercept
         if log_ratio:
-            decided.append(machine.log_ratio_of(machine_sums, machine_c, x))
-        else:
-            intercept = machine.last.dual.intercept
-            decided.append(machine_sums * machine_c + intercept)
+            value = machine.log_ratio_of(machine_sums, machine_c, x)
+        decided.append(value)
     return decided
 
 
@@ -422,42 +420,38 @@ class Scorer:
             last_states.append(state)
         return last_states
 
-    def _states_by_block(self, x: np.ndarray) -> Iterator[list[KernelMachineState]]:
-        size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
-        kernel = self.machines[0].kernel
-        for start in range(0, len(x), size):
-            rows = x[start : start + size]
-            block = KernelBlock(kernel, self.rows, rows, sums=self.sums)
-            yield self._last_states(block)
-
     def decisions(self, x: np.ndarray) -> list[np.ndarray]:
         """Return f of the last pass at x, (n, n_outputs) for each machine."""
-        blocks = []
-        for states in self._states_by_block(x):
-            blocks.append([state.decisions for state in states])
-        return self._joined(blocks)
+        return self._by_block(x, lambda machine, state: state.decisions)
 
     def log_ratios(self, x: np.ndarray) -> list[np.ndarray]:
         """Return log((f + rho) / rho) at x, (n, 1) for each one-class machine."""
-        blocks = []
-        for states in self._states_by_block(x):
-            ratios = []
-            for machine, state in zip(self.machines, states, strict=True):
-                ratios.append(machine.log_ratio_of(state.kernel_sums, state.c, state.x))
-            blocks.append(ratios)
-        return self._joined(blocks)
-
-    def _joined(self, blocks: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
-        """Return each machine's values at all rows, from those of the blocks."""
-        if not blocks:
-            return [np.empty((0, machine.n_outputs)) for machine in self.machines]
-        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+        return self._by_block(
+            x,
+            lambda machine, state: machine.log_ratio_of(
+                state.kernel_sums, state.c, state.x
+            ),
+        )
 
     def factors(self, x: np.ndarray) -> list[np.ndarray]:
         """Return c of the last pass at x, (n, 1) or (n, n_outputs) for each machine."""
+        return self._by_block(x, lambda machine, state: state.c)
+
+    def _by_block(
+        self,
+        x: np.ndarray,
+        value_of: Callable[[KernelExpansion, KernelMachineState], np.ndarray],
+    ) -> list[np.ndarray]:
+        """Return each machine's values at x, computed for a block of rows at a time."""
+        size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
+        kernel = self.machines[0].kernel
         blocks = []
-        for states in self._states_by_block(x):
-            blocks.append([state.c for state in states])
+        # Without rows there is one block, which is empty.
+        for start in range(0, max(len(x), 1), size):
+            rows = x[start : start + size]
+            block = KernelBlock(kernel, self.rows, rows, sums=self.sums)
+            states = self._last_states(block)
+            blocks.append(list(map(value_of, self.machines, states)))
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 

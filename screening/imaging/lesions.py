@@ -29,9 +29,9 @@ from screening.metrics.intervals import (
 )
 from screening.metrics.operating_point import FLAG_EVERYTHING, pick
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import HeldOut
+from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.train import Held
+from screening.model_selection.train import ScoredStudy
 from screening.schemas.base import Estimate
 from screening.schemas.figures import MinSensitivity, Rule, Threshold
 from screening.schemas.model import ModelDocument
@@ -315,7 +315,7 @@ class ByLesion:
     def check_cases(self, study: Study) -> None:
         """Require no number of positive rows: lesions are counted instead."""
 
-    def held(self, study: Study, method: HeldOut, jobs: int) -> Held:
+    def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
         """Choose smoothing, smallest cluster and threshold by lesions of patients.
 
         Every voxel of a patient is scored by the machine of the fold in which the
@@ -360,9 +360,11 @@ class ByLesion:
         rule = Threshold(threshold, prevalence=study.rule.prevalence)
         maps = replace(method, decisions=scores[position][None, :, None])
         held = HeldOutScores.of(maps, study)
-        return Held(study, method, replace(held, trained=held.scores), rule, facts)
+        return ScoredStudy(
+            study, method, replace(held, trained=held.scores), rule, facts
+        )
 
-    def card(self, card: ModelDocument, held: Held) -> ModelDocument:
+    def card(self, card: ModelDocument, held: ScoredStudy) -> ModelDocument:
         """Return the model card with how lesions are found."""
         (point,) = card.operating_points
         return card.replace(operating_points=[point.replace(lesions=held.lesions)])

@@ -6,6 +6,7 @@ The features of a channel are mean, standard deviation and gradient.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -305,10 +306,8 @@ class _NeighbourhoodPart(Part):
             for channel in channels:
                 values = self._floats(columns, channel)
                 features = neighbourhood_features(values, index, shape, self.size)
-                for name, feature in zip(
-                    _feature_names(channel), features, strict=True
-                ):
-                    columns[name] = pa.array(feature, from_pandas=True)
+                arrays = map(partial(pa.array, from_pandas=True), features)
+                columns |= zip(_feature_names(channel), arrays, strict=True)
             yield pa.record_batch([columns[name] for name in wanted], wanted)
 
     def _floats(self, columns: Mapping[str, pa.Array], name: str) -> np.ndarray:

@@ -99,15 +99,16 @@ def pictured(
     views = {geometry.group: View.of(geometry) for geometry in geometries}
     flagged, step = _flagged_voxels(rows, watched)
     order = sorted(flagged, key=lambda name: (-flagged[name].n_flagged, name))
-    shown = [name for name in order if flagged[name].n_flagged][:_MAX_PATIENTS]
-    n_slices = min(_MAX_SLICES_PER_PATIENT, _MAX_SLICES // max(len(shown), 1))
+    with_flags = [name for name in order if flagged[name].n_flagged]
+    drawn = with_flags[:_MAX_PATIENTS]
+    n_slices = min(_MAX_SLICES_PER_PATIENT, _MAX_SLICES // max(len(drawn), 1))
     planes = {}
-    for name in shown:
+    for name in drawn:
         positions = _as_drawn(views.get(name), flagged[name].voxels[:, :3])
         planes[name] = fullest_slices(positions, max(1, n_slices))
     slices, scale = _draw_slices(planes, step, rows, watched, views)
     patients = []
-    for name in shown:
+    for name in drawn:
         group = name if contract.group else None
         patients.append(
             _volume(
@@ -128,7 +129,7 @@ def pictured(
     return Voxels(
         axes=list(contract.coordinates),
         step=step.tolist(),
-        patients_flagged=sum(voxels.n_flagged > 0 for voxels in flagged.values()),
+        patients_flagged=len(with_flags),
         patients=patients,
         base=base,
         scale=scale,
