@@ -200,7 +200,11 @@ class SmoSolver:
             self._coupling = np.array([[1.0, -1.0], [-1.0, 1.0]])
 
     def run(self, alphas: np.ndarray, max_iter: int) -> Solution:
-        """Solve from feasible alphas, in at most `max_iter` steps."""
+        """Solve from feasible alphas, in at most `max_iter` steps.
+
+        Steps move the active points until these meet the conditions. Then all points
+        are checked, and those that do not meet them become active.
+        """
         self.alpha = alphas * self.unit
         self.v = self.levels()
         n_iter = 0
@@ -216,26 +220,35 @@ class SmoSolver:
             at_limit = n_iter >= max_iter
             converged = gap <= self.stop or (stuck and not tightened)
             if at_limit or converged:
-                self._scatter(state)
-                if m < len(alphas):
-                    # Levels of points that were not active are out of date.
-                    n_checks += 1
-                    self.v = self.levels()
-                    self._tighten(self.s, self.alpha, self.v)
-                intercept, gap = self._certificate()
+                intercept, gap = self._check_all_points(state)
+                n_checks += 1
                 if m == len(alphas) or at_limit or gap <= self.stop:
                     break
                 active.take(self._points_after_check(n_checks))
                 state = self.gather(active.points)
             elif may_shrink:
-                keep = self._undecided(state)
-                if len(keep) < SHRINK_BELOW * m:
-                    self._scatter(state)
-                    active.take(active.points[keep], keep)
-                    state = self.gather(active.points)
+                state = self._shrink(state)
         unit = self.problem.unit(self.alpha, self.s, self.v)
         solution = np.minimum(self.alpha / self.unit, self.problem.upper)
         return Solution(solution, intercept, gap / unit, n_iter)
+
+    def _check_all_points(self, state: ActivePoints) -> tuple[float, float]:
+        """Take over the active points; return intercept and violation of all points."""
+        self._scatter(state)
+        if len(state.alpha) < len(self.alpha):
+            # Levels of points that were not active are out of date.
+            self.v = self.levels()
+            self._tighten(self.s, self.alpha, self.v)
+        return self._certificate()
+
+    def _shrink(self, state: ActivePoints) -> ActivePoints:
+        """Return the active points, fewer of them if many are sure to stay at a bound."""
+        keep = self._undecided(state)
+        if len(keep) >= SHRINK_BELOW * len(state.alpha):
+            return state
+        self._scatter(state)
+        self.active.take(self.active.points[keep], keep)
+        return self.gather(self.active.points)
 
     def _points_after_check(self, n_checks: int) -> np.ndarray:
         """Return the points to go on with when a check of all found violations."""
