@@ -34,7 +34,7 @@ from training import TOL, apart, made_rows
 
 from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
-from screening.kernels.threads import available_cores, with_share_of_cores
+from screening.kernels.threads import limit_threads
 from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.search import criterion
 from screening.model_selection.task import infer_task
@@ -116,13 +116,11 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
 
         def in_fold(train: np.ndarray, test: np.ndarray) -> list[float]:
             held_out = np.ascontiguousarray(encoded.x[test])
-            _, decided = encoded.tried(train, candidates, held_out)
+            with limit_threads(1):
+                _, decided = encoded.fit_settings(train, candidates, held_out)
             return [criterion("auroc", each, y[test]) for each in decided]
 
-        at_once = (
-            delayed(with_share_of_cores)(available_cores(), in_fold, *fold)
-            for fold in folds
-        )
+        at_once = (delayed(in_fold)(*fold) for fold in folds)
         return np.mean(Parallel(jobs, prefer="threads")(at_once), axis=0)
 
     def theirs() -> np.ndarray:

@@ -6,14 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar, TypeVarTuple
 
 from joblib import cpu_count
 
 from screening.errors import UsageError
-
-Arguments = TypeVarTuple("Arguments")
-Result = TypeVar("Result")
 
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
@@ -51,17 +47,6 @@ def limit_threads(jobs: int = -1) -> Iterator[None]:
         yield
     finally:
         _limit.reset(token)
-
-
-def with_share_of_cores(
-    jobs: int, function: Callable[[*Arguments], Result], *arguments: *Arguments
-) -> Result:
-    """Call function(*arguments) as one of ``jobs`` concurrent calls.
-
-    Its loops use its share of the cores, at least one.
-    """
-    with limit_threads(max(1, available_cores() // max(jobs, 1))):
-        return function(*arguments)
 
 
 def run_in_threads(task: Callable[[int], object], items: Sequence[int]) -> None:
