@@ -42,7 +42,7 @@ def our_decisions(
     rows = EncodedRows(
         load_recipe("shao_local"), 3, kernel_cache.Distances(x), codes, None
     )
-    return rows.tried(np.arange(len(x)), grid, z)[1]
+    return rows.fit_settings(np.arange(len(x)), grid, z)[1]
 
 
 def one_vs_rest(gram: np.ndarray, codes: np.ndarray, cost: float) -> list[SVC]:

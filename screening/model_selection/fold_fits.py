@@ -45,22 +45,40 @@ from screening.store.checkpoints import keep_piece, read_piece
 # Fewer rows are fitted here in less time than processes take to start.
 MIN_ROWS_FOR_PROCESSES = 2_000
 # Rows by which gamma is scaled.
-MOST_SCALED = 20_000
+MAX_SCALED_ROWS = 20_000
+# More decisions than this are stored as float32: they are ranked, and compared to seven
+# digits.
+MAX_FLOAT64_DECISIONS = 20_000_000
 
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """Encoded rows that the machines of a recipe learn from."""
+    """Encoded rows that the machines of a recipe learn from.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    n_outputs : int
+        Columns of decisions.
+    distances : Distances
+        The rows, and the distances among them, which all folds, settings and methods
+        share as far as memory allows.
+    target : int ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,), optional
+        Kept whole by remedies that validate within a fit.
+    weight : ndarray of float, shape (n_rows,), optional
+        How much each row counts; None for all alike.
+    encoder : RowEncoder, optional
+        Made the rows of a cohort; workers need none.
+    """
 
     recipe: Recipe
-    n_outputs: int  # columns of decisions
-    # the rows, and what lies between them, made once for all folds, settings and
-    # methods where memory allows
+    n_outputs: int
     distances: kernel_cache.Distances
     target: np.ndarray
-    groups: np.ndarray | None  # kept whole by remedies that validate inside the fit
-    weight: np.ndarray | None = None  # how much each row counts; None for all alike
-    encoder: RowEncoder | None = None  # what made them of a cohort; workers need none
+    groups: np.ndarray | None
+    weight: np.ndarray | None = None
+    encoder: RowEncoder | None = None
 
     @classmethod
     def of(
@@ -71,10 +89,7 @@ class EncodedRows:
         groups: np.ndarray | None = None,
         memory: int | None = None,
     ) -> EncodedRows:
-        """Return a cohort as the numbers that machines learn from.
-
-        There is one encoder, fitted once.
-        """
+        """Encode a cohort by an encoder that is fitted once, on all its rows."""
         target = task.target(labels_of(cohort))
         encoder, x = learned_encoding(recipe, cohort, target)
         x = np.ascontiguousarray(x, dtype=np.float64)
@@ -90,50 +105,49 @@ class EncodedRows:
 
     @property
     def x(self) -> np.ndarray:
-        """(n_rows, n_encoded)."""
+        """The encoded rows, shape (n_rows, n_encoded)."""
         return self.distances.rows
 
     def of_rows(self, x: np.ndarray) -> EncodedRows:
-        """Return the same rows in another encoding."""
+        """Return the same rows in another encoding, x."""
         return replace(self, distances=kernel_cache.Distances(x, self.distances.memory))
 
     def part(self, rows: np.ndarray) -> EncodedRows:
-        """Return some of the rows."""
+        """Return some of the rows, by their numbers."""
         groups = None if self.groups is None else self.groups[rows]
         weight = None if self.weight is None else self.weight[rows]
         part = self.of_rows(np.ascontiguousarray(self.x[rows]))
         return replace(part, target=self.target[rows], groups=groups, weight=weight)
 
     def to_travel(self) -> EncodedRows:
-        """Return the same for workers, with groups as numbers and not as names."""
-        groups = (
-            None
-            if self.groups is None
-            else np.unique(self.groups, return_inverse=True)[1]
-        )
+        """Return the rows as workers get them: groups are numbers, without a name."""
+        groups = self.groups
+        if groups is not None:
+            groups = np.unique(groups, return_inverse=True)[1]
         return replace(self, groups=groups, encoder=None)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:
-        """Those of some rows that a machine learns from."""
-        return (
-            rows[self.target[rows] == 0] if self.recipe.machine == "one_class" else rows
-        )
+        """Return those of some row numbers that a machine learns from."""
+        if self.recipe.machine == "one_class":
+            return rows[self.target[rows] == 0]
+        return rows
 
     def estimator(self, parameters: Parameters) -> Estimator:
-        """Return the recipe's estimator, with the same numeric gamma in every fold."""
-        estimator = self._parts.estimator(parameters)
-        return (
-            estimator.scaled_to(self._learnable_x)
-            if hasattr(estimator, "scaled_to")
-            else estimator
-        )
+        """Return the recipe's estimator, its gamma a number.
+
+        The number is the same in every fold, whatever rows a fold holds.
+        """
+        estimator = self._components.estimator(parameters)
+        if hasattr(estimator, "scaled_to"):
+            estimator = estimator.scaled_to(self._scaled_rows)
+        return estimator
 
     def description(self, parameters: Parameters) -> str:
         """Return a text that is equal for equal machines, whatever recipe names them.
 
         A machine that declines its factor is the one that has none.
         """
-        estimator = self._parts.estimator(parameters)
+        estimator = self._components.estimator(parameters)
         values = estimator.get_params(deep=False)
         if isinstance(estimator, KernelMachine) and not estimator.n_rescalings:
             declined = {"factor": None, "passes": 0, "normalise": False, "stop": ""}
@@ -144,93 +158,106 @@ class EncodedRows:
 
     @property
     def bundles(self) -> Bundles | None:
-        """Return bundles of categories' columns where the recipe allows it."""
-        if self.encoder is None or not self._parts.estimator({}).bundled:
+        """The columns of each category as one, for a machine that learns as much."""
+        if self.encoder is None or not self._components.estimator({}).bundled:
             return None
         return self.encoder.bundles()
 
     @cached_property
-    def _parts(self) -> RecipeComponents:
+    def _components(self) -> RecipeComponents:
         return RecipeComponents(self.recipe)
 
     @cached_property
-    def _learnable_x(self) -> np.ndarray:
-        return self.x[self.learnable(np.arange(len(self.x)))[:MOST_SCALED]]
+    def _scaled_rows(self) -> np.ndarray:
+        """The first rows that a machine learns from, by which gamma is scaled."""
+        return self.x[self.learnable(np.arange(len(self.x)))[:MAX_SCALED_ROWS]]
 
     @cached_property
-    def alike(self) -> np.ndarray | None:
+    def ties(self) -> np.ndarray | None:
         """A number for each distinct row, (n_rows,), where one stands for many."""
         return number_ties(self.x)
 
-    def tried(
+    def fit_settings(
         self,
         rows: np.ndarray,
         settings: Sequence[Parameters],
         held_out: np.ndarray | None,
     ) -> tuple[list[Estimator], list[np.ndarray]]:
-        """Fit the recipe to some rows at each setting, and decide on other rows.
+        """Fit the recipe to some of the rows at several settings, and decide elsewhere.
 
-        Neighbours share their work, also where they decide: the decisions are those of
-        ``decisions``, but in float64 throughout, which moves them by 3e-5 of the
-        largest at most. `asked` are the encoded rows to decide on; with None nothing is
-        decided.
+        Settings of one kernel share their work, also where they decide: the decisions
+        are those of ``decisions``, but in float64 throughout, which moves them by 3e-5
+        of the largest at most.
+
+        Parameters
+        ----------
+        rows : int ndarray of shape (n_fitted,)
+            Numbers of the rows to learn from.
+        settings : sequence of dict
+        held_out : ndarray of shape (n, n_encoded), optional
+            Encoded rows to decide on; with None nothing is decided.
+
+        Returns
+        -------
+        machines : list of Estimator
+            One a setting.
+        decisions : list of ndarray of shape (n, n_outputs)
+            One a setting, or empty.
         """
         rows = self.learnable(rows)
-        most = self._parts.estimator(settings[0]).most_rows
-        if len(rows) > most:
-            rows = rows[sub_sample(self.target[rows], None, most, RARE_SHARE, seed=0)]
-        x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
-        groups = None if self.groups is None else self.groups[rows]
-        weight = None if self.weight is None else self.weight[rows]
+        max_rows = self._components.estimator(settings[0]).most_rows
+        if len(rows) > max_rows:
+            rows = rows[
+                sub_sample(self.target[rows], None, max_rows, RARE_SHARE, seed=0)
+            ]
+        learned = self.part(rows)
+        cache = kernel_cache.KernelCache(
+            learned.x,
+            self.distances.memory,
+            partial(self.distances.part, rows),
+            held_out,
+        )
         machines: dict[int, Estimator] = {}
-        decided: dict[int, np.ndarray] = {}
-        part = partial(self.distances.part, rows)
-        cache = kernel_cache.KernelCache(x, self.distances.memory, part, held_out)
-        ordered = by_shared_work(settings)
-        for family in self._parts.families([settings[at] for at in ordered]):
-            numbers = [ordered[at] for at in family]
-            fitted = self._fitted(
-                [settings[at] for at in numbers], target, groups, weight, cache
+        decisions: dict[int, np.ndarray] = {}
+        order = by_shared_work(settings)
+        for family in self._components.families([settings[number] for number in order]):
+            numbers = [order[position] for position in family]
+            fitted = self._fit_family(
+                [settings[number] for number in numbers], learned, cache
             )
             machines |= zip(numbers, fitted, strict=True)
             if held_out is not None:
-                decided |= zip(
-                    numbers, self._decisions_at(held_out, fitted, cache), strict=True
-                )
-        return [machines[at] for at in sorted(machines)], [
-            decided[at] for at in sorted(decided)
-        ]
+                decided = self._decisions_at(held_out, fitted, cache)
+                decisions |= zip(numbers, decided, strict=True)
+        return _in_order(machines), _in_order(decisions)
 
-    def _fitted(
+    def _fit_family(
         self,
-        family: Sequence[Parameters],
-        target: np.ndarray,
-        groups: np.ndarray | None,
-        weight: np.ndarray | None,
+        settings: Sequence[Parameters],
+        learned: EncodedRows,
         cache: kernel_cache.KernelCache,
     ) -> Sequence[Estimator]:
-        """Fit machines of settings that differ in their factors alone."""
-        first = self.estimator(family[0])
+        """Fit machines whose settings differ in the factor alone, on the cache's rows."""
+        first = self.estimator(settings[0])
         if not isinstance(first, KernelMachine):
-            if weight is None:
-                return [first.fit(cache.rows, target)]
+            if learned.weight is None:
+                return [first.fit(learned.x, learned.target)]
             if not isinstance(first, WeightedClassifier):
                 raise RecipeError(
                     f"method {self.recipe.name} takes no sample_weight here: leave it "
                     "out, or name a recipe whose method is weighted, such as logistic"
                 )
-            return [first.fit(cache.rows, target, weight)]
-        factors = [
-            first.factor,
-            *(self._parts.estimator(setting).factor for setting in family[1:]),
-        ]
+            return [first.fit(learned.x, learned.target, learned.weight)]
+        factors = [first.factor]
+        for setting in settings[1:]:
+            factors.append(self._components.estimator(setting).factor)
         cache.trained = []
-        fitted = first.fit_each(factors, cache.rows, target, groups, cache, weight)
-        return (
-            [machine.relative() for machine in fitted]
-            if self.recipe.machine == "one_class"
-            else fitted
+        machines = first.fit_each(
+            factors, learned.x, learned.target, learned.groups, cache, learned.weight
         )
+        if self.recipe.machine == "one_class":
+            return [machine.relative() for machine in machines]
+        return machines
 
     def _decisions_at(
         self,
@@ -238,7 +265,7 @@ class EncodedRows:
         machines: Sequence[Estimator],
         cache: kernel_cache.KernelCache,
     ) -> list[np.ndarray]:
-        """``decisions`` of machines that were fitted together."""
+        """Return ``decisions`` of machines that were fitted together."""
         kernel_machines = [
             machine for machine in machines if isinstance(machine, KernelMachine)
         ]
@@ -250,70 +277,70 @@ class EncodedRows:
             held_out,
             kernel_machines[0].has_log_scores,
         )
-        return [
-            oriented(
-                machine.scores_from(own), machine, self.recipe.machine, self.n_outputs
-            )
-            for machine, own in zip(kernel_machines, decided, strict=True)
-        ]
+        scores = []
+        for machine, decisions in zip(kernel_machines, decided, strict=True):
+            score = machine.scores_from(decisions)
+            scores.append(oriented(score, machine, self.recipe.machine, self.n_outputs))
+        return scores
 
     def decisions(self, machine: Estimator, x: np.ndarray) -> np.ndarray:
-        """Of encoded rows, higher for more suspicious, shape (n_rows, n_outputs)."""
+        """Return decisions on encoded rows, higher for more suspicious.
+
+        Shape (n_rows, n_outputs).
+        """
         return oriented_decisions(machine, x, self.recipe.machine, self.n_outputs)
 
 
-# Decisions kept beyond this number are float32: they are ranked, and compared to seven
-# digits.
-MOST_IN_FULL = 20_000_000
+def _in_order(items: dict[int, Any]) -> list[Any]:
+    """Return the items by their numbers."""
+    return [items[number] for number in sorted(items)]
 
 
 @dataclass(frozen=True)
 class FoldFit:
-    """Machines of one fold, one a setting, and their decisions on the rows held out."""
+    """Machines of one fold, one a setting, and their decisions on the rows held out.
 
-    settings: Sequence[int]  # which of all that are tried
+    Parameters
+    ----------
+    settings : sequence of int
+        Numbers of the settings among all that compete.
+    rows : int ndarray of shape (n_held_out,)
+        Numbers of the rows held out.
+    machines : list of Estimator
+        One a setting.
+    decisions : list of ndarray of shape (n_held_out, n_outputs)
+        One a setting, to choose by, see `EncodedRows.fit_settings`; if one setting
+        alone competes, what its machine decides by itself.
+    seconds : tuple of float
+        Of fitting one machine, and of scoring a thousand rows by it.
+    """
+
+    settings: Sequence[int]
     rows: np.ndarray
     machines: list[Estimator]
-    # to choose by, as `EncodedRows.tried` has them; of one setting, what its machine
-    # says by itself
     decisions: list[np.ndarray]
-    seconds: tuple[
-        float, float
-    ]  # of fitting one machine, and of scoring a thousand rows by it
+    seconds: tuple[float, float]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything as arrays without objects."""
+        """Return everything as arrays without objects."""
         arrays = {"rows": self.rows, "seconds": np.array(self.seconds)}
-        for at, (machine, decisions) in enumerate(
-            zip(self.machines, self.decisions, strict=True)
-        ):
-            arrays[f"{at}/decisions"] = decisions
-            arrays |= {
-                f"{at}/machine/{name}": value for name, value in machine.state().items()
-            }
+        for position, machine in enumerate(self.machines):
+            arrays[f"{position}/decisions"] = self.decisions[position]
+            for name, value in machine.state().items():
+                arrays[f"{position}/machine/{name}"] = value
         return arrays
 
     @classmethod
-    def from_arrays(
-        cls,
-        arrays: dict[str, np.ndarray],
-        recipe: Recipe,
-        lot: Sequence[int],
-        tried: Sequence[Parameters],
-    ) -> FoldFit:
-        """Inverse of ``arrays``; the fit is of a lot of those tried."""
-        machines = [
-            build(recipe, **tried[number]).restore(under(arrays, f"{at}/machine/"))
-            for at, number in enumerate(lot)
-        ]
-        decisions = [arrays[f"{at}/decisions"] for at in range(len(lot))]
-        return cls(
-            lot,
-            arrays["rows"],
-            machines,
-            decisions,
-            (arrays["seconds"][0], arrays["seconds"][1]),
-        )
+    def from_arrays(cls, arrays: dict[str, np.ndarray], task: FoldTask) -> FoldFit:
+        """Return the fit of a task from what ``arrays`` returned."""
+        machines = []
+        decisions = []
+        for position, number in enumerate(task.numbers):
+            machine = build(task.rows.recipe, **task.settings[number])
+            machines.append(machine.restore(under(arrays, f"{position}/machine/")))
+            decisions.append(arrays[f"{position}/decisions"])
+        seconds = (arrays["seconds"][0], arrays["seconds"][1])
+        return cls(task.numbers, arrays["rows"], machines, decisions, seconds)
 
 
 Progress = Callable[[int, int], None]
@@ -359,25 +386,25 @@ class FoldTask:
     ----------
     rows : EncodedRows
         As they travel, see ``EncodedRows.to_travel``.
-    dealt : int ndarray of shape (n_rows,)
+    fold_of_row : int ndarray of shape (n_rows,)
         Fold that each row is held out in.
     fold : int
-    lot : sequence of int
-        Numbers of the settings.
+    numbers : sequence of int
+        Of the settings to fit.
     settings : sequence of dict
-        All that are tried.
+        All that compete.
     """
 
     rows: EncodedRows
-    dealt: np.ndarray
+    fold_of_row: np.ndarray
     fold: int
-    lot: Sequence[int]
+    numbers: Sequence[int]
     settings: Sequence[Parameters]
 
     @property
     def work(self) -> int:
         """Rows times settings."""
-        return len(self.dealt) * len(self.lot)
+        return len(self.fold_of_row) * len(self.numbers)
 
     @property
     def expected_time(self) -> float:
@@ -390,32 +417,38 @@ class FoldTask:
     def arrays_by_row(self) -> list[np.ndarray]:
         """What a fit depends on beside the encoded rows, (n_rows,) each."""
         rows = self.rows
-        arrays = [rows.target, self.dealt]
-        for optional in (rows.groups, rows.weight):
-            if optional is not None:
-                arrays.append(optional)
-        return arrays
+        arrays = (rows.target, self.fold_of_row, rows.groups, rows.weight)
+        return [array for array in arrays if array is not None]
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         """Arguments of ``_fit``; large ones are the same objects in many tasks."""
         rows = self.rows
-        shared = rows.distances, rows.target, rows.groups, rows.weight, self.dealt
-        place = self.fold, self.lot, self.settings
-        return rows.recipe, rows.n_outputs, *shared, *place
+        return (
+            rows.recipe,
+            rows.n_outputs,
+            rows.distances,
+            rows.target,
+            rows.groups,
+            rows.weight,
+            self.fold_of_row,
+            self.fold,
+            self.numbers,
+            self.settings,
+        )
 
     @property
     def n_gram_rows(self) -> int:
         """Rows of the largest kernel matrix of the fit; 0 for a machine without one."""
         if not self.rows.recipe.has_kernel:
             return 0
-        n_rows = int(np.count_nonzero(self.dealt != self.fold))
-        settings = [self.settings[number] for number in self.lot]
+        n_rows = int(np.count_nonzero(self.fold_of_row != self.fold))
+        settings = [self.settings[number] for number in self.numbers]
         return rows_held(settings, n_rows)
 
 
 def tasks_of(
-    encoded: EncodedRows, dealt: np.ndarray, settings: Sequence[Parameters]
+    encoded: EncodedRows, fold_of_row: np.ndarray, settings: Sequence[Parameters]
 ) -> list[FoldTask]:
     """Return the tasks of all folds, in the order of the folds.
 
@@ -424,15 +457,15 @@ def tasks_of(
     Parameters
     ----------
     encoded : EncodedRows
-    dealt : int ndarray of shape (n_rows,)
+    fold_of_row : int ndarray of shape (n_rows,)
         Fold that each row is held out in.
     settings : sequence of dict
     """
     rows = encoded.to_travel()
     tasks = []
-    for fold in range(int(dealt.max()) + 1):
-        for lot in _lots(encoded.recipe, settings):
-            tasks.append(FoldTask(rows, dealt, fold, lot, settings))
+    for fold in range(int(fold_of_row.max()) + 1):
+        for numbers in _by_kernel(encoded.recipe, settings):
+            tasks.append(FoldTask(rows, fold_of_row, fold, numbers, settings))
     return tasks
 
 
@@ -458,7 +491,7 @@ def fit_tasks(
         else:
             result = shared[content]
             if isinstance(result, FoldFit):
-                result = replace(result, settings=tasks[number].lot)
+                result = replace(result, settings=tasks[number].numbers)
         n_uses[content] -= 1
         if n_uses[content]:
             shared[content] = result
@@ -481,10 +514,15 @@ def _contents(tasks: Sequence[FoldTask]) -> list[str]:
             for array in arrays:
                 digest.update(array.tobytes())
             digests[key] = digest.hexdigest()
-        machines = [rows.description(task.settings[number]) for number in task.lot]
-        is_alone = len(task.settings) == 1
-        place = id(rows.distances), digests[key], rows.n_outputs, task.fold, is_alone
-        contents.append(repr([place, machines]))
+        content = [
+            id(rows.distances),
+            digests[key],
+            rows.n_outputs,
+            task.fold,
+            len(task.settings) == 1,
+            *(rows.description(task.settings[number]) for number in task.numbers),
+        ]
+        contents.append(repr(content))
     return contents
 
 
@@ -495,24 +533,19 @@ def _fit_distinct(
     files: Sequence[Path | None] = [None] * len(tasks)
     if resources.kept is not None:
         files = _checkpoints(resources.kept, tasks)
-    finished: dict[int, FoldFit] = {}
-    for number, file in enumerate(files):
-        fit = _read_fit(file, tasks[number])
-        if fit is not None:
-            finished[number] = fit
-    waiting = [number for number in range(len(tasks)) if number not in finished]
+    fits = list(map(_read_fit, files, tasks))
+    waiting = [task for task, fit in zip(tasks, fits, strict=True) if fit is None]
     results = in_parallel(
         _fit,
-        [tasks[number].arguments for number in waiting],
-        jobs=_n_jobs([tasks[number] for number in waiting], resources),
+        [task.arguments for task in waiting],
+        jobs=_n_jobs(waiting, resources),
         cluster=resources.cluster,
     )
-    for number in range(len(tasks)):
-        if number in finished:
-            yield finished[number]
+    for file, fit in zip(files, fits, strict=True):
+        if fit is not None:
+            yield fit
             continue
         result = next(results)
-        file = files[number]
         if file is not None and isinstance(result, FoldFit):
             keep_piece(file, result.arrays())
         yield result
@@ -520,7 +553,8 @@ def _fit_distinct(
 
 def _n_jobs(tasks: Sequence[FoldTask], resources: Resources) -> int:
     """Return how many tasks to run at a time; 1 if they are little work."""
-    if max((len(task.dealt) for task in tasks), default=0) < MIN_ROWS_FOR_PROCESSES:
+    n_rows = max((len(task.fold_of_row) for task in tasks), default=0)
+    if n_rows < MIN_ROWS_FOR_PROCESSES:
         return 1
     n_gram_rows = max(task.n_gram_rows for task in tasks)
     within_memory = kernel_cache.n_concurrent_fits(n_gram_rows, resources.memory)
@@ -534,54 +568,62 @@ def _fit(
     target: np.ndarray,
     groups: np.ndarray | None,
     weight: np.ndarray | None,
-    dealt: np.ndarray,
+    fold_of_row: np.ndarray,
     fold: int,
-    lot: Sequence[int],
+    numbers: Sequence[int],
     settings: Sequence[Parameters],
 ) -> FoldFit | ScreenError:
     """Fit a task; an error that concerns its method alone is its result."""
     encoded = EncodedRows(recipe, n_outputs, distances, target, groups, weight)
     try:
-        return fit_fold(encoded, dealt, fold, lot, settings)
+        return fit_fold(encoded, fold_of_row, fold, numbers, settings)
     except (RecipeError, UsageError) as error:
         return error
 
 
 def fit_fold(
     encoded: EncodedRows,
-    dealt: np.ndarray,
+    fold_of_row: np.ndarray,
     fold: int,
-    lot: Sequence[int],
+    numbers: Sequence[int],
     settings: Sequence[Parameters],
 ) -> FoldFit:
-    """Fit a fold at a lot of the settings that are tried."""
-    held_out = dealt == fold
+    """Fit the machines of a fold; parameters as of ``FoldTask``."""
+    held_out = fold_of_row == fold
     rows = np.flatnonzero(held_out)
     x = np.ascontiguousarray(encoded.x[rows])
-    alone = len(settings) == 1
-    tried = [settings[number] for number in lot]
-    compared = None if alone else x
+    is_alone = len(settings) == 1
+    competing = None if is_alone else x
+    fitted_settings = [settings[number] for number in numbers]
     began = time.perf_counter()
-    machines, decisions = encoded.tried(np.flatnonzero(~held_out), tried, compared)
+    machines, decisions = encoded.fit_settings(
+        np.flatnonzero(~held_out), fitted_settings, competing
+    )
     fitted = time.perf_counter()
-    own = encoded.decisions(machines[0], x)
-    scored = time.perf_counter() - fitted
-    if alone:
-        decisions = [own]
-    if encoded.x.shape[0] * own.shape[1] * len(settings) > MOST_IN_FULL:
+    decided_alone = encoded.decisions(machines[0], x)
+    scored = time.perf_counter()
+    if is_alone:
+        decisions = [decided_alone]
+    n_decisions = encoded.x.shape[0] * decided_alone.shape[1] * len(settings)
+    if n_decisions > MAX_FLOAT64_DECISIONS:
         decisions = [of_setting.astype(np.float32) for of_setting in decisions]
-    seconds = (fitted - began) / len(tried), 1000 * scored / max(len(rows), 1)
-    return FoldFit(lot, rows, machines, decisions, seconds)
+    seconds_a_fit = (fitted - began) / len(numbers)
+    seconds_a_thousand = 1000 * (scored - fitted) / max(len(rows), 1)
+    return FoldFit(
+        numbers, rows, machines, decisions, (seconds_a_fit, seconds_a_thousand)
+    )
 
 
-def _lots(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
-    """Return groups of settings to fit together, by number: they share a kernel."""
+def _by_kernel(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
+    """Return the numbers of settings that are fitted together.
+
+    Those of one kernel go on from each other's solutions.
+    """
     if not recipe.has_kernel:
-        return [[at] for at in range(len(settings))]
+        return [[number] for number in range(len(settings))]
     order = by_shared_work(settings)
-    return [
-        list(lot) for _, lot in groupby(order, key=lambda at: kernel_of(settings[at]))
-    ]
+    groups = groupby(order, key=lambda number: kernel_of(settings[number]))
+    return [list(numbers) for _, numbers in groups]
 
 
 def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
@@ -596,7 +638,7 @@ def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
         if not rows.recipe.persistable:
             files.append(None)
             continue
-        key = id(rows.distances), id(task.dealt)
+        key = id(rows.distances), id(task.fold_of_row)
         if key not in digests:
             digest = hashlib.sha256(rows.x.tobytes())
             for array in task.arrays_by_row:
@@ -610,7 +652,7 @@ def _checkpoints(kept: Path, tasks: Sequence[FoldTask]) -> list[Path | None]:
             rows.distances.memory,
             len(task.settings),
             task.fold,
-            [task.settings[number] for number in task.lot],
+            [task.settings[number] for number in task.numbers],
         ]
         files.append(kept / f"{digest_of_json(depends_on)[:24]}.npz")
     return files
@@ -621,4 +663,4 @@ def _read_fit(file: Path | None, task: FoldTask) -> FoldFit | None:
     arrays = None if file is None else read_piece(file)
     if not arrays:
         return None
-    return FoldFit.from_arrays(arrays, task.rows.recipe, task.lot, task.settings)
+    return FoldFit.from_arrays(arrays, task)

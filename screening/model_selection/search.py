@@ -311,8 +311,8 @@ def choose_setting(
         candidates=[dict(candidate) for candidate in candidates],
         scores=scores,
         dropped=dropped,
-        sensitivity=[sensitivity for sensitivity, _ in rates],
-        specificity=[specificity for _, specificity in rates],
+        sensitivity=rates[:, 0].tolist(),
+        specificity=rates[:, 1].tolist(),
     )
 
 
@@ -372,12 +372,11 @@ def _ties(decisions: np.ndarray, target: np.ndarray, rule: Rule) -> bool:
     return bool(n_tied > _MAX_TIED * n_flagged)
 
 
-def _rates_of_settings(
-    decisions: np.ndarray, target: np.ndarray
-) -> list[tuple[float, float]]:
+def _rates_of_settings(decisions: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Return sensitivity and specificity of each setting's own boundary.
 
-    Empty with several classes, for a single setting, and if a class has no rows.
+    Shape (n_settings, 2); no rows with several classes, for a single setting, and if a
+    class has no rows.
 
     Parameters
     ----------
@@ -387,8 +386,8 @@ def _rates_of_settings(
     positive = target == 1
     is_binary = decisions.shape[2] == 1 and 0 < positive.sum() < len(positive)
     if len(decisions) == 1 or not is_binary:
-        return []
-    return [_own_rates(values[:, 0], positive) for values in decisions]
+        return np.empty((0, 2))
+    return np.array([_own_rates(values[:, 0], positive) for values in decisions])
 
 
 def _own_rates(decision: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
