@@ -30,11 +30,13 @@ def reference() -> str:
     """Return the page of all reasons."""
     lines = []
     for kind in REASONS.values():
-        place = f"{kind.place}; stops it" if kind.stops else kind.place
+        arises_in = kind.arises_in
+        if kind.stops:
+            arises_in += "; stops it"
         remedy = BRACES.sub(lambda fact: fact[1].upper(), kind.remedy)
         if remedy == "REMEDY":
             remedy = "named with the reason"
-        cells = (f"`{kind.code}`", kind.when, place, remedy.replace("|", "\\|"))
+        cells = (f"`{kind.code}`", kind.when, arises_in, remedy.replace("|", "\\|"))
         lines.append(f"| {' | '.join(cells)} |")
     return HEAD + "\n".join(lines) + "\n"
 

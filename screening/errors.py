@@ -71,21 +71,21 @@ class Locked(ScreenError):
     """Another run holds the lock of this output directory (exit code 75)."""
 
 
-def of_system(error: OSError, place: object = None) -> UsageError:
+def of_system(error: OSError, path: object = None) -> UsageError:
     """Return an error of the operating system for the user, with path and reason.
 
     Parameters
     ----------
     error : OSError
-    place : optional
+    path : optional
         What was being read or written, for errors that do not carry their own path.
     """
     # The number of an open file says nothing to anybody.
-    named = error.filename if isinstance(error.filename, str | bytes) else place
-    place = os.fsdecode(named) if isinstance(named, bytes) else named
+    named = error.filename if isinstance(error.filename, str | bytes) else path
+    path = os.fsdecode(named) if isinstance(named, bytes) else named
     reason = error.strerror or (
         os.strerror(error.errno) if error.errno else type(error).__name__
     )
-    if place is None:
+    if path is None:
         return UsageError(f"the system says: {reason}")
-    return UsageError(f"cannot use {place}: {reason}")
+    return UsageError(f"cannot use {path}: {reason}")

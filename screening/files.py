@@ -164,19 +164,17 @@ def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
     at = re.search(r"at line (\d+)", str(error))
     number = int(at[1]) if at else len(lines)
     line = lines[number - 1].strip()
-    tables = [
-        place
-        for place, other in enumerate(lines[: number - 1], start=1)
-        if other.lstrip().startswith("[")
-    ]
+    above = [other.strip() for other in lines[: number - 1]]
     if line.startswith("["):
-        same = [place for place in tables if lines[place - 1].strip() == line]
-        first = f"lines {same[0]} and {number}" if same else f"line {number}"
+        first = f"line {number}"
+        if line in above:
+            first = f"lines {1 + above.index(line)} and {number}"
         return (
             f"table {line} is given twice ({first}): what was pasted at the end of the "
             "file replaces nothing; put it in the place of the first one"
         )
-    table = lines[tables[-1] - 1].strip() if tables else "the first table"
+    tables = [other for other in above if other.startswith("[")]
+    table = tables[-1] if tables else "the first table"
     key = line.partition("=")[0].strip()
     return (
         f"key {key} is given twice in {table} (line {number}); what is pasted at the"

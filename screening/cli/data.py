@@ -232,15 +232,15 @@ def demo(
     """Train and score the sample cohorts; list the reports."""
     from importlib.resources import as_file, files
 
-    from screening.store.publishing import check_place
+    from screening.store.publishing import check_replaceable
 
     with as_file(files("screening.sample_cohorts")) as cohorts:
         places = {
             job: (out / f"{job.name}_model", out / f"{job.name}_run") for job in JOBS
         }
         for model, run in places.values():
-            check_place(model, "model")
-            check_place(run, "run")
+            check_replaceable(model, "model")
+            check_replaceable(run, "run")
         for job, (model, run) in places.items():
             _whole_job(job, cohorts, model, run)
     reports = []

@@ -30,7 +30,7 @@ from screening.io.date_formats import DateNumbers
 from screening.spelling import did_you_mean, series_name
 
 FORMAT = 1
-# Columns of a voxel's place, as images have them.
+# Columns of a voxel's position, as images have them.
 AXES = ("x", "y", "z")
 MAX_BYTES = 16 << 20
 TOML_HEADER = (
@@ -245,7 +245,7 @@ def hours_from(text: object) -> object:
 Hours = Annotated[float, BeforeValidator(hours_from), Field(ge=0, allow_inf_nan=False)]
 
 
-class Outcome(BaseModel):
+class OutcomeDefinition(BaseModel):
     """What became of a patient: when an event counts for a night."""
 
     model_config = ConfigDict(
@@ -270,7 +270,7 @@ class Outcome(BaseModel):
     """Events that count, by their names in the column `event`; by default all."""
 
     @model_validator(mode="after")
-    def _check_order(self) -> Outcome:
+    def _check_order(self) -> OutcomeDefinition:
         if self.within <= self.after:
             raise ValueError("`within` must be longer than `after`")
         if self.cases and not self.event:
@@ -346,7 +346,7 @@ class Contract(BaseModel):
     subgroup: Texts = []
     """Columns by whose values the results are also reported."""
     coordinates: Texts = []
-    """Columns of a voxel's place: x, y, z."""
+    """Columns of a voxel's position: x, y, z."""
     neighbourhood: Annotated[int, Field(ge=3, le=15)] | None = None
     """Side of the cube around a voxel, such as 3: mean, standard deviation and gradient
     of every channel in it become features, within the mask."""
@@ -399,7 +399,7 @@ class Contract(BaseModel):
     review_by: Annotated[datetime.date | None, BeforeValidator(_parse_day)] = None
     """Day from which every night asks for a review of the model; by default two years
     after training."""
-    outcome: Outcome | None = None
+    outcome: OutcomeDefinition | None = None
     """What became of a patient."""
     per_unit: ScorePerUnit | None = None
     """Which of several scores of a unit counts."""
@@ -520,10 +520,12 @@ class Contract(BaseModel):
             for feature in features.values():
                 if isinstance(feature, dict) and isinstance(feature.get("labels"), str):
                     feature["labels"] = _read_labels(path.parent / feature["labels"])
-        return cls.from_dict(content, place=path.name)
+        return cls.from_dict(content, source=path.name)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any], place: str = "contract") -> Contract:
+    def from_dict(
+        cls, content: Mapping[str, Any], source: str = "contract"
+    ) -> Contract:
         """Build a contract from the nested form of `to_dict` or of the TOML file."""
         try:
             nested = _Nested.model_validate(content)
@@ -538,7 +540,7 @@ class Contract(BaseModel):
                 {**cohort, "features": features | nested.features}
             )
         except ValidationError as error:
-            raise CohortError(_faults(place, error)) from error
+            raise CohortError(_faults(source, error)) from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return the nested form, ready for JSON.
@@ -665,7 +667,7 @@ class _Nested(BaseModel):
     feature_order: list[str] = []
 
 
-def _faults(place: str, error: ValidationError) -> list[str]:
+def _faults(source: str, error: ValidationError) -> list[str]:
     """Describe what a contract breaks; misplaced keys of one table are one fault."""
     faults = []
     misplaced: dict[str, list[str]] = {}
@@ -674,10 +676,10 @@ def _faults(place: str, error: ValidationError) -> list[str]:
             feature = str(item["loc"][1])
             misplaced.setdefault(feature, []).append(f"`{item['loc'][2]}`")
         else:
-            faults.append(_fault(place, error.title, item))
+            faults.append(_fault(source, error.title, item))
     for feature, keys in misplaced.items():
         faults.append(
-            f"{place}: under [features.{feature}] stand {', '.join(keys)}, which "
+            f"{source}: under [features.{feature}] stand {', '.join(keys)}, which "
             "belong under [cohort]; move these lines above the first [features...] "
             "table"
         )
@@ -691,15 +693,15 @@ def _is_misplaced(item: ErrorDetails) -> bool:
     return in_feature and unknown and item["loc"][2] in Contract.model_fields
 
 
-def _fault(place: str, model_name: str, item: ErrorDetails) -> str:
-    """Describe one error of pydantic: the place, the key and a remedy."""
+def _fault(source: str, model_name: str, item: ErrorDetails) -> str:
+    """Describe one error of pydantic: the source, the key and a remedy."""
     location = [str(part) for part in item["loc"]]
     if model_name != Contract.__name__:
         keys = ["[cohort]", "[features.NAME]", "[outcome]", "[score]", "format"]
     elif location[:1] == ["features"]:
         keys = list(Feature.model_fields)
     elif location[:1] == ["outcome"]:
-        keys = list(Outcome.model_fields)
+        keys = list(OutcomeDefinition.model_fields)
     elif location[:1] == ["per_unit"]:
         keys = list(ScorePerUnit.model_fields)
         location[0] = "score"
@@ -709,8 +711,8 @@ def _fault(place: str, model_name: str, item: ErrorDetails) -> str:
     key = ".".join(location)
     if item["type"] == "extra_forbidden":
         hint = did_you_mean(location[-1], keys) or f"; known: {', '.join(keys)}"
-        return f"{place}: unknown key {key}{hint}"
-    return f"{place}: {key}: {item['msg'].removeprefix('Value error, ')}"
+        return f"{source}: unknown key {key}{hint}"
+    return f"{source}: {key}: {item['msg'].removeprefix('Value error, ')}"
 
 
 def toml_text(value: object) -> str:

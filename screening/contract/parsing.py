@@ -243,8 +243,8 @@ def _parse_by_type(cells: pa.Array, feature: Feature) -> TypedColumn:
 
 
 def _parse_ordinal(texts: pa.Array, feature: Feature) -> TypedColumn:
-    places = {text: float(place) for place, text in enumerate(feature.categories or ())}
-    return _map_numbers(texts, lambda text: places.get(text, "unknown_category"))
+    codes = {text: float(code) for code, text in enumerate(feature.categories or ())}
+    return _map_numbers(texts, lambda text: codes.get(text, "unknown_category"))
 
 
 def _parse_boolean(texts: pa.Array, feature: Feature) -> TypedColumn:
@@ -299,6 +299,6 @@ def _map_texts(
 
 
 def _codes_of(texts: pa.Array) -> tuple[list[str], np.ndarray]:
-    """Return the distinct texts, and the place of each row's among them, -1 if null."""
+    """Return the distinct texts, and the number of each row's among them, -1 if null."""
     encoded = texts.dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy()

@@ -1,4 +1,4 @@
-"""Violations of a contract: their places and remedies, never a cell's value."""
+"""Violations of a contract: their locations and remedies, never a cell's value."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ FAULTS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where rows violate the contract, and how; `column` is empty for whole rows."""
 
     file: str
@@ -120,7 +120,7 @@ class Place:
 
 @dataclass
 class Violations:
-    """Violations of a table by place, and the number of rows that are left out.
+    """Violations of a table by location, and the number of rows that are left out.
 
     Attributes
     ----------
@@ -139,8 +139,8 @@ class Violations:
     refused: dict[str, int] = field(default_factory=dict)
     n_rows: int = 0
     # Only the first few row numbers, so that memory does not grow with the table.
-    _rows: dict[Place, list[int]] = field(default_factory=dict)
-    _counts: Counter[Place] = field(default_factory=Counter)
+    _rows: dict[Location, list[int]] = field(default_factory=dict)
+    _counts: Counter[Location] = field(default_factory=Counter)
 
     def __add__(self, other: Violations) -> Violations:
         """Return the violations of these rows and of those that follow them."""
@@ -152,9 +152,9 @@ class Violations:
             n_rows=self.n_rows + other.n_rows,
         )
         total._counts = self._counts + other._counts
-        for place in total._counts:
-            numbers = [*self._rows.get(place, []), *other._rows.get(place, [])]
-            total._rows[place] = numbers[:MAX_SHOWN_ROWS]
+        for location in total._counts:
+            numbers = [*self._rows.get(location, []), *other._rows.get(location, [])]
+            total._rows[location] = numbers[:MAX_SHOWN_ROWS]
         return total
 
     @property
@@ -165,34 +165,34 @@ class Violations:
         if self.contract.on_violation != "stop":
             return False
         return not all(
-            self._is_left_out(place) or place.kind in SCORED_WITHOUT
-            for place in self._rows
+            self._is_left_out(location) or location.kind in SCORED_WITHOUT
+            for location in self._rows
         )
 
-    def _order(self, place: Place) -> tuple[bool, bool, str]:
-        """Return the sort key of a place: first what may stop, last what is scored."""
-        if place.kind in SCORED_WITHOUT:
-            return True, True, place.column
-        return self._is_left_out(place), False, ""
+    def _order(self, location: Location) -> tuple[bool, bool, str]:
+        """Return the sort key of a location: first what may stop, last what is scored."""
+        if location.kind in SCORED_WITHOUT:
+            return True, True, location.column
+        return self._is_left_out(location), False, ""
 
-    def _is_left_out(self, place: Place) -> bool:
+    def _is_left_out(self, location: Location) -> bool:
         """Return True if such rows are left out, whatever `on_violation` says."""
-        if place.kind == "no_label":
+        if location.kind == "no_label":
             return self.contract.unlabelled == "leave_out"
-        if place.kind == "missing":
-            return self.contract.features[place.column].missing == "leave_out"
-        if place.kind != UNSEEN:
+        if location.kind == "missing":
+            return self.contract.features[location.column].missing == "leave_out"
+        if location.kind != UNSEEN:
             return False
-        return self.contract.policy("on_unseen", place.column) == "refuse_row"
+        return self.contract.policy("on_unseen", location.column) == "refuse_row"
 
     def add(self, file: str, column: str, kind: str, rows: np.ndarray) -> None:
-        """Record `rows` (row numbers in their file, first data row 1) at one place."""
+        """Record `rows` (row numbers in their file, first data row 1) at one location."""
         if not rows.size:
             return
-        place = Place(file, column, kind)
-        first_rows = self._rows.setdefault(place, [])
+        location = Location(file, column, kind)
+        first_rows = self._rows.setdefault(location, [])
         first_rows.extend(rows[: MAX_SHOWN_ROWS - len(first_rows)].tolist())
-        self._counts[place] += rows.size
+        self._counts[location] += rows.size
 
     def add_block(self, file: str, block: Block, faults: Sequence[Fault]) -> np.ndarray:
         """Record the faults of a block; return a mask of the rows without any."""
@@ -227,12 +227,14 @@ class Violations:
         refused_columns = self._mostly_unreadable()
         faults = list(self.table_faults)
         notes = []
-        for place in sorted(self._rows, key=self._order):
-            line = self._line(place)
+        for location in sorted(self._rows, key=self._order):
+            line = self._line(location)
             if several_files:
-                line = f"{place.file}, {line}"
-            is_refused = place.kind == UNREADABLE and place.column in refused_columns
-            if place.kind in SCORED_WITHOUT and not is_refused:
+                line = f"{location.file}, {line}"
+            is_refused = (
+                location.kind == UNREADABLE and location.column in refused_columns
+            )
+            if location.kind in SCORED_WITHOUT and not is_refused:
                 notes.append(f"scored without the value: {line}")
                 continue
             faults.append(line)
@@ -253,19 +255,19 @@ class Violations:
     def _mostly_unreadable(self) -> set[str]:
         """Return the columns with too many texts that are no numbers."""
         n_cells: Counter[str] = Counter()
-        for place, count in self._counts.items():
-            if place.kind == UNREADABLE:
-                n_cells[place.column] += count
+        for location, count in self._counts.items():
+            if location.kind == UNREADABLE:
+                n_cells[location.column] += count
         most = max(1, MAX_UNREADABLE_SHARE * self.n_rows)
         return {column for column, count in n_cells.items() if count > most}
 
-    def _line(self, place: Place) -> str:
-        """Describe the rows of one place, with a remedy."""
-        description, remedy = FAULTS[place.kind]
-        count = self._counts[place]
-        column = f"column '{place.column}'" if place.column else "whole row"
+    def _line(self, location: Location) -> str:
+        """Describe the rows of one location, with a remedy."""
+        description, remedy = FAULTS[location.kind]
+        count = self._counts[location]
+        column = f"column '{location.column}'" if location.column else "whole row"
         row_word = "rows" if count > 1 else "row"
-        rows = first_of(self._rows[place], MAX_SHOWN_ROWS, count)
+        rows = first_of(self._rows[location], MAX_SHOWN_ROWS, count)
         return f"{column}, {row_word} {rows}: {description}; {remedy}"
 
 

@@ -55,7 +55,7 @@ class EncodedColumn(NamedTuple):
     """Description of one encoded column.
 
     `step` is its term in a bundle: the steps of the columns of a category that are set
-    in a row add up to the place of the row's level, counted from 1.
+    in a row add up to the rank of the row's level, counted from 1.
     """
 
     name: str
@@ -200,12 +200,12 @@ class Encoder:
         levels = state["levels"].astype(str).tolist()
         counts = state["level_counts"]
         ends = counts.cumsum()
-        for place, name in enumerate(encoder._learned):
-            fill = float(state["fill"][place])
-            if not counts[place]:
+        for column, name in enumerate(encoder._learned):
+            fill = float(state["fill"][column])
+            if not counts[column]:
                 encoder._learned[name] = fill
                 continue
-            typical, *texts = levels[ends[place] - counts[place] : ends[place]]
+            typical, *texts = levels[ends[column] - counts[column] : ends[column]]
             encoder._learned[name] = Category(
                 typical=typical or None,
                 levels=tuple(texts),
@@ -386,15 +386,15 @@ class Category:
         """Return the encoded columns of a feature of this category."""
         # In alphabetical order, codes with a common prefix are adjacent.
         ordered = self.levels if self.width == EVERY_VALUE else sorted(self.levels)
-        places = {level: place for place, level in enumerate(ordered, 1)}
+        ranks = {level: rank for rank, level in enumerate(ordered, 1)}
         columns = []
         for level in self.levels:
-            step = places[level]
+            step = ranks[level]
             name = f"{feature}={level}"
             if self._has_prefixes:
                 # Shorter prefixes are set in the same rows.
                 shorter = (level[:end] for end in range(len(level)))
-                step -= max(places.get(prefix, 0) for prefix in shorter)
+                step -= max(ranks.get(prefix, 0) for prefix in shorter)
                 name += "*"
             columns.append(EncodedColumn(name, step, True))
         if self.missing_level:
@@ -411,11 +411,11 @@ class Category:
         n_levels = len(self.levels)
         # The last row is that of missing values, whose code is -1.
         encoded = np.zeros((len(distinct) + 1, n_levels + self.missing_level))
-        places = {level: place for place, level in enumerate(self.levels)}
+        column_of = {level: column for column, level in enumerate(self.levels)}
         for row, value in enumerate([*distinct, self.typical or ""]):
             for key in self._keys(value):
-                if key in places:
-                    encoded[row, places[key]] = 1
+                if key in column_of:
+                    encoded[row, column_of[key]] = 1
         if self.missing_level:
             encoded[-1] = 0
             encoded[-1, n_levels:] = 1

@@ -228,16 +228,16 @@ def proposed(
     """
     table = summarise(source, contract)
     notes: list[str] = []
-    placed = contract.with_roles(coordinates=infer_coordinates(table, contract))
-    roles = infer_roles(table, placed, independent, label_optional)
-    guessed = placed.with_roles(**roles)
+    with_axes = contract.with_roles(coordinates=infer_coordinates(table, contract))
+    roles = infer_roles(table, with_axes, independent, label_optional)
+    guessed = with_axes.with_roles(**roles)
     guessed = with_stems(table, guessed, notes)
     signs: list[Sign] = []
     if not independent:
         signs = dependence(source, guessed, table.head)
     guessed = _with_group(guessed, signs)
     if ask:
-        guessed = _asked(table, placed, guessed, ask)
+        guessed = _asked(table, with_axes, guessed, ask)
     guessed = _with_date_order(table, guessed)
     notes += role_notes(table, contract, guessed)
     doubts = [] if ask else [*role_doubts(table, contract, guessed)]

@@ -28,7 +28,7 @@ from screening.monitoring.drift import Gates
 from screening.monitoring.out_of_bounds import Bounds
 
 
-class Reading(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
     """Keyword arguments of `read_cohort`."""
 
     contract: Contract | str | Path | None
@@ -208,7 +208,7 @@ def labelled_cohort(
     cohort: Cohort | Readable,
     *,
     label_optional: bool = False,
-    **reading: Unpack[Reading],
+    **reading: Unpack[ReadOptions],
 ) -> Cohort:
     """Return a cohort as it is, or read a table in which every row has a label.
 

@@ -586,7 +586,7 @@ class CohortStream:
     def _sound_rows(self) -> Iterator[Cohort]:
         """Yield the sound rows of the table in blocks."""
         reader = self.reader()
-        reading = Reading(self)
+        reading = ReadingTotals(self)
         for piece in self.pieces():
             for block in reader.read(piece):
                 hashes = [] if block.id_hashes is None else [block.id_hashes]
@@ -721,7 +721,7 @@ class CohortStream:
             yield replace(block, columns={**block.columns, **filled})
 
 
-class Reading:
+class ReadingTotals:
     """Adds up what the blocks of a stream count, and concludes what is wrong with them.
 
     Parameters

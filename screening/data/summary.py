@@ -58,8 +58,8 @@ class NumberCounts:
         """Count in finite numbers."""
         if not values.size:
             return
-        places = self.n + np.arange(values.size)
-        self.sample += SampledValues.of(MAX_SAMPLED, places, values)
+        positions = self.n + np.arange(values.size)
+        self.sample += SampledValues.of(MAX_SAMPLED, positions, values)
         self.n += values.size
         self.whole = self.whole and bool(np.all(values == np.rint(values)))
         self.rising = self.rising and bool(

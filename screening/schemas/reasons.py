@@ -49,8 +49,8 @@ class ReasonKind:
         What to do, one sentence, with facts in braces.
     when : str
         Condition under which the reason is given, for the documentation.
-    place : str
-        Where the reason is given, for the documentation.
+    arises_in : str
+        Where the reason arises, for the documentation.
     stops : bool
         The night is refused (exit code 3) instead of published with this reason.
     stands : bool
@@ -64,7 +64,7 @@ class ReasonKind:
     words: str
     remedy: str
     when: str
-    place: str
+    arises_in: str
     stops: bool = False
     stands: bool = True
     grows: bool = False
@@ -77,7 +77,7 @@ class ReasonKind:
     @property
     def is_of_table(self) -> bool:
         """Return True if another table of the night may end it."""
-        return self.place in (NIGHT, NIGHT_WITH_LEDGER)
+        return self.arises_in in (NIGHT, NIGHT_WITH_LEDGER)
 
     def __call__(
         self,
@@ -110,14 +110,14 @@ NOT_BETTER_THAN_CHANCE = ReasonKind(
     remedy="Do not act on this model: bring more cases, other columns, or another "
     "recipe.",
     when="the interval of AUROC reaches 0.5",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 TOO_FEW_CASES = ReasonKind(
     code="too_few_cases",
     words="Only {cases}{of_class} to train and validate on.",
     remedy="Train again once there are more.",
     when="under 30 cases",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 NO_CASE = ReasonKind(
     code="no_case_seen",
@@ -125,28 +125,28 @@ NO_CASE = ReasonKind(
     remedy="Review flagged rows and the random audit; screen history shows what the "
     "verdicts tell, and screen retrain learns from them.",
     when="the model was [trained without cases](choosing.md#without-cases)",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 INTERVALS_TOO_WIDE = ReasonKind(
     code="intervals_too_wide",
     words="Sensitivity{of_class} is imprecise: 95% CI {low:.0%} to {high:.0%}.",
     remedy="Train again with more cases (of more patients, where rows come in groups).",
     when="the 95 % interval of sensitivity is wider than 0.3",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 FLAGS_EVERYTHING = ReasonKind(
     code="flags_everything",
     words="{description}",
     remedy="Relax the rule with screen threshold, or train with {more}.",
     when="no threshold satisfies the rule, or under 5 % of non-cases are not flagged",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 OWN_CASES_NOT_FLAGGED = ReasonKind(
     code="own_cases_not_flagged",
     words="This threshold would have found none of the past cases of {label}.",
     remedy="Choose another with screen threshold.",
     when="the threshold finds no past case",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 TO_BE_TRAINED_AGAIN = ReasonKind(
     code="to_be_trained_again",
@@ -155,7 +155,7 @@ TO_BE_TRAINED_AGAIN = ReasonKind(
     remedy="Train it again on the present cohort.",
     when="the model holds rows of an [erased patient](runbook.md#erasing-a-patient); "
     "after the stated day it refuses to score",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 NOT_FIT_FOR_USE = ReasonKind(
     code="not_fit_for_use",
@@ -164,7 +164,7 @@ NOT_FIT_FOR_USE = ReasonKind(
     "--reason TEXT.",
     when="the verdict is no ([fit for local use?](page.md#fit-for-local-use)), and "
     "nobody approved the model with a reason",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 FLAGS_LIKE_CHANCE = ReasonKind(
     code="flags_like_chance",
@@ -172,7 +172,7 @@ FLAGS_LIKE_CHANCE = ReasonKind(
     "as low as {low:.3g}%, at {prevalence:.3g}% prevalence.",
     remedy="",
     when="the interval of PPV reaches the prevalence",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 ANOTHER_IS_BETTER = ReasonKind(
     code="another_is_better",
@@ -180,7 +180,7 @@ ANOTHER_IS_BETTER = ReasonKind(
     remedy="Train with --recipe {other}.",
     when="the best other method is significantly better, by over 0.01, in AUROC or in "
     "sensitivity + specificity",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 NOT_COMPARED = ReasonKind(
     code="not_compared",
@@ -189,7 +189,7 @@ NOT_COMPARED = ReasonKind(
     remedy="Train with --beside logistic,random_forest.",
     when="no other method was trained on the same folds; part of the verdict, and no "
     "reason for attention by itself",
-    place=MODEL,
+    arises_in=MODEL,
 )
 ANSWER_FIRST = ReasonKind(
     code="answer_first",
@@ -200,7 +200,7 @@ ANSWER_FIRST = ReasonKind(
     "times that are equal in most rows, filled almost in one class alone, or a number "
     "of days or seconds that is later than the row's own time; until "
     "[somebody answers](page.md#what-the-ranking-rests-on)",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 GUESSED = ReasonKind(
     code="guessed",
@@ -208,7 +208,7 @@ GUESSED = ReasonKind(
     remedy="{remedy}",
     when="training without a contract guessed what changes the result: numbers that "
     "stand for missing, or an outcome or case for which another is as likely",
-    place=MODEL,
+    arises_in=MODEL,
 )
 ROWS_OF_ONE_PATIENT = ReasonKind(
     code="rows_of_one_patient",
@@ -216,7 +216,7 @@ ROWS_OF_ONE_PATIENT = ReasonKind(
     remedy="{remedy}",
     when="rows seem to belong to the same patients, and no group is set "
     "([signs](howto.md#several-rows-a-patient))",
-    place=MODEL,
+    arises_in=MODEL,
 )
 IDS_ARE_ROW_NUMBERS = ReasonKind(
     code="ids_are_row_numbers",
@@ -224,7 +224,7 @@ IDS_ARE_ROW_NUMBERS = ReasonKind(
     remedy="Name the column that holds the patients' ids (`--id`, or `id` in the "
     "contract).",
     when="no column identifies patients, or the one that is named numbers the rows",
-    place=MODEL_AND_NIGHTS,
+    arises_in=MODEL_AND_NIGHTS,
 )
 
 # A night's table, compared with training and with the nights before.
@@ -235,7 +235,7 @@ UNIT_CHANGED = ReasonKind(
     "unit sent again.",
     when="a column is in other units; the night is refused (exit 3) if that is certain "
     'and `on_unit_change = "stop"`',
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 NUMBER_FOR_UNKNOWN = ReasonKind(
@@ -246,7 +246,7 @@ NUMBER_FOR_UNKNOWN = ReasonKind(
     "`missing_values` of the column and train again.",
     when="a number such as 999 or -9, which training never had, is repeated far beyond "
     "all other values of a column; it is no change of unit",
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 MISSING_MORE = ReasonKind(
@@ -254,28 +254,28 @@ MISSING_MORE = ReasonKind(
     words="{column}: {description}.",
     remedy="{remedy}",
     when="5 points more are missing than in training, or in the series' own nights",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 UNSEEN_CATEGORY = ReasonKind(
     code="unseen_category",
     words="{column}: {description}.",
     remedy="{remedy}",
     when="more rows than expected by chance have a category that training never saw",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 OUTSIDE_RANGE = ReasonKind(
     code="outside_range",
     words="{column}: {description}.",
     remedy="{remedy}",
     when="2 % of values or more lie outside the training range",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 VALUES_DIFFER = ReasonKind(
     code="values_differ",
     words="{column}: {description}.",
     remedy="{remedy}",
     when="the distribution of a column is 0.1 or more away",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 SCORES_DIFFER = ReasonKind(
     code="scores_differ",
@@ -283,14 +283,14 @@ SCORES_DIFFER = ReasonKind(
     remedy="{remedy}",
     when="all scores compared with those held out in training: p at most 0.001 "
     "([drift](page.md#rarity))",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 TABLE_OF_ANOTHER_NIGHT = ReasonKind(
     code="table_of_another_night",
     words="The table is that of the night of {night}{of_series}, byte for byte.",
     remedy=CHECK_TABLE,
     when="the table has the bytes of another night's, of any series",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
 )
@@ -299,7 +299,7 @@ PATIENTS_GONE = ReasonKind(
     words="{description}.",
     remedy=CHECK_TABLE,
     when="nobody of the last night is there, although patients stay",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
 )
@@ -310,7 +310,7 @@ IDS_OF_ANOTHER_SHAPE = ReasonKind(
     remedy=CHECK_TABLE,
     when="ids have another format than in training; accepted once for a series. "
     "Without a ledger: if they lost the zeros in front",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
     stops=True,
     stands=False,
 )
@@ -320,7 +320,7 @@ NOT_WHOLE = ReasonKind(
     remedy=CHECK_TABLE,
     when="too few rows, or too many patients gone, given rows, weekdays and stays of "
     "the last 28 nights (from five nights on)",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 LINE_END_MISSING = ReasonKind(
@@ -337,7 +337,7 @@ ROWS_TOO_MANY = ReasonKind(
     words="{description}.",
     remedy=CHECK_TABLE,
     when="more rows than usual after the last nights",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 PATIENTS_UNCHANGED = ReasonKind(
@@ -346,7 +346,7 @@ PATIENTS_UNCHANGED = ReasonKind(
     "nobody came.",
     remedy=CHECK_DATE,
     when="nobody came and nobody left",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 TABLE_OF_ANOTHER_SERIES = ReasonKind(
@@ -355,7 +355,7 @@ TABLE_OF_ANOTHER_SERIES = ReasonKind(
     "another ward's.",
     remedy=CHECK_TABLE,
     when="another series has the same table tonight, and had others before",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 ROWS_TOO_OLD = ReasonKind(
@@ -364,7 +364,7 @@ ROWS_TOO_OLD = ReasonKind(
     "are usual.",
     remedy=CHECK_DATE,
     when="the newest `time` is older than usual",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 ROWS_OF_DAYS_TO_COME = ReasonKind(
@@ -372,7 +372,7 @@ ROWS_OF_DAYS_TO_COME = ReasonKind(
     words="The newest row is of {newest}, a day still to come.",
     remedy=CHECK_DATE,
     when="a `time` lies in the future",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
     stands=False,
 )
 FILES_UNEXPECTED = ReasonKind(
@@ -380,7 +380,7 @@ FILES_UNEXPECTED = ReasonKind(
     words="{n_files} of {n_expected} files came (files_per_night).",
     remedy=CHECK_TABLE,
     when="the number of files contradicts `files_per_night` of the contract",
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 ROWS_UNEXPECTED = ReasonKind(
@@ -388,7 +388,7 @@ ROWS_UNEXPECTED = ReasonKind(
     words="{n_rows:,} rows came, {low:,} to {high:,} are expected (rows_per_night).",
     remedy=CHECK_TABLE,
     when="the number of rows contradicts `rows_per_night` of the contract",
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 
@@ -400,14 +400,14 @@ PAST_REVIEW_DATE = ReasonKind(
     "trained with.",
     when="after `review_by`; without it, two years after the last training row, or "
     "after training",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 TRAINED_ON_THESE_ROWS = ReasonKind(
     code="trained_on_these_rows",
     words="The model was trained on {files}, so flags and figures are too good.",
     remedy="Score other rows; the model's page has the figures expected for them.",
     when="the model was trained on a file of the night",
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 COUNTS_DO_NOT_ADD_UP = ReasonKind(
@@ -416,7 +416,7 @@ COUNTS_DO_NOT_ADD_UP = ReasonKind(
     remedy=REPORT_COUNTS,
     when="rows read are not those scored plus those refused, or cases not the sum of "
     "their states",
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 ROWS_REFUSED = ReasonKind(
@@ -424,7 +424,7 @@ ROWS_REFUSED = ReasonKind(
     words="{rows} refused and not scored.",
     remedy="Have the source correct them; the reasons are listed.",
     when="a row was refused",
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 VALUES_OUT_OF_BOUNDS = ReasonKind(
@@ -437,7 +437,7 @@ VALUES_OUT_OF_BOUNDS = ReasonKind(
     "training range by more than the width of that range; or a few cells of numbers "
     "hold a text "
     "([check these values](page.md#check-these-values))",
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 CHANNELS_UNUSABLE = ReasonKind(
@@ -447,7 +447,7 @@ CHANNELS_UNUSABLE = ReasonKind(
     "are listed under Check these values.",
     when="all voxels of a patient in a channel are missing, out of bounds, or of one "
     "value",
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 OVER_CAPACITY = ReasonKind(
@@ -455,7 +455,7 @@ OVER_CAPACITY = ReasonKind(
     words="{reviews:,}{patients} {state}, but capacity is {capacity} a night.",
     remedy="Review from the top of the list, or choose a threshold by --max-flag-rate.",
     when="more cases wait for a review than `capacity`",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 FLAGS_UNEXPECTED = ReasonKind(
     code="flags_unexpected",
@@ -464,7 +464,7 @@ FLAGS_UNEXPECTED = ReasonKind(
     remedy="Compare tonight's data with those of {others} before acting on the list.",
     when="the number of flags is beyond what the series' own nights allow (1 night of "
     "1,000) or, before there are 20, 3.1 standard errors of that in validation",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 EVERYBODY_FLAGGED = ReasonKind(
     code="everybody_flagged",
@@ -473,14 +473,14 @@ EVERYBODY_FLAGGED = ReasonKind(
     remedy="Relax the rule with screen threshold, or train and score one row "
     "a patient.",
     when="with several rows a patient: all of 20 or more patients have a flagged one",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 NO_ROWS = ReasonKind(
     code="no_rows",
     words="No row was scored.",
     remedy="Check the table.",
     when="no row was scored",
-    place=NIGHT,
+    arises_in=NIGHT,
     stands=False,
 )
 NOBODY_FLAGGED = ReasonKind(
@@ -488,21 +488,21 @@ NOBODY_FLAGGED = ReasonKind(
     words="No row was flagged{expectation}.",
     remedy=CHECK_NIGHT,
     when="no row was flagged, and that is as unexpected",
-    place=NIGHT,
+    arises_in=NIGHT,
 )
 QUIET_NIGHTS = ReasonKind(
     code="quiet_nights",
     words="Nobody was flagged on {n_nights} nights in a row.",
     remedy=CHECK_NIGHT,
     when="three nights without a case although one was expected",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
 )
 NOT_RECOGNISABLE = ReasonKind(
     code="not_recognisable",
     words="No column identifies rows, so nobody is recognised from night to night.",
     remedy="Give the contract an id or a group.",
     when="the contract has neither `id` nor `group`",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
 )
 OVER_MEMORY = ReasonKind(
     code="over_memory",
@@ -510,7 +510,7 @@ OVER_MEMORY = ReasonKind(
     "site's budget.",
     remedy="Give memory_mb = {proposal} under [series.{series}].",
     when="a night took more memory than its `memory_mb`",
-    place=RUN,
+    arises_in=RUN,
 )
 
 # Several nights.
@@ -524,7 +524,7 @@ DRIFT_OVER_NIGHTS = ReasonKind(
     "train again.",
     when="the scores of 14 nights compared with the 90 nights before or, until there "
     "are 20 of these, with training: p at most 0.005",
-    place=HISTORY,
+    arises_in=HISTORY,
 )
 
 
@@ -540,7 +540,7 @@ COLUMN_DRIFTS = ReasonKind(
     when="the values of a column, or the share without one, over 3 to 28 nights "
     "beside the ninety nights before: of all series together, then of each "
     "([how](page.md#drift-over-nights))",
-    place=RUN,
+    arises_in=RUN,
     grows=True,
 )
 SCORES_DRIFT = ReasonKind(
@@ -551,7 +551,7 @@ SCORES_DRIFT = ReasonKind(
         "{code}", "scores_drift"
     ),
     when="the scores over 3 to 28 nights beside the series' own ninety before",
-    place=RUN,
+    arises_in=RUN,
     grows=True,
 )
 FLAGS_DRIFT = ReasonKind(
@@ -564,7 +564,7 @@ FLAGS_DRIFT = ReasonKind(
     ),
     when="the share flagged over 3 to 28 nights beside the series' own ninety "
     "before, or over 28 nights beside its first ninety",
-    place=RUN,
+    arises_in=RUN,
     grows=True,
 )
 OUTBREAK = ReasonKind(
@@ -575,7 +575,7 @@ OUTBREAK = ReasonKind(
     "together.",
     when="more newly flagged patients over 1 to 14 nights than the series' own "
     "ninety nights before allow",
-    place=RUN,
+    arises_in=RUN,
     grows=True,
 )
 
@@ -589,7 +589,7 @@ def _out_of_control(measure: str, share: str, quantity: str, remedy: str) -> Rea
         remedy=remedy,
         when=f"the share of {quantity} is beyond the limits of its "
         "[control chart](page.md#control-charts)",
-        place=HISTORY,
+        arises_in=HISTORY,
     )
 
 
@@ -632,7 +632,7 @@ OUTCOMES_BELOW = ReasonKind(
     "drift and at delivery; then train again.",
     when="sensitivity or PPV of rows whose outcome is known lie below the validation "
     "estimate by more than chance, however often one looks",
-    place="`screen status`",
+    arises_in="`screen status`",
 )
 
 # Another place.
@@ -643,7 +643,7 @@ PROMISE_NOT_KEPT = ReasonKind(
     "before the model is used here.",
     when="sensitivity, specificity, AUROC or lesions found lie below the validation "
     "estimate (Newcombe)",
-    place=VALIDATION,
+    arises_in=VALIDATION,
 )
 CHANCE_MISFIT = ReasonKind(
     code="chance_misfit",
@@ -651,5 +651,5 @@ CHANCE_MISFIT = ReasonKind(
     remedy="Do not use the chances in this place; ranks and thresholds may still hold.",
     when="the interval of observed over expected cases excludes 1, or that of the "
     "calibration slope lies below 1",
-    place=VALIDATION,
+    arises_in=VALIDATION,
 )

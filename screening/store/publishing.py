@@ -112,12 +112,12 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     Raises
     ------
     UsageError
-        If the place cannot be written, or holds something that is no earlier result.
+        If the path cannot be written, or holds something that is no earlier result.
     Locked
         If another process is writing there.
     """
     target = _resolved(directory)
-    check_place(target, kind)
+    check_replaceable(target, kind)
     with hold(target):
         partial = _beside(target, "partial")
         partial.mkdir(mode=0o700)
@@ -128,7 +128,7 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
         if target.exists():
             _inherit_access(partial, target)
         _sync(partial, os.O_RDONLY)
-        check_place(target, kind)
+        check_replaceable(target, kind)
         if not target.exists():
             partial.rename(target)
         elif not exchange(partial, target):
@@ -137,8 +137,8 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
         _sync(target.parent, os.O_RDONLY)
 
 
-def check_place(directory: str | Path, kind: str) -> None:
-    """Raise UsageError if a place must not be replaced by a directory of a kind."""
+def check_replaceable(directory: str | Path, kind: str) -> None:
+    """Raise UsageError if a path must not be replaced by a directory of a kind."""
     target = Path(directory)
     if os.path.ismount(target):
         raise UsageError(
