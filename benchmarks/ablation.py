@@ -33,7 +33,7 @@ from sets import random_splits, skip_unless_there, table
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import RecipeError
 from screening.estimators.ensembles import Pooling
-from screening.model_selection.held_out import HeldOut
+from screening.model_selection.held_out import HeldOutDecisions
 from screening.recipes.building import load_recipe
 
 TASKS = (*list(SETS)[:10], "voxels")
@@ -72,7 +72,7 @@ class Scores:
     new: np.ndarray
 
     @classmethod
-    def of(cls, part: HeldOut, rest: Cohort) -> Scores:
+    def of(cls, part: HeldOutDecisions, rest: Cohort) -> Scores:
         new = part.ensemble.decisions(part.encoder.transform(rest))
         return cls(part.decisions.mean(axis=0)[:, 0], new[:, 0])
 
@@ -124,7 +124,7 @@ def split(name: str, seed: int, positives: str) -> Iterator[dict[str, object]]:
     old, new = next(random_splits(ill.astype(int), 1 / 3, 1, seed))
     past, rest = whole.take(thinned(old, ill, positives, seed)), whole.take(new)
 
-    def fitted(recipe: str, search: int, **params: object) -> HeldOut:
+    def fitted(recipe: str, search: int, **params: object) -> HeldOutDecisions:
         return trained(
             past, recipe, repeats=1, search=search, seed=seed, params=params
         ).held_out

@@ -150,7 +150,7 @@ def wards(options) -> None:
         rows, events = ward(2 * seed + 1, options.beds)
         figures = figures_of(rows, events, model, 500)
         for name in names:
-            low, high = getattr(figures, name).ends[1:]
+            low, high = getattr(figures, name).value_and_interval[1:]
             held[name] += low <= getattr(true, name).value <= high
         off.append(figures.lead.median_hours - true.lead.median_hours)
         months = range(60, 400, 30)

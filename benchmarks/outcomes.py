@@ -104,7 +104,7 @@ def main() -> None:
             rows, events = ward(seed, beds)
             figures = figures_of(rows, events, 500)
             for name in FIGURES:
-                low, high = getattr(figures, name).ends[1:]
+                low, high = getattr(figures, name).value_and_interval[1:]
                 held[name] += low <= truth[name] <= high
             months = range(60, 400, 30)
             n_below += any(

@@ -48,7 +48,7 @@ from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import auroc, delong
 from screening.model_selection.fold_fits import Resources
 from screening.model_selection.folds import Study, plan_study
-from screening.model_selection.held_out import HeldOut, blended, held_out_by
+from screening.model_selection.held_out import HeldOutDecisions, blended, held_out_by
 from screening.model_selection.judge import judge
 from screening.model_selection.planning import sample_rows
 from screening.model_selection.scores import HeldOutScores
@@ -182,7 +182,7 @@ class Trained:
     """
 
     study: Study
-    held_out: HeldOut
+    held_out: HeldOutDecisions
     seed: int
     rule: Rule = RULE
 
@@ -209,7 +209,7 @@ class Trained:
         return replace(self, held_out=_first(self.held_out, repeats))
 
 
-def _first(held: HeldOut, repeats: int) -> HeldOut:
+def _first(held: HeldOutDecisions, repeats: int) -> HeldOutDecisions:
     if held.recipe.machine == "blend":
         parts = [_first(part, repeats) for part in held.parts]
         return blended(held.recipe, held.encoded, parts, held.notes)
@@ -257,7 +257,7 @@ def compared(model: Trained, new: Cohort) -> dict[str, Any]:
         ("sensitivity", flagged[ill].mean()),
         ("specificity", 1 - flagged[~ill].mean()),
     ):
-        ends = getattr(point, figure).ends
+        ends = getattr(point, figure).value_and_interval
         found |= {
             f"{figure}{end}": value
             for end, value in zip(("", "_low", "_high"), ends, strict=True)

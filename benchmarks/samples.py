@@ -34,7 +34,7 @@ def judged(
     rows = []
     for point in model.facts.operating_points:
         auroc = model.facts.validation.summary[point.label].auroc.value
-        sensitivity, low, high = point.sensitivity.ends
+        sensitivity, low, high = point.sensitivity.value_and_interval
         rates = [point.specificity.value]
         rates += [
             found[point.label][name]["value"] for name in ("sensitivity", "specificity")

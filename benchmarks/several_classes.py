@@ -36,7 +36,7 @@ from screening import read_cohort
 from screening.data.cohort import Cohort, labels_of
 from screening.metrics.calibration import fit_platt, likeliest
 from screening.metrics.ranking import auroc, average_precision
-from screening.model_selection.held_out import HeldOut, blended
+from screening.model_selection.held_out import HeldOutDecisions, blended
 from screening.recipes.building import load_recipe
 
 UCI_SETS = (
@@ -115,7 +115,7 @@ def split(
     held, task = auto.held_out, auto.study.task
     target = task.target(labels_of(later))
     x = held.encoder.transform(later)
-    methods: dict[str, HeldOut] = {"auto": held} | {
+    methods: dict[str, HeldOutDecisions] = {"auto": held} | {
         part.recipe.name: part for part in held.parts
     }
     for recipe in adaptive:

@@ -122,7 +122,12 @@ def patients_needed(past: int, fall: float) -> int | None:
     points = [promise(np.random.default_rng(seed), past) for seed in range(20)]
     ppv = float(np.mean([truth(point.threshold)["ppv"] for point in points])) - fall
     reach = ANYTIME_WIDENING * float(
-        np.mean([point.ppv.ends[0] - point.ppv.ends[1] for point in points])
+        np.mean(
+            [
+                point.ppv.value_and_interval[0] - point.ppv.value_and_interval[1]
+                for point in points
+            ]
+        )
     )
     for size in np.geomspace(10, 1e5, 500):
         quantile = ndtri(0.5 + anytime_level(size) / 2)
@@ -282,7 +287,10 @@ def direct(stay: str, nights: int, top: bool, seed: int) -> tuple[bool, bool]:
     of_flagged, of_rest = (pooled(part) for part in zip(*samples, strict=True))
     found, missed = of_flagged.per_night(), of_rest.per_night()
     low, high = (
-        1 / (1 + end) for end in reversed(ratio_interval(missed.ends, found.ends))
+        1 / (1 + end)
+        for end in reversed(
+            ratio_interval(missed.value_and_interval, found.value_and_interval)
+        )
     )
     ppv = of_flagged.share()
     return ppv.low <= right["ppv"] <= ppv.high, low <= right["sensitivity"] <= high

@@ -90,7 +90,9 @@ def calibration(model: ModelDocument, label: str, ax: Axes) -> Axes:
             f"its scores are no probabilities: {figures.reason or 'not calibrated'}"
         )
     predicted = np.array([one.predicted for one in figures.reliability])
-    value, low, high = _floats([one.observed.ends for one in figures.reliability]).T
+    value, low, high = _floats(
+        [one.observed.value_and_interval for one in figures.reliability]
+    ).T
     reach = [value - low, high - value]
     ax.plot([0, 1], [0, 1], color=MARK, linestyle=":", label="as predicted")
     ax.errorbar(

@@ -44,7 +44,7 @@ from screening.metrics.outcomes import (
 )
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.history import OutcomeFigures, SensitivityAndPpv
-from screening.schemas.model import Stated
+from screening.schemas.model import CohortDeclaration
 from screening.schemas.reasons import OUTCOMES_BELOW
 from screening.schemas.run import RunDocument
 from screening.store.model import SUBGROUP
@@ -324,7 +324,7 @@ class _Nights:
     rows : DataFrame
         `night`, `patient`, `score`, `flagged`, `chance`, `model`, the columns of
         subgroups and, of several classes, `score_` and `flagged_` of each.
-    stated : Stated
+    stated : CohortDeclaration
         What the contract of the last night's model states.
     promised : SensitivityAndPpv or None
         Estimates of validation of the last night's model.
@@ -335,7 +335,7 @@ class _Nights:
     """
 
     rows: pd.DataFrame
-    stated: Stated
+    stated: CohortDeclaration
     promised: SensitivityAndPpv | None
     n_unread: int
     classes: list[str]

@@ -372,10 +372,10 @@ def independent_difference(figure: Estimate, other: Estimate) -> Estimate:
 
     Newcombe (1998), method 10. Undefined if one of the figures has no interval.
     """
-    if None in figure.ends or None in other.ends:
+    if None in figure.value_and_interval or None in other.value_and_interval:
         return Estimate()
-    value, low, high = figure.ends
-    other_value, other_low, other_high = other.ends
+    value, low, high = figure.value_and_interval
+    other_value, other_low, other_high = other.value_and_interval
     difference = value - other_value
     return Estimate(
         difference,

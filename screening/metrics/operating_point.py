@@ -551,7 +551,7 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
         notes.append(f"{aim}none of these rows is flagged")
     if not everything:
         notes += _notes_on_promise(point, rows)
-    sensitivity, low, high = point.sensitivity.ends
+    sensitivity, low, high = point.sensitivity.value_and_interval
     reach = ((high or 0) - (low or 0)) / 2
     if reach > _MAX_UNMENTIONED_ERROR:
         notes.append(

@@ -414,7 +414,7 @@ def _below(
     below: list[Literal["sensitivity", "ppv"]] = []
     names: tuple[Literal["sensitivity"], Literal["ppv"]] = ("sensitivity", "ppv")
     for name in names:
-        value, low, high = getattr(rates, name).ends
+        value, low, high = getattr(rates, name).value_and_interval
         if None in (value, low, high):
             continue
         anytime = Estimate(value, low, value + ANYTIME_WIDENING * (high - value))

@@ -118,8 +118,8 @@ def rates(
     figures = dict.fromkeys(_RATES, UNDEFINED)
     figures["sensitivity"] = sensitivity
     figures["specificity"] = specificity
-    hit = np.array(sensitivity.ends, float)
-    clear = np.array(specificity.ends, float)
+    hit = np.array(sensitivity.value_and_interval, float)
+    clear = np.array(specificity.value_and_interval, float)
     false = 1 - clear[_COMPLEMENT]
     if specificity.value is None:
         return figures | {"flag_rate": sensitivity}
@@ -375,7 +375,7 @@ def at_local_prevalence(
         Prevalence at the place of use. Half and twice of it are then its range.
     """
     assert point.prevalence is not None
-    value, low, high = share.ends
+    value, low, high = share.value_and_interval
     prevalences = (low, value, high)
     if given is not None:
         prevalences = (given / 2, given, min(2 * given, (1 + given) / 2))
@@ -403,8 +403,8 @@ def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Estimate | No
     and of specificity by their squares, each weighted by how much it changes the result
     (MOVER). None if the threshold hardly separates the classes.
     """
-    se, se_low, se_high = np.array(point.sensitivity.ends, float)
-    sp, sp_low, sp_high = np.array(point.specificity.ends, float)
+    se, se_low, se_high = np.array(point.sensitivity.value_and_interval, float)
+    sp, sp_low, sp_high = np.array(point.specificity.value_and_interval, float)
     if not scored or not se + sp >= 1 + _MIN_YOUDEN:
         return None
     rate = flagged / scored

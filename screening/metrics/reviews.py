@@ -97,7 +97,7 @@ class Sample:
         """
         if not self.rows:
             return Estimate()
-        ends = self.share(anytime).ends
+        ends = self.share(anytime).value_and_interval
         return Estimate(*[share * self.size / self.nights for share in ends])
 
 
@@ -150,7 +150,7 @@ def review_figures(
         "ppv": judged_share(counts),
         "ppv_to_date": list(_shares_to_date(nights, verdicts)),
         "ppv_flagged": documents.FlaggedShare(
-            *all_flagged.share().ends,
+            *all_flagged.share().value_and_interval,
             found=len(found),
             judged=len(patients),
             flagged=all_flagged.size,
@@ -375,7 +375,9 @@ def _sensitivity_and_ppv(
     missed = unflagged.per_night(anytime)
     sensitivity = Estimate()
     if detected.value and missed.value is not None:
-        low, high = ratio_interval(missed.ends, detected.ends)
+        low, high = ratio_interval(
+            missed.value_and_interval, detected.value_and_interval
+        )
         value = 1 / (1 + missed.value / detected.value)
         sensitivity = Estimate(value, 1 / (1 + high), 1 / (1 + low))
     return SensitivityAndPpv(sensitivity=sensitivity, ppv=flagged.share(anytime))
@@ -392,9 +394,9 @@ def is_below(observed: Estimate, promised: Estimate) -> bool:
     ends of `observed`: in at most 2.5 of 100 histories without a difference, looked at
     daily, either figure is ever said to be below.
     """
-    if None in (*observed.ends, *promised.ends):
+    if None in (*observed.value_and_interval, *promised.value_and_interval):
         return False
-    value, _, high = observed.ends
-    estimate, low, _ = promised.ends
+    value, _, high = observed.value_and_interval
+    estimate, low, _ = promised.value_and_interval
     reach = hypot(ANYTIME_WIDENING * (estimate - low), high - value)
     return bool(estimate - value > reach)

@@ -281,7 +281,7 @@ def differences(
     ]
     ends: list[float] = []
     for _, gap in gaps:
-        ends += [abs(end) for end in gap.ends if end is not None]
+        ends += [abs(end) for end in gap.value_and_interval if end is not None]
     reach = max(ends, default=MIN_DIFFERENCE) * 1.05 or MIN_DIFFERENCE
     words = [
         f"{fmt.name(method.recipe)} {_in_points(gap)} points" for method, gap in gaps

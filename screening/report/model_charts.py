@@ -220,9 +220,9 @@ def _difference_words(other: Beside | None) -> str:
     """
     parts = []
     for measure, gap in differences_of(other).items() if other else ():
-        if None in gap.ends:
+        if None in gap.value_and_interval:
             continue
-        value, low, high = map(fmt.points, gap.ends)
+        value, low, high = map(fmt.points, gap.value_and_interval)
         unit = " points"
         if measure == "auroc":
             value = fmt.signed(gap.value, 3)

@@ -77,8 +77,8 @@ def _promises_not_kept(
 def _calibration_faults(calibration: Calibration) -> list[str]:
     """Return in which ways chances are shown to be wrong, as parts of a sentence."""
     faults = []
-    ratio, low, high = (calibration.observed_expected or Estimate()).ends
-    slope, _, highest_slope = (calibration.slope or Estimate()).ends
+    ratio, low, high = (calibration.observed_expected or Estimate()).value_and_interval
+    slope, _, highest_slope = (calibration.slope or Estimate()).value_and_interval
     if ratio is not None and not low <= 1 <= high:
         side = "low" if ratio > 1 else "high"
         faults.append(

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from screening.report import format as fmt
 from screening.report.columns import people_of
 from screening.schemas.base import Range
-from screening.schemas.model import Declared, ModelDocument
+from screening.schemas.model import FeatureDeclaration, ModelDocument
 from screening.schemas.run import Contribution
 
 ABNORMAL = ("L", "H")
@@ -138,7 +138,7 @@ def _among_past(contribution: Contribution, value: str) -> tuple[Markup, str]:
     return Markup(f"M{MIDDLE} 2h{length:.0f}"), words
 
 
-def value_text(value: str | float | None, declared: Declared) -> str:
+def value_text(value: str | float | None, declared: FeatureDeclaration) -> str:
     """Return a value as the contract declares it: yes or no, a category, a number."""
     if value is None or value != value:
         return "missing"

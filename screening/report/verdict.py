@@ -134,7 +134,7 @@ def differences_of(other: Beside) -> dict[str, Estimate]:
     differences = dict(other.differences or {})
     sensitivity = differences.pop("sensitivity", None)
     specificity = differences.pop("specificity", None)
-    both = [gap.ends for gap in (sensitivity, specificity) if gap]
+    both = [gap.value_and_interval for gap in (sensitivity, specificity) if gap]
     if both and not any(None in ends for ends in both):
         sums = map(sum, zip(*both, strict=True))
         differences["sensitivity + specificity"] = Estimate(*sums)

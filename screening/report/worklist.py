@@ -274,12 +274,12 @@ def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
         spoken = "no chance is stated: a value is out of bounds and was not used"
         return _bar("–", spoken, 0.0, None, None)
     if isinstance(case, Case) and case.chance is not None:
-        chance, low, high = case.chance.ends
+        chance, low, high = case.chance.value_and_interval
         words = fmt.chance(case.chance)
         spoken = f"chance {words}{_spoken_interval(fmt.chance_ci(case.chance))}"
         return _bar(words, spoken, chance or 0.0, low, high)
     n_calibration = run.discoveries.n_calibration if run.discoveries else RAREST
-    value, low_p, high_p = case.p_value.ends
+    value, low_p, high_p = case.p_value.value_and_interval
     words = f"top {fmt.percent(case.p_value)}"
     spoken = f"{words}{_spoken_interval(fmt.ci(case.p_value))}"
     rarity = _rarity(value, n_calibration)

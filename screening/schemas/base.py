@@ -22,12 +22,12 @@ from screening.errors import ModelError
 
 
 def _in_order(
-    ends: tuple[float | None, float | None],
+    limits: tuple[float | None, float | None],
 ) -> tuple[float | None, float | None]:
-    low, high = ends
+    low, high = limits
     if low is not None and high is not None and low > high:
         raise ValueError("the low end is above the high one")
-    return ends
+    return limits
 
 
 Range = Annotated[tuple[float | None, float | None], AfterValidator(_in_order)]
@@ -109,15 +109,15 @@ PART = ConfigDict(extra="forbid", defer_build=True)
 
 @dataclass(frozen=True, config=PART)
 class Estimate:
-    """A figure with the ends of its 95 % interval; None is undefined."""
+    """A figure with the limits of its 95 % interval; None is undefined."""
 
     value: float | None = None
     low: float | None = None
     high: float | None = None
 
     @property
-    def ends(self) -> tuple[Any, Any, Any]:
-        """Return the figure and both ends of its interval."""
+    def value_and_interval(self) -> tuple[Any, Any, Any]:
+        """Return the figure and the lower and upper limit of its interval."""
         return self.value, self.low, self.high
 
     @property

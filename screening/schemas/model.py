@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -19,7 +19,7 @@ from screening.schemas.base import (
     Reason,
     Setting,
 )
-from screening.schemas.figures import OfRule
+from screening.schemas.figures import OfRule, Rule
 from screening.schemas.validation import (
     OperatingPointFacts,
     SearchFacts,
@@ -34,7 +34,7 @@ class InContract(Document):
     TITLE: ClassVar[str] = "the contract"
 
 
-class StatedOutcome(InContract):
+class OutcomeDeclaration(InContract):
     """When an event counts for a night, in hours after the beginning of its day."""
 
     within: float
@@ -45,7 +45,7 @@ class StatedOutcome(InContract):
     cases: Sequence[str] = ()
 
 
-class Stated(InContract):
+class CohortDeclaration(InContract):
     """Statements of the contract about the whole cohort; None if not stated."""
 
     title: str | None = None
@@ -58,13 +58,13 @@ class Stated(InContract):
     capacity: int | None = None
     review_by: str | None = None
     verdicts_need: Sequence[str] = ()
-    outcome: StatedOutcome | None = None
+    outcome: OutcomeDeclaration | None = None
     id: str | None = None
     date_order: Literal["dmy", "mdy"] | None = None
     suppress: int = 5
 
 
-class Declared(InContract):
+class FeatureDeclaration(InContract):
     """Statements of the contract about a feature."""
 
     type: str | None = None
@@ -511,30 +511,35 @@ class ModelDocument(Document):
     sha256: str = ""
 
     @model_validator(mode="after")
-    def _of_one_rule(self) -> Self:
+    def _check_rules(self) -> Self:
         """Refuse figures of another rule or threshold than the one in use."""
         validation = self.validation
-        comparison = validation.comparison
-        forward = validation.forward
         for number, point in enumerate(self.operating_points):
             name = point.label
-            at_threshold = [
+            figures = [
                 *validation.subgroups.get(name, ()),
                 *validation.crossed.get(name, ()),
                 *filter(None, [validation.predictive.get(name)]),
             ]
-            if any(each.threshold != point.threshold for each in at_threshold):
+            if any(block.threshold != point.threshold for block in figures):
                 raise ValueError(
                     f"validation: figures of {name} are of another threshold"
                 )
-            rules = [each.rule for each in at_threshold]
-            rules += [each.classes[name].rule for each in self.blend]
-            rules += [comparison.rules[number]] if comparison else []
-            if forward and forward.classes and name in forward.classes:
-                rules.append(forward.classes[name].rule)
+            rules = [block.rule for block in figures]
+            rules += self._rules_of_comparisons(number, name)
             if any(rule != point.rule for rule in rules):
                 raise ValueError(f"validation: figures of {name} are of another rule")
         return self
+
+    def _rules_of_comparisons(self, number: int, name: str) -> Iterator[Rule]:
+        """Yield the rules of members, other methods and temporal validation."""
+        for member in self.blend:
+            yield member.classes[name].rule
+        if self.validation.comparison:
+            yield self.validation.comparison.rules[number]
+        forward = self.validation.forward
+        if forward and forward.classes and name in forward.classes:
+            yield forward.classes[name].rule
 
     def brief(self) -> Brief:
         """Return the method, its rows and its operating points."""
@@ -561,13 +566,15 @@ class ModelDocument(Document):
         ]
 
     @cached_property
-    def stated(self) -> Stated:
+    def stated(self) -> CohortDeclaration:
         """Return the contract's statements about the whole cohort."""
-        return Stated.from_dict(self.contract.get("cohort", {}))
+        return CohortDeclaration.from_dict(self.contract.get("cohort", {}))
 
-    def declared(self, feature: str) -> Declared:
+    def declared(self, feature: str) -> FeatureDeclaration:
         """Return what the contract declares of a feature; nothing if unknown."""
-        return Declared.from_dict(self.contract.get("features", {}).get(feature, {}))
+        return FeatureDeclaration.from_dict(
+            self.contract.get("features", {}).get(feature, {})
+        )
 
     @property
     def columns_known_before(self) -> set[str]:
