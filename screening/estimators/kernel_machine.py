@@ -158,15 +158,19 @@ class KernelMachine(Estimator):
         """Largest number of rescalings; 0 without a factor."""
         return self.passes if self.factor is not None else 0
 
+    @property
+    def _allows_nystroem(self) -> bool:
+        """True for two classes, one pass, and no need of the whole kernel matrix."""
+        return self.name == "two_class" and not self.n_rescalings and self.by_rows
+
     def check_parameters(self) -> None:
         """Raise ValueError for invalid parameters and incompatible components."""
         is_whole = not isinstance(self.passes, bool) and self.passes == int(self.passes)
         if not is_whole or self.passes < 0:
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
-        allows_nystroem = (
-            self.name == "two_class" and not self.n_rescalings and self.by_rows
+        landmarks.check_landmarks(
+            self.approximation, self.n_landmarks, self._allows_nystroem
         )
-        landmarks.check(self.approximation, self.n_landmarks, allows_nystroem)
         if not self.tol > 0:
             raise ValueError(f"tol must be > 0, got {self.tol!r}")
         if not isinstance(self.kernel, str | None) and self.gamma != "scale":

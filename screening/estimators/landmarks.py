@@ -151,7 +151,9 @@ def _draw(strata: list[np.ndarray], counts: list[int], order: np.ndarray) -> Lan
     return Landmarks(all_rows[ascending], np.concatenate(weights)[ascending])
 
 
-def check(approximation: str, n_landmarks: int, allows_nystroem: bool) -> None:
+def check_landmarks(
+    approximation: str, n_landmarks: int, allows_nystroem: bool
+) -> None:
     """Raise ValueError for an invalid approximation or number of landmarks."""
     if approximation not in _APPROXIMATIONS:
         raise ValueError(

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from screening.factors.first_pass import DualSolution
 from screening.kernels.kernel_cache import KernelCache
-from screening.solvers import Gram, KernelRows, Problem, Solution, solve, solve_each
+from screening.solvers import Gram, KernelRows, Problem, Solution, solve_warm_started
 
 # A row whose alpha is below this share of the largest one is no support vector.
 MIN_ALPHA_SHARE = 1e-8
@@ -102,14 +102,16 @@ def solve_two_class_each(
     """Solve the C-SVC for several c, (m, n), instead of ``training.c``."""
     problem = two_class_problem(training)
     problems = [replace(problem, c=c) for c in c_of_passes]
-    return dual_solutions(problem, solve_each(problems, training.tol, training.cache))
+    return dual_solutions(
+        problem, solve_warm_started(problems, training.tol, training.cache)
+    )
 
 
 def solve_dual(
     problem: Problem, tol: float, cache: KernelCache | None = None
 ) -> DualSolution:
     """Solve a problem; alphas too small for a support vector become 0."""
-    return dual_solutions(problem, [solve(problem, tol, cache)])[0]
+    return dual_solutions(problem, solve_warm_started([problem], tol, cache))[0]
 
 
 def dual_solutions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import Problem, Solution, Solutions
-from screening.solvers.warm_start import gram_within, solve, solve_each
+from screening.solvers.warm_start import gram_within, solve_warm_started
 
 __all__ = [
     "Gram",
@@ -13,6 +13,5 @@ __all__ = [
     "Solution",
     "Solutions",
     "gram_within",
-    "solve",
-    "solve_each",
+    "solve_warm_started",
 ]

@@ -17,7 +17,7 @@ from screening.kernels.simd import (
     restore_control_word,
     use_widest_vectors,
 )
-from screening.solvers.kernel_rows import fetch
+from screening.solvers.kernel_rows import fetch_row
 
 # Share of its diagonal that is added to the block, above the rounding of float32 rows.
 # This adds the distance from the current point to the objective, so each solve goes
@@ -65,7 +65,7 @@ def invert(free, c, inside, rows):
     matrix = np.empty((n, n))
     for a in range(n):
         i = free[a]
-        row = fetch(i, rows)
+        row = fetch_row(i, rows)
         for b in range(n):
             matrix[a, b] = c[i] * c[free[b]] * row[free[b]]
         matrix[a, a] *= 1.0 + _RIDGE
@@ -175,7 +175,7 @@ def update_levels(free, moved, c, v, rows):
     for a in range(free.size):
         if moved[a] != 0.0:
             i = free[a]
-            row = fetch(i, rows)
+            row = fetch_row(i, rows)
             weight = c[i] * moved[a]
             for t in range(v.size):
                 v[t] -= c[t] * weight * row[t]

@@ -24,7 +24,7 @@ from screening.kernels.pairwise import (
     weighted_sum,
 )
 
-# Modes of `fetch`: a row of the Gram matrix as it is, a cached row of some of its
+# Modes of `fetch_row`: a row of the Gram matrix as it is, a cached row of some of its
 # columns, or a cached row that is computed.
 DIRECT = 0
 _GATHERED = 1
@@ -82,7 +82,7 @@ Gram = np.ndarray | KernelRows
 
 
 class ActiveRows(NamedTuple):
-    """Rows of the kernel over the active points, for `fetch`.
+    """Rows of the kernel over the active points, for `fetch_row`.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def _fill(row, i, mode, active, gram, xt, kind, rate):
 
 
 @njit
-def fetch(i, rows):
+def fetch_row(i, rows):
     """Return the kernel row of active point i, a view of the Gram matrix or cache.
 
     The last two rows that were fetched stay valid.

@@ -30,7 +30,7 @@ from screening.kernels.simd import (
     use_widest_vectors,
 )
 from screening.solvers.free_set import newton_on_free_set
-from screening.solvers.kernel_rows import DIRECT, fetch
+from screening.solvers.kernel_rows import DIRECT, fetch_row
 
 # Indices of the state that is kept from one call of `take_steps` to the next: the
 # violation to stop at, the cost factor of a Newton move, and points visited since one.
@@ -196,8 +196,8 @@ def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
             break
         end = block + _BLOCK
         i = block + _index_of_level(top, v[block:end], up[block:end])
-        # `fetch` returns a stored row too, at the cost of visiting 50 points.
-        row_i = rows.gram[i] if rows.mode == DIRECT else fetch(i, rows)
+        # `fetch_row` returns a stored row too, at the cost of visiting 50 points.
+        row_i = rows.gram[i] if rows.mode == DIRECT else fetch_row(i, rows)
         curve_i = curve[i]
         twice_c = np.float32(2.0) * c32[i]
         # Levels may differ by 1e-24, whose square float32 cannot hold; scaling by a
@@ -225,7 +225,7 @@ def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
         if block < 0:
             break
         j = block + _index_of_gain(best, gain_of[block : block + _BLOCK])
-        row_j = rows.gram[j] if rows.mode == DIRECT else fetch(j, rows)
+        row_j = rows.gram[j] if rows.mode == DIRECT else fetch_row(j, rows)
         both = c[i] * c[i] * diagonal[i] + c[j] * c[j] * diagonal[j]
         pair_curvature = both - 2.0 * c[i] * c[j] * row_i[j]
         step = (top - v[j]) / max(pair_curvature, _MIN_PAIR_CURVATURE * both)
@@ -294,7 +294,7 @@ def single_steps(
         i = block
         while gain_of[i] != best:
             i += 1
-        row = fetch(i, rows)
+        row = fetch_row(i, rows)
         target = min(max(alpha[i] - gradient[i] / curvature[i], 0.0), upper[i])
         for k in range(weights.size):
             weights[k] = coupling[label[i], k] * c[i] * (target - alpha[i])

@@ -52,14 +52,7 @@ def gram_within(
     return cache.gram(kernel)
 
 
-def solve(
-    problem: Problem, tol: float = 1e-3, cache: KernelCache | None = None
-) -> Solution:
-    """Solve a dual problem, as ``solve_each`` does."""
-    return solve_each([problem], tol, cache)[0]
-
-
-def solve_each(
+def solve_warm_started(
     problems: Sequence[Problem], tol: float = 1e-3, cache: KernelCache | None = None
 ) -> list[Solution]:
     """Solve dual problems that differ in c alone; every machine calls this.
