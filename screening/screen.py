@@ -37,7 +37,7 @@ from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.model_selection.train import train
 from screening.model_selection.without_cases import with_states_of_labels
-from screening.recipes.building import load_recipe
+from screening.recipes.building import as_recipe
 from screening.recipes.encoders import columns_of_points
 from screening.recipes.recipe import EstimatorRecipe, Recipe
 from screening.report import render_model
@@ -66,7 +66,7 @@ class Page(str):
         return f'<iframe srcdoc="{page}" width="100%" height="{self.height}"></iframe>'
 
 
-class Head(Page):
+class PageHead(Page):
     """The head of a page."""
 
     height = 420
@@ -77,6 +77,16 @@ def _earned(screen: Screen) -> bool:
     if hasattr(screen, "model_"):
         screen.model_.refuse_unearned()
     return True
+
+
+def _checked_labels(y: Any, is_one_class: bool) -> np.ndarray:
+    """Return labels as an array, checked as scikit-learn's classifiers do."""
+    labels = column_or_1d(y, warn=True)
+    labels = check_array(labels, ensure_2d=False, dtype=None, input_name="y")
+    check_classification_targets(labels)
+    if len(np.unique(labels)) < 2 and not is_one_class:
+        raise ValueError("the labels hold 1 class; there must be at least 2 classes")
+    return np.asarray(labels)
 
 
 def _weighted(past: Cohort, table: Any, sample_weight: ArrayLike) -> Cohort:
@@ -265,11 +275,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         Screen
             Itself, fitted.
         """
-        recipe = self.recipe
-        if self.estimator is not None:
-            recipe = EstimatorRecipe.of(self.estimator)
-        elif isinstance(recipe, str):
-            recipe = load_recipe(recipe)
+        recipe = self._recipe()
         is_one_class = recipe.machine == "one_class"
         table, column, labels = self._past(X, y, is_one_class)
         past = read_cohort(
@@ -289,13 +295,12 @@ class Screen(ClassifierMixin, BaseEstimator):
         if sample_weight is not None:
             past = _weighted(past, table, sample_weight)
         # Of labels in an array, as everywhere in scikit-learn, 1 is the case.
-        doubts = [
-            doubt.words
-            for doubt in past.doubts
-            if labels is None or isinstance(y, str) or doubt.column != column
-        ]
-        for guess in [*past.guesses, *doubts]:
+        is_array = labels is not None and not isinstance(y, str)
+        for guess in past.guesses:
             warnings.warn(guess, UserWarning, stacklevel=2)
+        for doubt in past.doubts:
+            if not is_array or doubt.column != column:
+                warnings.warn(doubt.words, UserWarning, stacklevel=2)
         model = train(
             past,
             recipe,
@@ -310,16 +315,20 @@ class Screen(ClassifierMixin, BaseEstimator):
             seed=self.random_state,
             jobs=self.n_jobs,
         )
-        values = (
-            ()
-            if labels is None
-            else zip(labels_of(past), labels[past.rows - 1], strict=True)
-        )
-        self._take(model, dict(values))
+        values = {}
+        if labels is not None:
+            values = dict(zip(labels_of(past), labels[past.rows - 1], strict=True))
+        self._take(model, values)
         if not hasattr(self, "n_features_in_") or hasattr(self, "feature_names_in_"):
             self.feature_names_in_ = np.array([*model.contract.features], dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
         return self
+
+    def _recipe(self) -> Recipe:
+        """Return the recipe to train, which is the estimator's if there is one."""
+        if self.estimator is not None:
+            return EstimatorRecipe.of(self.estimator)
+        return as_recipe(self.recipe)
 
     def _past(
         self, X: Any, y: Any, is_one_class: bool
@@ -349,13 +358,7 @@ class Screen(ClassifierMixin, BaseEstimator):
                 hint = did_you_mean(y, table.column_names)
                 raise CohortError(f"table: missing column '{y}'{hint}")
             return table, y, table[y].to_numpy()
-        labels = column_or_1d(y, warn=True)
-        labels = check_array(labels, ensure_2d=False, dtype=None, input_name="y")
-        check_classification_targets(labels)
-        if len(np.unique(labels)) < 2 and not is_one_class:
-            raise ValueError(
-                "the labels hold 1 class; there must be at least 2 classes"
-            )
+        labels = _checked_labels(y, is_one_class)
         column = str(getattr(y, "name", None) or "label")
         table = self._table(X, learns=True, label=column)
         check_consistent_length(table, labels)
@@ -445,14 +448,14 @@ class Screen(ClassifierMixin, BaseEstimator):
         """Return the label of each row, (n_rows,); a flagged row is positive."""
         rows = self._scored(X)
         if "predicted" in rows:
-            places = pd.Index(self.texts_).get_indexer(pd.Index(rows["predicted"]))
+            codes = pd.Index(self.texts_).get_indexer(pd.Index(rows["predicted"]))
         else:
-            places = np.where(rows["flagged"], self._case, 1 - self._case)
-        return self.classes_[places]
+            codes = np.where(rows["flagged"], self._case, 1 - self._case)
+        return self.classes_[codes]
 
     @property
     def _case(self) -> int:
-        """Return the place of the positive class of two."""
+        """Return the index of the positive class of two."""
         return self.texts_.index(self.model_.watched[0])
 
     def decision_function(self, X: Table) -> np.ndarray:
@@ -622,4 +625,4 @@ class Screen(ClassifierMixin, BaseEstimator):
         """Of a fitted one the head of its page."""
         if not hasattr(self, "model_"):
             return f"<pre>{escape(repr(self))}</pre>"
-        return Head(render_head(self.model_.sealed))._repr_html_()
+        return PageHead(render_head(self.model_.sealed))._repr_html_()

@@ -665,5 +665,5 @@ def retrain(
     if as_json:
         answer["verdicts"] = trained.document["training"]["verdicts"]
     else:
-        answer["verdicts"] = retraining.sentences(learned.facts)
+        answer["verdicts"] = retraining.summary_sentences(learned.facts)
     print_answer(answer, as_json)

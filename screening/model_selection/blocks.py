@@ -53,12 +53,12 @@ def correlated_blocks(cohort: Cohort) -> list[list[str]]:
 def _imputed_values(cohort: Cohort, names: list[str], masks: np.ndarray) -> np.ndarray:
     """Return the values with the mean for missing ones; 0 for categories."""
     columns = np.zeros(masks.shape)
-    for place, name in enumerate(names):
+    for column, name in enumerate(names):
         values = cohort.values[name]
-        is_present = ~masks[:, place]
+        is_present = ~masks[:, column]
         if values.dtype.kind == "f" and is_present.any():
             mean = values[is_present].mean()
-            columns[:, place] = np.where(is_present, values, mean)
+            columns[:, column] = np.where(is_present, values, mean)
     return columns
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from screening.cluster import open_cluster
 from screening.data.cohort import Cohort, labels_of
-from screening.data.reading import Reading, labelled_cohort
+from screening.data.reading import ReadOptions, labelled_cohort
 from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.database import Database
@@ -39,12 +39,17 @@ from screening.model_selection.fold_fits import Progress, Resources, silent
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
     FactorContrast,
-    HeldOut,
+    HeldOutDecisions,
     encode,
     plan_method,
     progress_of_parts,
 )
-from screening.model_selection.judge import Judgement, differences, judge, mean_of
+from screening.model_selection.judge import (
+    Judgement,
+    judge,
+    mean_of,
+    method_differences,
+)
 from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
 from screening.model_selection.plans import (
     Plan,
@@ -54,7 +59,7 @@ from screening.model_selection.plans import (
 )
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task, infer_task, watchable
-from screening.recipes.building import list_recipes, load_recipe
+from screening.recipes.building import as_recipe, list_recipes, load_recipe
 from screening.recipes.encoders import columns_of_points, with_scores
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison
@@ -180,7 +185,7 @@ def compare(
     cluster: str | None = None,
     progress: Progress | None = None,
     command: str | None = None,
-    **reading: Unpack[Reading],
+    **reading: Unpack[ReadOptions],
 ) -> Comparison:
     """Judge methods on the same folds, each with its own setting and threshold.
 
@@ -257,14 +262,8 @@ def compare(
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
-    loaded = [
-        load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes
-    ]
-    of_tables: Reading = {"keep": columns_of_points(*loaded), **reading}
-    read = {}
-    for name, cohort in cohorts.items():
-        is_read = isinstance(cohort, Cohort)
-        read[name] = labelled_cohort(cohort, **(reading if is_read else of_tables))
+    loaded = list(map(as_recipe, recipes))
+    read = _read_cohorts(cohorts, loaded, reading)
     if not control:
         control = "one_vs_rest" if _are_multi_class(read) else "svm"
     recipes = _with_control(loaded, control)
@@ -280,20 +279,7 @@ def compare(
     }
     studies = {}
     for name, cohort in read.items():
-        study = prepare_study(
-            cohort,
-            recipes[0],
-            params={},
-            independent=independent,
-            at_most=LARGEST_WHOLE,
-            **plan,
-        )
-        if study.without_cases is not None:
-            raise UsageError(
-                f"{name}: methods are compared by cases, and there are too few for "
-                "every fold"
-            )
-        studies[name] = _studies_of(study, recipes)
+        studies[name] = _prepare_studies(name, cohort, recipes, independent, plan)
     settings = Settings(
         **plan,
         cohorts={name: _digest(cohort) for name, cohort in read.items()},
@@ -302,15 +288,9 @@ def compare(
         command=command,
         recipes=[recipe.name for recipe in recipes],
     )
-    methods = {}
     with open_cluster(cluster) as workers:
-        if workers is not None:
-            workers.check(secret=True)
-        steps = progress_of_parts(progress or silent, [1.0] * len(studies))
-        for name, cohort_studies in studies.items():
-            resources = Resources(jobs, None, next(steps), workers, kept)
-            held_out = run_plan(_plan_methods(recipes, cohort_studies), resources)
-            methods[name] = _judge_methods(recipes, cohort_studies, held_out)
+        resources = Resources(jobs, None, progress or silent, workers, kept)
+        methods = _judge_cohorts(recipes, studies, resources)
     at_sensitivity = _DEFAULT_SENSITIVITY
     if isinstance(rule, MinSensitivity):
         at_sensitivity = rule.value
@@ -338,8 +318,59 @@ def _are_multi_class(cohorts: Mapping[str, Cohort]) -> bool:
     return any(several_asked(cohort) for cohort in cohorts.values())
 
 
-def _studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
-    """Return the study of each recipe, all with the same watched classes."""
+def _read_cohorts(
+    cohorts: Mapping[str, Cohort | Readable],
+    recipes: Sequence[Recipe],
+    reading: ReadOptions,
+) -> dict[str, Cohort]:
+    """Return the cohorts with labels; tables keep the columns that recipes need."""
+    of_tables: ReadOptions = {"keep": columns_of_points(*recipes), **reading}
+    read = {}
+    for name, cohort in cohorts.items():
+        is_read = isinstance(cohort, Cohort)
+        read[name] = labelled_cohort(cohort, **(reading if is_read else of_tables))
+    return read
+
+
+def _prepare_studies(
+    name: str,
+    cohort: Cohort,
+    recipes: Sequence[Recipe],
+    independent: bool,
+    plan: Mapping[str, Any],
+) -> list[Study]:
+    """Return the study of each recipe on one cohort, all with the same watched classes.
+
+    Parameters
+    ----------
+    name : str
+        Of the cohort.
+    cohort : Cohort
+    recipes : sequence of Recipe
+        The first is the control.
+    independent : bool
+        Every row is a patient of its own.
+    plan : mapping
+        Further arguments of `prepare_study`.
+
+    Raises
+    ------
+    UsageError
+        If there are too few cases for every fold.
+    """
+    study = prepare_study(
+        cohort,
+        recipes[0],
+        params={},
+        independent=independent,
+        at_most=LARGEST_WHOLE,
+        **plan,
+    )
+    if study.without_cases is not None:
+        raise UsageError(
+            f"{name}: methods are compared by cases, and there are too few for every "
+            "fold"
+        )
     studies = []
     for recipe in recipes:
         task, _ = infer_task(study.sample, tells_apart(recipe, study.sample))
@@ -352,9 +383,26 @@ def _studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
 _Method = tuple[MethodFacts, Judgement]
 
 
+def _judge_cohorts(
+    recipes: Sequence[Recipe],
+    studies: Mapping[str, Sequence[Study]],
+    resources: Resources,
+) -> dict[str, list[_Method]]:
+    """Hold out and judge every recipe on every cohort, one cohort after the other."""
+    if resources.cluster is not None:
+        resources.cluster.check(secret=True)
+    methods = {}
+    steps = progress_of_parts(resources.progress, [1.0] * len(studies))
+    for (name, cohort_studies), step in zip(studies.items(), steps, strict=True):
+        plan = _plan_methods(recipes, cohort_studies)
+        held_out = run_plan(plan, replace(resources, progress=step))
+        methods[name] = _judge_methods(recipes, cohort_studies, held_out)
+    return methods
+
+
 def _plan_methods(
     recipes: Sequence[Recipe], studies: Sequence[Study]
-) -> Plan[list[HeldOut]]:
+) -> Plan[list[HeldOutDecisions]]:
     """Plan all recipes on one cohort side by side.
 
     RecipeError or UsageError if no setting of a recipe can be used.
@@ -370,7 +418,7 @@ def _plan_methods(
 def _judge_methods(
     recipes: Sequence[Recipe],
     studies: Sequence[Study],
-    held_out_by_all: Sequence[HeldOut],
+    held_out_by_all: Sequence[HeldOutDecisions],
 ) -> list[_Method]:
     """Choose thresholds by the rule for every recipe.
 
@@ -461,33 +509,33 @@ def _cohort_facts(
     """
     judgements = [judgement for _, judgement in methods]
     draws = _resampled_figures(judgements, at_sensitivity, seed)
-    estimates = []
-    for judgement in judgements:
-        figures = figures_of_method(judgement, at_sensitivity)
-        estimates.append({figure: float(value[0]) for figure, value in figures.items()})
     control = judgements[0]
+    control_values = figures_of_method(control, at_sensitivity)
     watched = control.held.watched
     groups = study.groups
     n_units = min(fewest_units(positive, groups) for positive in watched.T)
     entries = []
-    for m, (facts, judgement) in enumerate(methods):
+    for (facts, judgement), method_draws in zip(methods, draws, strict=True):
+        values = figures_of_method(judgement, at_sensitivity)
         with_intervals = {}
         gaps = {}
-        for figure, value in estimates[m].items():
-            with_intervals[figure] = _with_interval(value, draws[m][figure], n_units)
-            if figure in estimates[0]:
+        for figure, (value,) in values.items():
+            with_intervals[figure] = _with_interval(
+                float(value), method_draws[figure], n_units
+            )
+            if figure in control_values:
                 gaps[figure] = resampled_difference(
-                    (value, estimates[0][figure]),
-                    (draws[m][figure], draws[0][figure]),
+                    (float(value), float(control_values[figure][0])),
+                    (method_draws[figure], draws[0][figure]),
                     n_units,
                 )
-        method_differences = None
+        differences = None
         if not facts.control:
-            method_differences = gaps | differences(judgement, control)
+            differences = gaps | method_differences(judgement, control)
         entries.append(
             facts.replace(
                 figures=with_intervals | dict(judgement.means),
-                differences=method_differences,
+                differences=differences,
                 curve=[round(float(x), 5) for x in _mean_roc_curve(judgement.held)],
             )
         )

@@ -18,7 +18,11 @@ from screening.io.readers import Source
 from screening.metrics.intervals import independent_difference
 from screening.metrics.performance import prevalence_range, rates
 from screening.model_selection.judge import chosen, judge
-from screening.model_selection.scores import Fixed, HeldOutScores, Population
+from screening.model_selection.scores import (
+    FrozenOperatingPoints,
+    HeldOutScores,
+    Population,
+)
 from screening.model_selection.task import (
     NAMED_ROWS,
     Task,
@@ -100,10 +104,8 @@ def validate(
     """
     model.refuse_overdue()
     facts = model.facts
-    column = label
-    if not column and isinstance(cohort, Cohort):
-        column = cohort.contract.label
-    column = column or facts.task.label
+    column_of_cohort = cohort.contract.label if isinstance(cohort, Cohort) else None
+    column = label or column_of_cohort or facts.task.label
     read = read_by_model(model, cohort, column)
     rows = concatenate(read.batches)
     refuse_trained_on(model, rows, read.source)
@@ -191,7 +193,7 @@ def _held_out_scores(
         population=Population(
             shares, prevalence, rows.subgroups, rows.contract.suppress
         ),
-        fixed=Fixed(thresholds, facts.validation.calibration),
+        frozen=FrozenOperatingPoints(thresholds, facts.validation.calibration),
     )
 
 
@@ -256,11 +258,8 @@ def _as_read_by(model: Model, cohort: Cohort) -> _ReadCohort:
     return _ReadCohort(cohort.source, batches, cohort.refused, list(cohort.notes))
 
 
-def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
-    """Raise UsageError if rows, or their patients, took part in training."""
-    _refuse_file_of_ranking(model, source)
-    trained_files = {file.sha256 for file in model.facts.training.source.files}
-    same_file = any(file.sha256 in trained_files for file in source.files)
+def _trained_rows(model: Model, rows: Cohort, same_file: bool) -> np.ndarray:
+    """Return the mask of rows whose id or group took part in training, (n_rows,)."""
     is_trained_on = np.zeros(rows.n_rows, dtype=bool)
     # Without an id column ids are row numbers, which mean something only in one file.
     if (same_file or model.contract.id) and "id" in model.held_out:
@@ -268,6 +267,15 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     in_groups = bool(model.contract.group) and "group" in model.held_out
     if in_groups and rows.group is not None:
         is_trained_on |= pd.Index(rows.group).isin(model.held_out["group"])
+    return is_trained_on
+
+
+def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
+    """Raise UsageError if rows, or their patients, took part in training."""
+    _refuse_file_of_ranking(model, source)
+    trained_files = {file.sha256 for file in model.facts.training.source.files}
+    same_file = any(file.sha256 in trained_files for file in source.files)
+    is_trained_on = _trained_rows(model, rows, same_file)
     if not is_trained_on.any():
         return
     numbers = rows.rows[is_trained_on].tolist()

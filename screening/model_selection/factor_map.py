@@ -8,7 +8,7 @@ from screening.data.cohort import Cohort
 from screening.estimators.ensembles import FoldEnsemble
 from screening.metrics.ranking import auroc
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import HeldOut
+from screening.model_selection.held_out import HeldOutDecisions
 from screening.recipes.encoders import RowEncoder
 from screening.schemas.model import FactorMap
 
@@ -20,7 +20,7 @@ _TAIL = 0.02
 _TINY = 1e-300
 
 
-def factor_map(study: Study, held_out: HeldOut) -> FactorMap | None:
+def factor_map(study: Study, held_out: HeldOutDecisions) -> FactorMap | None:
     """Return log c over two columns, the others at their typical values.
 
     It is the mean over the machines of the folds, relative to its largest value. With
@@ -29,7 +29,7 @@ def factor_map(study: Study, held_out: HeldOut) -> FactorMap | None:
     Parameters
     ----------
     study : Study
-    held_out : HeldOut
+    held_out : HeldOutDecisions
 
     Returns
     -------

@@ -9,7 +9,7 @@ from typing import Any
 from screening.errors import ScreenError, UsageError
 from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import HeldOut, encode, plan_method
+from screening.model_selection.held_out import HeldOutDecisions, encode, plan_method
 from screening.model_selection.plans import Plan, side_by_side
 from screening.model_selection.scores import HeldOutScores, TemporalValidation
 from screening.model_selection.task import Task
@@ -48,14 +48,10 @@ def recipes_of(
     UsageError
         If one does not answer the cohort's question.
     """
-    chosen: Sequence[str] = USUAL[task.kind] if names is None else names
-    is_fast = method.machine in ("baseline", "blend")
-    if names is None and is_fast and n_rows > MAX_ROWS_FOR_KERNEL_BASELINE:
-        candidates = (*chosen, *method.members)
-        chosen = [name for name in FAST_BASELINES if name in candidates]
+    if names is None:
+        names = _usual_baselines(method, task, n_rows)
     recipes = {}
-    for name in chosen:
-        recipe = load_recipe(name)
+    for recipe in map(load_recipe, names):
         recipes[recipe.name] = recipe
     wrong = [
         recipe.name
@@ -74,20 +70,30 @@ def recipes_of(
     return [*recipes.values()]
 
 
+def _usual_baselines(method: Recipe, task: Task, n_rows: int) -> Sequence[str]:
+    """Return the names of the recipes that a method is compared with by default."""
+    usual = USUAL[task.kind]
+    is_fast = method.machine in ("baseline", "blend")
+    if not is_fast or n_rows <= MAX_ROWS_FOR_KERNEL_BASELINE:
+        return usual
+    candidates = (*usual, *method.members)
+    return [name for name in FAST_BASELINES if name in candidates]
+
+
 @dataclass(frozen=True)
 class Fits:
     """Everything that a training fits.
 
     Parameters
     ----------
-    method : HeldOut
-    baselines : dict of str to HeldOut or ScreenError
+    method : HeldOutDecisions
+    baselines : dict of str to HeldOutDecisions or ScreenError
         Other methods on the same folds, by recipe; why one could not be fitted.
     temporal_validation : TemporalValidation
     """
 
-    method: HeldOut
-    baselines: dict[str, HeldOut | ScreenError]
+    method: HeldOutDecisions
+    baselines: dict[str, HeldOutDecisions | ScreenError]
     temporal_validation: TemporalValidation
 
 
@@ -96,12 +102,13 @@ def plan_training(
     recipe: Recipe,
     others: Sequence[Recipe],
     memory: int | None,
-    dated: bool,
+    forward: bool,
 ) -> Plan[Fits]:
     """Plan the method, its baselines and its temporal validation side by side.
 
     A baseline that is a member of the blend is not fitted again. What the caller fixed
-    of the method's approximation holds for the others too.
+    of the method's approximation holds for the others too. `forward`: validate on later
+    rows, if rows have dates.
     """
     encoded = encode(study, recipe, memory)
     names = (recipe.name, *recipe.members)
@@ -109,14 +116,11 @@ def plan_training(
     plans: list[Plan[Any]] = [plan_method(study, recipe, memory, encoded)]
     for other in separate:
         plans.append(_plan_baseline(study, other, memory, encoded))
-    if dated:
-        plans.append(validate_later(study, recipe, memory))
-    method, *outcomes = yield from side_by_side(plans)
+    plans.append(validate_later(study, recipe, memory, forward))
+    method, *outcomes, temporal_validation = yield from side_by_side(plans)
     if isinstance(method, ScreenError):
         raise method
-    temporal_validation: Any = TemporalValidation()
-    if dated:
-        temporal_validation = outcomes.pop()
+    assert isinstance(temporal_validation, TemporalValidation)
     fitted = {
         other.name: outcome for other, outcome in zip(separate, outcomes, strict=True)
     }
@@ -132,7 +136,7 @@ def plan_training(
 
 def _plan_baseline(
     study: Study, other: Recipe, memory: int | None, encoded: EncodedRows
-) -> Plan[HeldOut]:
+) -> Plan[HeldOutDecisions]:
     shared = {}
     for name in ALWAYS:
         if name in study.params and name in other.names:
@@ -146,7 +150,7 @@ def _plan_baseline(
 def baselines(
     study: Study,
     others: Sequence[Recipe],
-    fitted: Mapping[str, HeldOut | ScreenError],
+    fitted: Mapping[str, HeldOutDecisions | ScreenError],
 ) -> tuple[list[Beside] | None, dict[str, HeldOutScores]]:
     """Return what the method is compared with, and the scores of these methods.
 

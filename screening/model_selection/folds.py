@@ -173,22 +173,26 @@ def plan_groups(
     if len(n_units) == 2:
         most = min(most, *n_units)
     if most < 2:
-        holder = "row is"
-        if cohort.group is not None:
-            holder = f"group of column {cohort.contract.group} holds"
         raise UsageError(
-            f"one {holder} all there is of a class: nothing is left to validate on; "
-            "at least two are needed, and more for figures worth having"
+            f"one {_holder_of_class(cohort)} all there is of a class: nothing is left "
+            "to validate on; at least two are needed, and more for figures worth having"
         )
     if most == folds:
         return cohort.group, folds, ()
+    few = f"{most} row(s) of the rarer class"
     if most == n_groups:
-        few = f"{n_groups} group(s)"
-    else:
-        unit = "row(s)" if cohort.group is None else "group(s)"
-        few = f"{min(n_units)} {unit} of the rarer class"
+        few = f"{most} group(s)"
+    elif cohort.group is not None:
+        few = f"{most} group(s) of the rarer class"
     note = f"{few} for {folds} folds: validated by {most} folds instead"
     return cohort.group, most, (note,)
+
+
+def _holder_of_class(cohort: Cohort) -> str:
+    """Return the subject of "all there is of a class", with its verb."""
+    if cohort.group is None:
+        return "row is"
+    return f"group of column {cohort.contract.group} holds"
 
 
 def _slabs(

@@ -89,7 +89,7 @@ class FactorContrast:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutDecisions:
     """Decisions of a method on rows that its machines had not seen.
 
     Parameters
@@ -108,9 +108,9 @@ class HeldOut:
         Support vectors of a machine as a share of its training rows.
     seconds : tuple of float
         Of fitting one machine, and of scoring a thousand rows by it.
-    parts : tuple of HeldOut
+    parts : tuple of HeldOutDecisions
         Members of a blend.
-    dropped : tuple of HeldOut
+    dropped : tuple of HeldOutDecisions
         Members that the blend does not keep.
     notes : tuple of str
     factor : FactorContrast, optional
@@ -125,8 +125,8 @@ class HeldOut:
     search: SearchFacts
     sv_share: float | None
     seconds: tuple[float, float]
-    parts: tuple[HeldOut, ...] = ()
-    dropped: tuple[HeldOut, ...] = ()
+    parts: tuple[HeldOutDecisions, ...] = ()
+    dropped: tuple[HeldOutDecisions, ...] = ()
     notes: tuple[str, ...] = ()
     factor: FactorContrast | None = None
 
@@ -174,7 +174,7 @@ def hold_out(
     recipe: Recipe,
     search: SettingSearch,
     whole: EncodedRows,
-) -> Plan[HeldOut]:
+) -> Plan[HeldOutDecisions]:
     """Decide on every row by machines that have not seen it, and choose the setting.
 
     The settings compete in the first repeat, on a sub-sample if there are many rows.
@@ -221,7 +221,7 @@ def hold_out(
             decisions.append(decided)
         ensemble = replace(ensemble, machines=machines)
     dealt_folds = study.fold[: len(decisions)]
-    return HeldOut(
+    return HeldOutDecisions(
         decisions=np.stack(decisions),
         fold=dealt_folds,
         ensemble=ensemble,
@@ -272,7 +272,7 @@ class _Competition:
     ----------
     settings : list of dict
     fits : list of FoldFit
-        Their numbers of settings are places in `settings`.
+        Their numbers of settings are indices of `settings`.
     decisions : ndarray of shape (n_settings, n_rows, n_outputs)
     rows : EncodedRows
     fold : int ndarray of shape (n_rows,)
@@ -465,10 +465,9 @@ def held_out_by(
     recipe: Recipe,
     *,
     resources: Resources = DEFAULT_RESOURCES,
-    like: EncodedRows | None = None,
-) -> HeldOut:
+) -> HeldOutDecisions:
     """Hold every row out by a recipe; see ``plan_method``."""
-    return run_plan(plan_method(study, recipe, resources.memory, like), resources)
+    return run_plan(plan_method(study, recipe, resources.memory), resources)
 
 
 def plan_method(
@@ -476,7 +475,7 @@ def plan_method(
     recipe: Recipe,
     memory: int | None = None,
     like: EncodedRows | None = None,
-) -> Plan[HeldOut]:
+) -> Plan[HeldOutDecisions]:
     """Return the plan that holds every row out by a recipe; ``held_out_by`` runs it.
 
     Settings are drawn from the recipe's search, in a blend as many for each member. A
@@ -503,7 +502,7 @@ def plan_method(
 
 def _plan_blend(
     study: Study, recipe: Recipe, memory: int | None, like: EncodedRows | None
-) -> Plan[HeldOut]:
+) -> Plan[HeldOutDecisions]:
     for_all = {
         name: value for name, value in study.params.items() if name not in ALWAYS
     }
@@ -520,11 +519,11 @@ def _plan_blend(
         )
         # All members share the encoded rows.
         rows = replace(encoded, recipe=member)
-        plans.append(_plan_member(study, member, search, rows))
+        plans.append(hold_out(study, member, search, rows))
     outcomes = yield from side_by_side(plans)
     parts = []
     for member, outcome in zip(members, outcomes, strict=True):
-        if isinstance(outcome, HeldOut):
+        if isinstance(outcome, HeldOutDecisions):
             parts.append(outcome)
         else:
             notes.append(f"member {member.name} left out: {outcome}")
@@ -533,16 +532,6 @@ def _plan_blend(
             f"recipe {recipe.name}: no member can be used; " + "; ".join(notes)
         )
     return blended(recipe, encoded, parts, tuple(notes))
-
-
-def _plan_member(
-    study: Study,
-    member: Recipe,
-    search: SettingSearch,
-    rows: EncodedRows,
-) -> Plan[HeldOut]:
-    outcome = yield from hold_out(study, member, search, rows)
-    return outcome
 
 
 def _member_params(study: Study, member: Recipe) -> tuple[Parameters, list[str]]:
@@ -565,19 +554,19 @@ def _member_params(study: Study, member: Recipe) -> tuple[Parameters, list[str]]
 def blended(
     recipe: Recipe,
     encoded: EncodedRows,
-    parts: Sequence[HeldOut],
+    parts: Sequence[HeldOutDecisions],
     notes: tuple[str, ...],
-) -> HeldOut:
+) -> HeldOutDecisions:
     """Return the weighted mean of members' held-out decisions, and of their machines.
 
     Members that learned from one class alone give no probabilities and weigh alike.
     With many rows, members that add nothing are dropped.
     """
-    repeats = min(len(part.decisions) for part in parts)
-    decisions = np.stack([part.decisions[:repeats] for part in parts], axis=-2)
+    decisions = _joint_decisions(parts)
+    repeats = len(decisions)
     mean = decisions.mean(axis=0, dtype=float)
     positive = None
-    if any(part.recipe.machine != "one_class" for part in parts):
+    if not all(part.one_class for part in parts):
         positive = _positive_rows(encoded.target, decisions.shape[-1])
     # The weight of `scarce` members falls linearly to 0 at ENOUGH_POSITIVES cases, so
     # that no case more changes the blend abruptly.
@@ -595,7 +584,7 @@ def blended(
         notes = (*notes, _note_on_scarce(n_cases, share))
     seconds = np.sum([part.seconds for part in parts], axis=0)
     machines = [part.first_repeats(repeats) for part in parts]
-    return HeldOut(
+    return HeldOutDecisions(
         decisions=pooling.pooled(decisions),
         fold=parts[0].fold[:repeats],
         ensemble=BlendedEnsemble(machines, pooling),
@@ -609,7 +598,16 @@ def blended(
     )
 
 
-def _search_of_blend(recipe: Recipe, parts: Sequence[HeldOut]) -> SearchFacts:
+def _joint_decisions(parts: Sequence[HeldOutDecisions]) -> np.ndarray:
+    """Return the decisions of members in the repeats that all of them have.
+
+    Shape (n_repeats, n_rows, n_members, n_outputs).
+    """
+    repeats = min(len(part.decisions) for part in parts)
+    return np.stack([part.decisions[:repeats] for part in parts], axis=-2)
+
+
+def _search_of_blend(recipe: Recipe, parts: Sequence[HeldOutDecisions]) -> SearchFacts:
     """Return what was tuned in a blend, which has no setting of its own.
 
     Settings compete within a member only: the member that tried most says what choosing
@@ -649,10 +647,10 @@ def _positive_rows(target: np.ndarray, n_outputs: int) -> np.ndarray:
 def _blended_without(
     recipe: Recipe,
     encoded: EncodedRows,
-    parts: Sequence[HeldOut],
+    parts: Sequence[HeldOutDecisions],
     notes: tuple[str, ...],
     reasons: Sequence[str],
-) -> HeldOut:
+) -> HeldOutDecisions:
     """Blend the members that have no reason to be dropped; note the others."""
     kept = []
     dropped = []

@@ -6,6 +6,9 @@ it, with the values of a block shuffled among the rows of its fold.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 import numpy as np
 
 from screening.estimators.ensembles import (
@@ -16,7 +19,7 @@ from screening.estimators.ensembles import (
 from screening.metrics.paired import auroc_lost
 from screening.model_selection.blocks import correlated_blocks
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import HeldOut
+from screening.model_selection.held_out import HeldOutDecisions
 from screening.schemas.model import BlockImportance, Importance
 
 # Rows that are decided on at most; with fewer rows blocks are shuffled several times.
@@ -28,14 +31,14 @@ MAX_VALUES = 4_000_000
 MAX_BLOCKS = 20
 
 
-def importance_of(study: Study, method: HeldOut) -> list[Importance]:
+def importance_of(study: Study, method: HeldOutDecisions) -> list[Importance]:
     """Return what each block of columns adds to the ranking of each watched class.
 
     Parameters
     ----------
     study : Study
         With the columns that the model reads.
-    method : HeldOut
+    method : HeldOutDecisions
         With its machines.
 
     Returns
@@ -66,18 +69,11 @@ def importance_of(study: Study, method: HeldOut) -> list[Importance]:
     rng = np.random.default_rng(study.seed)
     for number in np.unique(fold):
         in_fold = fold == number
-        of_fold = x[in_fold]
-        whole[in_fold] = _decisions(method, of_fold, number)
-        # One call for many blocks: most machines take longer to begin than to decide.
-        n_at_once = max(1, MAX_VALUES // (n_shuffles * of_fold.size))
-        for first in range(0, len(blocks), n_at_once):
-            some = slice(first, first + n_at_once)
-            copies = []
-            for is_changed in in_block[some]:
-                copies += _shuffled(of_fold, is_changed, n_shuffles, rng)
-            decided = _decisions(method, np.concatenate(copies), number)
-            shape = (len(copies) // n_shuffles, n_shuffles, len(of_fold), -1)
-            shuffled[some][:, :, in_fold] = decided.reshape(shape)
+        decide = partial(_decisions, method, fold=number)
+        whole[in_fold] = decide(x[in_fold])
+        shuffled[:, :, in_fold] = _decisions_shuffled(
+            decide, x[in_fold], in_block, n_shuffles, rng
+        )
     result = []
     for name, output, cases in zip(
         study.task.watched, study.task.watched_columns, is_case[rows].T, strict=True
@@ -110,6 +106,40 @@ def _chosen_rows(is_case: np.ndarray, seed: int) -> np.ndarray:
     return np.sort(np.concatenate(chosen))
 
 
+def _decisions_shuffled(
+    decide: Callable[[np.ndarray], np.ndarray],
+    x: np.ndarray,
+    in_block: Sequence[np.ndarray],
+    n_shuffles: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return decisions on rows whose columns of one block are shuffled.
+
+    Parameters
+    ----------
+    decide : callable
+        Returns the decisions on encoded rows.
+    x : ndarray of shape (n_rows, n_encoded)
+    in_block : sequence of bool ndarray of shape (n_encoded,)
+    n_shuffles : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (n_blocks, n_shuffles, n_rows, n_outputs)
+    """
+    decided = []
+    # One call for many blocks: most machines take longer to begin than to decide.
+    n_at_once = max(1, MAX_VALUES // (n_shuffles * x.size))
+    for first in range(0, len(in_block), n_at_once):
+        copies = []
+        for is_changed in in_block[first : first + n_at_once]:
+            copies += _shuffled(x, is_changed, n_shuffles, rng)
+        decided.append(decide(np.concatenate(copies)))
+    decisions = np.concatenate(decided)
+    return decisions.reshape(len(in_block), n_shuffles, len(x), -1)
+
+
 def _shuffled(
     x: np.ndarray, is_changed: np.ndarray, n_shuffles: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
@@ -122,7 +152,7 @@ def _shuffled(
     return copies
 
 
-def _decisions(method: HeldOut, x: np.ndarray, fold: int) -> np.ndarray:
+def _decisions(method: HeldOutDecisions, x: np.ndarray, fold: int) -> np.ndarray:
     """Return decisions on encoded rows by the machine of a fold of the first repeat.
 
     Shape (n_rows, n_outputs).

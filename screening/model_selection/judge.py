@@ -43,7 +43,12 @@ from screening.metrics.subgroups import (
     performance_by_subgroup,
     performance_in_cells,
 )
-from screening.model_selection.scores import AFTER, Fixed, HeldOutScores, Population
+from screening.model_selection.scores import (
+    AFTER,
+    FrozenOperatingPoints,
+    HeldOutScores,
+    Population,
+)
 from screening.model_selection.search import unusable
 from screening.model_selection.without_cases import n_cases_needed, refuse_rule
 from screening.parallel import in_parallel
@@ -193,7 +198,7 @@ class Judgement:
             figures["predictive"] = at_local_prevalence(
                 point, held.population.shares[name], held.population.prevalence
             )
-        if held.fixed is None:
+        if held.frozen is None:
             figures["summary"] = ranking_summary(
                 scores,
                 positive,
@@ -229,8 +234,8 @@ class Judgement:
         held = self.held
         scores = held.scores[:, m]
         positive = held.watched[:, m]
-        if held.fixed is not None:
-            written = held.fixed.calibration[held.task.watched[m]]
+        if held.frozen is not None:
+            written = held.frozen.calibration[held.task.watched[m]]
             return calibration_elsewhere(
                 written, scores, positive, held.groups, held.population.prevalence
             )
@@ -347,9 +352,9 @@ def judge(
         Raise the errors of ``chosen``. A method that others are compared with is judged
         without.
     """
-    if held.fixed is not None:
+    if held.frozen is not None:
         points = []
-        for m, threshold in enumerate(held.fixed.thresholds):
+        for m, threshold in enumerate(held.frozen.thresholds):
             points.append(_observed_point(held, m, threshold, rules[m], seed))
     elif refuse:
         points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
@@ -440,8 +445,8 @@ def _validate_forward(
         earlier = judge(later.take(later.fold != AFTER), rules, seed)
     except (UsageError, RecipeError) as error:
         return facts.replace(reason=f"training on the past alone failed: {error}")
-    fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
-    after = judge(replace(later.take(later.fold == AFTER), fixed=fixed), rules, seed)
+    frozen = FrozenOperatingPoints(earlier.thresholds, earlier.figures.calibration)
+    after = judge(replace(later.take(later.fold == AFTER), frozen=frozen), rules, seed)
     classes = {}
     for name, point in zip(later.task.watched, after.points, strict=True):
         fields = _shared_fields(
@@ -475,7 +480,7 @@ def _compare_baselines(judgement: Judgement) -> BesideFacts | None:
             facts = facts.replace(
                 thresholds=other.thresholds.tolist(),
                 figures=_method_figures(other),
-                differences=differences(judgement, other),
+                differences=method_differences(judgement, other),
             )
         baselines.append(facts)
     return BesideFacts(
@@ -508,7 +513,7 @@ def _method_figures(judgement: Judgement) -> dict[str, float | None]:
     return figures
 
 
-def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
+def method_differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
     """Return AUROC, sensitivity and specificity of a method minus those of another.
 
     With 95 % intervals. Over several watched classes they are means, also of the ends
@@ -569,7 +574,9 @@ def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
 
 def mean_of(classes: Sequence[Estimate]) -> Estimate:
     """Return the mean over classes of a figure and of its ends, None if one is None."""
-    means = np.array([figure.ends for figure in classes], float).mean(axis=0)
+    means = np.array([figure.value_and_interval for figure in classes], float).mean(
+        axis=0
+    )
     return Estimate(*[None if np.isnan(end) else end for end in means])
 
 

@@ -22,7 +22,7 @@ from screening.metrics.ranking import auroc, auroc_either_way, auroc_of_levels
 from screening.model_selection.blocks import correlated_blocks
 from screening.model_selection.fold_fits import EncodedRows, Resources
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import HeldOut, encode, plan_method
+from screening.model_selection.held_out import HeldOutDecisions, encode, plan_method
 from screening.model_selection.plans import Plan, run_plan, side_by_side
 from screening.model_selection.task import Task
 from screening.recipes.building import load_recipe
@@ -288,7 +288,7 @@ def _quick_study(study: Study, positive: np.ndarray) -> Study | None:
 
 def _plan_without(
     study: Study, encoded: EncodedRows, columns: Sequence[str]
-) -> Plan[HeldOut | None]:
+) -> Plan[HeldOutDecisions | None]:
     """Plan the quick member without some columns; None if no column is left."""
     assert encoded.encoder is not None
     is_kept = ~np.isin(encoded.encoder.columns, columns)
@@ -299,9 +299,11 @@ def _plan_without(
     return outcome
 
 
-def _area(outcome: HeldOut | ScreenError | None, positive: np.ndarray) -> float | None:
+def _area(
+    outcome: HeldOutDecisions | ScreenError | None, positive: np.ndarray
+) -> float | None:
     """Return the AUROC of held-out decisions, None if there are none."""
-    if not isinstance(outcome, HeldOut):
+    if not isinstance(outcome, HeldOutDecisions):
         return None
     decisions = outcome.decisions.mean(axis=0, dtype=float)
     return float(auroc(decisions[:, 0], positive))

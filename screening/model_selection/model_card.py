@@ -14,7 +14,7 @@ from screening.io.columns import absent
 from screening.metrics.table_one import table_one
 from screening.model_selection.factor_map import factor_map
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import HeldOut
+from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.judge import Judgement
 from screening.model_selection.planning import by_landmarks, cost_of_landmarks
 from screening.monitoring.drift import profile
@@ -37,7 +37,7 @@ from screening.store.serialization import versions
 
 def model_document(
     study: Study,
-    held_out: HeldOut,
+    held_out: HeldOutDecisions,
     judgement: Judgement,
     *,
     max_rows: int | None,
@@ -50,7 +50,7 @@ def model_document(
     Parameters
     ----------
     study : Study
-    held_out : HeldOut
+    held_out : HeldOutDecisions
     judgement : Judgement
     max_rows : int, optional
         As for ``train``.
@@ -107,7 +107,7 @@ def model_document(
     )
 
 
-def _method_facts(held_out: HeldOut) -> dict[str, Any]:
+def _method_facts(held_out: HeldOutDecisions) -> dict[str, Any]:
     """Return what is needed to build the machines of a model or a member again."""
     recipe = held_out.recipe
     return {
@@ -121,7 +121,7 @@ def _method_facts(held_out: HeldOut) -> dict[str, Any]:
 
 def _training_facts(
     study: Study,
-    held_out: HeldOut,
+    held_out: HeldOutDecisions,
     approximation: Approximation | None,
     max_rows: int | None,
     command: str | None,
@@ -194,7 +194,7 @@ def _feature_facts(sample: Cohort, encoder: RowEncoder) -> list[FeatureFacts]:
     return facts
 
 
-def _machine_facts(held_out: HeldOut) -> MachineFacts:
+def _machine_facts(held_out: HeldOutDecisions) -> MachineFacts:
     """Return size and KKT gap of the machines, and the passes of the first one.
 
     A baseline has none of these.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from screening.data.cohort import Cohort, labels_of
-from screening.data.dependence import dependence, refuse_dependent
+from screening.data.dependence import Sign, dependence, refuse_dependent
 from screening.data.labels import refuse_slips
 from screening.errors import ModelError, UsageError
 from screening.estimators.kernel_machine import KernelMachine
@@ -24,7 +24,7 @@ from screening.model_selection.folds import (
     split_cohort,
     sub_sample,
 )
-from screening.model_selection.held_out import HeldOut
+from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.leakage import before_the_outcome, leaks
 from screening.model_selection.search import Parameters, criterion
 from screening.model_selection.task import Task, infer_task
@@ -87,11 +87,7 @@ def prepare_study(
     UsageError, CohortError
         If the cohort does not allow it.
     """
-    signs = []
-    # The table has several rows of a unit, and the cohort one.
-    if not independent and cohort.contract.per_unit is None:
-        signs = dependence(cohort.source, cohort.contract)
-    refuse_dependent(signs)
+    signs = [] if independent else _signs_of_dependence(cohort)
     cohort, late_columns = before_the_outcome(cohort)
     if recipe.machine == "one_class":
         cohort = with_states_of_labels(cohort)
@@ -139,6 +135,16 @@ def prepare_study(
         signs=signs,
         notes=notes,
     )
+
+
+def _signs_of_dependence(cohort: Cohort) -> list[Sign]:
+    """Return signs that rows are of the same patients; UsageError if one is certain."""
+    # The table has several rows of a unit, and the cohort one.
+    if cohort.contract.per_unit is not None:
+        return []
+    signs = dependence(cohort.source, cohort.contract)
+    refuse_dependent(signs)
+    return signs
 
 
 def _task_of(recipe: Recipe, cohort: Cohort) -> tuple[Task, list[str]]:
@@ -210,6 +216,17 @@ def _largest_exact(
     return _MAX_ROWS_BY_ROWS if machine.by_rows else LARGEST_WHOLE
 
 
+def _refuse_too_many(n_rows: int, largest: int | None) -> None:
+    """Raise UsageError for more rows than a machine takes."""
+    if largest is not None and n_rows > largest:
+        raise UsageError(
+            f"{n_rows} rows are more than the {largest} that an exact kernel machine "
+            "takes; train on a stratified sub-sample with `max_rows` "
+            f"{LARGEST_WHOLE // 4}",
+            parameters=["max_rows"],
+        )
+
+
 def sample_rows(
     cohort: Cohort,
     task: Task,
@@ -237,13 +254,7 @@ def sample_rows(
         rule = replace(rule, prevalence=cohort.contract.prevalence)
     cohort = in_hash_order(cohort, seed)
     if max_rows is None or max_rows >= cohort.n_rows:
-        if largest is not None and cohort.n_rows > largest:
-            raise UsageError(
-                f"{cohort.n_rows} rows are more than the {largest} that an exact "
-                "kernel machine takes; train on a stratified sub-sample with "
-                f"`max_rows` {LARGEST_WHOLE // 4}",
-                parameters=["max_rows"],
-            )
+        _refuse_too_many(cohort.n_rows, largest)
         return cohort, rule, notes
     target = task.target(labels_of(cohort))
     is_binary = task.kind == "binary"
@@ -335,7 +346,7 @@ _SUB_SAMPLE = 10_000
 _ROWS_PER_LANDMARK = 5
 
 
-def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
+def cost_of_landmarks(study: Study, held_out: HeldOutDecisions) -> Approximation:
     """Measure the AUROC that landmarks cost, on a sub-sample.
 
     It is trained exactly, and on a fifth of the rows as landmarks; groups are never on

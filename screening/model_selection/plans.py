@@ -20,7 +20,7 @@ from screening.model_selection.fold_fits import (
     fit_tasks,
 )
 
-Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Round:
     later_work: int = 0
 
 
-Plan = Generator[Round, list[FoldFit | ScreenError], Outcome]
+Plan = Generator[Round, list[FoldFit | ScreenError], Result]
 
 
 def fitted(tasks: list[FoldTask], later_work: int = 0) -> Plan[list[FoldFit]]:
@@ -47,7 +47,7 @@ def fitted(tasks: list[FoldTask], later_work: int = 0) -> Plan[list[FoldFit]]:
     return raise_errors(results)
 
 
-def raise_errors(results: Sequence[Outcome | ScreenError]) -> list[Outcome]:
+def raise_errors(results: Sequence[Result | ScreenError]) -> list[Result]:
     """Return results of which none is an error; raise the first error otherwise."""
     outcomes = []
     for result in results:
@@ -58,13 +58,13 @@ def raise_errors(results: Sequence[Outcome | ScreenError]) -> list[Outcome]:
 
 
 def side_by_side(
-    plans: Sequence[Plan[Outcome]],
-) -> Plan[list[Outcome | ScreenError]]:
+    plans: Sequence[Plan[Result]],
+) -> Plan[list[Result | ScreenError]]:
     """Return one plan of several, whose outcomes are a list.
 
     The outcome of a plan that raises RecipeError or UsageError is the error.
     """
-    outcomes: dict[int, Outcome | ScreenError] = {}
+    outcomes: dict[int, Result | ScreenError] = {}
     rounds: dict[int, Round] = {}
 
     def resume(number: int, results: list[FoldFit | ScreenError] | None) -> None:
@@ -93,7 +93,7 @@ def side_by_side(
     return [outcomes[number] for number in range(len(plans))]
 
 
-def run_plan(plan: Plan[Outcome], resources: Resources = DEFAULT_RESOURCES) -> Outcome:
+def run_plan(plan: Plan[Result], resources: Resources = DEFAULT_RESOURCES) -> Result:
     """Fit what a plan needs, round by round, and return its outcome.
 
     The longest fits of a round begin first, so that no process waits for them at its
@@ -106,7 +106,7 @@ def run_plan(plan: Plan[Outcome], resources: Resources = DEFAULT_RESOURCES) -> O
             current = next(plan) if results is None else plan.send(results)
         except StopIteration as end:
             resources.progress(1, 1)
-            outcome: Outcome = end.value
+            outcome: Result = end.value
             return outcome
         total = finished + sum(task.work for task in current.tasks)
         total += current.later_work

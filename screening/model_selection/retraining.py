@@ -93,7 +93,8 @@ def judged_cohort(
     past = with_states_of_labels(with_scores(past, [champion.recipe]))
     has_cases = task_without_cases(past) is None
     positive = _positive_labels(past, task["positive"], has_cases)
-    negatives = [text for text in labels_of(past) if text and text not in positive]
+    labels = labels_of(past)
+    negatives = labels[~np.isin(labels, ["", *positive])].tolist()
     label_of_verdict = {
         "confirmed": positive[0],
         "ruled out": Counter(negatives).most_common(1)[0][0],
@@ -115,8 +116,7 @@ def judged_cohort(
     after = concatenate([*nights.values()])
     known = _match_past(past, after)
     is_case = labels_of(after) == label_of_verdict["confirmed"]
-    past_label = labels_of(past)[known.row_in_past]
-    is_past_case = np.array([label in positive for label in past_label], bool)
+    is_past_case = np.isin(labels[known.row_in_past], positive)
     new = after.take(~known.in_past)
     cohort = concatenate([past, new]) if new.n_rows else past
     if cohort.group is None and len(np.unique(cohort.id)) < cohort.n_rows:
@@ -272,7 +272,7 @@ def retrained(
     training = champion.facts.training
     rule, rule_note = _rule(champion, judged.prevalence)
     contract = judged.cohort.contract.model_copy(update={"review_by": review_by})
-    notes = [*judged.cohort.notes, *sentences(judged.facts), rule_note]
+    notes = [*judged.cohort.notes, *summary_sentences(judged.facts), rule_note]
     due = champion.contract.review_by
     if due is not None and review_by is None:
         notes.append(
@@ -303,7 +303,7 @@ def retrained(
     return replace(model, document=model.facts.replace(training=learned).to_dict())
 
 
-def sentences(facts: TrainedOn) -> list[str]:
+def summary_sentences(facts: TrainedOn) -> list[str]:
     """Return in words what was learned from verdicts, and what was not."""
     notes = []
     rows = (

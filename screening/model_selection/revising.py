@@ -13,7 +13,7 @@ from screening.estimators.ensembles import FoldEnsemble
 from screening.io.columns import count_rows
 from screening.metrics.operating_point import overall
 from screening.metrics.ties import hashed
-from screening.model_selection.held_out import HeldOut
+from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.judge import judge
 from screening.model_selection.scores import held_out_scores
 from screening.model_selection.without_cases import (
@@ -64,22 +64,7 @@ def set_threshold(
     ModelError
         If the model holds no held-out scores.
     """
-    if not reason.strip():
-        raise UsageError(
-            "`reason`: say why in a few words; every page will show it",
-            parameters=["reason"],
-        )
-    if model.lesions is not None:
-        raise UsageError(
-            "the operating point of this model is one by lesions, whose maps are not "
-            "kept; train it again with `lesions` and another `min_sensitivity`",
-            parameters=["lesions", "min_sensitivity"],
-        )
-    if watched is not None and watched not in model.watched:
-        raise UsageError(
-            f"`watched` {watched}: the model watches {', '.join(model.watched)}",
-            parameters=["watched"],
-        )
+    _refuse_threshold(model, reason, watched)
     facts = model.facts
     scores = held_out_scores(model)
     if rule.prevalence is not None:
@@ -119,6 +104,26 @@ def set_threshold(
         held_out={**model.held_out, "score": overall(scores.scores, thresholds)},
         directory=None,
     )
+
+
+def _refuse_threshold(model: Model, reason: str, watched: str | None) -> None:
+    """Raise UsageError if a model cannot get another threshold."""
+    if not reason.strip():
+        raise UsageError(
+            "`reason`: say why in a few words; every page will show it",
+            parameters=["reason"],
+        )
+    if model.lesions is not None:
+        raise UsageError(
+            "the operating point of this model is one by lesions, whose maps are not "
+            "kept; train it again with `lesions` and another `min_sensitivity`",
+            parameters=["lesions", "min_sensitivity"],
+        )
+    if watched is not None and watched not in model.watched:
+        raise UsageError(
+            f"`watched` {watched}: the model watches {', '.join(model.watched)}",
+            parameters=["watched"],
+        )
 
 
 def _training_by_rule(facts: ModelDocument, rule: Rule) -> TrainingFacts:
@@ -294,7 +299,7 @@ HELD = "held"
 _PATIENT_COLUMNS = ("id", "group", "unit")
 
 
-def held_rows(held_out: HeldOut) -> np.ndarray:
+def held_rows(held_out: HeldOutDecisions) -> np.ndarray:
     """Return the mask of training rows of which some machine stores a copy, (n_rows,).
 
     All rows, if synthetic rows are stored.

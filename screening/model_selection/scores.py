@@ -1,4 +1,8 @@
-"""Held-out scores of the watched classes, by which a model is judged and kept."""
+"""Held-out scores of the watched classes, by which a model is judged and stored.
+
+`HeldOutScores.columns` writes them as columns of `validation.parquet`, and
+`held_out_scores` reads them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from screening.metrics.operating_point import ThresholdSelector, overall
 from screening.metrics.rank_threshold import RankSelector
 from screening.metrics.subgroups import FEWEST
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import HeldOut
+from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.task import Task
 from screening.schemas.base import Estimate
 from screening.schemas.figures import OperatingPoint, Rule
@@ -26,13 +30,15 @@ from screening.store.model import Model
 
 # The fold of rows that no machine of the past was trained on.
 AFTER = -1
-# Before the names of columns of `validation.parquet`.
-PAST, TRAINED, SUBGROUP = "past:", "trained:", "subgroup:"
+# Prefixes of the names of columns of `validation.parquet`.
+PAST = "past:"
+TRAINED = "trained:"
+SUBGROUP = "subgroup:"
 Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FrozenOperatingPoints:
     """Choices made before these rows were seen; nothing is chosen by the rows.
 
     Parameters
@@ -47,7 +53,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a model brought to another place, where all but its ranking is fitted anew.
+    """What a model brought to another site, where all but its ranking is fitted anew.
 
     Parameters
     ----------
@@ -121,7 +127,7 @@ class TemporalValidation:
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """Scores of every row by machines that had not seen it, and what judges them.
+    """Scores of every row by machines that had not seen it, and facts to judge them by.
 
     Parameters
     ----------
@@ -148,7 +154,7 @@ class HeldOutScores:
     population : Population
     others : OtherMethods
     temporal_validation : TemporalValidation
-    fixed : Fixed, optional
+    frozen : FrozenOperatingPoints, optional
         Of another cohort than the model's: what the model had chosen.
     origin : Origin, optional
         Of another cohort than the model's: what is fitted anew there.
@@ -170,7 +176,7 @@ class HeldOutScores:
     population: Population = Population()
     others: OtherMethods = OtherMethods()
     temporal_validation: TemporalValidation = TemporalValidation()
-    fixed: Fixed | None = None
+    frozen: FrozenOperatingPoints | None = None
     origin: Origin | None = None
     without_cases: bool = False
 
@@ -181,7 +187,7 @@ class HeldOutScores:
 
     @cached_property
     def watched(self) -> np.ndarray:
-        """What the rows really are, shape (n_rows, n_watched), boolean."""
+        """True classes of the rows, bool of (n_rows, n_watched)."""
         return self.target[:, None] == np.asarray(self.task.watched_codes)
 
     @property
@@ -198,8 +204,8 @@ class HeldOutScores:
         return self.largest[:, None] == np.asarray(self.task.watched_codes)
 
     @classmethod
-    def of(cls, held_out: HeldOut, study: Study) -> HeldOutScores:
-        """Return the scores that a recipe's folds give."""
+    def of(cls, held_out: HeldOutDecisions, study: Study) -> HeldOutScores:
+        """Return the scores of a method that was held out."""
         return cls.of_decisions(
             held_out.decisions.astype(float),
             study.task,
@@ -209,7 +215,7 @@ class HeldOutScores:
             fold=held_out.fold[0],
             recipe=held_out.recipe.name,
             n_settings=held_out.search.n_candidates,
-            alike=held_out.encoded.alike,
+            alike=held_out.encoded.ties,
             without_cases=study.without_cases is not None,
         )
 
@@ -224,26 +230,33 @@ class HeldOutScores:
         fold: np.ndarray | None = None,
         **others: Any,
     ) -> HeldOutScores:
-        """Return scores from decisions (n_repeats, n_rows, n_outputs) on rows held out.
+        """Return scores from decisions by machines that had not seen the rows.
 
-        `fold` is None of rows that took no part in any training; `others` are fields.
+        Parameters
+        ----------
+        decisions : ndarray of shape (n_repeats, n_rows, n_outputs)
+        task : Task
+        target : int ndarray of shape (n_rows,)
+        groups : ndarray of shape (n_rows,), optional
+        chances : sequence of Platt
+            Of each class, if there are several.
+        fold : int ndarray of shape (n_rows,), optional
+            None for rows that took no part in any training.
+        **others
+            Further fields.
         """
-        columns, mean, multi = (
-            task.watched_columns,
-            decisions.mean(axis=0),
-            task.kind == "multi",
-        )
+        mean = decisions.mean(axis=0)
         if fold is None:
             fold = np.zeros(len(mean), dtype=int)
         predicted = None
         largest = None
-        if multi:
+        if task.kind == "multi":
             predicted = likeliest(chances, mean)
             largest = mean.argmax(axis=1)
         return cls(
             task,
             target,
-            repeats=decisions[:, :, columns],
+            repeats=decisions[:, :, task.watched_columns],
             fold=fold,
             groups=groups,
             predicted=predicted,
@@ -252,66 +265,62 @@ class HeldOutScores:
         )
 
     def take(self, rows: np.ndarray) -> HeldOutScores:
-        """Return some of the rows, groups as text, which is how they are kept."""
-        groups = (
-            None
-            if self.groups is None
-            else np.asarray(self.groups)[rows].astype(str).astype(object)
-        )
-        columns = {
-            name: getattr(self, name)
-            for name in ("predicted", "largest", "alike", "trained")
-        }
-        taken = {
-            name: values[rows] for name, values in columns.items() if values is not None
-        }
+        """Return some rows, by their numbers; groups as texts, as they are stored."""
+        taken: dict[str, Any] = {}
+        for name in ("groups", "predicted", "largest", "alike", "trained"):
+            values = getattr(self, name)
+            if values is not None:
+                taken[name] = np.asarray(values)[rows]
+        if "groups" in taken:
+            taken["groups"] = taken["groups"].astype(str).astype(object)
         return replace(
             self,
             target=self.target[rows],
             repeats=self.repeats[:, rows],
             fold=self.fold[rows],
-            groups=groups,
             **taken,
         )
 
     def selector(self, m: int, seed: int) -> ThresholdSelector:
-        """Return the selector of a watched class's thresholds."""
-        scores, cases, repeats = (
+        """Return the selector of thresholds of a watched class, by its number."""
+        kind = RankSelector if self.without_cases else ThresholdSelector
+        return kind.of(
             self.scores[:, m],
             self.watched[:, m],
+            self.groups,
+            seed,
+            self.fold,
             self.repeats[:, :, m],
+            self.alike,
         )
-        kind = RankSelector if self.without_cases else ThresholdSelector
-        return kind.of(scores, cases, self.groups, seed, self.fold, repeats, self.alike)
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
-        """Return a watched class's operating point by a rule, with its promise."""
+        """Return the threshold of a watched class by a rule, with its performance."""
         return self.selector(m, seed).point(rule)
 
     def calibration(self, thresholds: np.ndarray) -> np.ndarray:
-        """Return sorted scores of known negatives, by row or group, for p-values.
+        """Return the scores of known negatives, ascending, in which p-values are ranks.
 
-        A group stands for its highest negative row: then a row's rank is valid whatever
-        else its group holds.
+        There is one a row or, if rows have groups, one a group: that of its highest
+        negative row. Then a row's rank is valid whatever else its group holds.
         """
         negative = ~self.watched.any(axis=1)
         scores = overall(self.scores[negative], thresholds)
-        return (
-            np.sort(scores)
-            if self.groups is None
-            else group_maxima(scores, self.groups[negative])
-        )
+        if self.groups is None:
+            return np.sort(scores)
+        return group_maxima(scores, self.groups[negative])
 
     def columns(self, thresholds: np.ndarray) -> Arrays:
-        """Return the columns of `validation.parquet`, (n_rows,) each.
+        """Return everything as columns of `validation.parquet`, (n_rows,) each.
 
-        `thresholds` (n_watched,) are in use: of several watched classes `score` is the
-        largest excess over them.
+        Parameters
+        ----------
+        thresholds : ndarray of shape (n_watched,)
+            Those in use; with several watched classes `score` is the largest excess
+            over them.
         """
-        columns = {
-            "fold": self.fold,
-            "score": overall(self.scores, thresholds),
-        } | self._columns("")
+        columns = {"fold": self.fold, "score": overall(self.scores, thresholds)}
+        columns |= self._columns("")
         for recipe, scores in self.others.scores.items():
             columns |= scores._columns(f"method:{recipe}:")
         later = self.temporal_validation.scores
@@ -324,27 +333,28 @@ class HeldOutScores:
         return columns
 
     def _columns(self, prefix: str) -> Arrays:
-        """Return mean scores by dealing of the folds, by machines that saw the rows."""
-        names = self.task.score_columns
-        matrices = {"": self.scores}
+        """Return the columns of this method alone.
+
+        These are the mean scores, those of each repeat if there are several, and those
+        of the stored machines.
+        """
+        columns = self._score_columns(prefix, "", self.scores)
         if len(self.repeats) > 1:
-            matrices |= {
-                f"@{number}": scores for number, scores in enumerate(self.repeats)
-            }
-        columns = {}
-        for suffix, matrix in matrices.items():
-            for m, name in enumerate(names):
-                column = np.ascontiguousarray(matrix[:, m])
-                columns[f"{prefix}{name}{suffix}"] = column
+            for number, scores in enumerate(self.repeats):
+                columns |= self._score_columns(prefix, f"@{number}", scores)
         for name in ("predicted", "largest", "alike"):
             if getattr(self, name) is not None:
                 columns[f"{prefix}{name}"] = getattr(self, name)
         if self.trained is not None:
-            for m, name in enumerate(names):
-                columns[f"{prefix}{TRAINED}{name}"] = np.ascontiguousarray(
-                    self.trained[:, m]
-                )
+            columns |= self._score_columns(f"{prefix}{TRAINED}", "", self.trained)
         return columns
+
+    def _score_columns(self, prefix: str, suffix: str, scores: np.ndarray) -> Arrays:
+        """Return the columns of scores, (n_rows, n_watched), by name."""
+        return {
+            f"{prefix}{name}{suffix}": np.ascontiguousarray(column)
+            for name, column in zip(self.task.score_columns, scores.T, strict=True)
+        }
 
 
 def held_out_scores(model: Model) -> HeldOutScores:
@@ -430,7 +440,10 @@ def _temporal_validation(model: Model, task: Task) -> TemporalValidation:
 def _from_columns(
     prefix: str, table: Columns, task: Task, groups: np.ndarray | None
 ) -> HeldOutScores:
-    """Return scores from the columns of `HeldOutScores._columns`."""
+    """Return the scores of one method from what `HeldOutScores._columns` wrote.
+
+    Another method than the model's has the folds of the model.
+    """
 
     def matrix(prefix: str, suffix: str = "") -> np.ndarray:
         try:
@@ -444,9 +457,9 @@ def _from_columns(
 
     first = task.score_columns[0]
     n_repeats = sum(name.startswith(f"{prefix}{first}@") for name in table)
-    repeats = [matrix(prefix, f"@{number}") for number in range(n_repeats)] or [
-        matrix(prefix)
-    ]
+    repeats = [matrix(prefix, f"@{number}") for number in range(n_repeats)]
+    if not repeats:
+        repeats = [matrix(prefix)]
     prefix_of_trained = f"{prefix}{TRAINED}"
     trained = None
     if f"{prefix_of_trained}{first}" in table:

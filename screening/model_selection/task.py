@@ -104,13 +104,15 @@ def known_labels(
     texts, text_of_row = np.unique(labels_of(rows), return_inverse=True)
     # Where training had no label column, or no case, words such as "yes" tell.
     by_words = contract.label is None or facts.validation.without_cases is not None
-    meant = []
+    written = []
+    is_unknown_text = []
     for text in texts.tolist():
         label = text and same_label(text, labels)
         if label is None and by_words:
             label = _label_by_words(text, facts.task)
-        meant.append(label)
-    is_unknown = np.array([name is None for name in meant])[text_of_row]
+        written.append(label or text)
+        is_unknown_text.append(label is None)
+    is_unknown = np.array(is_unknown_text)[text_of_row]
     # A sub-sample need not hold every label that is not the positive one.
     if is_unknown.any() and facts.training.max_rows is None:
         numbers = rows.rows[is_unknown].tolist()
@@ -120,10 +122,7 @@ def known_labels(
             f"{', '.join(labels)}; {remedy}",
             parameters=["positive"],
         )
-    known = []
-    for text, name in zip(texts, meant, strict=True):
-        known.append(name or text)
-    return np.array(known)[text_of_row]
+    return np.array(written)[text_of_row]
 
 
 def _label_by_words(text: str, task: TaskFacts) -> str | None:
@@ -186,7 +185,6 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     if cohort.contract.positive or len(cohort.classes) == 2 or not several:
         positives = cohort.positives()
     rest = _other_classes(cohort.classes, positives, column)
-    joined = {name: labels for name, labels in positives.items() if len(labels) > 1}
     if several:
         watched = list(positives) or _rare_classes(cohort)
         classes = sorted([*positives, *rest])
@@ -203,7 +201,7 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
         positive=list(positives),
         classes=classes,
         watched=watched,
-        joined=joined or None,
+        joined=_joined_labels(positives),
     )
     if cohort.contract.positive:
         return task, []
@@ -263,6 +261,14 @@ def _rare_classes(cohort: Cohort) -> list[str]:
     return rare or by_size[:1]
 
 
+def _joined_labels(
+    positives: Mapping[str, tuple[str, ...]],
+) -> dict[str, tuple[str, ...]] | None:
+    """Return the labels of classes that join several; None if no class does."""
+    joined = {name: labels for name, labels in positives.items() if len(labels) > 1}
+    return joined or None
+
+
 def watchable(
     task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int
 ) -> tuple[Task, list[str]]:
@@ -280,16 +286,17 @@ def watchable(
     """
     if task.kind == "binary" or task.positive:
         return task, []
-    n_units = {}
-    for name, code in zip(task.watched, task.watched_codes, strict=True):
-        n_units[name] = units_of(target == code, groups)
-    kept = [name for name in task.watched if n_units[name] >= folds]
-    if not kept or kept == task.watched:
-        return task, []
     unit = "rows" if groups is None else "groups"
-    dropped = [
-        f"{name} ({n_units[name]} {unit})" for name in task.watched if name not in kept
-    ]
+    kept = []
+    dropped = []
+    for name, code in zip(task.watched, task.watched_codes, strict=True):
+        n_units = units_of(target == code, groups)
+        if n_units >= folds:
+            kept.append(name)
+        else:
+            dropped.append(f"{name} ({n_units} {unit})")
+    if not kept or not dropped:
+        return task, []
     note = (
         f"not watched, too few for {folds} folds: {', '.join(dropped)} (insist with "
         "`positive`)"

@@ -47,14 +47,19 @@ def split_by_time(
 
 
 def validate_later(
-    study: Study, recipe: Recipe, memory: int | None
+    study: Study, recipe: Recipe, memory: int | None, wanted: bool = True
 ) -> Plan[TemporalValidation]:
     """Hold rows of the past out, and score with its machines what came after.
 
     Everything but the choice of a threshold is repeated on the past alone. A model
     without cases needs none on either side of the cut: the share flagged is compared.
+    The outcome is empty unless `wanted`, and for rows without dates.
     """
-    cohort, task, groups = study.sample, study.task, study.groups
+    cohort = study.sample
+    task = study.task
+    groups = study.groups
+    if not wanted or cohort.time is None:
+        return TemporalValidation()
     try:
         past, later, cut = split_by_time(cohort, groups)
         facts = Forward(cut=cut, n_past=len(past), n_later=len(later), reason=None)

@@ -1,7 +1,7 @@
 """From a labelled cohort to a model, in stages with a type between each.
 
 A study is planned (`Study`), all folds are fitted (`Fits`), the method's held-out
-scores (`Held`) get what they are judged with, they are judged (`Judgement`), and card
+scores (`ScoredStudy`) get what they are judged with, they are judged (`Judgement`), and card
 and machines become a model.
 """
 
@@ -19,7 +19,7 @@ from screening.cluster import Cluster
 from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import reasons
 from screening.data.ids import row_number_ids
-from screening.data.reading import Reading, labelled_cohort
+from screening.data.reading import ReadOptions, labelled_cohort
 from screening.errors import UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
@@ -33,7 +33,7 @@ from screening.model_selection.fold_fits import (
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
     PROGRESS_STEPS,
-    HeldOut,
+    HeldOutDecisions,
     progress_of_parts,
 )
 from screening.model_selection.importance import importance_of
@@ -44,7 +44,7 @@ from screening.model_selection.planning import prepare_study
 from screening.model_selection.plans import run_plan
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import HeldOutScores, OtherMethods, Population
-from screening.recipes.building import load_recipe
+from screening.recipes.building import as_recipe, load_recipe
 from screening.recipes.encoders import (
     RowEncoder,
     columns_of_points,
@@ -53,7 +53,7 @@ from screening.recipes.encoders import (
     score_of_rows,
     with_scores,
 )
-from screening.recipes.recipe import EstimatorRecipe, Recipe
+from screening.recipes.recipe import Recipe
 from screening.registry import optional
 from screening.report.model_attention import attention_of_model
 from screening.schemas.base import Estimate
@@ -91,9 +91,9 @@ def train(
     kept: Path | None = None,
     independent: bool = False,
     contamination: float | None = None,
-    **reading: Unpack[Reading],
+    **reading: Unpack[ReadOptions],
 ) -> Model:
-    """Train a model: hold every row out, choose the setting and the operating point.
+    """Train a model: hold every row out, choose setting and threshold on these scores.
 
     The machines of the folds are the model: a new row's score is the mean of their
     decisions.
@@ -135,22 +135,22 @@ def train(
     command : str, optional
         The command line, to be stated on the card.
     forward : bool
-        Also train on the past alone and test on what came after, where the contract
-        names a time column.
+        Also train on the past alone and test on what came after, if the contract names
+        a time column.
     beside : sequence of str, optional
         Recipes to compare the method with on the same folds; by default the usual ones,
         () for none.
     lesions : bool
         Of voxels: `rule` counts lesions, connected voxels that are positive; how maps
         of scores are smoothed and which clusters are too small is chosen with the
-        threshold. Other methods, which are judged voxel by voxel, are not compared with
-        then.
+        threshold. No other method is then compared, because these are judged voxel by
+        voxel.
     cluster : Cluster, optional
         Workers that fit the folds (`screen train --cluster`); the result does not
         depend on it.
     kept : Path, optional
-        Private folder where what they fitted waits: a training that was killed goes on
-        from there.
+        Private folder for finished folds, from which a training that was killed goes
+        on.
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
     contamination : float, optional
@@ -182,27 +182,17 @@ def train(
     >>> samples = files("screening.sample_cohorts")
     >>> past = samples / "nosocomial_past.csv"
     >>> contract = samples / "nosocomial.toml"
-    >>> rule = MinSensitivity(0.9)
-    >>> model = train(past, "logistic", contract=contract, rule=rule)
+    >>> model = train(past, "logistic", contract=contract, rule=MinSensitivity(0.9))
     >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
     True
     """
     progress = progress or silent
     if not isinstance(rule, Rule):
         raise UsageError(f"rule is a rule, such as MinSensitivity(0.9), not {rule!r}")
-    if isinstance(recipe, str):
-        recipe = load_recipe(recipe)
-    needs_no_label = recipe.machine == "one_class"
-    named = [recipe, *map(load_recipe, beside or ())]
-    if not isinstance(cohort, Cohort):
-        reading.setdefault("keep", columns_of_points(*named))
-    cohort = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
-    # Its nights must be able to take the row of a unit by the same score.
-    score_of_rows(recipe, cohort.contract)
-    cohort = with_scores(cohort, named)
+    recipe = as_recipe(recipe)
+    cohort = _read_past(cohort, [recipe, *map(load_recipe, beside or ())], reading)
     progress(round(PROGRESS_SHARES[0] / 2 * PROGRESS_STEPS), PROGRESS_STEPS)
-    if not isinstance(recipe, EstimatorRecipe):
-        recipe.refuse_if_not_persistable()
+    recipe.refuse_if_not_persistable()
     if independent:
         cohort = _noted_as_independent(cohort)
     unit: Unit = optional("lesions").ByLesion() if lesions else ByRow()
@@ -223,11 +213,10 @@ def train(
     )
     unit.check_cases(study)
     others = _recipes_to_compare(beside, recipe, study, unit)
-    dated = forward and unit.is_compared and study.sample.time is not None
     preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
     preparing(1, 1)
     fits = run_plan(
-        plan_training(study, recipe, others, memory, dated),
+        plan_training(study, recipe, others, memory, forward and unit.is_compared),
         Resources(jobs, memory, fitting, cluster, kept),
     )
     held = unit.held(_as_read_by(recipe, study), fits.method, jobs)
@@ -241,6 +230,23 @@ def train(
         held.study, fits.method, judgement, max_rows=max_rows, command=command
     )
     return _model(held, judgement, unit.card(card, held))
+
+
+def _read_past(
+    cohort: Cohort | Readable, recipes: Sequence[Recipe], reading: ReadOptions
+) -> Cohort:
+    """Return the labelled cohort that a method, the first of `recipes`, learns from.
+
+    It has the scores of recipes that are tables of points.
+    """
+    method = recipes[0]
+    if not isinstance(cohort, Cohort):
+        reading.setdefault("keep", columns_of_points(*recipes))
+    needs_no_label = method.machine == "one_class"
+    past = labelled_cohort(cohort, label_optional=needs_no_label, **reading)
+    # Its nights must be able to take the row of a unit by the same score.
+    score_of_rows(method, past.contract)
+    return with_scores(past, recipes)
 
 
 def _as_read_by(recipe: Recipe, study: Study) -> Study:
@@ -285,14 +291,14 @@ def _recipes_to_compare(
 
 
 @dataclass(frozen=True)
-class Held:
+class ScoredStudy:
     """Held-out scores of a method, before it is compared and judged.
 
     Parameters
     ----------
     study : Study
         With what the ranking rests on.
-    method : HeldOut
+    method : HeldOutDecisions
     scores : HeldOutScores
         With those of the stored machines.
     rule : Rule
@@ -302,7 +308,7 @@ class Held:
     """
 
     study: Study
-    method: HeldOut
+    method: HeldOutDecisions
     scores: HeldOutScores
     rule: Rule
     lesions: LesionFacts | None = None
@@ -322,10 +328,10 @@ class Unit(Protocol):
     def check_cases(self, study: Study) -> None:
         """Raise UsageError if there are too few cases for the rule's promise."""
 
-    def held(self, study: Study, method: HeldOut, jobs: int) -> Held:
+    def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
         """Return the scores that the threshold is chosen on."""
 
-    def card(self, card: ModelDocument, held: Held) -> ModelDocument:
+    def card(self, card: ModelDocument, held: ScoredStudy) -> ModelDocument:
         """Return the model card with what only this unit knows."""
 
 
@@ -344,7 +350,7 @@ class ByRow:
         for m, name in enumerate(study.task.watched):
             refuse_too_few(name, int(cases[:, m].sum()), study.rule)
 
-    def held(self, study: Study, method: HeldOut, jobs: int) -> Held:
+    def held(self, study: Study, method: HeldOutDecisions, jobs: int) -> ScoredStudy:
         """Return held-out scores, and what their ranking rests on."""
         scores = HeldOutScores.of(method, study)
         if not is_summed(method.recipe):
@@ -355,21 +361,21 @@ class ByRow:
         for start in range(0, len(x), AT_ONCE):
             decisions.append(method.model.decisions(x[start : start + AT_ONCE]))
         trained = np.concatenate(decisions)[:, study.task.watched_columns]
-        return Held(study, method, replace(scores, trained=trained), study.rule)
+        return ScoredStudy(study, method, replace(scores, trained=trained), study.rule)
 
-    def card(self, card: ModelDocument, held: Held) -> ModelDocument:
+    def card(self, card: ModelDocument, held: ScoredStudy) -> ModelDocument:
         """Return the model card as it is."""
         return card
 
 
 def evidence(
-    held: Held, fits: Fits, others: Sequence[Recipe], prevalence: float | None
+    held: ScoredStudy, fits: Fits, others: Sequence[Recipe], prevalence: float | None
 ) -> HeldOutScores:
     """Return everything that a model is judged by.
 
     Parameters
     ----------
-    held : Held
+    held : ScoredStudy
     fits : Fits
     others : sequence of Recipe
         Methods that it is compared with.
@@ -406,7 +412,7 @@ def evidence(
     )
 
 
-def _model(held: Held, judgement: Judgement, card: ModelDocument) -> Model:
+def _model(held: ScoredStudy, judgement: Judgement, card: ModelDocument) -> Model:
     study = held.study
     method = held.method
     attention = [
@@ -444,7 +450,10 @@ def validation_table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> 
 
 
 def _self_test(encoder: RowEncoder, sample: Cohort) -> np.ndarray:
-    """Return a few encoded rows, mixed so that none is a patient's, for self-checks."""
+    """Return a few encoded rows whose scores are compared at each loading.
+
+    Each is the mean of two, so that none is a patient's.
+    """
     rows = np.linspace(0, sample.n_rows - 1, min(sample.n_rows, 32)).astype(int)
     encoded = encoder.transform(sample.take(rows))
     return (encoded + encoded[::-1]) / 2
