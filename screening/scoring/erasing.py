@@ -51,7 +51,7 @@ from screening.scoring.mentions import mentions
 from screening.scoring.rows import Rows, write_flagged
 from screening.store.checkpoints import waiting_in
 from screening.store.loading import load_model
-from screening.store.model import write_model
+from screening.store.model import Model, write_model
 from screening.store.publishing import FILES, hold, publish, sweep, write_whole
 from screening.store.serialization import read_document, written
 
@@ -71,6 +71,11 @@ ORDER = (
     *("page", "table"),
 )
 MOVED = ", or say where it is, or that it is gone: screen ledger moved"
+LEFT_TABLE = (
+    "a table of a database is not reached from here; export it again with "
+    f"--force{MOVED}"
+)
+LEFT_UNREACHED = f"it cannot be reached; run this again once it can{MOVED}"
 
 
 @dataclass(frozen=True)
@@ -255,17 +260,11 @@ class Erasure:
         `is_named`: the run that the artefact shows names somebody in scope.
         """
         if artefact.what == "table":
-            if not is_named:
-                return None
-            return (
-                "a table of a database is not reached from here; export it again with "
-                f"--force{MOVED}"
-            )
+            return LEFT_TABLE if is_named else None
         state = state_of(artefact)
         if state == "unreachable":
-            if not is_named and artefact.what not in ("run", "model"):
-                return None
-            return f"it cannot be reached; run this again once it can{MOVED}"
+            may_name = is_named or artefact.what in ("run", "model")
+            return LEFT_UNREACHED if may_name else None
         if state == "missing":
             if artefact.entry and not self.dry_run:
                 hand_out(self.ledger, artefact.replace(sha256=None))
@@ -347,11 +346,12 @@ class Erasure:
         if artefact.what == "page":
             is_unknown = state == "altered" or self.scope.patient is None
             return self._mentioned(artefact.place) or (is_named and is_unknown)
-        lists_patients = artefact.what in ("case", "refused")
-        if lists_patients and self.scope.patient is not None:
+        if self.scope.patient is None:
+            return is_named
+        if artefact.what in ("case", "refused"):
             is_own = artefact.patient == self.scope.patient
             return is_own or self._mentioned(artefact.place)
-        if artefact.what == "export" and self.scope.patient is not None:
+        if artefact.what == "export":
             # It may go on from the export of a night with other patients.
             return is_named or any(map(self._mentioned, _files_at(artefact.place)))
         return is_named
@@ -397,14 +397,16 @@ class Erasure:
             with suppress(ScreenError, OSError):
                 if read_document(folder, "model").get("origin"):
                     self.recalibrated.add(folder)
-        for folder in folders if self.recalibrated else ():
+        if not self.recalibrated:
+            return
+        for folder in folders:
             # What is wrong with a model is said where it is rewritten.
             with suppress(ScreenError, OSError):
                 model = load_model(folder)
                 if folder not in self.recalibrated:
                     files = _files_of(model.facts.training.source)
                     stored = rows_of_patient_stored(model, self.scope.patient)
-                    self.stored[files] = self.stored.get(files, False) or stored
+                    self.stored[files] = stored | self.stored.get(files, False)
 
     def _model(self, folder: Path) -> None:
         """Write a model anew without the patient."""
@@ -418,23 +420,25 @@ class Erasure:
             if stored is None:
                 self.places["elsewhere"].append(f"{folder}: model {origin.model}")
             elif stored:
-                if after is None:
-                    after = before
-                after = to_train_again(after, last_day)
+                after = to_train_again(after or before, last_day)
         if after is None:
             return
         if not self.dry_run:
-            with publish(folder, "model") as new:
-                if load_model(folder).digest != before.digest:
-                    raise Locked("somebody else has just written it")
-                render = partial(render_model, templates=self.templates)
-                write_model(after, new, render, self.signer)
-                # Entered before it is published, so that the next attempt knows of a
-                # model that never was.
-                record_sealed(self.ledger, before.digest, after.digest)
+            self._replace_model(folder, before, after)
         self.places["models"].append(str(folder))
         if after.facts.retrain_by:
             self.retrain[str(folder)] = after.facts.retrain_by
+
+    def _replace_model(self, folder: Path, before: Model, after: Model) -> None:
+        """Publish a model in the place of another one; Locked if that has changed."""
+        with publish(folder, "model") as new:
+            if load_model(folder).digest != before.digest:
+                raise Locked("somebody else has just written it")
+            render = partial(render_model, templates=self.templates)
+            write_model(after, new, render, self.signer)
+            # Entered before it is published, so that the next attempt knows of a model
+            # that never was.
+            record_sealed(self.ledger, before.digest, after.digest)
 
     def _comparison(self, folder: Path) -> None:
         """Write a comparison anew without the patient."""
@@ -610,15 +614,13 @@ def document_without(
             fewer[key] = _others(fewer[key], patient, erased)
     for key, names in NESTED_LISTS.items():
         if fewer.get(key):
-            inside = dict(fewer[key])
-            for name in names:
-                inside[name] = _others(inside[name], patient, erased)
-            fewer[key] = inside
+            inside = {
+                name: _others(fewer[key][name], patient, erased) for name in names
+            }
+            fewer[key] = fewer[key] | inside
     if fewer.get("drift"):
-        own_hash = None
-        if patient is not None:
-            own_hash = short_hash(patient, document["model"]["digest"])
-        fewer["drift"] = _drift_without(fewer["drift"], own_hash)
+        key_of_hashes = document["model"]["digest"]
+        fewer["drift"] = _drift_without(fewer["drift"], patient, key_of_hashes)
     if erased:
         cases = fewer["cases"]
         explained = [case for case in cases if case.get("contributions") is not None]
@@ -651,14 +653,21 @@ def _others(
     return others
 
 
-def _drift_without(drift: Mapping[str, Any], own_hash: int | None) -> dict[str, Any]:
-    """Return the scores of a night without a patient's hash, or without any if None."""
+def _drift_without(
+    drift: Mapping[str, Any], patient: str | None, key: str
+) -> dict[str, Any]:
+    """Return the scores of a night without a patient, or without anybody if None.
+
+    `key`: of the hashes by which they name patients.
+    """
     hashes = []
     cells = []
-    for who, cell in zip(drift.get("who", ()), drift.get("cell", ()), strict=True):
-        if own_hash is not None and who != own_hash:
-            hashes.append(who)
-            cells.append(cell)
+    if patient is not None:
+        erased = short_hash(patient, key)
+        for who, cell in zip(drift.get("who", ()), drift.get("cell", ()), strict=True):
+            if who != erased:
+                hashes.append(who)
+                cells.append(cell)
     return {**drift, "who": hashes, "cell": cells}
 
 

@@ -52,12 +52,12 @@ def count_expected(
     slope = np.clip(variance * (scores - curve.centre), -LARGEST, LARGEST)
     for side, rows in enumerate((flagged & has_chance, ~flagged & has_chance)):
         sums[side, 0] = np.count_nonzero(rows)
-        for place, values, unit in (
+        for column, values, unit in (
             (1, chances, UNIT),
             (2, variance, UNIT),
             (3, slope, UNIT_OF_SLOPE),
         ):
-            sums[side, place] = np.rint(values[rows] / unit).astype(np.int64).sum()
+            sums[side, column] = np.rint(values[rows] / unit).astype(np.int64).sum()
     return sums
 
 
@@ -73,7 +73,9 @@ def expected_cases(curve: Platt | None, sums: np.ndarray) -> ExpectedCases | Non
     ppv = Estimate()
     n_flagged = int(sums[0, 0])
     if n_flagged:
-        ends = [min((end or 0.0) / n_flagged, 1.0) for end in flagged.ends]
+        ends = [
+            min((end or 0.0) / n_flagged, 1.0) for end in flagged.value_and_interval
+        ]
         ppv = Estimate(*ends)
     return ExpectedCases(
         rows=int(whole[0]),

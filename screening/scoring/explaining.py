@@ -55,7 +55,7 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
             score=row["score"],
             p_value=Estimate(row["p_value"], low, high),
             label=row["class"],
-            display=displayed(row),
+            display=displayed_texts(row),
             out_of_bounds=row.get(OUT_OF_BOUNDS),
             chance=chance,
         )
@@ -63,8 +63,8 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
     return cases
 
 
-def displayed(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
-    """Return the texts that the contract displays beside a row, None without any."""
+def displayed_texts(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
+    """Return the texts to be shown beside a row by the contract; None if it has none."""
     texts = {
         name.removeprefix(DISPLAY): text
         for name, text in row.items()
@@ -227,18 +227,17 @@ def explained(
     voted = votes(model, cohort, columns)
     names = list(cohort.contract.features)
     missing = np.column_stack([absent(cohort.measured[name]) for name in names])
+    if model.recipe.machine == "given":
+        # The score is no reason for itself.
+        most = 0
     cases = []
     for row, case in enumerate(cases_of(model, rows)):
         sizes = np.abs(change[row])
-        order = np.argsort(-sizes, kind="stable")[:most]
-        largest = [j for j in order if sizes[j]]
+        largest = np.argsort(-sizes, kind="stable")[:most]
+        largest = largest[sizes[largest] > 0]
         explained_share = None
-        if largest:
+        if largest.size:
             explained_share = float(sizes[largest].sum()) / float(sizes.sum())
-        if model.recipe.machine == "given":
-            # The score is no reason for itself.
-            largest = []
-            explained_share = None
         contributions = []
         for j in largest:
             amount = float(change[row, j])
@@ -349,18 +348,21 @@ def explain(
     if row is not None:
         case = _listed_cases(document).get(row["row"])
     if model is not None and cohort is not None:
-        whole = _worked_out(document, name, model, cohort)
-        if case is not None and case["row"] == whole["row"]:
-            # What only the run knows of it, such as its rank.
-            for key, value in whole.items():
-                if value is None:
-                    whole[key] = case[key]
-        case = whole
+        case = _completed(_worked_out(document, name, model, cohort), case)
     if case is None or case.get("contributions") is None:
         raise UsageError(
             _why_unexplained(document, row, case), parameters=["model", "cohort"]
         )
     return {"run": document, "case": case}
+
+
+def _completed(
+    case: dict[str, Any], listed: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return a case with what only the run knows of its row, such as its rank."""
+    if listed is None or listed["row"] != case["row"]:
+        return case
+    return {key: listed[key] if value is None else value for key, value in case.items()}
 
 
 def _listed_cases(document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
@@ -461,9 +463,9 @@ def explained_row(model: Model, stream: CohortStream, name: str) -> dict[str, An
         table = score_batch(model, batch).rows.filter(pa.array(mask))
         at = int(np.argmax(table["score"].to_numpy()))
         row = table.slice(at, 1)
-        place = is_id, row["score"][0].as_py()
-        if best is None or place > best:
-            best = place
+        priority = is_id, row["score"][0].as_py()
+        if best is None or priority > best:
+            best = priority
             cohort = batch.take(mask).take([at])
             (case,) = explained(model, cohort, row, most=None)
             best_case = case.to_dict() | {"flagged": row["flagged"][0].as_py()}

@@ -18,9 +18,9 @@ NO_ROW = "no row in the table"
 NO_LONGER = "no longer flagged"
 
 
-def is_run(place: Path) -> bool:
-    """Return True if a run directory lies at a place."""
-    return (place / "run.json").is_file()
+def is_run(folder: Path) -> bool:
+    """Return True if a run directory lies in a folder."""
+    return (folder / "run.json").is_file()
 
 
 def series_of_run(run: RunDocument) -> str:

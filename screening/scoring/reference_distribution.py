@@ -168,14 +168,7 @@ def among_past(
     if past is None or value is None or value != value:
         return None, None
     if isinstance(past, TextProfile):
-        whole = max(sum(past.counts.values()) + past.more, 1)
-        text = value if isinstance(value, str) else f"{value:g}"
-        same = past.counts.get(text, 0)
-        if isinstance(value, str) or past.counts.keys() <= {"0", "1"}:
-            return None, same / whole
-        # Codes of an ordinal are ordered.
-        below = sum(n for code, n in past.counts.items() if float(code) < value)
-        return (below + same / 2) / whole, None
+        return _among_texts(past, value)
     if past.range is None:
         return None, None
     number = float(value)
@@ -184,6 +177,20 @@ def among_past(
         return float(number > past.range[1]), None
     cell = int(np.searchsorted(past.edges, number, side="left"))
     return float((counts[:cell].sum() + counts[cell] / 2) / counts.sum()), None
+
+
+def _among_texts(
+    past: TextProfile, value: float | str
+) -> tuple[float | None, float | None]:
+    """Return where a code or text lies among those of the training rows."""
+    whole = max(sum(past.counts.values()) + past.more, 1)
+    text = value if isinstance(value, str) else f"{value:g}"
+    same = past.counts.get(text, 0)
+    if isinstance(value, str) or past.counts.keys() <= {"0", "1"}:
+        return None, same / whole
+    # Codes of an ordinal are ordered.
+    below = sum(n for code, n in past.counts.items() if float(code) < value)
+    return (below + same / 2) / whole, None
 
 
 class DiscoveryCounts:

@@ -208,12 +208,7 @@ def score(
     >>> run.document["counts"]["scored"]
     240
     """
-    if shadow and ledger is None:
-        raise UsageError(
-            "`shadow` is for a ledger, which compares it with the series' champion; "
-            "give `ledger`",
-            parameters=["shadow", "ledger"],
-        )
+    _refuse_shadow_alone(shadow, ledger)
     _refuse_empty(accept_delivery=accept_delivery, replace=replace)
     night = night_of_date(date, allow_future)
     if isinstance(source, Database):
@@ -314,6 +309,15 @@ def _digests_of_outputs(
     for path in sorted(folder.iterdir()):
         digests[path.name] = begun[path]() if path in begun else digest_of(path)
     return digests
+
+
+def _refuse_shadow_alone(shadow: bool, ledger: Ledger | None) -> None:
+    """Raise UsageError for a shadow without a champion that it is compared with."""
+    if shadow and ledger is None:
+        raise UsageError(
+            "--shadow is for a ledger, which compares it with the series' champion; "
+            "give --ledger"
+        )
 
 
 def _refuse_empty(**reasons: str | None) -> None:

@@ -21,7 +21,7 @@ from joblib import effective_n_jobs
 
 from screening.cluster import Cluster
 from screening.data.cohort import Cohort
-from screening.data.stream import CohortStream, Piece, Reading
+from screening.data.stream import CohortStream, Piece, ReadingTotals
 from screening.fork_server import seconds_to_start
 from screening.io.readers import rows_of_place
 from screening.parallel import in_parallel, shares_files
@@ -107,7 +107,7 @@ class _Pass:
         self.folder = folder
         self.jobs = jobs
         self.cluster = cluster
-        self.reading = Reading(stream)
+        self.reading = ReadingTotals(stream)
         self.drift_limit = ALL_HASHES
 
     def scored(self) -> ScoredRows:
@@ -161,9 +161,9 @@ class _Pass:
         with TemporaryDirectory(dir=self.folder) as folder:
             # Another machine could not leave its rows in a file here.
             is_shared = self.cluster is None and shares_files()
-            place = folder if is_shared else None
+            target = folder if is_shared else None
             tasks = (
-                (packed, key, piece, self.reading.is_sound, self.drift_limit, place)
+                (packed, key, piece, self.reading.is_sound, self.drift_limit, target)
                 for piece in chain([first], pieces)
             )
             results = in_parallel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -12,7 +13,12 @@ from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, series_by
 from screening.ledger.standing import mark_standing
 from screening.metrics.control import usual_events
-from screening.monitoring.delivery import examine, share_that_stays, still_there
+from screening.monitoring.delivery import (
+    Finding,
+    examine,
+    share_that_stays,
+    still_there,
+)
 from screening.monitoring.drift import (
     MIN_REFERENCE_NIGHTS,
     STAY_UNKNOWN,
@@ -128,11 +134,20 @@ def with_delivery(
     )
     if delivery.accepted is not None:
         return run.replace(delivery=delivery, attention=[])
+    _refuse_sure(findings)
     reasons = [finding.reason for finding in findings]
-    stops = [finding.reason for finding in findings if finding.sure]
-    if stops:
-        raise CohortError([f"{reason.words} {reason.remedy}" for reason in stops])
     return run.replace(delivery=delivery, attention=reasons)
+
+
+def _refuse_sure(findings: Sequence[Finding]) -> None:
+    """Raise CohortError for findings that leave no doubt."""
+    faults = [
+        f"{finding.reason.words} {finding.reason.remedy}"
+        for finding in findings
+        if finding.sure
+    ]
+    if faults:
+        raise CohortError(faults)
 
 
 def _other_ids(

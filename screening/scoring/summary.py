@@ -37,7 +37,7 @@ from screening.schemas.run import (
 from screening.schemas.validation import Confusion, PerClass
 from screening.scoring.check_values import check_values_of, odd_channels
 from screening.scoring.expected import curve_of, expected_cases
-from screening.scoring.explaining import cases_of, displayed
+from screening.scoring.explaining import cases_of, displayed_texts
 from screening.scoring.part import (
     CASES_SHOWN,
     GROUP_COLUMNS,
@@ -262,7 +262,9 @@ class Summary:
         for rank, case in enumerate(cases, start=1):
             case = case.replace(rank=rank)
             if self.groups is None:
-                is_reported = is_discovery(case.p_value.ends[0], discoveries)
+                is_reported = is_discovery(
+                    case.p_value.value_and_interval[0], discoveries
+                )
                 case = case.replace(discovery=is_reported)
             ranked.append(case)
         return ranked
@@ -310,7 +312,7 @@ class Summary:
         names = pa.array(groups, pa.string())
         for table in self.part.first_rows:
             for row in table.filter(pc.is_in(table["group"], names)).to_pylist():
-                display.setdefault(row["group"], displayed(row))
+                display.setdefault(row["group"], displayed_texts(row))
         return display
 
     def _evaluation(
