@@ -80,7 +80,7 @@ def profile(
         if feature.type == "number":
             described[name] = _numbers(values)
         else:
-            counted = texts(values)
+            counted = count_texts(values)
             ordered = sorted(counted, key=lambda text: (-counted[text], text))
             most_frequent = ordered[:MOST_CATEGORIES]
             described[name] = TextProfile(
@@ -113,7 +113,7 @@ def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.diff(ends, prepend=0, append=len(values))
 
 
-def texts(values: np.ndarray) -> dict[str, int]:
+def count_texts(values: np.ndarray) -> dict[str, int]:
     """Return how often each text, or code written as text, occurs."""
     counted = Counter(values[~absent(values)].tolist())
     return {
@@ -122,7 +122,7 @@ def texts(values: np.ndarray) -> dict[str, int]:
     }
 
 
-def steps(counts: ArrayLike, n_steps: int) -> np.ndarray:
+def equal_shares(counts: ArrayLike, n_steps: int) -> np.ndarray:
     """Return which of `n_steps` equal shares of the training rows each bin is in.
 
     Parameters
@@ -263,7 +263,9 @@ class Column:
         # At most `BINS` bins: shares of the training rows, or the most frequent
         # categories.
         most_frequent = np.minimum(np.arange(len(bins)), BINS - 1)
-        self.place = steps(self.expected, BINS) if self.numeric else most_frequent
+        self.place = (
+            equal_shares(self.expected, BINS) if self.numeric else most_frequent
+        )
         past_bins = np.bincount(self.place, self.expected).astype(int)
         self.training = np.array([n_rows_past, sum(bins) + self.more, 0, 0, *past_bins])
         no_rows = np.zeros(0, dtype=np.int64)
@@ -297,7 +299,7 @@ class Column:
         bins = np.zeros(len(self.expected), dtype=np.int64)
         unseen: Counter[str] = Counter()
         present = n_unlisted
-        for text, n in texts(values).items():
+        for text, n in count_texts(values).items():
             present += n
             if text in self.known:
                 bins[self.known[text]] += n
@@ -331,7 +333,7 @@ class Column:
     def index(self) -> float | None:
         """Return the PSI of tenths of the training rows, or of the categories."""
         if self.numeric:
-            place = steps(self.expected, TENTHS)
+            place = equal_shares(self.expected, TENTHS)
             return psi(
                 np.bincount(place, self.expected),
                 np.bincount(place, self.counted.bins),

@@ -28,7 +28,7 @@ from screening.monitoring.column_drift import (
     outbreak,
     slow_rise,
 )
-from screening.monitoring.drift import BINS, steps
+from screening.monitoring.drift import BINS, equal_shares
 from screening.report import format as shown
 from screening.schemas.base import Reason
 from screening.schemas.model import NumberProfile
@@ -226,7 +226,7 @@ def _edges(network: Network, series: str, column: str) -> np.ndarray | None:
     past = None if profile is None else profile.features.get(column)
     if not isinstance(past, NumberProfile):
         return None
-    is_last_of_bin = np.diff(steps(past.counts, BINS)) > 0
+    is_last_of_bin = np.diff(equal_shares(past.counts, BINS)) > 0
     return np.asarray(past.edges, float)[is_last_of_bin]
 
 

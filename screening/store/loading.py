@@ -23,7 +23,7 @@ from screening.recipes.encoders import restored_encoder
 from screening.recipes.recipe import Recipe
 from screening.store.model import Model
 from screening.store.serialization import read_document, steady, unpack
-from screening.store.signing import verify
+from screening.store.signing import verify_signature
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -123,7 +123,7 @@ def _read_files(folder: Path, signed_by: Ed25519PublicKey | None) -> _ModelFiles
     """
     document = read_document(folder, "model")
     if signed_by is not None:
-        verify(folder, str(document["sha256"]), signed_by)
+        verify_signature(folder, str(document["sha256"]), signed_by)
     arrays_path = folder / "arrays.npz"
     try:
         modified = arrays_path.stat().st_mtime

@@ -82,7 +82,7 @@ def sign(folder: Path, digest: str, key: Ed25519PrivateKey) -> None:
     (folder / SIGNATURE).write_bytes(signature.hex().encode() + b"\n")
 
 
-def verify(folder: Path, digest: str, key: Ed25519PublicKey) -> None:
+def verify_signature(folder: Path, digest: str, key: Ed25519PublicKey) -> None:
     """Raise ModelError unless a model has this key's signature of its digest."""
     from cryptography.exceptions import InvalidSignature
 
