@@ -13,7 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from screening.contract.contract import (
     Contract,
     Feature,
-    Outcome,
+    OutcomeDefinition,
     ScorePerUnit,
     toml_text,
 )
@@ -32,7 +32,7 @@ PARTS = (
     ),
     (
         "`[outcome]`",
-        Outcome,
+        OutcomeDefinition,
         "What a table of outcomes decides, for `screen outcomes`.",
     ),
     (
