@@ -43,10 +43,9 @@ def browser() -> Iterator[Any]:
 def opened(
     browser: Any, tmp_path: Path
 ) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
-    """Return a function that opens HTML and gives its page and all that it complained
-    of or asked for.
-    """
-    contexts, file = [], tmp_path / "report.html"
+    """Return a function that opens HTML and gives its page and all that it complained of or asked for."""
+    contexts = []
+    file = tmp_path / "report.html"
 
     def visit(
         html: str, width: int = 1100, height: int = 900, **settings: Any
@@ -55,7 +54,8 @@ def opened(
         contexts.append(
             browser.new_context(viewport={"width": width, "height": height}, **settings)
         )
-        view, seen = contexts[-1].new_page(), []
+        view = contexts[-1].new_page()
+        seen = []
         view.on("console", lambda message: seen.append(message.text))
         view.on("pageerror", lambda error: seen.append(str(error)))
         view.on("dialog", lambda dialog: seen.append(dialog.message))

@@ -12,7 +12,7 @@ from browser_pages import browser, opened  # noqa: F401  (fixtures)
 from commands import LOGISTIC, WHO, screen
 from extras import missing_packages
 from faults.amounts import LONG
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import night_of_patients, patients, voxels, written
 from hypothesis import settings
 
 from screening import (
@@ -103,17 +103,15 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     quick = {"search": 1, "jobs": 1, "beside": ()}
     for name, rule in rules.items():
-        table, roles = (
-            {"blind": noise}.get(name, past),
-            {"label": "ill", "id": "patient"},
-        )
+        table = {"blind": noise}.get(name, past)
+        roles = {"label": "ill", "id": "patient"}
         model = train(table, "logistic", repeats=1, rule=rule, **roles, **quick)
         save_model(model, folder / name, render_model)
     tissue = train(
         voxels(), "one_vs_rest", folds=4, label="tissue", group="patient", **quick
     )
     save_model(tissue, folder / "tissue", render_model)
-    night = patients(240, seed=7).drop(columns="ill")
+    night = night_of_patients(240, seed=7)
     written(night, folder / "night.csv")
     written(
         night.assign(ward=night["ward"].where(night.index > 14, "annex")),

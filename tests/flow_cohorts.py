@@ -21,6 +21,11 @@ def patients(n_rows: int = 240, share: float = 0.15, seed: int = 0) -> pd.DataFr
     return pd.DataFrame(columns | {"ill": np.where(ill, "yes", "no")})
 
 
+def night_of_patients(n_rows: int = 240, seed: int = 0) -> pd.DataFrame:
+    """Patients without a label, as a night has them."""
+    return patients(n_rows, seed=seed).drop(columns="ill")
+
+
 def voxels(n_patients: int = 8, each: int = 60, seed: int = 0) -> pd.DataFrame:
     """Three tissues of several patients, one of them rare, with a shift a patient."""
     rng = np.random.default_rng(seed)

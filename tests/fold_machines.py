@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-FEATURES, SHIFTED, APART, FOLDS = 8, 3, 1.0, 5
+FEATURES = 8
+SHIFTED = 3
+APART = 1.0
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -56,16 +59,20 @@ def folded(
     """
     rng = np.random.default_rng(seed)
     used = x[:, :features]
-    scores, folds = np.empty((repeats, len(y))), np.empty((repeats, len(y)), int)
-    weights, intercepts = [], []
+    scores = np.empty((repeats, len(y)))
+    folds = np.empty((repeats, len(y)), int)
+    weights = []
+    intercepts = []
     for r in range(repeats):
         for side in (y, ~y):
             folds[r, rng.permutation(np.flatnonzero(side))] = (
                 np.arange(side.sum()) % FOLDS
             )
         for k in range(FOLDS):
-            learned, test = folds[r] != k, folds[r] == k
-            ill, well = used[learned & y], used[learned & ~y]
+            learned = folds[r] != k
+            test = folds[r] == k
+            ill = used[learned & y]
+            well = used[learned & ~y]
             middle = (ill.mean(axis=0) + well.mean(axis=0)) / 2
             within = np.cov(ill.T) * len(ill) + np.cov(well.T) * len(well)
             w = np.linalg.solve(

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import night_of_patients, patients, voxels, written
 
 import screening
 from screening import load_model, open_ledger, read_cohort, score, train
@@ -25,10 +25,9 @@ SETTINGS = {"search": 1, "folds": 3, "repeats": 1, "jobs": 1, "beside": ()}
 
 
 def kinds(folder: Path) -> dict[str, tuple[Path, dict[str, object], str, Path]]:
-    """By kind of model its past table, the roles of its columns, its recipe, and the
-    table of a night.
-    """
-    past, tonight = patients(160), patients(30, seed=7).drop(columns="ill")
+    """By kind of model its past table, the roles of its columns, its recipe, and the table of a night."""
+    past = patients(160)
+    tonight = night_of_patients(30, seed=7)
     stays = past.assign(stay=past.index.astype(str), patient=past["patient"].str[:-1])
     one_row = {"label": "ill", "positive": "yes", "id": "patient"}
     several = {

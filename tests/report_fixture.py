@@ -76,7 +76,8 @@ def table(name: str, rows: int) -> dict[str, Any]:
 def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
     part = validation(0, n, cases, "yes", 0.75)
     names = [f[0] for f in FEATURES] + EXTRA
-    declared, listed = {}, []
+    declared = {}
+    listed = []
     for name, kind, unit, usual, centre, spread in FEATURES:
         facts = {"type": kind, "unit": unit, "reference": usual}
         declared[name] = facts | {
@@ -207,7 +208,8 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
 
 def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
     """Return a run.json of about n rows with about a third flagged."""
-    rng, model = np.random.default_rng(1), nosocomial_model()
+    rng = np.random.default_rng(1)
+    model = nosocomial_model()
     threshold = model["operating_points"][0]["threshold"]
     scores = np.sort(rng.normal(0, 0.4, n) + 0.75 * (rng.random(n) < 0.2))[::-1]
     flagged = int((scores >= threshold).sum())
@@ -286,7 +288,8 @@ CLASSES = ["CG", "PZ", "stroma", "PIN", "G3+3", "G3+4", "atrophy", "G4+4", "G4+3
 
 
 def voxel_model() -> dict[str, Any]:
-    rng, model = np.random.default_rng(2), nosocomial_model()
+    rng = np.random.default_rng(2)
+    model = nosocomial_model()
     shares = np.array([9000, 7000, 5200, 2600, 1500, 900, 700, 420, 310])
     parts = {
         c: validation(n, 6000, n, c, 0.9) for c, n in (("G4+3", 90), ("G4+4", 140))
@@ -350,7 +353,9 @@ def voxel_model() -> dict[str, Any]:
 
 
 def voxel_run() -> dict[str, Any]:
-    run, model, rng = nosocomial_run(refused=0), voxel_model(), np.random.default_rng(3)
+    run = nosocomial_run(refused=0)
+    model = voxel_model()
+    rng = np.random.default_rng(3)
     t = np.linspace(-1.2, 2.0, 300).tolist()
     grid = {"thresholds": t, "counts": np.linspace(4200, 0, 300).astype(int).tolist()}
     run["model"] = {"id": "77aa01", "digest": digest("voxels"), **model}
@@ -635,7 +640,8 @@ def changed(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
     `__`.
     """
     for place, value in changes.items():
-        inner, (*path, last) = document, place.split("__")
+        inner = document
+        (*path, last) = place.split("__")
         for step in path:
             inner = inner[int(step) if step.isdigit() else step]
         inner[last] = value
@@ -643,7 +649,8 @@ def changed(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 # Elements without an end, those whose end HTML lets one leave out, and what ends them.
-VOID, ROWS = {"meta", "input", "path", "circle", "br", "img"}, {"tr", "td", "th", "li"}
+VOID = {"meta", "input", "path", "circle", "br", "img"}
+ROWS = {"tr", "td", "th", "li"}
 ENDED_BY = {
     "td": {"td", "th"},
     "th": {"td", "th"},

@@ -14,7 +14,8 @@ from screening import build
 from screening.estimators.remedies.over_sampling import ESmote
 from screening.estimators.training import Training
 
-C, GAMMA = 3.0, 0.4
+C = 3.0
+GAMMA = 0.4
 
 
 def unseen(x: np.ndarray, n_rows: int = 40) -> np.ndarray:
@@ -66,7 +67,8 @@ def test_moved_boundary_is_the_plain_machine_shifted():
     z = unseen(x)
     ours = built("svm_moved_boundary", C=C, gamma=GAMMA).fit(x, y).decision_function(z)
     shift = ours - methods.svm(x, y, z, C=C, gamma=GAMMA)
-    assert np.ptp(shift) < 1e-4 and np.abs(shift).max() > 1e-3
+    assert np.ptp(shift) < 1e-4
+    assert np.abs(shift).max() > 1e-3
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.3])
@@ -148,7 +150,8 @@ def test_oversampling_recipe_is_the_machine_on_interpolated_images(seed):
     assert apart(ours, methods.e_smote_interpolated(x, y, z, **given)) < 1e-4
 
 
-def test_oversampling_balances_with_every_minority_row_in_turn_and_its_five_nearest():
+def test_oversampling_balance():
+    """Oversampling balances with every minority row in turn and its five nearest."""
     x, y = two_clouds(n_rows=70)
     ones = np.ones(len(x))
     drawn = ESmote(k=5, seed=3).draw(

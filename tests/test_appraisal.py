@@ -60,7 +60,8 @@ def table_of(**columns) -> pd.DataFrame:
     )
 
 
-def test_of_nearly_separated_scores_platt_scaling_is_that_of_scikit_learn():
+def test_platt_nearly_separated():
+    """Of nearly separated scores Platt scaling is that of scikit-learn."""
     rng = np.random.default_rng(5)
     positive = np.arange(360) % 6 == 0
     scores = 0.3 * rng.normal(size=360) + 4 * positive
@@ -85,12 +86,13 @@ def rows_of(levels, scores, positive, threshold: float = 20.0, groups=None):
     return column.rows
 
 
-def test_subgroup_figures_are_those_of_its_rows_alone_and_missing_has_its_own_row():
+def test_subgroup_figures_own_rows():
+    """Subgroup figures are those of its rows alone and missing has its own row."""
     scores, positive, _ = scored(400)
     sex = np.array(["f", "m", None, "f"] * 100, dtype=object)
     of_f = np.array([text == "f" for text in sex])
     rows = rows_of(sex, scores, positive, 1.0)
-    _, low, high = rows[0].sensitivity.ends
+    _, low, high = rows[0].sensitivity.value_and_interval
 
     assert [row.level for row in rows] == ["f", "m", None]
     assert sum(row.n for row in rows) == 400
@@ -121,18 +123,21 @@ def test_numbers_from_fewer_than_five_are_withheld_and_named():
         is few_others.specificity.value
         is None
     )
-    assert (
-        few_cases.specificity.value is not None
-        and few_others.sensitivity.value is not None
-    )
+    assert few_cases.specificity.value is not None
+    assert few_others.sensitivity.value is not None
     assert {"sensitivity", "events"} == set(few_cases.few)
-    assert tiny.level == "tiny" and tiny.n is tiny.events is tiny.flag_rate is None
-    assert {*tiny.sensitivity.ends, *tiny.specificity.ends} == {None}
+    assert tiny.level == "tiny"
+    assert tiny.n is tiny.events is tiny.flag_rate is None
+    assert {
+        *tiny.sensitivity.value_and_interval,
+        *tiny.specificity.value_and_interval,
+    } == {None}
     assert three.sensitivity.value is three.n is None
     assert events == [None, 5]
 
 
-def test_flag_rates_of_a_sample_rich_in_cases_are_those_of_the_whole_table():
+def test_flag_rate_enriched_sample():
+    """Flag rates of a sample rich in cases are those of the whole table."""
     scores, positive, _ = scored(20_000, share=0.1)
     kept = positive | (np.random.default_rng(1).random(20_000) < 0.3)
     sample = JudgedRows(scores[kept], positive[kept], 1.0, share=positive.mean())
@@ -146,8 +151,11 @@ def texts(*values) -> np.ndarray:
     return np.array(values, dtype=object)
 
 
-def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
-    """A value at an edge lies in the band above it."""
+def test_subgroups_many_values():
+    """Many numbers are cut at quartiles and many texts at the commonest.
+
+    A value at an edge lies in the band above it.
+    """
     ages = texts(*map(str, range(20, 100)))
     edges = band_edges(ages)
 
@@ -165,9 +173,8 @@ def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
     assert band_edges(texts("m", None, "f")) is None
     births = [str(10_000_001 + i) for i in range(400)]  # edges that lie close
     rows = rows_of(births, np.arange(400.0), np.arange(400) % 3 == 0, 300.0)
-    assert [row.n for row in rows] == [100, 100, 100, 100] and len(
-        {row.level for row in rows}
-    ) == 4
+    assert [row.n for row in rows] == [100, 100, 100, 100]
+    assert len({row.level for row in rows}) == 4
     assert levels_of(texts("a", "q", None), None, ["a"]).tolist() == [
         "a",
         "other",
@@ -197,15 +204,16 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     shown = {row.level: (row.n, row.flag_rate) for row in whole.facts()}
 
     assert whole.facts() == parts.facts()
-    assert (shown["a"], shown["b"]) == ((30, 0.5), (None, None))
-    assert shown["other"][0] == 9 and shown[None][0] == 7
+    assert shown["a"] == ((30, 0.5))
+    assert shown["b"] == ((None, None))
+    assert shown["other"][0] == 9
+    assert shown[None][0] == 7
     assert [(row.n, row.flag_rate) for row in patients.facts()] == [(None, None)]
 
 
 @given(st.floats(0.01, 0.6), st.integers(0, 100))
-def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(
-    given_prevalence, seed
-):
+def test_predictive_values_prevalence(given_prevalence, seed):
+    """Predictive values rise with prevalence and lie in their intervals."""
     scores, positive, _ = scored(seed=seed)
     point = choose(scores, positive, MinSensitivity(0.8, prevalence=given_prevalence))
     rows = at_local_prevalence(point, prevalence_range(positive), given_prevalence).rows
@@ -217,7 +225,8 @@ def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(
     assert rows[1].nne.value == pytest.approx(1 / rows[1].ppv.value)
 
 
-def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
+def test_estimate_row_headline():
+    """The estimate row is the headline and the ends know their prevalence."""
     scores, positive, _ = scored(600)
     point = choose(scores, positive, MinSensitivity(0.9))
     low, estimate, high = at_local_prevalence(
@@ -233,7 +242,8 @@ def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
 
 
 def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
-    rng, hit = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    hit = 0
     for _ in range(300):
         ill = rng.random(500) < 0.15
         tried = rng.random(400) < 0.9, rng.random(400) < 0.8
@@ -247,7 +257,7 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
     # An estimate comes with its interval, which fewer groups widen.
     share = prevalence_range(np.arange(1000) % 10 == 0)
     wide = prevalence_range(np.arange(1000) < 100, np.repeat(np.arange(20), 50))
-    assert share.ends == pytest.approx((0.1, 0.083, 0.120), abs=0.002)
+    assert share.value_and_interval == pytest.approx((0.1, 0.083, 0.120), abs=0.002)
     assert wide.high - wide.low > 3 * (share.high - share.low)
     assert prevalence_tonight(5, 10, rates((0.5, 0.4, 0.6), (0.5, 0.4, 0.6))) is None
 
@@ -264,12 +274,14 @@ def test_a_probability_that_is_not_earned_is_not_given(rows, more, reason):
     """Twenty cases are the fewest that earn one."""
     scores, positive, fold = scored(**rows)
     fitted = calibrate(scores, positive, fold, float(positive.mean()), **more)
-    few, noise = np.arange(500), np.random.default_rng(0).normal(size=500)
+    few = np.arange(500)
+    noise = np.random.default_rng(0).normal(size=500)
     earned = [
         calibrate(noise + 2.5 * (few < n), few < n, few % 5, 0.1).earned
         for n in (19, 20)
     ]
-    assert fitted.earned is False and reason in fitted.reason
+    assert fitted.earned is False
+    assert reason in fitted.reason
     assert np.isnan(probability_intervals(fitted, scores)).all()
     assert earned == [False, True]
 
@@ -281,10 +293,12 @@ def test_chances_that_differ_from_what_was_observed_are_told_apart(apart, fits):
     """
     scores, positive, fold = scored(4000, shift=2.0)
     found = calibrate(scores + apart * (fold == 0), positive, fold, 0.2)
-    assert found.earned and (found.misfit > 0.01) == fits
+    assert found.earned
+    assert (found.misfit > 0.01) == fits
 
 
-def test_rows_written_ten_times_over_in_their_groups_make_no_chance_surer():
+def test_chances_repeated_rows():
+    """Rows written ten times over in their groups make no chance surer."""
     scores, positive, fold = scored(1500)
     once, often = (
         calibrate(
@@ -295,11 +309,13 @@ def test_rows_written_ten_times_over_in_their_groups_make_no_chance_surer():
         for n in (1, 10)
     )
     for one, ten in zip(once.reliability, often.reliability, strict=True):
-        assert ten.n == 10 * one.n and ten.size == pytest.approx(one.size, rel=0.05)
+        assert ten.n == 10 * one.n
+        assert ten.size == pytest.approx(one.size, rel=0.05)
 
 
 @pytest.mark.parametrize("prevalence", [0.2, 0.02])
-def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(prevalence):
+def test_chances_at_prevalence(prevalence):
+    """Calibrated chances are those of the population at its prevalence."""
     scores, positive, fold = scored(6000, share=0.2)
     found = calibrate(scores, positive, fold, prevalence)
     at = np.linspace(-1, 3, 9)
@@ -354,7 +370,8 @@ def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
 
 
 def test_net_benefit_is_counted_as_vickers_and_elkin_do():
-    p, positive = np.array([0.9, 0.6, 0.4, 0.05]), np.array([True, False, True, False])
+    p = np.array([0.9, 0.6, 0.4, 0.05])
+    positive = np.array([True, False, True, False])
     curve = decision_curve(p, positive, np.ones(4))
     place = int(np.argmin(np.abs(np.array(curve.threshold) - 0.45)))
     t = curve.threshold[place]
@@ -362,7 +379,8 @@ def test_net_benefit_is_counted_as_vickers_and_elkin_do():
     assert curve.all[place] == pytest.approx(0.5 - 0.5 * t / (1 - t))
 
 
-def test_what_is_not_known_of_sensitivity_moves_the_prevalence_by_the_share_that_has_it():
+def test_prevalence_unknown_sensitivity():
+    """What is not known of sensitivity moves the prevalence by the share that has it."""
     certain = (0.9, 0.9, 0.9)
     unsure = (0.9, 0.8, 1.0)
     (few, many), (_, sure) = (
@@ -404,8 +422,11 @@ def chances_with(
     )
 
 
-def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
-    """One that has earned none, or whose every row is flagged, has none."""
+def test_chance_several_classes():
+    """With several classes a chance is that of the class whose score it is.
+
+    One that has earned none, or whose every row is flagged, has none.
+    """
     unearned = {"b": Calibration(earned=False, reason="too few"), "c": EARNED["c"]}
     alone = chances_with({"c": -0.2}, EARNED, [1.1], [0])
     both = chances_with({"b": 0.3, "c": -0.2}, EARNED, [1.1 + 0.2, 5.0], [1, 0])
@@ -418,9 +439,8 @@ def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
         assert np.isnan([none[name] for name in CHANCES]).all()
 
 
-def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(
-    judged, tmp_path
-):
+def test_chance_monotone_in_every_file(judged, tmp_path):
+    """A chance is the same in every file and never falls as the score rises."""
     screen(
         "score",
         judged / "good",
@@ -456,7 +476,8 @@ def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(
     assert scores.sort_values("score")["chance"].is_monotonic_increasing
     assert (scores["chance_low"] <= scores["chance"]).all()
     assert (scores["chance"] <= scores["chance_high"]).all()
-    assert scores["chance_low"].min() > 0 and scores["chance_high"].max() < 1
+    assert scores["chance_low"].min() > 0
+    assert scores["chance_high"].max() < 1
     for each in document["cases"] + document["near_misses"]:
         assert [*each["chance"].values()] == scores.loc[each["id"], names].tolist()
     assert explained["chance"] == case["chance"]

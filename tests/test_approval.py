@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import KNOWN_BEFORE, LOGISTIC, WHO, as_json, screen
-from flow_cohorts import patients, written
+from flow_cohorts import night_of_patients, patients, written
 
 from screening import (
     MaxFlagRate,
@@ -32,9 +32,10 @@ from screening.store.model import Model
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place, table = tmp_path_factory.mktemp("approval"), patients()
+    place = tmp_path_factory.mktemp("approval")
+    table = patients()
     chance = table.assign(ill=np.random.default_rng(5).permutation(table["ill"]))
-    written(patients(40, seed=9).drop(columns="ill"), place / "night.csv")
+    written(night_of_patients(40, seed=9), place / "night.csv")
     for name, past in (("good", table), ("poor", chance)):
         past = written(past, place / f"{name}.csv")
         screen("train", past, *WHO, *LOGISTIC, "--beside", "svm", "--out", place / name)
@@ -62,10 +63,10 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     ).read_text(encoding="utf-8")
     told = as_json("approve", folder / "good", "--by", "Dr. <A> Weber", *KNOWN_BEFORE)
     page = render_model(load_model(folder / "good").sealed)
-    assert (
-        told["approval"]["by"] == "Dr. <A> Weber" and told["approval"]["date"] in page
-    )
-    assert "approved for use by Dr. &lt;A&gt; Weber" in page and "draft" not in page
+    assert told["approval"]["by"] == "Dr. <A> Weber"
+    assert told["approval"]["date"] in page
+    assert "approved for use by Dr. &lt;A&gt; Weber" in page
+    assert "draft" not in page
 
 
 def test_history_names_draft(folder, tmp_path):
@@ -78,7 +79,7 @@ def test_history_names_draft(folder, tmp_path):
             known = [*KNOWN_BEFORE, "--reason", reason, *ledger[:2]]
             screen("approve", tmp_path / "model", "--by", "A. Weber", *known)
         night = ["--date", f"2026-03-0{day}", "--out", tmp_path / str(day)]
-        table = written(patients(40, seed=day).drop(columns="ill"), tmp_path / "n.csv")
+        table = written(night_of_patients(40, seed=day), tmp_path / "n.csv")
         screen("score", tmp_path / "model", table, *night, *ledger)
         screen("history", *ledger, "--out", tmp_path / "history.html")
         pages.append((tmp_path / "history.html").read_text(encoding="utf-8"))
@@ -102,10 +103,11 @@ def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):
     assert not (tmp_path / "new.db").exists()
 
 
-def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_until_then(
-    folder,
-):
-    """The verdict of a model's page reaches nights, exit code and approval."""
+def test_approval_unfit_model(folder):
+    """A model that is not fit needs a reason and is attention every night until then.
+
+    The verdict of a model's page reaches nights, exit code and approval.
+    """
     night = night_of(folder, "poor", "before", code=5)
     assert {"not_fit_for_use", "flags_like_chance"} <= codes(night)
     assert {"not_fit_for_use", "flags_like_chance"} <= codes(
@@ -114,7 +116,8 @@ def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_unt
     refused = screen(
         "approve", folder / "poor", "--by", "A. Weber", *KNOWN_BEFORE, code=2
     )
-    assert "--reason" in refused.stderr and "not fit for use" in refused.stderr
+    assert "--reason" in refused.stderr
+    assert "not fit for use" in refused.stderr
     screen(
         "approve",
         folder / "poor",
@@ -130,11 +133,10 @@ def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_unt
     }
 
 
-def test_an_approval_is_an_entry_of_the_trail_and_the_approved_model_goes_on_as_champion(
-    folder,
-):
-    """A series' nights go on with the approved model, and the trail says who approved
-    it.
+def test_approval_trail_entry(folder):
+    """An approval is an entry of the trail and the approved model goes on as champion.
+
+    A series' nights go on with the approved model, and the trail says who approved it.
     """
     where = ("--ledger", folder / "l.db", "--series", "ward-1")
     night_of(folder, "good", "first", *where)
@@ -212,7 +214,8 @@ def told(model: Model) -> dict[str, object]:
 @pytest.mark.parametrize("case", CASES)
 def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_path):
     """`screen threshold` leaves no figure of the rule before."""
-    first, other = trained(case, FIRST, tmp_path), trained(case, OTHER, tmp_path)
+    first = trained(case, FIRST, tmp_path)
+    other = trained(case, OTHER, tmp_path)
     rechosen = set_threshold(first, OTHER, "fewer reviews")
     assert told(rechosen) != told(first)
     assert told(rechosen) == told(other)
@@ -221,11 +224,11 @@ def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_pat
 
 
 def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
-    """And a rule that only flagging everybody keeps; what was said of the rows stands
-    after a revision.
-    """
-    model, other = (trained("grouped", rule, tmp_path) for rule in (FIRST, OTHER))
-    first, of_other = model.facts.validation, other.facts.validation
+    """And a rule that only flagging everybody keeps; what was said of the rows stands after a revision."""
+    model = trained("grouped", FIRST, tmp_path)
+    other = trained("grouped", OTHER, tmp_path)
+    first = model.facts.validation
+    of_other = other.facts.validation
     reason = Reason("rows_of_one_patient", "Rows repeat age and sex.")
     warned = replace(
         model,

@@ -37,9 +37,12 @@ def codes(document: dict, **known) -> set[str]:
     return {reason.code for reason in of_run(document, **known)}
 
 
-POINT, SUMMARY = "model__operating_points__0__", "model__validation__summary__yes__"
-COHORT, SENSITIVITY = "model__contract__cohort__", POINT + "sensitivity__"
-TONIGHT, PAST = "input__files__0__sha256", "model__training__source__files__0__sha256"
+POINT = "model__operating_points__0__"
+SUMMARY = "model__validation__summary__yes__"
+COHORT = "model__contract__cohort__"
+SENSITIVITY = POINT + "sensitivity__"
+TONIGHT = "input__files__0__sha256"
+PAST = "model__training__source__files__0__sha256"
 GROUPS = {"groups": [], "groups_flagged": 20}
 TELLING = {
     "too_few_cases": ({POINT + "n_positive": 29}, {POINT + "n_positive": 30}),
@@ -85,10 +88,8 @@ def test_each_rule_fires_beyond_its_bound_and_not_before(code):
     assert code not in codes(run(**before))
 
 
-WINDOW, OLD = (
-    "model__training__window",
-    {"model__training__window": ["2014-01-01", "2015-03-11"]},
-)
+WINDOW = "model__training__window"
+OLD = {"model__training__window": ["2014-01-01", "2015-03-11"]}
 SPARES = {POINT + "specificity__low": 0.0, POINT + "specificity__value": 0.0}
 FEW_ROWS = {
     "counts__scored": 2,
@@ -106,9 +107,9 @@ NO_STATES = dict.fromkeys(
     ("counts__new", "counts__pending", "counts__ruled_out", "counts__known"), 0
 )
 NUMBERED = {"attention": [{"code": "ids_are_row_numbers", "words": "w"}]}
-MANY, IN_2025 = {"counts__flagged": 200}, {"trained": datetime.datetime(2025, 3, 1)}
-# A reason, what is changed in a night's document, what its ledger or model knows, and
-# whether it is given.
+MANY = {"counts__flagged": 200}
+IN_2025 = {"trained": datetime.datetime(2025, 3, 1)}
+# A reason, what is changed in a night's document, what its ledger or model knows, and whether it is given.
 GIVEN = [
     ("quiet_nights", {}, {"quiet": 3}, True),
     ("quiet_nights", {}, {"quiet": 2}, False),
@@ -163,12 +164,15 @@ def test_open_question_is_for_who_trains_and_for_every_night():
     (reason,) = attention_of_model(RunDocument.from_dict(night).model)
     answered = run(model__training__leaks=[leak], model__known_before=[answer])
 
-    assert (reason.code, reason.column, reason.figure) == ("answer_first", "crp", 0.9)
+    assert reason.code == "answer_first"
+    assert reason.column == "crp"
+    assert reason.figure == 0.9
     assert codes(night) == {"answer_first"}
     assert codes(answered) == set()
 
 
-def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
+def test_flag_count_beyond_range():
+    """Flags are unexpected from the first beyond either end of the range."""
     low, high = flags_expected(RunDocument.from_dict(run()).model, 240)
     for flagged, bound in ((low - 1, low), (high + 1, high)):
         (reason,) = (
@@ -186,9 +190,8 @@ def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
     scored=st.integers(0, 100_000),
     known=st.integers(1, 10_000),
 )
-def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(
-    rate, scored, known
-):
+def test_flag_count_expected_range(rate, scored, known):
+    """The number of flags that is expected lies in the range expected."""
     model = RunDocument.from_dict(run()).model
     (point,) = model.operating_points
     model = model.replace(
@@ -201,12 +204,11 @@ def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(
 
 @pytest.mark.parametrize("scored", [1, 5, 10, 20, 40, 240])
 @pytest.mark.parametrize("rate", [0.02, 0.1, 0.3])
-def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, rate):
+def test_flag_count_false_alarms(scored, rate):
+    """The number of flags alarms on less than one night in a hundred."""
     rows = {"counts__scored": scored, "counts__read": scored, COHORT + "capacity": None}
-    night, alarms = (
-        RunDocument.from_dict(run(**rows, **{POINT + "flag_rate__value": rate})),
-        0.0,
-    )
+    night = RunDocument.from_dict(run(**rows, **{POINT + "flag_rate__value": rate}))
+    alarms = 0.0
     for flagged in range(scored + 1):
         counts = night.counts.replace(flagged=flagged)
         alarms += bool(attention_of_night(night.replace(counts=counts))) * binom.pmf(
@@ -273,7 +275,9 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
 def test_page_run_json_answer_ledger_and_status_say_the_same(
     judged, tmp_path, model, table, year
 ):
-    book, out, copy = tmp_path / "book.db", tmp_path / "run", tmp_path / "model"
+    book = tmp_path / "book.db"
+    out = tmp_path / "run"
+    copy = tmp_path / "model"
     shutil.copytree(judged / model, copy)
     written_at = datetime.datetime(year, 3, 11).timestamp()
     os.utime(copy / "arrays.npz", (written_at, written_at))
@@ -318,9 +322,8 @@ def test_the_page_of_a_model_says_what_its_document_says(judged, name):
     )
 
 
-def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(
-    judged, tmp_path
-):
+def test_strict_exit_code(judged, tmp_path):
+    """Strict exits 5 after the whole run is there and says why on one line."""
     words = (
         "score",
         judged / "good",
@@ -362,10 +365,8 @@ def test_three_nights_in_a_row_without_a_flag_are_said_on_the_third(judged, tmp_
 
 
 def test_another_threshold_makes_a_model_no_younger(judged, tmp_path):
-    old, past = (
-        shutil.copytree(judged / "good", tmp_path / "old"),
-        datetime.datetime(2016, 3, 1).timestamp(),
-    )
+    old = shutil.copytree(judged / "good", tmp_path / "old")
+    past = datetime.datetime(2016, 3, 1).timestamp()
     os.utime(old / "arrays.npz", (past, past))
     screen("threshold", old, "--max-flag-rate", 0.2, "--reason", "fewer")
     night = (

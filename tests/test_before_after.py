@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 from commands import as_json, screen
-from flow_cohorts import patients
+from flow_cohorts import night_of_patients, patients
 from scipy.stats import poisson
 
 from screening import MaxFlagRate, train
@@ -28,8 +28,10 @@ def test_rates_are_of_whole_months_before_and_after():
     assert [month.month for month in compared.months] == [
         *("2026-01", "2026-02", "2026-03", "2026-04")
     ]
-    assert (compared.before.outcomes, compared.before.patient_days) == (22, 1900)
-    assert (compared.after.outcomes, compared.after.interventions) == (4, 42)
+    assert compared.before.outcomes == 22
+    assert compared.before.patient_days == 1900
+    assert compared.after.outcomes == 4
+    assert compared.after.interventions == 42
     assert compared.before.outcome_rate.value == pytest.approx(1000 * 22 / 1900)
     assert compared.after.intervention_rate.value == pytest.approx(42)
 
@@ -77,7 +79,7 @@ def test_page_shows_the_night_and_what_it_cannot_prove(tmp_path):
     quick = {"search": 1, "beside": (), "jobs": 1, "rule": MaxFlagRate(0.3)}
     model = train(past, "logistic", label="ill", id="patient", **quick)
     save_model(model, tmp_path / "model")
-    night = patients(60, seed=2).drop(columns="ill")
+    night = night_of_patients(60, seed=2)
     night.to_csv(tmp_path / "night.csv", index=False)
     MONTHS.to_csv(tmp_path / "months.csv", index=False)
     place = ("--ledger", tmp_path / "l.db")

@@ -54,9 +54,8 @@ def test_the_score_is_the_weighted_mean_of_its_members(model, cohort):
     assert sum(weights) == pytest.approx(1)
 
 
-def test_held_out_rows_are_weighted_by_average_precision_and_put_on_log_odds(
-    cohort, trained
-):
+def test_blend_weights(cohort, trained):
+    """Held out rows are weighted by average precision and put on log odds."""
     alone = {
         name: trained(cohort, name, search=3, repeats=1)
         for name in ("svm_weighted", "logistic")
@@ -88,7 +87,8 @@ def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
     ill = np.arange(60) % 4 == 0
     decisions = np.stack([ill + np.linspace(0, 0.9, 60), 5.0 - ill], axis=1)[:, :, None]
     precision = [average_precision_score(ill, own) for own in decisions[:, :, 0].T]
-    pooling, blind = Pooling.of(decisions, ill[:, None]), Pooling.of(decisions, None)
+    pooling = Pooling.of(decisions, ill[:, None])
+    blind = Pooling.of(decisions, None)
     standardised = (decisions - decisions.mean(axis=0)) / decisions.std(axis=0)
     (good,), (wrong,) = pooling.weights
     first, second = (pooling.slopes * decisions.std(axis=0))[:, 0]
@@ -165,9 +165,8 @@ def test_the_blend_is_a_scikit_learn_estimator_and_scales_by_itself():
     x = rng.normal(size=(120, 3)) + y[:, None]
     moved = x * np.array([2.0**12, 1.0, 2.0**-9])
     results = check_estimator(estimator, on_fail=None, on_skip=None)
-    plain, scaled = (
-        clone(estimator).fit(each, y).decision_function(each) for each in (x, moved)
-    )
+    plain = clone(estimator).fit(x, y).decision_function(x)
+    scaled = clone(estimator).fit(moved, y).decision_function(moved)
 
     assert [one["check_name"] for one in results if one["status"] == "failed"] == []
     np.testing.assert_allclose(scaled, plain)
@@ -177,9 +176,8 @@ def test_the_blend_is_a_scikit_learn_estimator_and_scales_by_itself():
     ("params", "rows"),
     [({}, 30), ({"n_landmarks": 40}, 40), ({"approximation": "none"}, None)],
 )
-def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_otherwise(
-    cohort, monkeypatch, params, rows
-):
+def test_blend_many_rows_landmarks(cohort, monkeypatch, params, rows):
+    """Of many rows a kernel member learns in the span of some unless told otherwise."""
     monkeypatch.setattr(held_out, "MANY_ROWS", 50)
     monkeypatch.setattr(held_out, "N_LANDMARKS", 30)
     model = train(
@@ -205,7 +203,8 @@ def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_oth
 def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatch):
     monkeypatch.setattr(held_out, "MANY_ROWS", 100)
     monkeypatch.setattr(Logistic, "most_rows", 60)
-    learned, fit = [], Logistic.fit
+    learned = []
+    fit = Logistic.fit
     monkeypatch.setattr(
         Logistic, "fit", lambda own, x, y: learned.append(len(x)) or fit(own, x, y)
     )
@@ -237,15 +236,16 @@ def noise(cohort, monkeypatch):
     )
 
 
-def test_of_many_rows_a_member_by_chance_is_not_kept_and_not_fitted_again_to_stand_beside(
-    cohort, noise, monkeypatch
-):
+def test_blend_many_rows_chance_member(cohort, noise, monkeypatch):
+    """Of many rows a member by chance is not kept and not fitted again to stand beside."""
     monkeypatch.setattr(held_out, "MANY_ROWS", 100)
     # What a ranking rests on is found by logistic regressions too.
     monkeypatch.setattr(
         "screening.model_selection.train.reliance_of", lambda study, jobs: None
     )
-    fits, steps, fit = [], [], Logistic.fit
+    fits = []
+    steps = []
+    fit = Logistic.fit
     monkeypatch.setattr(
         Logistic, "fit", lambda own, x, y: fits.append(1) or fit(own, x, y)
     )
@@ -260,7 +260,9 @@ def test_of_many_rows_a_member_by_chance_is_not_kept_and_not_fitted_again_to_sta
     assert "member logistic is not kept: it ranks no better than chance" in notes
     assert len(fits) == 5
     done = [finished / total for finished, total in steps]
-    assert done == sorted(done) and 0 < done[0] < 0.1 and done[-1] == 1
+    assert done == sorted(done)
+    assert 0 < done[0] < 0.1
+    assert done[-1] == 1
     assert len(done) > 12  # a fold of a member is a step
 
 
@@ -268,7 +270,8 @@ def test_only_members_that_surely_add_to_the_auroc_carry_the_ranking(cohort, noi
     model = train(
         cohort, blend("logistic", "histogram_boosting"), search=1, repeats=1, beside=()
     )
-    label, rows = model.watched[0], model.validation
+    label = model.watched[0]
+    rows = model.validation
     logistic, boosting = (member.classes[label] for member in model.facts.blend)
     without = roc_auc_score(rows["label"] == label, rows["score"]) - logistic.gain.value
 
@@ -290,8 +293,8 @@ def test_of_many_cases_the_weights_are_those_of_the_best_mean():
     decisions = np.stack(
         [told, told + rng.normal(0, 2, 10_000), rng.normal(size=10_000)], axis=1
     )[..., None]
-    many, few = (
-        Pooling.of(decisions[:n], ill[:n, None]).weights[:, 0] for n in (10_000, 4_000)
-    )
-    assert many[0] > 0.95 and (many > 0).all()
+    many = Pooling.of(decisions[:10000], ill[:10000, None]).weights[:, 0]
+    few = Pooling.of(decisions[:4000], ill[:4000, None]).weights[:, 0]
+    assert many[0] > 0.95
+    assert (many > 0).all()
     assert 0.6 < few[0] < many[0]

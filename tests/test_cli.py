@@ -103,13 +103,13 @@ def run(desk, model):
 def test_the_same_training_and_the_same_night_give_the_same_bytes(
     desk, model, run, tmp_path
 ):
-    """Wherever they lie, as long as model and run lie alike: the page links from the
-    one to the other.
-    """
-    again, night = tmp_path / "model", tmp_path / "run"
+    """Wherever they lie, as long as model and run lie alike: the page links from the one to the other."""
+    again = tmp_path / "model"
+    night = tmp_path / "run"
     trained(desk, again)
     screen("score", again, desk / "tonight.csv", "--out", night, "--date", "2026-03-01")
-    first, second = content(run), content(night)
+    first = content(run)
+    second = content(night)
 
     assert content(again) == content(model)
     assert {**first, "run.json": b""} == {**second, "run.json": b""}
@@ -121,9 +121,9 @@ def test_the_same_training_and_the_same_night_give_the_same_bytes(
     command = json.loads((model / "model.json").read_bytes())["training"]["command"]
     assert " train past.csv --recipe svm" in command
     assert "'" not in command.partition("past.csv")[0]
-    assert (
-        str(desk) not in command and "--out" not in command and "--jobs" not in command
-    )
+    assert str(desk) not in command
+    assert "--out" not in command
+    assert "--jobs" not in command
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,8 @@ def test_a_broken_contract_exits_3_with_all_violations_and_no_value(
     assert not (tmp_path / "r").exists()
     assert len(json.loads(checked.stdout)["violations"]) == 2
     for text in (scored.stderr, checked.stderr, checked.stdout):
-        assert "age" in text and "crp" in text
+        assert "age" in text
+        assert "crp" in text
         assert "SECRET77" not in text
 
 
@@ -198,13 +199,9 @@ def test_block_pasted_at_end(desk, tmp_path, block, words):
 
 
 def test_key_given_twice_named(desk, tmp_path):
-    """A contract with a key given twice is TOML all the same: what is said is the
-    key.
-    """
-    twice, contract = (
-        tmp_path / "twice.toml",
-        (desk / "cohort.toml").read_text(encoding="utf-8"),
-    )
+    """A contract with a key given twice is TOML all the same: what is said is the key."""
+    twice = tmp_path / "twice.toml"
+    contract = (desk / "cohort.toml").read_text(encoding="utf-8")
     twice.write_text(contract + "[features.age]\n", encoding="utf-8")
     result = screen("check", desk / "past.csv", "--contract", twice, code=3)
     screen("init", desk / "past.csv", "--out", desk / "cohort.toml", code=2)
@@ -238,10 +235,11 @@ def test_a_model_that_cannot_be_used_is_refused(desk, model, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("error", "code"), [(KeyboardInterrupt, 130), (ZeroDivisionError, 1)]
 )
-def test_an_interrupted_training_exits_130_and_a_bug_1_with_its_traceback(
-    desk, tmp_path, monkeypatch, error, code
-):
-    """Neither leaves anything."""
+def test_train_interrupted_exit_code(desk, tmp_path, monkeypatch, error, code):
+    """An interrupted training exits 130, and a bug 1 with its traceback.
+
+    Neither leaves anything.
+    """
     monkeypatch.setattr(
         "screening.model_selection.train.train", Mock(side_effect=error)
     )
@@ -250,16 +248,16 @@ def test_an_interrupted_training_exits_130_and_a_bug_1_with_its_traceback(
     assert isinstance(result.exception, (SystemExit, ZeroDivisionError))
 
 
-def test_a_table_without_a_contract_is_trained_on_as_init_reads_it_and_says_the_same(
-    desk, tmp_path
-):
+def test_train_without_contract(desk, tmp_path):
+    """A table without a contract is trained on as init reads it and says the same."""
     init = screen(
         "init", desk / "past.csv", "--yes", "--json", "--out", tmp_path / "c.toml"
     )
     trained = screen(
         "train", desk / "past.csv", *QUICK, "--json", "--out", tmp_path / "model"
     )
-    said, notes = json.loads(init.stdout), json.loads(trained.stdout)["notes"]
+    said = json.loads(init.stdout)
+    notes = json.loads(trained.stdout)["notes"]
     assert {*said["notes"], *(f"dropped, {words}" for words in said["dropped"])} <= {
         *notes
     }
@@ -302,16 +300,12 @@ def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
         assert question in asked
     assert "there is no 'patient'" in asked
     contract = Contract.load(tmp_path / "c.toml")
-    assert (contract.label, contract.positive, contract.group) == (
-        "infected",
-        ["no"],
-        None,
-    )
-    assert (contract.id, contract.time, contract.capacity) == (
-        "patient_id",
-        "admission_date",
-        40,
-    )
+    assert contract.label == "infected"
+    assert contract.positive == ["no"]
+    assert contract.group is None
+    assert contract.id == "patient_id"
+    assert contract.time == "admission_date"
+    assert contract.capacity == 40
 
 
 def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(
@@ -383,7 +377,8 @@ def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value)
     """And a size is read with its unit."""
     (read,) = options.parameters_from([text]).values()
     sizes = [options.bytes_from(text) for text in ("512M", "2G", "1.5 GB", "2097152")]
-    assert (read, type(read)) == (value, type(value))
+    assert read == value
+    assert type(read) is type(value)
     assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
 
 
@@ -401,14 +396,16 @@ def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value)
     ],
 )
 def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
-    plain, asked = screen(*words, code=2), screen(*words, "--json", code=2)
+    plain = screen(*words, code=2)
+    asked = screen(*words, "--json", code=2)
 
     (line,) = plain.stderr.splitlines()
     assert line.startswith("screen: ")
     assert told in line
     assert plain.stdout == ""
     answer = json.loads(asked.stdout)["error"]
-    assert (answer["kind"], answer["exit_code"]) == ("usage", 2)
+    assert answer["kind"] == "usage"
+    assert answer["exit_code"] == 2
     assert told in answer["message"]
 
 
@@ -426,23 +423,21 @@ def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(
     answer = screen(
         "train", table, option, name, *LOGISTIC, "--out", tmp_path / "m", code=3
     )
-    assert (
-        f"missing column '{name}'" in answer.stderr
-        and f"; did you mean {told}?" in answer.stderr
-    )
+    assert f"missing column '{name}'" in answer.stderr
+    assert f"; did you mean {told}?" in answer.stderr
 
 
 def trained_on(past, out, *more, code=0):
     return screen("train", past, *WHO, *LOGISTIC, *more, "--out", out, code=code)
 
 
-def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(
-    table, tmp_path
-):
-    """The same training may replace its own model, byte for byte; a damaged one is not
-    swept away.
+def test_train_replace_needs_force(table, tmp_path):
+    """A model of another recipe cohort or label is replaced by force alone.
+
+    The same training may replace its own model, byte for byte; a damaged one is not swept away.
     """
-    out, other = tmp_path / "model", patients(seed=1)
+    out = tmp_path / "model"
+    other = patients(seed=1)
     other["cold"] = np.where(other["fever"] < 37, "yes", "no")
     other = written(other, tmp_path / "other.csv")
     trained_on(table, out)

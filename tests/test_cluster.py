@@ -72,10 +72,9 @@ def content(run):
 def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
     model, night, expected, cohort, trained, monkeypatch, tmp_path
 ):
-    """A table and a model in memory too; a table that breaks the contract leaves
-    nothing.
-    """
-    workers, frame = InThisProcess(), patients(90, seed=7)
+    """A table and a model in memory too; a table that breaks the contract leaves nothing."""
+    workers = InThisProcess()
+    frame = patients(90, seed=7)
     in_memory = trained(cohort, "svm_weighted", search=1)
     run = by(workers, monkeypatch, model, night, tmp_path / "by")
     other = by(InThisProcess(), monkeypatch, in_memory, frame, tmp_path / "memory")
@@ -134,7 +133,8 @@ def test_a_killed_run_goes_on_from_its_finished_batches(
 def test_decisions_of_another_table_or_damaged_ones_are_made_again(
     model, night, damaged, monkeypatch, tmp_path
 ):
-    other, more = written(patients(90, seed=9), tmp_path / "b.csv"), InThisProcess()
+    other = written(patients(90, seed=9), tmp_path / "b.csv")
+    more = InThisProcess()
     with pytest.raises(Stopped):
         by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
     for path in (tmp_path / ".run.fragments").iterdir():
@@ -165,12 +165,15 @@ def figures(comparison_run):
     return said, comparison_run.scores.to_csv()
 
 
-def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained_here(
-    cohort, tmp_path
-):
-    """Also after a stop, and of a blend; no id travels."""
+def test_cluster_model_same_bytes(cohort, tmp_path):
+    """A model whose folds were fitted by workers has the bytes of one trained here.
+
+    Also after a stop, and of a blend; no id travels.
+    """
     quick = {"folds": 3, "repeats": 1, "beside": ()}
-    killed, workers, progress = InThisProcess(lives=4), InThisProcess(), []
+    killed = InThisProcess(lives=4)
+    workers = InThisProcess()
+    progress = []
     with pytest.raises(Stopped):
         train(cohort, "svm_weighted", search=3, **quick, cluster=killed, kept=tmp_path)
 
@@ -192,7 +195,8 @@ def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained
     # Two of the three settings share a kernel and are fitted together, in each fold.
     assert len(killed.pieces) + len(workers.pieces) == 6
     assert [name for name in cohort.id if name.encode() in travelled] == []
-    assert shares == sorted(shares) and shares[-1] == 1.0
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -279,7 +283,8 @@ def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
         "SCREEN_COHORT": str(tmp_path / "night.csv"),
     }
     ended = Processes(cluster=workers).run(words, secrets, 1, 60)
-    assert ended.code == 4 and ended.message is not None
+    assert ended.code == 4
+    assert ended.message is not None
 
 
 def test_rows_go_to_no_worker_in_the_clear(workers):
@@ -290,7 +295,8 @@ def test_rows_go_to_no_worker_in_the_clear(workers):
     plain = Cluster(SimpleNamespace(scheduler=scheduler), "tcp://host:8786", 1)
     host, port = workers.client.scheduler.address.removeprefix("tls://").split(":")
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
 
     workers.check(secret=True)
     with pytest.raises(ClusterError, match="would travel unencrypted"):
@@ -313,11 +319,10 @@ def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
     assert {address for address, _ in sockets} == {"0100007F"}
 
 
-def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(
-    monkeypatch, caplog
-):
-    """A scheduler without workers would keep a piece for ever; one that kills them all
-    is given up.
+def test_cluster_no_worker_left(monkeypatch, caplog):
+    """Where no worker is left that is said and after a while refused.
+
+    A scheduler without workers would keep a piece for ever; one that kills them all is given up.
     """
     monkeypatch.setattr(clusters, "POLL_SECONDS", 0.1)
 

@@ -129,7 +129,8 @@ def test_a_faulty_contract_is_refused_naming_key_and_remedy(
     path.write_text(text)
     with pytest.raises(CohortError) as refused:
         Contract.load(path)
-    assert place in str(refused.value) and remedy in str(refused.value)
+    assert place in str(refused.value)
+    assert remedy in str(refused.value)
 
 
 def test_contract_keys_of_cohort_pasted_at_the_end(tmp_path):
@@ -183,7 +184,8 @@ def test_every_key_has_a_meaning():
     assert [name for name, field in fields if not field.description] == []
 
 
-def test_a_starter_contract_has_the_roles_on_top_then_features_and_notes_last(starter):
+def test_starter_contract_order(starter):
+    """A starter contract has the roles on top then features and notes last."""
     lines = starter.splitlines()
     top = lines[
         : next(i for i, line in enumerate(lines) if line.startswith("[features."))

@@ -128,9 +128,8 @@ def test_a_rare_yes_does_not_stand_more_than_ten_units_apart(tmp_path):
     assert np.abs(encoded[:, -1]).max() < 10
 
 
-def test_what_is_constant_or_empty_in_training_stays_zero_whatever_comes_later(
-    tmp_path,
-):
+def test_encoding_constant_column(tmp_path):
+    """What is constant or empty in training stays zero whatever comes later."""
     constant = {"ward": None, "sex": "male", "drug": "x", "stage": "II", "icu": None}
     past = cohort_of(tmp_path, age=np.full(80, 0.1), **constant)
     encoder = Encoder(CONTRACT).fit(past)
@@ -150,7 +149,8 @@ def test_state_is_plain_arrays_and_gives_the_same_bits_back(
     cohort = cohort_of(
         tmp_path_factory.getbasetemp(), n_rows=len(wards), ward=wards, age=ages
     )
-    encoder, stored = Encoder(CONTRACT).fit(cohort), io.BytesIO()
+    encoder = Encoder(CONTRACT).fit(cohort)
+    stored = io.BytesIO()
     np.savez(stored, **encoder.state())
     stored.seek(0)
     with np.load(stored, allow_pickle=False) as arrays:
@@ -158,7 +158,8 @@ def test_state_is_plain_arrays_and_gives_the_same_bits_back(
             Contract.from_dict(CONTRACT.to_dict()), dict(arrays)
         )
     np.testing.assert_array_equal(restored.transform(cohort), encoder.transform(cohort))
-    assert (restored.names, restored.medians) == (encoder.names, encoder.medians)
+    assert restored.names == encoder.names
+    assert restored.medians == encoder.medians
 
 
 def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
@@ -212,7 +213,8 @@ def test_a_code_of_many_values_is_encoded_by_its_chapters(tmp_path):
         True,
     ]
     np.testing.assert_array_equal(again.transform(cohort), encoder.transform(cohort))
-    assert (again.medians, again.names) == (encoder.medians, encoder.names)
+    assert again.medians == encoder.medians
+    assert again.names == encoder.names
 
 
 def test_numbers_as_codes_of_another_length_are_of_another_chapter(tmp_path):
@@ -227,9 +229,9 @@ def test_numbers_as_codes_of_another_length_are_of_another_chapter(tmp_path):
     ).all()
 
 
-def test_the_columns_of_a_category_are_one_where_levels_and_codes_stand_as_in_a_dictionary(
-    tmp_path,
-):
+def test_bundle_of_category(tmp_path):
+    """The columns of a category are one where levels and codes stand as in a
+    dictionary."""
     codes = ["5", "41", "410.1", "411", "V10", "V45"] + [
         f"6{number:02}" for number in range(40)
     ]

@@ -56,7 +56,8 @@ def test_types_are_inferred_and_stated(tmp_path, values, types):
     assert any(note.split(": ")[-1].split(", ")[-1] == "x" for note in cohort.notes[1:])
 
 
-DRAWN, DAYS = np.random.default_rng(1), 44_931 + 3 * np.arange(N) % 365
+DRAWN = np.random.default_rng(1)
+DAYS = 44_931 + 3 * np.arange(N) % 365
 IDENTITIES = (
     "patient_id",
     "MRN",
@@ -105,9 +106,8 @@ def test_whole_numbers_that_tell_who_or_when_are_no_feature(tmp_path, name, valu
         ("<5", "as their limit"),
     ],
 )
-def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_category(
-    tmp_path, cell, words
-):
+def test_inference_few_odd_cells(tmp_path, cell, words):
+    """A few odd cells among numbers are declared and said and make no category."""
     cohort = read_cohort(
         cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + [cell])
     )
@@ -127,9 +127,8 @@ def test_infinite_number_refused_and_not_missing(tmp_path, cell):
         read_cohort(path)
 
 
-def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_cohort(
-    tmp_path,
-):
+def test_init_named_roles(tmp_path):
+    """Roles named by flags must be there and the contract types the next cohort."""
     path = cohort_of(
         tmp_path, y=["a", "b"] * 30, g=["p", "q"] * 30, z=range(N), ward=["A", "B"] * 30
     )
@@ -139,14 +138,17 @@ def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_coho
     cohort = read_cohort(path, label="y", group="g", drop="z")
     (night,) = open_cohort(tmp_path / "new.csv", cohort.contract)
 
-    assert cohort.names == ["usable", "ward"] and cohort.group.tolist()[:2] == [
+    assert cohort.names == ["usable", "ward"]
+    assert cohort.group.tolist()[:2] == [
         "p",
         "q",
     ]
-    assert night.features["ward"].tolist() == ["C", "A"] and night.label is None
+    assert night.features["ward"].tolist() == ["C", "A"]
+    assert night.label is None
     # A flag takes a column out of a contract's features too.
     again = read_cohort(path, starter_contract(path)[0], label="ward")
-    assert "ward" not in again.names and again.classes == ["A", "B"]
+    assert "ward" not in again.names
+    assert again.classes == ["A", "B"]
 
 
 def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
@@ -166,11 +168,9 @@ def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
     cohort = read_cohort(path, tmp_path / "c.toml", need_label=True)
 
     assert cohort.contract == contract
-    assert (contract.id, contract.label, contract.time) == (
-        "case_id",
-        "label",
-        "admission_date",
-    )
+    assert contract.id == "case_id"
+    assert contract.label == "label"
+    assert contract.time == "admission_date"
     assert kinds(contract) == {
         "crp": "number",
         "ward": "category",
@@ -182,9 +182,8 @@ def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
     assert contract.features["answer"].categories == ["none", "unknown"]
     low, high = contract.features["usable"].seen
     assert 0 <= low < 0.2 < 0.8 < high <= 1
-    assert cohort.features["crp"].tolist()[0] == 5.0 and np.isnan(
-        cohort.features["crp"][1]
-    )
+    assert cohort.features["crp"].tolist()[0] == 5.0
+    assert np.isnan(cohort.features["crp"][1])
 
 
 def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
@@ -201,12 +200,12 @@ def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
 @pytest.mark.parametrize(
     "name", ["Patient-ID", "patient no", "MRN", "PatientID", "subject_id", "pat_nr"]
 )
-def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(
-    tmp_path, name
-):
+def test_inference_group_is_no_feature(tmp_path, name):
+    """What several rows of a patient share groups them and is no feature."""
     path = cohort_of(tmp_path, **{name: [f"P{i % 30}" for i in range(N)]})
     contract, notes = starter_contract(path)
-    assert (read_cohort(path).names, contract.group) == (["usable"], name)
+    assert read_cohort(path).names == ["usable"]
+    assert contract.group == name
     assert f"guessed role group: {name}" in notes
     assert "no outcome recognised: set `label` to its column" in notes
 
@@ -253,9 +252,8 @@ FAR = {
 
 
 @pytest.mark.parametrize(("values", "missing"), FAR.values(), ids=FAR)
-def test_numbers_that_stand_for_missing_are_listed_and_other_far_ones_stay_values(
-    tmp_path, values, missing
-):
+def test_inference_sentinels(tmp_path, values, missing):
+    """Numbers that stand for missing are listed and other far ones stay values."""
     path = tmp_path / "past.csv"
     pd.DataFrame({"x": values}).to_csv(path, index=False)
     assert starter_contract(path)[0].features["x"].missing_values == missing
@@ -266,8 +264,10 @@ def test_a_number_that_stands_for_missing_is_missing_and_no_value(tmp_path):
     contract, notes = starter_contract(path)
     x = contract.features["x"]
     # Often missing: said to the model; seldom: filled in.
-    assert x.missing == "indicator" and contract.features["usable"].missing == "impute"
-    assert x.seen[1] < 20 and x.seen[0] > 7
+    assert x.missing == "indicator"
+    assert contract.features["usable"].missing == "impute"
+    assert x.seen[1] < 20
+    assert x.seen[0] > 7
     assert np.isnan(read_cohort(path, contract=contract).features["x"]).sum() == 12
     note = "column 'x': -99 in 12 of 60 rows (repeated and far from all others)"
     assert any(line.startswith(note) for line in notes)
@@ -277,7 +277,8 @@ def test_columns_of_one_finding_stand_in_one_note(tmp_path):
     odd = {f"v{i}": ["NA", *(f"{row}.5" for row in range(1, N))] for i in range(40)}
     notes = starter_contract(cohort_of(tmp_path, **odd))[1]
     (said,) = (note for note in notes if "missing_values" in note)
-    assert said.startswith("columns 'v0', 'v1', ") and "and 20 more: " in said
+    assert said.startswith("columns 'v0', 'v1', ")
+    assert "and 20 more: " in said
 
 
 @pytest.mark.parametrize("unit", ["%", " mg", "mmol/l", " µg/ml"])
@@ -343,13 +344,13 @@ def stays(n_rows=600, seed=0):
     )
 
 
-def test_codes_are_categories_and_who_repeats_is_the_patient_whatever_names_end_in(
-    tmp_path,
-):
+def test_inference_codes_and_patient(tmp_path):
+    """Codes are categories and who repeats is the patient whatever names end in."""
     contract, _ = starter_contract(written(stays(), tmp_path / "stays.csv"))
     later = written(stays(seed=1).assign(diag_1="V99"), tmp_path / "later.csv")
     coded = ("admission_type_id", "discharge_disposition_id", "diag_1")
-    assert (contract.id, contract.group) == ("encounter_id", "patient_nbr")
+    assert contract.id == "encounter_id"
+    assert contract.group == "patient_nbr"
     assert kinds(contract) == dict.fromkeys(coded, "category") | {"days": "number"}
     assert contract.features["admission_type_id"].categories
     assert (
@@ -388,7 +389,8 @@ def test_the_outcome_and_its_case_are_guessed_from_name_and_values(
     tmp_path, columns, label, positive
 ):
     contract, _ = starter_contract(cohort_of(tmp_path, **columns))
-    assert (contract.label, contract.positive) == (label, positive)
+    assert contract.label == label
+    assert contract.positive == positive
 
 
 def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
@@ -413,30 +415,33 @@ def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):
         tmp_path, infected=["yes", "no"] * 30, died=["yes", "no", "no"] * 20
     )
     contract, notes = starter_contract(path, label="died")
-    assert contract.label == "died" and "infected" in contract.features
+    assert contract.label == "died"
+    assert "infected" in contract.features
     assert any("may be outcomes too: infected" in note for note in notes)
 
 
 @pytest.mark.parametrize("share", [63, 37])
-def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_turns_it(
-    share,
-):
-    """Where 1 is most rows it may say that a tumour is benign: the table cannot tell,
-    so that it is said.
+def test_inference_positive_stated(share):
+    """The value taken as the case is said with its share and the option that turns it.
+
+    Where 1 is most rows it may say that a tumour is benign: the table cannot tell, so that it is said.
     """
     table = pd.DataFrame(
         {"radius": np.linspace(8, 20, 100), "target": [1] * share + [0] * (100 - share)}
     )
     contract, notes = starter_contract(table)
-    remark = f"positive: 1, {share}% of rows (if the others are the cases, give `positive` 0)"
-    assert contract.positive == ["1"] and f"guessed role {remark}" in notes
+    remark = f"positive: 1, {share}% of rows (if the others are the cases, give --positive 0)"
+    assert contract.positive == ["1"]
+    assert f"guessed role {remark}" in notes
 
 
-def test_x_y_and_z_are_places_of_voxels_where_values_repeat_and_else_features(tmp_path):
-    """Where hardly a value repeats rows lie on no grid; features they are, and patients
-    are looked for.
+def test_inference_coordinates(tmp_path):
+    """X y and z are places of voxels where values repeat and else features.
+
+    Where hardly a value repeats rows lie on no grid; features they are, and patients are looked for.
     """
-    grid, rng = np.arange(N), np.random.default_rng(1)
+    grid = np.arange(N)
+    rng = np.random.default_rng(1)
     voxels, _ = starter_contract(
         cohort_of(tmp_path, patient_id=["a", "b"] * 30, x=grid, y=grid % 3, z=grid)
     )
@@ -444,12 +449,11 @@ def test_x_y_and_z_are_places_of_voxels_where_values_repeat_and_else_features(tm
         "ill": ["no", "no", "yes"] * 20
     }
     contract, _ = starter_contract(cohort_of(tmp_path, **scattered))
-    assert (voxels.group, voxels.coordinates, voxels.label) == (
-        "patient_id",
-        ["x", "y", "z"],
-        None,
-    )
-    assert contract.coordinates == [] and {"x", "y", "z"} <= contract.features.keys()
+    assert voxels.group == "patient_id"
+    assert voxels.coordinates == ["x", "y", "z"]
+    assert voxels.label is None
+    assert contract.coordinates == []
+    assert {"x", "y", "z"} <= contract.features.keys()
 
 
 COUNT = 12

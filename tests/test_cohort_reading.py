@@ -60,9 +60,8 @@ def test_a_table_is_typed_by_its_contract(tmp_path):
         [61, "A", 1],
         [61.5, "B", 0],
     ]
-    assert cohort.features["stage"].tolist()[0] == 1.0 and np.isnan(
-        cohort.features["stage"][1]
-    )
+    assert cohort.features["stage"].tolist()[0] == 1.0
+    assert np.isnan(cohort.features["stage"][1])
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -94,7 +93,8 @@ def test_numbers_are_read_by_the_marks_of_their_own_column(tmp_path, cells, valu
     assert column(tmp_path, cells) == values
 
 
-def test_a_column_that_leaves_its_mark_open_is_written_as_the_others_are(tmp_path):
+def test_decimal_mark_of_other_columns(tmp_path):
+    """A column that leaves its mark open is written as the others are."""
     german = read_cohort(written(tmp_path, "a;b;c\n1,5;150.000;x\n2,5;200.000;y\n"))
     english = read_cohort(
         written(tmp_path, 'a,b,c\n1.5,"150,000",x\n2.5,"200,000",y\n')
@@ -104,10 +104,8 @@ def test_a_column_that_leaves_its_mark_open_is_written_as_the_others_are(tmp_pat
         == english.features["b"].tolist()
         == [150000.0, 200000.0]
     )
-    assert (
-        german.features["a"].tolist() == [1.5, 2.5]
-        and "decimal comma" in german.notes[0]
-    )
+    assert german.features["a"].tolist() == [1.5, 2.5]
+    assert "decimal comma" in german.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +156,8 @@ def test_yes_and_no_are_read_in_the_usual_languages(tmp_path, yes, no):
     assert cohort.features["b"].tolist() == [1.0, 0.0, 1.0, 0.0]
 
 
-def test_excels_apostrophe_is_no_part_of_a_code_but_an_id_is_kept_as_it_stands(
-    tmp_path,
-):
+def test_read_excel_apostrophe(tmp_path):
+    """Excel's apostrophe is no part of a code but an id is kept as it stands."""
     path = written(
         tmp_path, "id,code,town\n'007,'01,'s-Gravenhage\n'008,02,'s-Graveland\n"
     )
@@ -170,7 +167,8 @@ def test_excels_apostrophe_is_no_part_of_a_code_but_an_id_is_kept_as_it_stands(
     assert cohort.features["town"].tolist() == ["'s-Gravenhage", "'s-Graveland"]
 
 
-def test_a_gzipped_file_a_directory_and_a_glob_give_the_rows_in_file_order(tmp_path):
+def test_read_gzip_directory_glob(tmp_path):
+    """A gzipped file a directory and a glob give the rows in file order."""
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"id,a\n3,3.5\n"))
     written(tmp_path, "a,id\n1.5,1\n2.5,2\n", "a.csv")
     written(tmp_path, "not a table", "README.md")
@@ -203,12 +201,12 @@ def test_parquet_keeps_types_and_turns_ids_into_text(tmp_path):
     assert cohort.features[["sick", "stage"]].to_numpy().tolist() == [[1, 0], [0, 2]]
 
 
-def test_parquet_under_any_name_gives_ids_that_it_holds_as_floats_without_a_point(
-    tmp_path,
-):
+def test_read_parquet_float_ids(tmp_path):
+    """Parquet under any name gives ids that it holds as floats without a point."""
     pd.DataFrame({"id": [1.0, 20.0], "a.b": [0.5, 1.5]}).to_parquet(tmp_path / "a.csv")
     cohort = read_cohort(tmp_path / "a.csv", id="id")
-    assert cohort.id.tolist() == ["1", "20"] and cohort.features["a.b"].tolist() == [
+    assert cohort.id.tolist() == ["1", "20"]
+    assert cohort.features["a.b"].tolist() == [
         0.5,
         1.5,
     ]

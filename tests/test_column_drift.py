@@ -134,7 +134,8 @@ def test_contrast_counts_a_patient_who_stays_once():
     assert NightPatients(stays).contrast(10).variance == pytest.approx(1.0)
 
 
-def test_contrast_of_unknown_patients_has_at_least_the_variance_of_wards():
+def test_contrast_unknown_patients():
+    """Contrast of unknown patients has at least the variance of wards."""
     sizes = np.full(N_NIGHTS, BEDS)
     unknown = SeriesNights([], {}, [()] * N_NIGHTS, sizes)
     contrast = NightPatients(unknown).contrast(28)
@@ -175,7 +176,8 @@ def test_difference_of_noisy_nights_is_less_certain():
     assert of_noisy.variance == of_quiet.variance
 
 
-def test_difference_of_a_column_that_half_the_patients_have_is_less_certain():
+def test_difference_half_missing():
+    """Difference of a column that half the patients have is less certain."""
     nights = ward(0)
     patients = patients_of(nights)
     contrast = patients.contrast(14)
@@ -184,7 +186,8 @@ def test_difference_of_a_column_that_half_the_patients_have_is_less_certain():
     assert half.variance == pytest.approx(2 * whole.variance)
 
 
-def test_difference_of_a_rare_event_is_less_certain_than_its_deviations():
+def test_difference_rare_event():
+    """Difference of a rare event is less certain than its deviations."""
     counts = np.tile([99.0, 1.0], (104, 1))
     counts[-14:] = [97.0, 3.0]
     patients = [list(range(100 * night, 100 * night + 100)) for night in range(104)]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
-from flow_cohorts import patients
+from flow_cohorts import night_of_patients
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -145,7 +145,8 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     # Flip every label of the first fold: with one setting, its scores must stay as they
     # were.
     whole = cohort(folder, "one")
-    recipe, task = load_recipe("svm"), infer_task(whole, False)[0]
+    recipe = load_recipe("svm")
+    task = infer_task(whole, False)[0]
     study = plan_study(whole, task, 3, 1, 0, search=1)
     held_out = study.fold[0] == 0
     flipped = np.where(
@@ -161,10 +162,9 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
 
 
 def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
-    """What was finished serves again to the bit; a damaged file is of no use, and
-    machines lie in private.
-    """
-    whole, kept = {"one": cohort(folder, "one")}, tmp_path / "kept"
+    """What was finished serves again to the bit; a damaged file is of no use, and machines lie in private."""
+    whole = {"one": cohort(folder, "one")}
+    kept = tmp_path / "kept"
     kept.mkdir()
     steps: list[tuple[int, int]] = []
 
@@ -200,8 +200,12 @@ def test_all_means_every_method_that_fits_the_classes(folder):
     assert "one_vs_rest" not in binary
 
 
-def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebody_says_they_are_not():
-    """A comparison asks about hidden patients as training does."""
+def test_compare_dependent_rows():
+    """Rows that are surely of the same patients are compared only when somebody says
+    they are not.
+
+    A comparison asks about hidden patients as training does.
+    """
     visits = {"visits": read_cohort(named(), label="ill", need_label=True)}
     with pytest.raises(UsageError, match="`independent`"):
         comparison.compare(visits, ["logistic"], **QUICK)
@@ -236,9 +240,10 @@ def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path)
     ).read_bytes()
 
 
-def test_with_joined_classes_every_method_and_the_control_have_one_end_point(folder):
-    """Also a method that tells all classes apart; each figure is that of the end point
-    all share.
+def test_compare_joined_classes(folder):
+    """With joined classes every method and the control have one end point.
+
+    Also a method that tells all classes apart; each figure is that of the end point all share.
     """
     whole = cohort(folder, "three", positive="yes+perhaps")
     mixed = comparison.compare({"three": whole}, ["one_vs_rest", "logistic"], **QUICK)
@@ -250,15 +255,14 @@ def test_with_joined_classes_every_method_and_the_control_have_one_end_point(fol
     assert list(labels.columns) == ["logistic", "one_vs_rest", "svm"]
     assert (labels.map(tuple).nunique(axis=1) == 1).all()
     for method in facts["methods"]:
-        rows, figures = ill[ill["recipe"] == method["recipe"]], method["figures"]
+        rows = ill[ill["recipe"] == method["recipe"]]
+        figures = method["figures"]
         assert facts["n_positive"] == rows["ill"].sum()
         assert figures["auroc"]["value"] == pytest.approx(
             roc_auc_score(rows["ill"], rows["score"])
         )
-        hit, false = (
-            rows["flagged"][rows["ill"]].mean(),
-            rows["flagged"][~rows["ill"]].mean(),
-        )
+        hit = rows["flagged"][rows["ill"]].mean()
+        false = rows["flagged"][~rows["ill"]].mean()
         assert figures["sensitivity"]["value"] == pytest.approx(hit, abs=0.03)
         assert figures["specificity"]["value"] == pytest.approx(1 - false)
 
@@ -313,7 +317,8 @@ def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
     gaps = other["differences"]
     assert other["figures"] == comparison["figures"]
     assert {gap["value"] for gap in gaps.values()} == {0.0}
-    assert (gaps["auroc"]["low"], gaps["auroc"]["high"]) == (0.0, 0.0)
+    assert gaps["auroc"]["low"] == 0.0
+    assert gaps["auroc"]["high"] == 0.0
     # New rows may differ though none of these does: by about two of them.
     assert -0.01 < gaps["specificity"]["low"] < 0 < gaps["specificity"]["high"] < 0.01
     assert gaps["sensitivity"]["low"] < 0 < gaps["sensitivity"]["high"]
@@ -323,9 +328,8 @@ def test_the_figures_are_those_that_training_the_other_method_states(
     cohort, model, trained
 ):
     """And the comparison changes nothing of the model."""
-    other, alone = (
-        trained(cohort, recipe, search=2).facts for recipe in ("svm_weighted", "svm")
-    )
+    other = trained(cohort, "svm_weighted", search=2).facts
+    alone = trained(cohort, "svm", search=2).facts
     beside = model.facts.validation.comparison.beside[0].figures
     (point,) = other.operating_points
 
@@ -353,10 +357,11 @@ def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monke
     )
 
 
-def test_several_classes_stand_beside_kernel_machines_and_baselines_by_patient(
-    tissue, cohort, trained
-):
-    """A given threshold leaves the others the sensitivity it has."""
+def test_compare_several_classes(tissue, cohort, trained):
+    """Several classes stand beside kernel machines and baselines by patient.
+
+    A given threshold leaves the others the sensitivity it has.
+    """
     classes = trained(tissue, "amari_wu_multiclass", search=1, folds=4, beside=None)
     given = comparison_of(
         trained(cohort, "svm", search=1, rule=Threshold(-0.9), beside=["logistic"])
@@ -381,9 +386,8 @@ def test_several_classes_stand_beside_kernel_machines_and_baselines_by_patient(
     )
 
 
-def test_a_method_that_answers_another_question_is_refused_before_training(
-    tissue, cohort
-):
+def test_compare_unfit_method(tissue, cohort):
+    """A method that answers another question is refused before training."""
     with pytest.raises(
         UsageError, match=r"svm cannot be compared where several classes"
     ):
@@ -398,7 +402,7 @@ def test_a_method_that_answers_another_question_is_refused_before_training(
 
 def test_the_page_shows_figures_differences_and_words(model, tmp_path):
     """A night's says in one sentence what training compared."""
-    night = score(model, patients(60, seed=5).drop(columns="ill"), tmp_path / "run")
+    night = score(model, night_of_patients(60, seed=5), tmp_path / "run")
     shown = section(render_model(model.document))
     tonight = section((night.directory / "report.html").read_text(encoding="utf-8"))
 
@@ -431,7 +435,8 @@ def test_the_command_line_names_the_methods(table, tmp_path, words, expected):
 def test_weights_count_as_copies_of_rows():
     rng = np.random.default_rng(1)
     y = rng.random(40) < 0.4
-    scores, weights = rng.normal(size=40) + y, rng.integers(0, 3, size=(1, 40))
+    scores = rng.normal(size=40) + y
+    weights = rng.integers(0, 3, size=(1, 40))
     copies = np.repeat(np.arange(40), weights[0])
     weighted = figures_of_method(outcome(scores, y), 0.9, weights.astype(float))
     copied = figures_of_method(outcome(scores[copies], y[copies]), 0.9)
@@ -447,7 +452,8 @@ def test_a_difference_of_recalls_is_as_wide_as_its_bootstrap(n_groups):
     are.
     """
     rng = np.random.default_rng(5)
-    target, groups = rng.choice(3, 400, p=[0.6, 0.3, 0.1]), np.arange(400) % n_groups
+    target = rng.choice(3, 400, p=[0.6, 0.3, 0.1])
+    groups = np.arange(400) % n_groups
     right, others = rng.random((2, 400)) < np.array([[0.8], [0.6]])
     weights = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), 2000)[
         :, groups
@@ -491,7 +497,8 @@ TABLES = arrays(
 
 def test_the_worked_example_of_the_literature_comes_out():
     """A clique joins ranks within the critical difference only."""
-    found, ranks = friedman(DEMSAR), against_control(DEMSAR, control=0)
+    found = friedman(DEMSAR)
+    ranks = against_control(DEMSAR, control=0)
 
     assert found.mean_ranks == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=0.001)
     # The paper's 9.28 and 3.69 are without the correction for ties, which makes both a

@@ -65,7 +65,8 @@ def restless(rng: np.random.Generator, mean_size: int, rate: float):
 
 def staying(rng: np.random.Generator, beds: int, rate: float):
     """Patients who stay ten nights, flagged on each of them or on none."""
-    flagged, counts = rng.random(beds) < rate, []
+    flagged = rng.random(beds) < rate
+    counts = []
     for _ in range(NIGHTS):
         flagged = np.where(rng.random(beds) < 0.1, rng.random(beds) < rate, flagged)
         counts.append(flagged.sum())
@@ -84,7 +85,8 @@ QUIET = {
 
 
 @pytest.mark.parametrize("name", QUIET)
-def test_of_a_thousand_quiet_histories_at_most_one_night_in_a_hundred_signals(name):
+def test_control_false_alarms(name):
+    """Of a thousand quiet histories at most one night in a hundred signals."""
     rng = np.random.default_rng(0)
     shares = [signals(*QUIET[name](rng)).mean() for _ in range(1000)]
     assert np.mean(shares) <= 0.011
@@ -94,10 +96,8 @@ def test_a_doubled_rate_is_seen_within_two_weeks():
     rng = np.random.default_rng(0)
     seen = []
     for _ in range(200):
-        (quiet, sizes), (loud, later) = (
-            binomial(rng, 240, 0.05, 20),
-            binomial(rng, 240, 0.1, 14),
-        )
+        quiet, sizes = binomial(rng, 240, 0.05, 20)
+        loud, later = binomial(rng, 240, 0.1, 14)
         seen.append(signals(np.append(quiet, loud), np.append(sizes, later))[20:].any())
     assert np.mean(seen) >= 0.99
 
@@ -111,9 +111,8 @@ def test_a_doubled_rate_is_seen_within_two_weeks():
     ),
     st.integers(1, 10**7),
 )
-def test_limits_hold_the_centre_and_stay_shares_and_are_not_passed_by_chance(
-    nights, size
-):
+def test_control_limits(nights, size):
+    """Limits hold the centre and stay shares and are not passed by chance."""
     sizes = np.array([n for n, _ in nights])
     counts = np.array([round(n * share) for n, share in nights])
     usual = limits(counts, sizes)
@@ -160,7 +159,8 @@ def test_later_nights_leave_the_limits_as_the_first_twenty_fixed_them():
     chart = control_charts([*quiet, *(run(day, 40) for day in range(21, 41))], [])[0]
     alone = control_charts(quiet, [])[0]
     assert chart.phases[0].points[:20] == alone.phases[0].points
-    assert chart.phases[0].frozen and chart.phases[0].centre == alone.phases[0].centre
+    assert chart.phases[0].frozen
+    assert chart.phases[0].centre == alone.phases[0].centre
     assert [reason.words[3:13] for reason in chart.signals] == [
         f.night for f in chart.phases[0].points[20:]
     ]
@@ -198,9 +198,8 @@ def test_another_model_begins_a_new_phase_and_says_which_it_was(
     models, revised, promoted, began
 ):
     used = [run(day, 10, *models[(day - 1) // 5].split()) for day in range(1, 21)]
-    changes, promotions = (
-        [SimpleNamespace(model_after=each) for each in to] for to in (revised, promoted)
-    )
+    changes = [SimpleNamespace(model_after=each) for each in revised]
+    promotions = [SimpleNamespace(model_after=each) for each in promoted]
     phases = control_charts(used, changes, promotions)[0].phases
     assert [phase.began for phase in phases] == began
     assert all(phase.centre is None and not phase.frozen for phase in phases)
@@ -235,14 +234,14 @@ def test_the_history_names_the_nights_beyond_the_limits_and_what_to_do(told):
         (reason,) = charts[measure]["signals"]
         assert reason["code"] == f"{measure}_out_of_control"
         assert reason["words"].startswith("On 2026-01-30 2")
-        assert reason["figure"] > reason["threshold"] and reason["remedy"]
+        assert reason["figure"] > reason["threshold"]
+        assert reason["remedy"]
 
 
-def test_the_page_draws_the_charts_and_says_under_each_what_left_its_limits(told):
-    page, words = (
-        render_history(told),
-        sentences(HistoryDocument.from_dict(told).series[0]),
-    )
+def test_control_charts_on_page(told):
+    """The page draws the charts and says under each what left its limits."""
+    page = render_history(told)
+    words = sentences(HistoryDocument.from_dict(told).series[0])
     assert page.count('class="mark signal"') == 2
     assert (
         "On 2026-01-30 24% of the rows read were flagged, above the control limit"
@@ -258,23 +257,25 @@ counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)
 
 def drift_of(past: np.ndarray, tonight: np.ndarray, unit: str = "row") -> ScoreCounts:
     edges = inner_edges(past)
-    known, seen = (
-        np.bincount(score_cells(one, edges), minlength=len(edges) + 1)
-        for one in (past, tonight)
-    )
+    known = np.bincount(score_cells(past, edges), minlength=len(edges) + 1)
+    seen = np.bincount(score_cells(tonight, edges), minlength=len(edges) + 1)
     difference = shift(known, seen)
     return ScoreCounts(unit=unit, known=known, counted=seen, **vars(difference))
 
 
 @given(counts, counts)
 @settings(max_examples=30)
-def test_the_test_is_the_same_each_time_and_sees_no_difference_between_equal_shares(
-    known, seen
-):
-    whole, more = [n + 1 for n in known], [*seen[:3], seen[3] + 1]
-    once, equal = shift(whole, more), shift(whole, whole)
-    assert once == shift(whole, more) and 0 < once.p <= 1 and 0 <= once.distance <= 1
-    assert equal.distance == 0 and equal.p == 1
+def test_drift_test_repeatable(known, seen):
+    """The test is the same each time and sees no difference between equal shares."""
+    whole = [n + 1 for n in known]
+    more = [*seen[:3], seen[3] + 1]
+    once = shift(whole, more)
+    equal = shift(whole, whole)
+    assert once == shift(whole, more)
+    assert 0 < once.p <= 1
+    assert 0 <= once.distance <= 1
+    assert equal.distance == 0
+    assert equal.p == 1
     assert shift([0, 0], [3, 4]) is shift([3, 4], [0, 0]) is None
 
 
@@ -286,7 +287,9 @@ def test_a_p_value_is_as_often_small_as_it_says():
     assert shift([3, 0], [0, 3]).p == pytest.approx(0.1, abs=0.02)
 
 
-def test_half_a_standard_deviation_is_seen_in_three_hundred_rows_and_nothing_where_there_is_none():
+def test_drift_power():
+    """Half a standard deviation is seen in three hundred rows and nothing where there
+    is none."""
     rng = np.random.default_rng(1)
     shifted = [
         drift_of(rng.normal(size=683), rng.normal(size=300) - 0.5) for _ in range(20)
@@ -297,26 +300,28 @@ def test_half_a_standard_deviation_is_seen_in_three_hundred_rows_and_nothing_whe
     assert not any(one.higher for one in shifted)
 
 
-def test_an_alarm_is_a_reason_with_figure_threshold_and_remedy_and_its_direction():
+def test_drift_alarm_reason():
+    """An alarm is a reason with figure threshold and remedy and its direction."""
     rng = np.random.default_rng(2)
     past = rng.normal(size=500)
-    up, same = (
-        drift_of(past, rng.normal(size=300) + 0.8, "group"),
-        drift_of(past, rng.normal(size=300)),
-    )
+    up = drift_of(past, rng.normal(size=300) + 0.8, "group")
+    same = drift_of(past, rng.normal(size=300))
     reason = drift_reason(up)
-    assert isinstance(reason, Reason) and reason.code == "scores_differ"
-    assert reason.figure <= reason.threshold and reason.remedy
+    assert isinstance(reason, Reason)
+    assert reason.code == "scores_differ"
+    assert reason.figure <= reason.threshold
+    assert reason.remedy
     assert "patients score higher" in reason.words
-    assert drift_reason(same) is drift_reason(
-        None
-    ) is None and "no sign" in describe_drift(same)
+    assert drift_reason(same) is drift_reason(None) is None
+    assert "no sign" in describe_drift(same)
 
 
 def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
     trifle = drift_of(np.arange(200_000) / 200_000, np.arange(200_000) / 200_000 + 0.03)
     few = drift_of(np.arange(300.0), np.full(9, 1e3), "group")
-    assert trifle.p < 0.001 and not is_alarming(trifle) and not is_alarming(few)
+    assert trifle.p < 0.001
+    assert not is_alarming(trifle)
+    assert not is_alarming(few)
     assert "Too few patients were scored (9)" in describe_drift(few)
     # An edge belongs to the cell below it, and above the last one lies the highest
     # score.
@@ -355,7 +360,8 @@ def stays(
 
 
 @pytest.mark.parametrize("stay", [1, 5, 7])
-def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(stay):
+def test_drift_long_stays(stay):
+    """Over nights a patient counts once so that long stays raise no alarm."""
     rng = np.random.default_rng(stay)
     drifts = [drift_over(stays(rng, stay)) for _ in range(60)]
     assert sum(drift.reason is not None for drift in drifts) <= 2
@@ -363,7 +369,8 @@ def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(sta
     assert drift_over(stays(rng, stay, by=1.0)).reason.code == "drift_over_nights"
 
 
-def test_drift_over_nights_of_a_ward_unlike_training_is_held_to_its_own_nights():
+def test_drift_ward_unlike_training():
+    """Drift over nights of a ward unlike training is held to its own nights."""
     rng = np.random.default_rng(8)
     nights = stays(rng, 5, nights=64, by=1.0)
     recent = nights[-14:]
@@ -428,9 +435,8 @@ def model(tmp_path_factory):
     )
 
 
-def test_a_steady_night_is_quiet_a_changed_one_says_so_and_batches_do_not_matter(
-    model, tmp_path
-):
+def test_drift_steady_and_changed_night(model, tmp_path):
+    """A steady night is quiet a changed one says so and batches do not matter."""
     night = patients(200, seed=7)
     runs = [
         score(model, night, tmp_path / f"r{rows}", batch_rows=rows).document
@@ -440,12 +446,14 @@ def test_a_steady_night_is_quiet_a_changed_one_says_so_and_batches_do_not_matter
     codes = [[each["code"] for each in run["attention"]] for run in (runs[0], other)]
     assert runs[0]["drift"] == runs[1]["drift"]
     assert sum(runs[0]["drift"]["counted"]) == len(runs[0]["drift"]["who"]) == 200
-    assert "scores_differ" not in codes[0] and "scores_differ" in codes[1]
+    assert "scores_differ" not in codes[0]
+    assert "scores_differ" in codes[1]
     assert "score higher on the whole" in (tmp_path / "rc" / "report.html").read_text()
 
 
 def test_hashes_are_the_same_for_the_same_patient_and_hold_no_id(model, tmp_path):
-    first, later = patients(60, seed=7), patients(60, seed=8)
+    first = patients(60, seed=7)
+    later = patients(60, seed=8)
     later.loc[:29, "patient"] = first.loc[:29, "patient"]
     later.loc[30:, "patient"] = [f"new{i}" for i in range(30)]
     one, other = (
@@ -478,8 +486,10 @@ def test_images_count_once_by_their_highest_voxel(tissue_model, tmp_path, monkey
     thinned = score(tissue_model, table, tmp_path / "thinned", batch_rows=100).document[
         "drift"
     ]
-    assert whole["unit"] == "group" and sum(whole["known"]) == 8
-    assert thinned["counted"] == whole["counted"] and sum(whole["counted"]) == 12
+    assert whole["unit"] == "group"
+    assert sum(whole["known"]) == 8
+    assert thinned["counted"] == whole["counted"]
+    assert sum(whole["counted"]) == 12
 
 
 def visits(n_patients, each, seed):
@@ -501,7 +511,8 @@ def test_more_visits_a_patient_in_training_than_tonight_are_no_change(each, tmp_
     for seed in range(1, 9):
         night = visits(100, each, seed)
         drift = score(model, night, tmp_path / f"{seed}").document["drift"]
-        assert (drift["unit"], sum(drift["counted"])) == ("group", 100)
+        assert drift["unit"] == "group"
+        assert sum(drift["counted"]) == 100
         p_values.append(drift["p"])
 
     # The nights share one training, so that they may lie low together; which of a

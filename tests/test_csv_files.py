@@ -76,21 +76,22 @@ def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(
         path = Path(folder) / "t.csv"
         path.write_bytes(text.encode(encoding))
         file = opened(path)
-        file.delimiter, file.header = ",", ["id", "age", "note"]
+        file.delimiter = ","
+        file.header = ["id", "age", "note"]
 
         assert rows_of(file, batch_rows) == expected
 
 
 @pytest.mark.parametrize("bad", ['9,"open,2', '9,"a" b,2', '9,2,"open', '"9" 9,2,3'])
 @pytest.mark.parametrize("behind", [3, 30_000])
-def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(
-    tmp_path, bad, behind
-):
+def test_csv_unclosed_quote(tmp_path, bad, behind):
+    """A quote that is not closed swallows no rows but is refused by its row."""
     path = tmp_path / "t.csv"
     path.write_text(
         'id,age,note\n"1\n1",2,3\n\na,b\n' + bad + "\n" + '1,2,"3"\n' * behind
     )
-    file, rows = opened(path), 0
+    file = opened(path)
+    rows = 0
     with pytest.raises(CohortError, match=r"^t\.csv, row 3: a quote is not closed"):
         for block in file.blocks(["id"], 16_384):
             rows += block.n_rows
@@ -154,10 +155,10 @@ def test_other_byte_in_unread_column(tmp_path):
         list(opened(path).blocks(["id", "note"], 99))
 
 
-def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(
-    tmp_path,
-):
-    wide, narrow = tmp_path / "wide.csv", tmp_path / "narrow.csv"
+def test_csv_wide_rows(tmp_path):
+    """Wide rows are read and lines that belong to no such header are refused."""
+    wide = tmp_path / "wide.csv"
+    narrow = tmp_path / "narrow.csv"
     wide.write_text(
         ",".join(f"v{i}" for i in range(2000))
         + "\n"
@@ -192,7 +193,8 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
     assert peak(500_000) - peak(100_000) < 8
 
 
-def test_a_table_of_single_spaces_is_read_and_an_aligned_one_gets_its_remedy(tmp_path):
+def test_csv_space_separated(tmp_path):
+    """A table of single spaces is read and an aligned one gets its remedy."""
     rows = [f"{30 + i} {i / 2} {'yes' if i % 3 else 'no'}" for i in range(40)]
     texts = {
         "plain": ["age crp ill", *rows],

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from commands import screen
 from database_places import in_database, in_duckdb, in_sqlite, said_to
-from flow_cohorts import patients
+from flow_cohorts import night_of_patients
 from ledger_places import schema
 from sqlalchemy.dialects import mssql, oracle
 
@@ -46,9 +46,7 @@ def put(request, tmp_path):
 def nights_of(*dates: str) -> pd.DataFrame:
     """Patients of several nights in one table, with a column of the night."""
     tables = [
-        patients(40, seed=seed)
-        .drop(columns="ill")
-        .assign(day=datetime.date.fromisoformat(date))
+        night_of_patients(40, seed=seed).assign(day=datetime.date.fromisoformat(date))
         for seed, date in enumerate(dates)
     ]
     return pd.concat(tables)
@@ -136,7 +134,7 @@ def test_run_table_of_date(put, logistic_model, tmp_path, monkeypatch):
 def test_run_live_table(logistic_model, tmp_path, monkeypatch):
     """A changed live table is a new delivery; a night that is over is never its."""
     monkeypatch.chdir(tmp_path)
-    url = in_sqlite(patients(40).drop(columns="ill"), tmp_path)
+    url = in_sqlite(night_of_patients(40), tmp_path)
     site(tmp_path, logistic_model, url, 'table = "past"')
 
     published = run()
@@ -150,7 +148,8 @@ def test_run_live_table(logistic_model, tmp_path, monkeypatch):
     assert states(changed["series"]) == [(NIGHTS[2], "published")]
     assert changed["caught_up"] == []
     (line,) = over["series"]
-    assert (line["status"], line["exit_code"]) == ("failed", 2)
+    assert line["status"] == "failed"
+    assert line["exit_code"] == 2
     assert f"the night of {NIGHTS[1]} is over" in line["said"]
     assert not (tmp_path / "runs" / "ward-7" / NIGHTS[1]).exists()
 
@@ -158,7 +157,7 @@ def test_run_live_table(logistic_model, tmp_path, monkeypatch):
 def test_run_live_table_yesterday_stays(logistic_model, tmp_path, monkeypatch):
     """A night of a live table that was published stays as it is later."""
     monkeypatch.chdir(tmp_path)
-    url = in_sqlite(patients(40).drop(columns="ill"), tmp_path)
+    url = in_sqlite(night_of_patients(40), tmp_path)
     site(tmp_path, logistic_model, url, 'table = "past"')
     options = ["--date", NIGHTS[1], "--only", "ward-7"]
     run(*options, "--accept-delivery", "the table was not touched since")

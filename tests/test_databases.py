@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands import LOGISTIC, WHO, screen
 from database_places import in_database, in_duckdb, in_sqlite, said_to
-from flow_cohorts import patients, written
+from flow_cohorts import night_of_patients, patients, written
 from ledger_places import schema
 from typer.testing import CliRunner
 
@@ -49,7 +49,7 @@ def kept(request, tmp_path):
 
 
 def test_a_table_scores_the_same_from_every_place(logistic_model, kept, tmp_path):
-    night = patients(120, seed=3).drop(columns="ill")
+    night = night_of_patients(120, seed=3)
     night["crp"] = night["crp"].round(3)
     database = Database(kept(night, "tonight"), table="tonight")
     places = {
@@ -76,14 +76,16 @@ def test_a_query_is_answered_and_its_digest_stands_in_the_run(
     logistic_model, kept, tmp_path
 ):
     """A case is explained from it, too."""
-    night, query = patients(120, seed=3), tmp_path / "icu.sql"
+    night = patients(120, seed=3)
+    query = tmp_path / "icu.sql"
     query.write_text(
         "SELECT patient, fever, crp, ward FROM past WHERE ward LIKE '%icu%' ORDER BY 1; -- :x"
     )
     place = [kept(night), "--query", query]
     screen("score", logistic_model, *place, "--out", tmp_path / "run")
     document = json.loads((tmp_path / "run" / "run.json").read_text())
-    (file,), name = document["input"]["files"], document["cases"][0]["id"]
+    (file,) = document["input"]["files"]
+    name = document["cases"][0]["id"]
     told = screen(
         "explain", tmp_path / "run", name, "--model", logistic_model, "--cohort", *place
     )
@@ -91,7 +93,8 @@ def test_a_query_is_answered_and_its_digest_stands_in_the_run(
     assert (
         file["rows"] == document["counts"]["scored"] == (night["ward"] == "icu").sum()
     )
-    assert file["name"] == "icu.sql" and len(file["query_sha256"]) == 64
+    assert file["name"] == "icu.sql"
+    assert len(file["query_sha256"]) == 64
     assert (
         file["place"].partition(":")[0] == place[0].partition(":")[0].partition("+")[0]
     )
@@ -108,10 +111,10 @@ def test_a_query_is_answered_and_its_digest_stands_in_the_run(
         "ATTACH 'other.db' AS other",
     ],
 )
-def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(
-    what, kept, tmp_path
-):
-    url, query = kept(patients(50)), tmp_path / "q.sql"
+def test_query_not_a_select(what, kept, tmp_path):
+    """A query that is no single SELECT is refused and nothing changes."""
+    url = kept(patients(50))
+    query = tmp_path / "q.sql"
     query.write_text(what)
     with pytest.raises(UsageError, match=r"^q\.sql"):
         read_cohort(Database(url, query=query), **ROLES)
@@ -120,14 +123,16 @@ def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(
 
 @pytest.mark.parametrize("end", ["", ";", " ; \n-- done; really\n"])
 def test_what_stands_in_texts_comments_and_names_is_no_statement(end, kept, tmp_path):
-    query, url = tmp_path / "q.sql", kept(patients(50))
+    query = tmp_path / "q.sql"
+    url = kept(patients(50))
     query.write_text(
         "-- of tonight; no more\n"
         "WITH a AS (SELECT 'x; delete from past' AS word, crp AS \"update; me\" FROM past)"
         f" SELECT * FROM a /* insert into past; */{end}"
     )
     cohort = read_cohort(Database(url, query=query))
-    assert cohort.names == ["update; me"] and cohort.n_rows == 50
+    assert cohort.names == ["update; me"]
+    assert cohort.n_rows == 50
 
 
 BEYOND = {
@@ -154,7 +159,8 @@ BEYOND = {
 def test_a_query_or_view_of_a_file_reaches_nothing_beyond_it(put, query, tmp_path):
     import duckdb
 
-    url, query_file = put(patients(50), tmp_path), tmp_path / "q.sql"
+    url = put(patients(50), tmp_path)
+    query_file = tmp_path / "q.sql"
     (tmp_path / "secret.csv").write_text("a,b\n1.5,2\n2.5,4\n")
     query_file.write_text(query.format(tmp_path))
     if put is in_duckdb:
@@ -224,14 +230,11 @@ def test_no_command_tells_the_password(command, logistic_model, tmp_path):
         place=f"{url} --table past --json", model=logistic_model, folder=tmp_path
     )
     ended = screen(*words.split(), code=2)
-    assert (
-        "postgresql://127.0.0.1:1/ward" in ended.stderr and "s3cr3t" not in ended.output
-    )
+    assert "postgresql://127.0.0.1:1/ward" in ended.stderr
+    assert "s3cr3t" not in ended.output
     unnamed = screen("init", url, "--out", tmp_path / "c.toml", code=2)
-    assert (
-        "needs --table or --query" in unnamed.stderr
-        and "s3cr3t" not in unnamed.output
-    )
+    assert "needs --table NAME or --query" in unnamed.stderr
+    assert "s3cr3t" not in unnamed.output
     of_file = screen(
         "init", "past.csv", "--table", "x", "--out", tmp_path / "c.toml", code=2
     )
@@ -246,7 +249,8 @@ def test_a_model_trained_from_a_database_tells_no_password(postgres, tmp_path):
     files = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     command = json.loads(files["model.json"])["training"]["command"]
     assert b"s3cr3t" not in b"".join(files.values()) + ended.output.encode()
-    assert "postgresql:///postgres" in command and "--table past" in command
+    assert "postgresql:///postgres" in command
+    assert "--table past" in command
 
 
 def test_errors_of_values_repeat_no_value(kept, tmp_path):
@@ -267,15 +271,16 @@ def test_errors_of_values_repeat_no_value(kept, tmp_path):
     assert "Smith" not in ended.output
 
 
-def test_numbers_that_are_none_are_missing_or_refused_by_row_as_in_a_file(
-    kept, tmp_path
-):
+def test_database_no_number(kept, tmp_path):
+    """Numbers that are none are missing or refused by row as in a file."""
     table = patients(40)
-    table.loc[3, "fever"], table.loc[5, "crp"] = np.inf, np.nan
+    table.loc[3, "fever"] = np.inf
+    table.loc[5, "crp"] = np.nan
     contract = read_cohort(patients(40), **ROLES).contract
     places = Database(kept(table), table="past"), written(table, tmp_path / "a.parquet")
     from_database, from_file = (check_cohort(place, contract)[0] for place in places)
-    assert from_database == from_file and "row 4" in from_database[0]
+    assert from_database == from_file
+    assert "row 4" in from_database[0]
 
 
 def test_postgresql_types_become_what_they_mean(postgres):
@@ -305,12 +310,11 @@ def test_postgresql_types_become_what_they_mean(postgres):
     assert cohort.features["price"].tolist() == [
         float(f"{n * 1.001:.3f}") for n in range(1, 61)
     ]
-    assert (
-        np.isnan(cohort.features["odd"][2])
-        and cohort.features["odd"].notna().sum() == 59
-    )
+    assert np.isnan(cohort.features["odd"][2])
+    assert cohort.features["odd"].notna().sum() == 59
     assert cohort.classes == ["false", "true"]
-    assert len(set(cohort.id)) == 60 and len(cohort.id[0]) == 36
+    assert len(set(cohort.id)) == 60
+    assert len(cohort.id[0]) == 36
 
 
 def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
@@ -345,16 +349,16 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
         ("duckdb:///{}/ward.duckdb", "no table or view"),
     ],
 )
-def test_a_place_that_is_no_database_or_has_no_such_table_is_refused_in_words(
-    url, words, tmp_path
-):
+def test_database_missing(url, words, tmp_path):
+    """A place that is no database or has no such table is refused in words."""
     in_sqlite(patients(20), tmp_path), in_duckdb(patients(20), tmp_path)
     with pytest.raises(UsageError, match=words):
         read_cohort(Database(url.format(tmp_path), table="nowhere; drop table past"))
 
 
 def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
-    url, query = schema(postgres, "large"), tmp_path / "q.sql"
+    url = schema(postgres, "large")
+    query = tmp_path / "q.sql"
     code = (
         "import sys\n"
         "from screening import Database\n"
@@ -440,7 +444,8 @@ def omop() -> dict[str, pd.DataFrame]:
     }
 
 
-def test_the_example_query_of_the_docs_yields_a_cohort_of_an_omop_database(kept):
+def test_database_omop_example(kept):
+    """The example query of the docs yields a cohort of an OMOP database."""
     (url,) = {kept(table, name) for name, table in omop().items()}
     roles = {"label": "sepsis", "id": "visit_occurrence_id", "group": "person_id"}
     cohort = read_cohort(Database(url, query=QUERY), **roles)

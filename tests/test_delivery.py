@@ -105,9 +105,10 @@ def test_rows_and_patients_are_held_against_the_nights_before(tonight, past, exp
     assert codes(tonight, past, number) == expected
 
 
-def test_half_a_ward_three_nights_running_is_named_three_times_and_then_accepted():
-    """A night that was not whole is no measure for the next one, unless somebody
-    answers for it.
+def test_delivery_half_a_ward_accepted():
+    """Half a ward three nights running is named three times and then accepted.
+
+    A night that was not whole is no measure for the next one, unless somebody answers for it.
     """
     past = ward()
     for number in (10, 11, 12):
@@ -147,7 +148,8 @@ def test_what_the_contract_states_and_ids_of_another_shape():
         night(0), came(40, 0, accepted="another hospital's"), {}, **other
     )
     later, findings = examine(night(1), came(40, 1), {night(0): taken}, **other)
-    assert not findings and later.found == taken.found
+    assert not findings
+    assert later.found == taken.found
 
 
 @pytest.mark.parametrize(
@@ -179,41 +181,14 @@ def test_the_newest_row_beside_the_night(oldest, newest, past, expected):
     assert codes(tonight, nights if past else {}) == expected
 
 
-ENDED = ward(ends_in_newline=True)
-OPEN = ward(ends_in_newline=False)
-CUT_ONCE = ENDED | {night(9): came(39, 9, ends_in_newline=False)}
-ACCEPTED = ENDED | {night(2): came(39, 2, ends_in_newline=False, accepted="so it is")}
-
-
-@pytest.mark.parametrize(
-    ("ends", "past", "expected"),
-    [
-        (False, ENDED, ["line_end_missing"]),
-        (False, CUT_ONCE, ["line_end_missing"]),
-        (True, ENDED, []),
-        (None, ENDED, []),
-        (False, ward(), []),
-        (False, ward(4, ends_in_newline=True), []),
-        (False, ward(5, ends_in_newline=True), ["line_end_missing"]),
-        (False, OPEN, []),
-        (False, ENDED | {night(8): OPEN[night(8)]} | {night(9): OPEN[night(9)]}, []),
-        (False, ACCEPTED, []),
-    ],
-)
-def test_last_line_without_line_end_beside_earlier_nights(ends, past, expected):
-    """A ward whose files never end in one is not rung, nor one that was accepted."""
-    tonight = came(40, 10, ends_in_newline=ends)
-    examined, findings = examine(night(10), tonight, past)
-    assert [finding.reason.code for finding in findings] == expected
-    assert not examined.doubtful
-
-
-def test_patients_of_large_nights_are_compared_on_the_hashes_that_both_kept():
+def test_delivery_hashes_of_large_nights():
+    """Patients of large nights are compared on the hashes that both kept."""
     rng = np.random.default_rng(0)
     everybody = rng.permutation(100_000)[:3000].tolist()
     tonight = [*everybody[:2400], *rng.integers(100_000, 2**32, 600).tolist()]
     before, still = still_there(sorted(everybody)[:500], sorted(tonight)[:500], 500)
-    assert 400 < before <= 500 and 0.76 < still / before < 0.84
+    assert 400 < before <= 500
+    assert 0.76 < still / before < 0.84
     assert still_there([1, 2, 3], [2, 3, 4], 500) == (3, 2)
 
 
@@ -262,8 +237,11 @@ def scored(site, table, *words: object, code: int = 0, day: int = 7):
     return screen("score", site / "model", table, *asked, "--json", *words, code=code)
 
 
-def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
-    """The ledger keeps counts and no value of a delivery."""
+def test_delivery_half_a_ward(site):
+    """Half a ward is a night to look at and its page says how it came.
+
+    The ledger keeps counts and no value of a delivery.
+    """
     table = written(beds(6).iloc[::2], site / "half.csv")
     attention = json.loads(scored(site, table).stdout)["attention"]
     page = (site / "run7" / "report.html").read_text()
@@ -275,15 +253,12 @@ def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
         if "usual after the last nights" in reason["words"]
     ]
     assert usual == ["not_whole"]
-    assert (
-        "30 rows came" in page and "27 of 60 patients of 2026-01-06 still here" in page
-    )
-    assert (whole.rows, whole.earlier, whole.before, whole.still) == (
-        60,
-        "2026-01-05",
-        60,
-        54,
-    )
+    assert "30 rows came" in page
+    assert "27 of 60 patients of 2026-01-06 still here" in page
+    assert whole.rows == 60
+    assert whole.earlier == "2026-01-05"
+    assert whole.before == 60
+    assert whole.still == 54
 
 
 def test_night_cut_in_its_last_cell_is_named(site):
@@ -363,9 +338,8 @@ def test_an_accepted_delivery_is_scored_says_why_and_is_found_again(site):
     assert document["delivery"]["accepted"] == words[1]
     assert document["delivery"]["found"][0] == "table_of_another_night"
     assert words[1] in (site / "run7" / "report.html").read_text()
-    assert (
-        again["run_id"] == first["run_id"] and again["attention"] == first["attention"]
-    )
+    assert again["run_id"] == first["run_id"]
+    assert again["attention"] == first["attention"]
     screen(
         "score",
         site / "model",
@@ -393,11 +367,10 @@ def test_one_table_for_two_wards_is_named(site, model):
     assert ["table_of_another_series" in some for some in codes] == [False, True]
 
 
-def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(
-    model, tmp_path
-):
-    """A ward of feverish patients differs from training every night, and from itself
-    when it changes.
+def test_delivery_after_twenty_nights(model, tmp_path):
+    """After twenty nights of its own a ward is not held against training.
+
+    A ward of feverish patients differs from training every night, and from itself when it changes.
     """
     runs = []
     with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
@@ -408,12 +381,14 @@ def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(
             runs.append(
                 score(model, table, run, date=f"2026-01-{number + 1:02}", ledger=ledger)
             )
-    early, usual, changed = (
-        {(one.code, one.column) for one in runs[n].attention} for n in (0, -2, -1)
-    )
+    early = {(one.code, one.column) for one in runs[0].attention}
+    usual = {(one.code, one.column) for one in runs[-2].attention}
+    changed = {(one.code, one.column) for one in runs[-1].attention}
 
     fever = ("values_differ", "fever")
-    assert fever in early and fever not in usual and fever in changed
+    assert fever in early
+    assert fever not in usual
+    assert fever in changed
     assert fever in {
         (one["code"], one["column"]) for one in runs[-2].document["unlike_training"]
     }
@@ -444,4 +419,5 @@ def test_a_site_scores_a_stopped_night_that_somebody_accepts(site):
     later = as_json(*run, "2026-01-07")["series"][0]
 
     assert "byte for byte" in stopped["said"]
-    assert (taken["status"], later["status"]) == ("published", "unchanged")
+    assert taken["status"] == "published"
+    assert later["status"] == "unchanged"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commands import sampled, screen, verdict_file
 from faults.desk import QUICK, ROLES
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import night_of_patients, patients, voxels, written
 from typer.testing import CliRunner
 
 from screening import load_model, open_ledger, save_model, score
@@ -32,7 +32,7 @@ def night(cohort, trained, tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("night")
     save_model(trained(cohort, "logistic", search=1), folder / "model")
-    new = written(patients(60, seed=1).drop(columns="ill"), folder / "new.csv")
+    new = written(night_of_patients(60, seed=1), folder / "new.csv")
     with open_ledger(str(folder / "screening.db"), make=True) as book:
         score(load_model(folder / "model"), new, folder / "run", ledger=book)
     return folder
@@ -80,13 +80,14 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(
     written(patients(), tmp_path / "past.csv")
     written(patients(90, seed=5), tmp_path / "v.csv")
     for day, seed in (("2026-03-01", 1), ("2026-03-02", 2)):
-        written(patients(60, seed=seed).drop(columns="ill"), tmp_path / f"{day}.csv")
+        written(night_of_patients(60, seed=seed), tmp_path / f"{day}.csv")
     (tmp_path / "NIGHT.toml").write_text(
         '[site]\nledger = "site.db"\nhooks = [["true"]]\n'
         '[series.ward]\nmodel = "m"\ncohort = "{date}.csv"\ncatch_up = 0\n',
         encoding="utf-8",
     )
-    book, asked = ("--ledger", "l.db"), set()
+    book = ("--ledger", "l.db")
+    asked = set()
 
     def ask(line: str, *more: str, code: int = 0) -> dict:
         words = (*line.split(), *more)

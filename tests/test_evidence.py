@@ -53,7 +53,8 @@ def test_sensitivity_is_the_law_above_a_rank_with_its_sizes_divided(m, data):
     ("false", "n", "b"),
     [(20, 200, 0.0), (20, 200, 0.001), (0, 300, 0.0), (1, 10**6, 0)],
 )
-def test_specificity_is_wald_on_the_logit_with_the_variance_between_folds(false, n, b):
+def test_specificity_interval(false, n, b):
+    """Specificity is Wald on the logit with the variance between folds."""
     q = 1 - false / n
     v0 = max(q * (1 - q), 0.5 / n) / n
     c = float(np.clip(q, min(0.002, 1 / n), 1 - min(0.002, 1 / n)))
@@ -64,7 +65,9 @@ def test_specificity_is_wald_on_the_logit_with_the_variance_between_folds(false,
     )
 
 
-def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_they_differ_by():
+def test_variance_between_folds():
+    """Folds that differ by their rows alone add nothing and others add what they differ
+    by."""
     rng = np.random.default_rng(0)
     sizes = np.full(2000, 90)
     alike = rng.binomial(90, 0.8, 2000) / 90
@@ -83,9 +86,8 @@ def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_t
 
 def test_draws_have_the_moments_of_their_laws():
     evidence = Evidence(hits=54, misses=6, false=90, clear=360, between=0.0004)
-    stated, estimated = (
-        evidence.drawn(p, 0)["flag_rate"] for p in (0.1, (60.0, 450.0))
-    )
+    stated = evidence.drawn(0.1, 0)["flag_rate"]
+    estimated = evidence.drawn((60.0, 450.0), 0)["flag_rate"]
     v0 = 0.2 * 0.8 / 450
     hit = beta(54 / 1.5, 7 / 1.5)
     false = beta(90.5 / (1 + 0.0004 / v0), 360.5 / (1 + 0.0004 / v0))
@@ -106,15 +108,15 @@ def cohorts():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_interval_holds_for_the_mean_of_fold_machines_whatever_the_rule(
-    cohorts, rule
-):
+def test_interval_coverage_every_rule(cohorts, rule):
+    """Every interval holds for the mean of fold machines whatever the rule."""
     inside = []
     for seed, model in enumerate(cohorts):
         point = choose(model.scores[0], model.y, rule, seed=seed, fold=model.fold)
-        se, sp = model.sensitivity(point.threshold), model.specificity(point.threshold)
+        se = model.sensitivity(point.threshold)
+        sp = model.specificity(point.threshold)
         true = {"sensitivity": se, "specificity": sp} | predictive(0.1, se, 1 - sp)
-        ends = [getattr(point, name).ends[1:] for name in true]
+        ends = [getattr(point, name).value_and_interval[1:] for name in true]
         inside.append(
             [
                 low <= value <= high
@@ -126,18 +128,18 @@ def test_every_interval_holds_for_the_mean_of_fold_machines_whatever_the_rule(
     # are 3 in 100. The sensitivity of a rule that no positive decides is widened though
     # it would not need it.
     held = np.mean(inside, axis=0)
-    assert np.all(held >= 0.92) and np.all(held <= 0.995)
+    assert np.all(held >= 0.92)
+    assert np.all(held <= 0.995)
 
 
 def test_repeats_tell_the_spread_between_deals():
-    inside, widths = [], []
+    inside = []
+    widths = []
     for seed in range(150):
         model = folded(*drawn(seed, 500, 0.1), seed, repeats=3)
         mean = model.scores.mean(axis=0)
-        point, bare = (
-            choose(mean, model.y, RULES[0], repeats=each)
-            for each in (model.scores, None)
-        )
+        point = choose(mean, model.y, RULES[0], repeats=model.scores)
+        bare = choose(mean, model.y, RULES[0], repeats=None)
         inside.append(
             point.specificity.low
             <= model.specificity(point.threshold)
@@ -155,7 +157,8 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
     held = []
     for seed in range(300):
         x, y = drawn(seed, 500, 0.1)
-        one, two = folded(x, y, seed), folded(x, y, seed, features=2)
+        one = folded(x, y, seed)
+        two = folded(x, y, seed, features=2)
         at = [choose(model.scores[0], y, RULES[0]).threshold for model in (one, two)]
         clear = [
             model.scores[0][~y] < t for model, t in zip((one, two), at, strict=True)
@@ -174,7 +177,8 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
     assert np.all(np.mean(held, axis=0) >= 0.92)
 
 
-def test_the_paired_difference_of_areas_has_the_variance_of_its_definition():
+def test_paired_auroc_variance():
+    """The paired difference of areas has the variance of its definition."""
     rng = np.random.default_rng(0)
     y = np.arange(90) < 30
     a, b = np.round(rng.normal(size=(2, 90)) + y, 1)
@@ -193,7 +197,8 @@ def test_the_paired_difference_of_areas_has_the_variance_of_its_definition():
 def test_the_difference_of_specificities_is_its_formula(rows):
     clear, others = np.array(rows).T
     u = clear.astype(int) - others
-    n, total = len(u), u.sum()
+    n = len(u)
+    total = u.sum()
     v = (np.count_nonzero(u) + 1 - total**2 / (n + 2)) / (n + 2) ** 2
     found = share_difference(clear, others)
     assert found.low == pytest.approx(
@@ -211,7 +216,9 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
 
     def differences(times):
         rows = np.repeat(np.arange(400), times)
-        one, other, negative = a[rows], b[rows], ~y[rows]
+        one = a[rows]
+        other = b[rows]
+        negative = ~y[rows]
         shares = one[negative] < 1, other[negative] < 1
         return (
             auroc_difference(one, other, ~negative, rows),
@@ -224,18 +231,25 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
 
 
 def held_out(n_groups: int, rows: int = 50):
-    rng, n = np.random.default_rng(0), n_groups * rows
-    y, groups = np.arange(n) % 5 == 0, np.repeat(np.arange(n_groups), rows)
+    rng = np.random.default_rng(0)
+    n = n_groups * rows
+    y = np.arange(n) % 5 == 0
+    groups = np.repeat(np.arange(n_groups), rows)
     return ThresholdSelector.of(rng.normal(size=n) + 2 * y, y, groups, 0, None, None)
 
 
-def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
-    """Those of a single group tell as much as one row, and not less."""
+def test_interval_few_groups():
+    """Independent rows of few groups count as few as the groups tell.
+
+    Those of a single group tell as much as one row, and not less.
+    """
     rule = Threshold(1.0)
     for n_groups in (3, 10):
         choice = held_out(n_groups)
-        share, rows = student_size_factor(n_groups), n_groups * 10
-        evidence, known = choice.evidence(1.0), choice.prevalence(rule)
+        share = student_size_factor(n_groups)
+        rows = n_groups * 10
+        evidence = choice.evidence(1.0)
+        known = choice.prevalence(rule)
 
         assert evidence.hits + evidence.misses <= share * rows * 1.0001
         assert known[0] == pytest.approx(share * rows, rel=0.01)
@@ -262,9 +276,8 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])
-def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_they_do_not(
-    recipe,
-):
+def test_interval_permuted_labels(recipe):
+    """With permuted labels intervals hold one half and with the true ones they do not."""
     blind = np.array([interval(recipe, seed, permuted=True) for seed in range(8)])
     low, _ = interval(recipe, 0, permuted=False)
     # Each may miss once in twenty; two of eight would be one chance in twenty more.

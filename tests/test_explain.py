@@ -78,26 +78,22 @@ def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(
 
 
 def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run, images):
-    """A near miss is not called flagged; a patient of voxels is explained by the row
-    that scores highest.
-    """
-    case, shown = run["cases"][1], json.loads((images / "run" / "run.json").read_text())
-    answer, text = (
-        explained(folder, case["id"], "--json"),
-        explained(folder, case["id"]),
-    )
+    """A near miss is not called flagged; a patient of voxels is explained by the row that scores highest."""
+    case = run["cases"][1]
+    shown = json.loads((images / "run" / "run.json").read_text())
+    answer = explained(folder, case["id"], "--json")
+    text = explained(folder, case["id"])
     first = shown["cases"][0]
     patient = explained(images, first["group"], "--json")
 
     assert answer == {"run_id": run["run_id"], "date": "2026-03-01"} | case | {
         "flagged": True
     }
-    assert (
-        f"number 2 of {run['cases_total']}" in text
-        and case["contributions"][0]["feature"] in text
-    )
+    assert f"number 2 of {run['cases_total']}" in text
+    assert case["contributions"][0]["feature"] in text
     assert "Not flagged" in explained(folder, run["near_misses"][0]["id"])
-    assert (patient["id"], patient["rank"]) == (first["id"], 1)
+    assert patient["id"] == first["id"]
+    assert patient["rank"] == 1
 
 
 def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
@@ -115,11 +111,12 @@ def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
         explained(folder, name, code=2) for name in names
     ]
 
-    assert "number 7 of" in later and "first 5 only" in later
-    assert "names 8 only" in unnamed and "not flagged" in quiet
-    assert (
-        "no row of this run has this id" in nobody and "80 rows were scored" in nobody
-    )
+    assert "number 7 of" in later
+    assert "first 5 only" in later
+    assert "names 8 only" in unnamed
+    assert "not flagged" in quiet
+    assert "no row of this run has this id" in nobody
+    assert "80 rows were scored" in nobody
     assert all("give --model and --cohort" in answer for answer in answers[:3])
     assert not any(name in answer for answer, name in zip(answers, names, strict=True))
     assert "belong together" in half
@@ -130,22 +127,21 @@ def test_any_row_is_explained_from_its_model_and_table(folder, run, tmp_path):
     """A run from before another threshold at the threshold it had."""
     model = shutil.copytree(folder / "model", tmp_path / "model")
     given = ("--model", model, "--cohort", folder / "tonight.csv", "--json")
-    kept, later, last = (run["cases"][at] for at in (0, 6, -1))
-    again, answer, before = (
-        explained(folder, case["id"], *given) for case in (kept, later, last)
-    )
+    kept = run["cases"][0]
+    later = run["cases"][6]
+    last = run["cases"][-1]
+    again = explained(folder, kept["id"], *given)
+    answer = explained(folder, later["id"], *given)
+    before = explained(folder, last["id"], *given)
     n = len(kept["contributions"])
-    first, second = (
-        {one["feature"]: one["change"] for one in case["contributions"][:n]}
-        for case in (kept, again)
-    )
+    first = {one["feature"]: one["change"] for one in kept["contributions"][:n]}
+    second = {one["feature"]: one["change"] for one in again["contributions"][:n]}
 
-    assert list(second) == list(first) and second == pytest.approx(first)
-    assert (
-        answer["score"] == pytest.approx(later["score"])
-        and answer["rank"] == 7
-        and answer["flagged"]
-    )
+    assert list(second) == list(first)
+    assert second == pytest.approx(first)
+    assert answer["score"] == pytest.approx(later["score"])
+    assert answer["rank"] == 7
+    assert answer["flagged"]
     assert answer["contributions"]
     screen("threshold", model, "--max-flag-rate", "0.01", "--reason", "fewer")
     assert explained(folder, last["id"], *given) == before
@@ -156,7 +152,8 @@ def test_the_page_of_one_case_names_that_case_alone(folder, run):
     for _ in range(2):
         explained(folder, first["id"], "--out", folder / "case.html")
     page = (folder / "case.html").read_text()
-    assert first["id"] in page and "Contributing values" in page
+    assert first["id"] in page
+    assert "Contributing values" in page
     assert not [case for case in others + run["near_misses"] if case["id"] in page]
     assert "script" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
 
@@ -240,8 +237,11 @@ def night(tmp_path_factory):
     return desk, scored.stdout + scored.stderr
 
 
-def test_a_training_table_needs_none_of_them_and_no_feature_is_made_of_them():
-    """Neither the label nor what is dropped can be displayed."""
+def test_display_not_in_training():
+    """A training table needs none of them and no feature is made of them.
+
+    Neither the label nor what is dropped can be displayed.
+    """
     contract = Contract.from_dict(
         {"cohort": {"display": ["bed", "name"], "label": "ill", "id": "patient"}}
     )
@@ -263,7 +263,8 @@ def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
     page = (desk / "run" / "report.html").read_text(encoding="utf-8")
     audit = page[page.index('<section class="list drawn"') :]
 
-    assert run["cases"] and run["sample"]
+    assert run["cases"]
+    assert run["sample"]
     for case in run["cases"] + run["sample"]:
         assert case["display"] == table.loc[case["id"]].to_dict()
     assert all(
@@ -276,7 +277,5 @@ def test_no_log_holds_them_and_the_scores_those_of_the_flagged(night):
     desk, told = night
     assert "Surname" not in told
     scores = pd.read_parquet(desk / "run" / "scores.parquet")
-    assert (
-        scores["display_name"].notna().equals(scores["flagged"])
-        and not scores["flagged"].all()
-    )
+    assert scores["display_name"].notna().equals(scores["flagged"])
+    assert not scores["flagged"].all()

@@ -124,13 +124,15 @@ def test_fhir_three_nights(ward):
     assert len(server.newest("Flag")) == len(server.newest("RiskAssessment")) == 4
     assert len(server.newest("Device")) == 1
     [stays] = server.of_patient("Flag", "1")
-    assert stays["status"] == "active" and stays["period"] == {"start": "2026-03-01"}
+    assert stays["status"] == "active"
+    assert stays["period"] == {"start": "2026-03-01"}
     [below] = server.of_patient("Flag", "2")
     assert below["status"] == "inactive"
     assert below["period"] == {"start": "2026-03-01", "end": "2026-03-02"}
     assert "no longer flagged" in below["code"]["text"]
     [left] = server.of_patient("Flag", "3")
-    assert left["status"] == "inactive" and "no row" in left["code"]["text"]
+    assert left["status"] == "inactive"
+    assert "no row" in left["code"]["text"]
     [task] = server.of_patient("Task", "2")
     assert task["status"] == "cancelled"
     assert task["statusReason"] == {"text": "no longer flagged"}
@@ -143,7 +145,8 @@ def test_fhir_three_nights(ward):
 
     assert len(server.newest("Flag")) == 4
     [back] = server.of_patient("Flag", "2")
-    assert back["status"] == "active" and back["period"] == {"start": "2026-03-03"}
+    assert back["status"] == "active"
+    assert back["period"] == {"start": "2026-03-03"}
     assert statuses(server, "Task", "2") == ["cancelled", "requested"]
     assert statuses(server, "Flag", "1") == ["inactive"]
     [unchanged] = [
@@ -201,10 +204,8 @@ def test_fhir_verdicts(ward):
     assert ruled_out["period"] == {"start": "2026-03-01", "end": "2026-03-02"}
     assert "ruled out by review" in ruled_out["code"]["text"]
     [done] = server.of_patient("Task", "1")
-    assert (
-        done["status"] == "completed"
-        and done["output"][0]["valueString"] == "ruled out"
-    )
+    assert done["status"] == "completed"
+    assert done["output"][0]["valueString"] == "ruled out"
     assert statuses(server, "Flag", "2") == ["active"]
     assert statuses(server, "Task", "2") == ["completed"]
     assert statuses(server, "Task", "3") == ["requested"]
@@ -276,7 +277,8 @@ def test_since_refused(ward, to):
         arguments = ["export", first.directory, "--to", to, "--since", since]
         arguments += ["--out", ward.folder / "refused"]
         answer = CliRunner().invoke(app, [str(word) for word in arguments])
-        assert answer.exit_code == 2 and words in answer.output
+        assert answer.exit_code == 2
+        assert words in answer.output
     assert not (ward.folder / "refused").exists()
 
 

@@ -38,34 +38,30 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(
 ):
     """Nothing is chosen or corrected: shares seen, with Wilson's interval."""
     scored = model.score_frame(elsewhere.drop(columns="ill"))
-    ill, flagged = (elsewhere["ill"] == "yes").to_numpy(), scored["flagged"].to_numpy()
+    ill = (elsewhere["ill"] == "yes").to_numpy()
+    flagged = scored["flagged"].to_numpy()
     (point,) = found.operating_points
 
     assert point.threshold == model.thresholds[0]
     assert point.sensitivity.value == pytest.approx(flagged[ill].mean())
     assert point.ppv.value == pytest.approx(ill[flagged].mean())
-    assert point.specificity.ends[1:] == pytest.approx(
+    assert point.specificity.value_and_interval[1:] == pytest.approx(
         [float(end) for end in rate_interval((~flagged[~ill]).sum(), (~ill).sum())]
     )
-    ends = found.figures.summary["yes"].auroc.ends[1:]
+    ends = found.figures.summary["yes"].auroc.value_and_interval[1:]
     assert ends == pytest.approx(
         delong(scored["score"].to_numpy(), ill)
     )  # not widened for folds
 
 
 def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
-    """A predictive value of another prevalence would be of another population; chances
-    are as written.
-    """
-    promise, ill = found.classes["yes"].promise, (elsewhere["ill"] == "yes")
-    hit, false = (
-        ill.mean() * promise.sensitivity.value,
-        (1 - ill.mean()) * (1 - promise.specificity.value),
-    )
-    chances, calibration = (
-        model.score_frame(elsewhere)["chance"],
-        found.figures.calibration["yes"],
-    )
+    """A predictive value of another prevalence would be of another population; chances are as written."""
+    promise = found.classes["yes"].promise
+    ill = elsewhere["ill"] == "yes"
+    hit = ill.mean() * promise.sensitivity.value
+    false = (1 - ill.mean()) * (1 - promise.specificity.value)
+    chances = model.score_frame(elsewhere)["chance"]
+    calibration = found.figures.calibration["yes"]
 
     assert (
         promise.sensitivity.value == model.operating_points[0]["sensitivity"]["value"]
@@ -125,14 +121,14 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, 
         )
 
 
-def test_a_stated_share_of_cases_counts_each_row_as_often_as_that_place_has_it(
-    model, elsewhere
-):
-    """Half of these are cases: with one in ten stated, the others count as nine rows
-    each would.
+def test_validate_stated_prevalence(model, elsewhere):
+    """A stated share of cases counts each row as often as that place has it.
+
+    Half of these are cases: with one in ten stated, the others count as nine rows each would.
     """
     ill = elsewhere["ill"] == "yes"
-    cases, others = elsewhere[ill], elsewhere[~ill][: ill.sum()]
+    cases = elsewhere[ill]
+    others = elsewhere[~ill][: ill.sum()]
     copies = [
         others.assign(patient=lambda rows, k=k: f"{k} " + rows["patient"])
         for k in range(9)
@@ -141,11 +137,11 @@ def test_a_stated_share_of_cases_counts_each_row_as_often_as_that_place_has_it(
     there = validate(model, pd.concat([cases, *copies]))
 
     for name in ("ppv", "npv", "flag_rate", "nne"):
-        point, own = (
-            getattr(each.operating_points[0], name).value for each in (stated, there)
-        )
+        point = getattr(stated.operating_points[0], name).value
+        own = getattr(there.operating_points[0], name).value
         assert point == pytest.approx(own), name
-    weighted, counted = (each.figures.calibration["yes"] for each in (stated, there))
+    weighted = stated.figures.calibration["yes"]
+    counted = there.figures.calibration["yes"]
     assert weighted.slope.value == pytest.approx(counted.slope.value, rel=0.01)
     assert weighted.observed_expected.value == pytest.approx(
         counted.observed_expected.value, rel=0.01
@@ -172,7 +168,8 @@ def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(
     words = screen(
         "validate", logistic_model, mixed, "--out", tmp_path / "out", code=2
     ).stderr
-    assert "1 of 61 rows" in words and "rows 61" in words
+    assert "1 of 61 rows" in words
+    assert "rows 61" in words
     assert past["patient"][5] not in words
     assert not (tmp_path / "out").exists()
 
@@ -196,21 +193,21 @@ def test_the_training_file_is_known_where_no_column_names_the_rows(
 
 
 def test_classes_of_patients_are_judged_by_patient(judged):
-    """Of several classes each that occurs has its figures; voxels of one patient do not
-    count as patients.
-    """
-    tissue, model = voxels(6, seed=9), load_model(judged / "tissue")
+    """Of several classes each that occurs has its figures; voxels of one patient do not count as patients."""
+    tissue = voxels(6, seed=9)
+    model = load_model(judged / "tissue")
     by_patient = validate(model, tissue)
     by_voxel = validate(
         model, tissue.assign(patient=[f"v{i}" for i in range(len(tissue))])
     )
-    (point,), (alone,) = by_patient.operating_points, by_voxel.operating_points
+    (point,) = by_patient.operating_points
+    (alone,) = by_voxel.operating_points
 
-    assert point.label == "lesion" and point.n_groups == 6
+    assert point.label == "lesion"
+    assert point.n_groups == 6
     assert by_patient.figures.confusion.classes == list(model.facts.task.classes)
-    width, own = (
-        each.sensitivity.high - each.sensitivity.low for each in (point, alone)
-    )
+    width = point.sensitivity.high - point.sensitivity.low
+    own = alone.sensitivity.high - alone.sensitivity.low
     assert width > own
     with pytest.raises(UsageError, match="some of both"):
         validate(model, tissue[tissue["tissue"] != "lesion"])
@@ -219,7 +216,8 @@ def test_classes_of_patients_are_judged_by_patient(judged):
 def test_the_command_writes_a_document_and_a_page_that_draws_again(
     logistic_model, elsewhere, found, tmp_path
 ):
-    table, out = written(elsewhere, tmp_path / "elsewhere.csv"), tmp_path / "out"
+    table = written(elsewhere, tmp_path / "elsewhere.csv")
+    out = tmp_path / "out"
     told = as_json("validate", logistic_model, table, "--out", out)
     screen(
         "validate",
@@ -241,11 +239,10 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
         told["classes"]["yes"]["promise"]["threshold"]
         == found.operating_points[0].threshold
     )
-    assert (tmp_path / "again.html").read_text() == page and "attention" in again.stdout
-    assert (
-        "A threshold for this place" in page
-        and "Observed and validation estimate" in page
-    )
+    assert (tmp_path / "again.html").read_text() == page
+    assert "attention" in again.stdout
+    assert "A threshold for this place" in page
+    assert "Observed and validation estimate" in page
     assert elsewhere["patient"][3] not in page
     assert (
         "the stated share of cases, 5.0%"

@@ -47,7 +47,8 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
     """Without a pass it is the plain machine."""
     x, y = three_clouds(60)
     codes = np.unique(y, return_inverse=True)[1]
-    machine, none = (fitted(name, kind, x, codes, passes=passes) for passes in (1, 0))
+    machine = fitted(name, kind, x, codes, passes=1)
+    none = fitted(name, kind, x, codes, passes=0)
     plain = MACHINES[kind](kernel=none.kernel).fit(
         x, {"two_class": codes == 2}.get(kind, codes)
     )
@@ -66,10 +67,8 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_input_distances_are_exact_far_from_the_origin(n_features, offset):
     rng = np.random.default_rng(0)
-    x, z = (
-        rng.normal(size=(15, n_features)) + offset,
-        rng.normal(size=(9, n_features)) + offset,
-    )
+    x = rng.normal(size=(15, n_features)) + offset
+    z = rng.normal(size=(9, n_features)) + offset
     gaps = x[:, None] - z
     np.testing.assert_allclose(
         input_distances(x, z, 2), np.square(gaps).sum(axis=-1), rtol=1e-9
@@ -84,7 +83,8 @@ def test_input_distances_are_exact_far_from_the_origin(n_features, offset):
 def test_relative_gamma_makes_kernels_free_of_the_unit(kernel):
     """And the factor of one class has a root mean square of one."""
     x, _ = two_clouds(80)
-    here, there = kernel.resolved(x), kernel.resolved(1000 * x)
+    here = kernel.resolved(x)
+    there = kernel.resolved(1000 * x)
     c = OneClassSVM(nu=0.2, factor=MarginDensity()).fit(x).factor_at(x)
     np.testing.assert_allclose(there(1000 * x, 1000 * x), here(x, x), rtol=1e-9)
     assert np.sqrt(np.mean(np.square(c))) == pytest.approx(1.0)
@@ -99,10 +99,9 @@ def squares(x, z):
 
 
 def liu_and_he(one):
-    """By the mean distance to the near support vectors across, or to the nearest where
-    none is near.
-    """
-    distances, means = 2.0 - 2.0 * np.exp(-one.apart / (2 * 1.2**2)), []
+    """By the mean distance to the near support vectors across, or to the nearest where none is near."""
+    distances = 2.0 - 2.0 * np.exp(-one.apart / (2 * 1.2**2))
+    means = []
     for row, across in zip(
         distances, one.labels != np.sign(one.f)[:, None], strict=True
     ):
@@ -216,7 +215,8 @@ def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
         assert abs(outside - nu) <= 0.03 + one.dual.margin.mean()
 
 
-def test_one_class_problem_of_twelve_decades_of_c_is_solved_to_its_own_level():
+def test_one_class_wide_range_of_c():
+    """One class problem of twelve decades of c is solved to its own level."""
     rng = np.random.default_rng(0)
     n = 300
     c = 10.0 ** rng.uniform(-12, 0, n)

@@ -37,7 +37,8 @@ def files(
     folder: Path, change=lambda table: table, write=None, ending=".csv", label="ill"
 ):
     """A past with its labels and a night without."""
-    past, night = folder / f"past{ending}", folder / f"tonight{ending}"
+    past = folder / f"past{ending}"
+    night = folder / f"tonight{ending}"
     whole = change(patients(N_ROWS, share=0.3))
     write = write or csv()
     write(whole, past)
@@ -46,10 +47,9 @@ def files(
 
 
 def three_commands(folder: Path, past: Path, night: Path):
-    """Run `init`, `check`, `train` and `score` up to the first that refuses; give back
-    the last answer.
-    """
-    contract, model = folder / "cohort.toml", folder / "model"
+    """Run `init`, `check`, `train` and `score` up to the first that refuses; give back the last answer."""
+    contract = folder / "cohort.toml"
+    model = folder / "model"
     for words in (
         ["init", past, "--out", contract],
         ["check", past, "--contract", contract],
@@ -124,9 +124,8 @@ def test_a_quirky_table_reaches_a_page_in_three_commands(tmp_path, quirk):
 
 
 @pytest.mark.parametrize(("quirk", "words"), MESSAGES.values(), ids=MESSAGES.keys())
-def test_what_cannot_be_read_ends_in_one_message_that_names_column_and_remedy(
-    tmp_path, quirk, words
-):
+def test_first_day_unreadable(tmp_path, quirk, words):
+    """What cannot be read ends in one message that names column and remedy."""
     answer = three_commands(tmp_path, *files(tmp_path, **quirk))
     assert answer.exit_code in (2, 3)
     assert re.search(words, answer.stderr), answer.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from flow_cohorts import patients, written
+from flow_cohorts import night_of_patients, patients, written
 
 from screening import MaxFlagRate, read_cohort, score, train
 from screening.ledger.database import open_ledger
@@ -68,7 +68,7 @@ def page(tmp_path_factory):
     model = approve(
         model, "Dr A. Adler", datetime.date(2026, 2, 20), reason, ["fever", "crp"]
     )
-    night = patients(62, seed=7).drop(columns="ill")
+    night = night_of_patients(62, seed=7)
     warmer = night.assign(fever=night["fever"] + 0.1)
     tables = {
         "2026-03-01": dated(night[:60], "2026-02-28"),
@@ -91,8 +91,10 @@ def test_statement_in_first_screen(opened, page, number):
     box = element.bounding_box()
 
     assert re.search(words, text), text
-    assert box["y"] >= 0 and box["y"] + box["height"] <= SIZE[1]
-    assert box["x"] >= 0 and box["x"] + box["width"] <= SIZE[0]
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] <= SIZE[1]
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= SIZE[0]
 
 
 def test_statements_of_the_page_are_documented():

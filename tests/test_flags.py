@@ -51,7 +51,8 @@ def listed(folder, scores, flagged):
         file.append(SCHEMA.empty_table())
         for start in range(0, len(scores), BATCH):
             mine = np.arange(start, min(start + BATCH, len(scores)))
-            ids, wards = [f"{row:07d}" for row in mine], [ward(row) for row in mine]
+            ids = [f"{row:07d}" for row in mine]
+            wards = [ward(row) for row in mine]
             columns = [
                 ids,
                 scores[mine],
@@ -75,7 +76,8 @@ def listed(folder, scores, flagged):
 def test_flagged_rows_come_by_falling_score(tmp_path_factory, n, levels, share, seed):
     """Equal ones in the order of the table."""
     rng = np.random.default_rng(seed)
-    scores, flagged = rng.integers(levels, size=n) / levels, rng.random(n) < share
+    scores = rng.integers(levels, size=n) / levels
+    flagged = rng.random(n) < share
     tables = list(listed(tmp_path_factory.mktemp("night"), scores, flagged))
     rows = np.flatnonzero(flagged)
     expected = [
@@ -145,7 +147,8 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
 def test_memory_hardly_grows_with_rows_that_are_named():
     def peak(n_rows: int) -> int:
         """Bytes that Python, numpy and Arrow held at most."""
-        before, largest = pa.total_allocated_bytes(), 0
+        before = pa.total_allocated_bytes()
+        largest = 0
         tracemalloc.start()
         looked = stream.DuplicateIds()
         for start in range(0, n_rows, BATCH):
@@ -159,6 +162,7 @@ def test_memory_hardly_grows_with_rows_that_are_named():
         return most + largest - before
 
     peak(5000)
-    few, many = peak(5000), peak(30_000)
+    few = peak(5000)
+    many = peak(30_000)
     # Held whole they take more than 30 bytes a row; to know where they lie, a few.
     assert many - few < 10 * 25_000

@@ -103,10 +103,8 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself():
     )
     nameless = read_cohort(table, label="ill", need_label=True)
     fold = plan_study(nameless, infer_task(nameless, False)[0], 5, 1, 0).fold[0]
-    ill, other = (
-        nameless.label == "yes",
-        (kind[:, None] == kind) & (fold[:, None] != fold),
-    )
+    ill = nameless.label == "yes"
+    other = (kind[:, None] == kind) & (fold[:, None] != fold)
     assert 0.4 < roc_auc_score(ill, other @ ill / other.sum(axis=1)) < 0.55
 
 
@@ -115,7 +113,8 @@ def test_every_repeat_deals_anew_and_every_row_once(cohort):
     many = cohort.take(np.tile(np.arange(cohort.n_rows), 21))
     task = infer_task(cohort, False)[0]
     study = plan_study(cohort, task, 5, 3, 0)
-    few, one = (plan_study(each, task, 5, None, 0) for each in (cohort, many))
+    few = plan_study(cohort, task, 5, None, 0)
+    one = plan_study(many, task, 5, None, 0)
 
     assert study.fold.shape == (3, cohort.n_rows)
     assert all(set(fold) == set(range(5)) for fold in study.fold)
@@ -176,9 +175,8 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
         ),
     ],
 )
-def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_said(
-    groups, target, folds, words
-):
+def test_folds_fewer_than_asked(groups, target, folds, words):
+    """Where there is too little for the folds there are fewer and that is said."""
     _, number, notes = plan_groups(
         table(groups and np.array(groups)), np.array(target), 5
     )
@@ -195,7 +193,8 @@ def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_sai
 )
 def test_a_class_of_a_single_row_or_group_is_refused(groups, what):
     """Or all of whose groups would be in one fold."""
-    target, whose = np.repeat([0, 0, 1, 0], 5), np.repeat([*"abcd"], 5)
+    target = np.repeat([0, 0, 1, 0], 5)
+    whose = np.repeat([*"abcd"], 5)
     with pytest.raises(UsageError, match=what):
         plan_groups(table(groups and np.array(groups)), np.array([0] * 9 + [1]), 5)
     with pytest.raises(UsageError, match="one of them holds all there is of a class"):
@@ -220,4 +219,5 @@ def test_a_sub_sample_has_its_size_and_never_repeats_a_row(n, share, wanted, see
     assert len(np.unique(kept)) == len(kept)
     assert abs(len(kept) - wanted) <= 1
     assert target[kept].sum() >= min(target.sum(), int(0.2 * wanted))
-    assert len(counts) == 10 and np.ptp(counts) <= 4
+    assert len(counts) == 10
+    assert np.ptp(counts) <= 4

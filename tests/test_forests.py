@@ -100,7 +100,8 @@ def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases)
     np.testing.assert_allclose(own.predict_proba(new), expected, rtol=0, atol=1e-6)
 
 
-def test_trees_of_a_balanced_forest_stand_on_as_many_rows_of_each_class():
+def test_balanced_forest_rows():
+    """Trees of a balanced forest stand on as many rows of each class."""
     x = np.random.default_rng(0).normal(size=(2000, 4))
     y = np.where(
         np.arange(2000) % 40 == 0,
@@ -228,7 +229,8 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(
         .normal(scale=3.0, size=(1500, x.shape[1]))
         .astype(np.float32)
     )
-    models, train_theirs = [], lightgbm.train
+    models = []
+    train_theirs = lightgbm.train
     monkeypatch.setattr(
         lightgbm,
         "train",
@@ -250,10 +252,11 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(
 
 
 @with_lightgbm
-def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(
-    monkeypatch, tmp_path
-):
-    """So does a stored model."""
+def test_boosting_without_lightgbm(monkeypatch, tmp_path):
+    """Without LightGBM boosting is not among all and says what it needs.
+
+    So does a stored model.
+    """
     text = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "blend"\n'
     blend = read_recipe(text + 'members = ["logistic", "boosting"]')
     install = r"install \"screening\[boosting\]\""

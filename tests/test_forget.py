@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen, verdict_file
 from faults.amounts import LONG
-from flow_cohorts import columns_of, patients, voxels, written
+from flow_cohorts import columns_of, night_of_patients, patients, voxels, written
 from typer.testing import CliRunner
 
 from screening.cli import app
@@ -197,11 +197,10 @@ def test_forget_every_byte(site):
     again = load_model(site / "models/a")
 
     assert naming(site) == []
-    assert (after["counts"], after["cases_total"]) == (
-        before["counts"],
-        before["cases_total"],
-    )
-    assert (after["erased"], after["cases_shown"]) == (1, before["cases_shown"] - 1)
+    assert after["counts"] == before["counts"]
+    assert after["cases_total"] == before["cases_total"]
+    assert after["erased"] == 1
+    assert after["cases_shown"] == (before["cases_shown"] - 1)
     assert (
         "1 patient named here was erased later"
         in (site / "runs/1/report.html").read_text()
@@ -244,7 +243,7 @@ def test_forget_every_byte(site):
 
 def test_after_its_day_the_model_scores_no_more(site):
     forget(site, "--retrain-by", "2026-01-01")
-    night = written(patients(20, seed=9).drop(columns="ill"), site / "night.csv")
+    night = written(night_of_patients(20, seed=9), site / "night.csv")
     refused = screen("score", site / "models/a", night, "--out", site / "late", code=4)
     assert "was to be trained again by 2026-01-01" in refused.stderr
     assert not (site / "late").exists()
@@ -291,10 +290,8 @@ def test_forget_pieces_in_use(site):
             site / "screening.db",
         ]
         ended = screen(*words, code=5)
-    assert (
-        ".b.fits: another run is writing" in ended.stderr
-        and "run this again afterwards" in ended.stderr
-    )
+    assert ".b.fits: another run is writing" in ended.stderr
+    assert "run this again afterwards" in ended.stderr
     assert [path.name for path in (site / "models").glob(".*")] == [".b.fits"]
 
 
@@ -326,7 +323,8 @@ def test_forget_registered(site):
     }
     assert naming(site) == []
     assert [Path(path).name for path in said["removed"]] == ["case.html", "flagged.csv"]
-    assert len(said["pages"]) == 4 and (site / "other.html").exists()
+    assert len(said["pages"]) == 4
+    assert (site / "other.html").exists()
     assert as_json("forget", SECRET, *ledger)["removed"] == []
     with open_ledger(site / "screening.db") as book:
         history(book, verify=True)
@@ -515,7 +513,8 @@ def test_forget_export_behind_link(site):
     refused = screen("forget", SECRET, *ledger, code=5)
 
     assert "flagged.csv: a link lies there" in refused.stderr
-    assert out.is_symlink() and moved.exists()
+    assert out.is_symlink()
+    assert moved.exists()
 
 
 @pytest.mark.parametrize("form", ["csv", "fhir"])
@@ -597,10 +596,8 @@ def test_forget_unreachable(site):
         assert "runs/1: it cannot be reached" in screen(*words, code=5).stderr
     away.rename(site / "runs")
     altered = screen(*words, code=5).stderr
-    assert (
-        "runs/1" not in altered
-        and "2026-03-01.html: it is not as it was written" in altered
-    )
+    assert "runs/1" not in altered
+    assert "2026-03-01.html: it is not as it was written" in altered
     page.unlink()
     screen(*words)
     assert naming(site) == ["runs/compared/scores.parquet"]
@@ -707,7 +704,8 @@ def test_forget_dry_run(site):
     before = files()
     ledger = (site / "screening.db").read_bytes()
     tried = forget(site, "--dry-run")
-    assert files() == before and (site / "screening.db").read_bytes() == ledger
+    assert files() == before
+    assert (site / "screening.db").read_bytes() == ledger
     assert forget(site) == tried
     after = files()
     again = forget(site)
@@ -735,9 +733,12 @@ def test_forget_standard_input(site):
         site / "models",
     ]
     unknown = screen("forget", "00123", *where).stderr
-    assert (done.exit_code, naming(site)) == (0, [])
-    assert SECRET not in done.output and "nothing here knows" not in done.output
-    assert "nothing here knows this id" in unknown and "00123" not in unknown
+    assert done.exit_code == 0
+    assert naming(site) == []
+    assert SECRET not in done.output
+    assert "nothing here knows" not in done.output
+    assert "nothing here knows this id" in unknown
+    assert "00123" not in unknown
 
 
 STEPS = {
@@ -1000,14 +1001,13 @@ def test_forget_retrain(site):
 
     saved("b", held=False)
     said = forget(site)
-    assert ([*said["retrain"]], len(said["models"])) == ([str(site / "models/a")], 2)
+    assert [*said["retrain"]] == [str(site / "models/a")]
+    assert len(said["models"]) == 2
     saved("a", id=SECRET)
     assert "nobody else" in screen("forget", SECRET, *places(site), code=5).stderr
 
 
-def test_forget_damaged_model(
-    site,
-):
+def test_forget_damaged_model(site):
     """A damaged model and a page without its run are named; the rest is erased."""
     shutil.copytree(site / "models/a", site / "models/b")
     (site / "models/b/arrays.npz").write_bytes(b"no arrays")
@@ -1056,8 +1056,10 @@ def test_forget_voxels(tmp_path):
         )
 
     after = read_document(run, "run")
-    assert "P10" not in json.dumps(after) and after["counts"] == before["counts"]
-    assert (after["groups_total"], len(after["groups"])) == (4, 3)
+    assert "P10" not in json.dumps(after)
+    assert after["counts"] == before["counts"]
+    assert after["groups_total"] == 4
+    assert len(after["groups"]) == 3
     assert len(pd.read_parquet(run / "scores.parquet")) == 180
     assert "P00" not in set(load_model(model).validation["group"])
 
@@ -1070,9 +1072,13 @@ def test_purge_old_nights(site):
     said, again = (told(site, "purge", "--older-than", f"{days}d") for _ in range(2))
     after = read_document(site / "runs/1", "run")
 
-    assert (len(said["runs"]), said["ledger"]["nights"], again["runs"]) == (1, 1, [])
+    assert len(said["runs"]) == 1
+    assert said["ledger"]["nights"] == 1
+    assert again["runs"] == []
     assert after["counts"] == before["counts"]
-    assert (after["cases"], after["near_misses"], after["sample"]) == ([], [], [])
+    assert after["cases"] == []
+    assert after["near_misses"] == []
+    assert after["sample"] == []
     assert len(pd.read_parquet(site / "runs/1/scores.parquet")) == 0
     assert len(pd.read_csv(site / "runs/1/flagged.csv")) == 0
     assert (site / "runs/2/run.json").read_bytes() == kept
@@ -1080,9 +1086,7 @@ def test_purge_old_nights(site):
         history(ledger, verify=True)
 
 
-def test_page_after_forget(
-    site,
-):
+def test_page_after_forget(site):
     """No page of erased patients says that nobody was flagged."""
     forget(site)
     one = pages.render_run(read_document(site / "runs/1", "run"))

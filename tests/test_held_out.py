@@ -93,7 +93,8 @@ def test_held_out_row_of_forest_is_scored_by_unseen_trees(cohort, recipe):
 def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, trained):
     model = trained(cohort, recipe, params=BINARY[recipe], search=1, repeats=1)
     held_out = model.validation.set_index("id").loc[cohort.id]
-    encoded, kind = model.encoder.transform(cohort), model.ensemble.kind
+    encoded = model.encoder.transform(cohort)
+    kind = model.ensemble.kind
     by_machine = [
         oriented_decisions(each, encoded, kind, 1)[:, 0]
         for each in model.ensemble.machines
@@ -156,8 +157,10 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(
 ):
     rows = tissue if recipe in SEVERAL else cohort
     model = trained(rows, recipe, params=params, search=1, repeats=1)
-    encoded, ensemble = model.encoder.transform(rows), model.ensemble
-    kind, n = ensemble.kind, ensemble.n_outputs
+    encoded = model.encoder.transform(rows)
+    ensemble = model.ensemble
+    kind = ensemble.kind
+    n = ensemble.n_outputs
     alone = [oriented_decisions(each, encoded, kind, n) for each in ensemble.machines]
     together = ensemble.decisions(encoded)
 
@@ -182,8 +185,10 @@ def ensemble_of(name: str) -> FoldEnsemble:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(name):
-    ensemble, new = ensemble_of(name), two_clouds(40, seed=1)[0]
+def test_ensemble_repeated_rows(name):
+    """The mean of machines with repeated rows is the mean of their decisions."""
+    ensemble = ensemble_of(name)
+    new = two_clouds(40, seed=1)[0]
     alone = [
         oriented_decisions(each, new, ensemble.kind, 1) for each in ensemble.machines
     ]
@@ -195,10 +200,9 @@ def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(
 
 @pytest.mark.parametrize("name", ["svm", "williams", "act_input_space"])
 def test_rows_are_let_go_as_soon_as_they_are_scored(name):
-    """A night of ten million rows would else hold half of them until garbage is looked
-    for.
-    """
-    ensemble, x = ensemble_of(name), np.random.default_rng(1).normal(size=(300, 3))
+    """A night of ten million rows would else hold half of them until garbage is looked for."""
+    ensemble = ensemble_of(name)
+    x = np.random.default_rng(1).normal(size=(300, 3))
     held = weakref.ref(x)
     gc.disable()
     try:
@@ -210,17 +214,15 @@ def test_rows_are_let_go_as_soon_as_they_are_scored(name):
 
 
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
-def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(recipe):
+def test_training_order_of_rows_and_columns(recipe):
+    """The order of rows and columns changes no flag and no threshold."""
     mixed = patients().sample(frac=1, random_state=3)[
         ["ward", "ill", "crp", "patient", "fever"]
     ]
-    first, second = (
-        train(table, recipe, search=3, beside=(), **WHO)
-        for table in (patients(), mixed)
-    )
-    one, other = (
-        each.validation.set_index("id").sort_index() for each in (first, second)
-    )
+    first = train(patients(), recipe, search=3, beside=(), **WHO)
+    second = train(mixed, recipe, search=3, beside=(), **WHO)
+    one = first.validation.set_index("id").sort_index()
+    other = second.validation.set_index("id").sort_index()
     assert second.thresholds == pytest.approx(first.thresholds, rel=1e-6)
     assert (
         (one["score"] >= first.thresholds[0])
@@ -228,10 +230,11 @@ def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(recipe):
     ).all()
 
 
-def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(
-    monkeypatch,
-):
-    """A rule that few cases can keep still trains on three."""
+def test_training_too_few_cases(monkeypatch):
+    """Too few cases for the promise are refused before anything is trained.
+
+    A rule that few cases can keep still trains on three.
+    """
     few = patients().assign(ill=np.where(np.arange(240) < 3, "yes", "no"))
     rare = voxels(n_patients=6)
     rare.loc[np.flatnonzero(rare["tissue"] == "lesion")[3:], "tissue"] = "gland"
@@ -296,7 +299,8 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
 
 
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
-def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(recipe):
+def test_p_value_of_fresh_negatives(recipe):
+    """A p-value of one in twenty comes once in twenty fresh negatives."""
     fresh = read_cohort(patients(6000, seed=99), **WHO)
     negatives = fresh.take(fresh.label == "no")
     shares = []
@@ -323,7 +327,8 @@ def why(decisions):
 
 @pytest.mark.parametrize("share", [0.1, 0.16, 0.3, 0.5])
 @pytest.mark.parametrize("seed", range(5))
-def test_folds_that_score_yes_and_no_a_little_differently_do_not_lie_apart(share, seed):
+def test_folds_apart_two_scores(share, seed):
+    """Folds that score yes and no a little differently do not lie apart."""
     rng = np.random.default_rng(seed)
     yes = rng.random(N) < share
     assert why(np.where(yes, 0.1, -2.3) + rng.normal(0, 0.1, 5)[FOLD]) is None
@@ -363,13 +368,14 @@ def test_the_better_of_two_settings_wins_by_a_hundredth():
     )
 
     assert 0 < better - worse < 0.03
-    assert (best.chosen, best.scores, first.chosen) == ({"C": 2.0}, [worse, better], {})
+    assert best.chosen == {"C": 2.0}
+    assert best.scores == [worse, better]
+    assert first.chosen == {}
 
 
 @pytest.mark.parametrize(("n_narrow", "said"), [(15, None), (60, APART)])
-def test_a_fold_scored_far_more_narrowly_lies_apart_where_it_has_rows_to_tell(
-    n_narrow, said
-):
+def test_folds_apart_narrow_scores(n_narrow, said):
+    """A fold scored far more narrowly lies apart where it has rows to tell."""
     decisions = np.random.default_rng(4).normal(size=N)
     narrow = np.arange(N) < n_narrow
     fold = np.where(narrow, 4, np.arange(N) % 4)
@@ -377,7 +383,8 @@ def test_a_fold_scored_far_more_narrowly_lies_apart_where_it_has_rows_to_tell(
     assert unusable(decisions[:, None], np.zeros(N, int), fold) == said
 
 
-def test_scores_that_are_constant_not_finite_or_flipped_in_a_fold_carry_no_threshold():
+def test_unusable_scores():
+    """Scores that are constant not finite or flipped in a fold carry no threshold."""
     decisions = np.random.default_rng(0).normal(size=N)
     assert why(decisions) is None
     assert why(decisions + 6 * (FOLD == 3)) == APART

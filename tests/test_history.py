@@ -113,10 +113,12 @@ def story(tmp_path_factory):
 
 def test_ppv_case_of_many_nights(story):
     """Misses are estimated from the random sample within its interval."""
-    (told,), truth = story[0]["series"], story[1]
+    (told,) = story[0]["series"]
+    truth = story[1]
     ppv = told["ppv"]
     misses = told["misses"]
-    assert (ppv["found"], ppv["judged"]) == (len(truth["found"]), len(truth["judged"]))
+    assert ppv["found"] == len(truth["found"])
+    assert ppv["judged"] == len(truth["judged"])
     assert [ppv["low"], ppv["high"]] == [
         float(end) for end in rate_interval(ppv["found"], ppv["judged"])
     ]
@@ -155,7 +157,8 @@ def test_page_of_history(story):
     assert f"<bdi>{told['series'][0]['series']}" in page
     assert page.count("<svg") == 3 + len(told["series"][0]["control"])
     assert told["audit"]["head"] in page
-    assert "&lt;b&gt;ten a night" in page and "<b>ten a night" not in page
+    assert "&lt;b&gt;ten a night" in page
+    assert "<b>ten a night" not in page
     assert "P000" not in page
     assert len(page) < 60_000
 
@@ -206,10 +209,10 @@ def test_page_of_many_series(ledger, tmp_path):
         True,
         True,
     ]
-    assert "2026-01-02" in pages["ward-1.html"] and "superseded" not in overview
-    assert "ward-2" not in pages["ward-1.html"] and len(overview) < 2 * len(
-        pages["ward-1.html"]
-    )
+    assert "2026-01-02" in pages["ward-1.html"]
+    assert "superseded" not in overview
+    assert "ward-2" not in pages["ward-1.html"]
+    assert len(overview) < 2 * len(pages["ward-1.html"])
     assert overview.count("<svg") == 0 < pages["ward-1.html"].count("<svg")
 
 

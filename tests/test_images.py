@@ -37,7 +37,8 @@ from screening.imaging.neighbourhood import bounding_grid, neighbourhood_feature
 from screening.io.opening import digests
 from screening.scoring.erasing import document_without
 
-PAST, NIGHT = brains(6), brains(3, seed=1)
+PAST = brains(6)
+NIGHT = brains(3, seed=1)
 ROLES = {"label": "lesion", "group": "patient_id"}
 
 
@@ -64,18 +65,14 @@ def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
     table = read_cohort(table_of(PAST), **ROLES)
 
     assert images.contract == table.contract
-    assert (
-        images.contract.coordinates == ["x", "y", "z"]
-        and images.contract.group == "patient_id"
-    )
+    assert images.contract.coordinates == ["x", "y", "z"]
+    assert images.contract.group == "patient_id"
     pd.testing.assert_frame_equal(images.features, table.features)
     assert np.array_equal(images.coordinates, table.coordinates)
-    assert np.array_equal(images.group, table.group) and np.array_equal(
-        images.label, table.label
-    )
-    assert bids.names == ["FLAIR", "T1w"] and np.array_equal(
-        bids.features, images.features
-    )
+    assert np.array_equal(images.group, table.group)
+    assert np.array_equal(images.label, table.label)
+    assert bids.names == ["FLAIR", "T1w"]
+    assert np.array_equal(bids.features, images.features)
     assert np.array_equal(bids.label, images.label)
     assert [name.removeprefix("sub-") for name in bids.group] == list(images.group)
 
@@ -106,10 +103,12 @@ def test_a_subject_of_two_sessions_is_refused(tmp_path):
         images.open_images(folder)
 
 
-def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient(run):
+def test_grid_of_patient_erased(run):
+    """The run keeps the grid of every patient and forgets it with the patient."""
     grids = run.document["geometries"]
     assert [each["group"] for each in grids] == list(NIGHT)
-    assert grids[0]["affine"] == AFFINE.tolist() and list(grids[0]["shape"]) == [
+    assert grids[0]["affine"] == AFFINE.tolist()
+    assert list(grids[0]["shape"]) == [
         9,
         8,
         7,
@@ -117,9 +116,8 @@ def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient
     assert "P11" not in str(document_without(run.document, "P11"))
 
 
-def test_without_a_mask_what_is_zero_is_left_out_and_what_is_no_number_is_missing(
-    tmp_path,
-):
+def test_images_without_mask(tmp_path):
+    """Without a mask what is zero is left out and what is no number is missing."""
     patients = {"A": brain(1), "B": brain(2)}
     for volumes in patients.values():
         mask = volumes.pop("mask")
@@ -135,7 +133,8 @@ def test_without_a_mask_what_is_zero_is_left_out_and_what_is_no_number_is_missin
 
 @pytest.mark.parametrize("slope", [0.5, 2.0])
 def test_scaled_and_swapped_bytes_are_read_as_nibabel_reads_them(tmp_path, slope):
-    volumes, header = brain(1), nibabel.Nifti1Header(endianness=">")
+    volumes = brain(1)
+    header = nibabel.Nifti1Header(endianness=">")
     folder = folder_of({"A": volumes, "B": brain(2)}, tmp_path)
     image = nibabel.Nifti1Image(volumes["flair"].astype(">i2"), AFFINE, header)
     image.header.set_slope_inter(slope, 3.0)
@@ -152,7 +151,8 @@ def test_a_night_of_images_is_known_again_by_its_digests(run, night, tmp_path):
     same = [
         one == other for one, other in zip(digests(str(changed)), known, strict=True)
     ]
-    assert digests(str(night)) == known and same == [True, False, True]
+    assert digests(str(night)) == known
+    assert same == [True, False, True]
 
 
 def test_without_nibabel_images_are_refused_with_the_remedy(night, monkeypatch):
@@ -202,14 +202,14 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("words", FAULTS)
-def test_images_that_cannot_be_meant_are_refused_in_words_without_the_patients_name(
-    model, tmp_path, words
-):
+def test_images_refused(model, tmp_path, words):
+    """Images that cannot be meant are refused in words without the patient's name."""
     folder = folder_of({"secret": brain(1), "other": brain(2)}, tmp_path / "night")
     FAULTS[words](folder / "secret" / "t1.nii.gz")
     with pytest.raises(CohortError, match=words) as error:
         score(model, folder, tmp_path / "run")
-    assert "secret" not in str(error.value) and "image 2" in str(error.value)
+    assert "secret" not in str(error.value)
+    assert "image 2" in str(error.value)
     assert not (tmp_path / "run").exists()
 
 
@@ -219,12 +219,12 @@ def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
     rows = pd.read_parquet(run.directory / "scores.parquet")
 
     for name, volumes in NIGHT.items():
-        flags, scores = (
-            nibabel.load(out / f"{name}_{what}.nii.gz") for what in ("flags", "scores")
-        )
+        flags = nibabel.load(out / f"{name}_{'flags'}.nii.gz")
+        scores = nibabel.load(out / f"{name}_{'scores'}.nii.gz")
         own = rows[rows["group"] == name]
         at = tuple(own[axis].to_numpy(dtype=int) for axis in "xyz")
-        assert np.array_equal(flags.affine, AFFINE) and flags.shape == (9, 8, 7)
+        assert np.array_equal(flags.affine, AFFINE)
+        assert flags.shape == (9, 8, 7)
         assert np.array_equal(np.asarray(flags.dataobj)[at], own["flagged"])
         assert np.asarray(flags.dataobj).sum() == own["flagged"].sum() > 0
         assert np.array_equal(
@@ -248,7 +248,8 @@ def test_an_affine_is_never_invented(model, tmp_path):
     )
     table = score(model, table_of(NIGHT), tmp_path / "table").directory
     done = screen("export", table, "--to", "nifti", "--out", tmp_path / "maps", code=2)
-    assert "no reference geometry" in done.stderr and not (tmp_path / "maps").exists()
+    assert "no reference geometry" in done.stderr
+    assert not (tmp_path / "maps").exists()
 
 
 def by_hand(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
@@ -264,9 +265,8 @@ def by_hand(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
         ]
         slopes = []
         for axis in np.eye(3, dtype=int):
-            back, forth = (
-                where.get(tuple(place + step * axis), np.nan) for step in (-1, 1)
-            )
+            back = where.get(tuple(place + -1 * axis), np.nan)
+            forth = where.get(tuple(place + 1 * axis), np.nan)
             sides = np.array([own - back, forth - own])
             slopes.append(np.nansum(sides) / max(np.isfinite(sides).sum(), 1))
         gradient = np.linalg.norm(slopes) if np.isfinite(own) else np.nan
@@ -292,7 +292,8 @@ def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
 def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, origin):
     rng = np.random.default_rng(seed)
     places = np.unique(rng.integers(0, 5, (40, 3)), axis=0).astype(float)
-    values, order = rng.normal(size=len(places)), rng.permutation(len(places))
+    values = rng.normal(size=len(places))
+    order = rng.permutation(len(places))
     one = neighbourhood_features(values, *bounding_grid(places), 3)
     other = neighbourhood_features(
         values[order], *bounding_grid(places[order] * spacing + origin), 3
@@ -300,7 +301,8 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
     np.testing.assert_allclose(np.array(one)[:, order], other, atol=1e-9)
 
 
-def test_images_and_their_table_have_the_same_surroundings_and_score_alike(tmp_path):
+def test_images_equal_table(tmp_path):
+    """Images and their table have the same surroundings and score alike."""
     images = read_cohort(
         folder_of(PAST, tmp_path / "past"), label="lesion", neighbourhood=3
     )
@@ -325,7 +327,8 @@ def test_images_and_their_table_have_the_same_surroundings_and_score_alike(tmp_p
     pd.testing.assert_frame_equal(*scores)
 
 
-def test_a_contract_that_lists_channels_only_declares_their_surroundings_alike():
+def test_neighbourhood_of_channels():
+    """A contract that lists channels only declares their surroundings alike."""
     roles = {"group": "patient_id", "coordinates": ["x", "y", "z"], "neighbourhood": 3}
     features = {"flair": {"type": "number", "normalise": "within_group_robust"}}
     contract = Contract.from_dict({"cohort": roles, "features": features})
@@ -358,7 +361,8 @@ def test_voxels_without_surroundings_are_refused(change, size, error, words):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 9))
-def test_robust_scales_are_median_and_median_distance_whatever_the_batches(seed, batch):
+def test_robust_scales_any_batches(seed, batch):
+    """Robust scales are median and median distance whatever the batches."""
     rng = np.random.default_rng(seed)
     group = np.repeat(["a", "b", "c"], rng.integers(1, 12, 3)).astype(object)
     features = pd.DataFrame(

@@ -39,9 +39,9 @@ def losses(model):
 def test_noise_loses_nothing_and_order_is_right(recipe):
     by_block = losses(train(two_effects(600), recipe, label="ill", **QUICK))
 
-    strong, weak, noise = (
-        by_block[block] for block in (("strong", "strong_again"), ("weak",), ("noise",))
-    )
+    strong = by_block["strong", "strong_again"]
+    weak = by_block["weak",]
+    noise = by_block["noise",]
     assert next(iter(by_block)) == ("strong", "strong_again")
     assert strong.low > weak.value > 0
     assert noise.low <= 0.005
@@ -65,10 +65,10 @@ def own_loss(model, column, new):
 
 
 def test_loss_is_that_of_the_known_distribution():
-    """Of two normal columns of known effects the linear score is known, and its
-    loss.
-    """
-    first, second, share = 1.2, 0.6, 0.3
+    """Of two normal columns of known effects the linear score is known, and its loss."""
+    first = 1.2
+    second = 0.6
+    share = 0.3
     new = without_copies(20_000, seed=99)
     found = {"strong": [], "weak": []}
     n_held = 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from commands import as_json, screen, verdict_file
-from flow_cohorts import patients, written
+from flow_cohorts import night_of_patients, written
 
 from screening.schemas.figures import MaxFlagRate
 from screening.store.model import save_model
@@ -34,7 +34,7 @@ def site(cohort, trained, tmp_path, monkeypatch):
     save_model(trained(cohort, "logistic", search=1, rule=rule), tmp_path / "m")
     (tmp_path / "in").mkdir()
     (tmp_path / "inbox").mkdir()
-    night = patients(60, seed=2).drop(columns="ill")
+    night = night_of_patients(60, seed=2)
     written(night, tmp_path / "in" / f"{NIGHT}.csv")
     (tmp_path / "NIGHT.toml").write_text(SITE)
     monkeypatch.chdir(tmp_path)
@@ -73,7 +73,9 @@ def test_inbox_read_by_command(site):
 
     by_file = {line["file"]: line for line in answer["files"]}
     read = by_file[PAGE_FILE]
-    assert (read["series"], read["night"], read["new"]) == ("ward-a", NIGHT, 2)
+    assert read["series"] == "ward-a"
+    assert read["night"] == NIGHT
+    assert read["new"] == 2
     refused = [line["refused"] for line in answer["files"] if line["refused"]]
     assert len(refused) == 2
     assert "Smith" not in json.dumps(answer)
@@ -95,7 +97,9 @@ def test_inbox_read_by_night(site):
     answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
 
     (line,) = answer["verdicts"]
-    assert (line["verdicts"], line["new"], line["refused"]) == (3, 3, None)
+    assert line["verdicts"] == 3
+    assert line["new"] == 3
+    assert line["refused"] is None
     page = Path(answer["overview"]).read_text()
     assert "Verdicts read" in page
     history = as_json("history", "--ledger", "l.db")
@@ -210,8 +214,11 @@ def test_verdicts_survive_corrected_table(site):
     answer = as_json("review", run, path, "--ledger", "l.db")
     again = as_json("review", run, path, "--ledger", "l.db")
 
-    assert (answer["verdicts"], answer["new"], answer["superseded"]) == (4, 3, 1)
-    assert (again["new"], again["unchanged"]) == (0, 3)
+    assert answer["verdicts"] == 4
+    assert answer["new"] == 3
+    assert answer["superseded"] == 1
+    assert again["new"] == 0
+    assert again["unchanged"] == 3
     history = as_json("history", "--ledger", "l.db", "--verify")
     assert (
         next(run for run in history["runs"] if run["in_force"])["verdicts"]["confirmed"]

@@ -44,14 +44,10 @@ def test_wilson_agrees_with_scipy(count, level):
 
 
 def test_intervals_at_their_edges():
-    """No trials and one group tell nothing; few groups widen, many do not; certain
-    areas are not promised.
-    """
-    few, many, plain = (
-        rate_interval(8, 10, freedom=4),
-        rate_interval(8, 10, freedom=10**9),
-        rate_interval(8, 10),
-    )
+    """No trials and one group tell nothing; few groups widen, many do not; certain areas are not promised."""
+    few = rate_interval(8, 10, freedom=4)
+    many = rate_interval(8, 10, freedom=10**9)
+    plain = rate_interval(8, 10)
     y = np.arange(50) < 10
     low, high = delong(y.astype(float), y)
     alone = grouped_rate_interval([[30]], [40], [20])
@@ -68,8 +64,10 @@ def test_intervals_at_their_edges():
     assert beta_quantile(0.5, [0, 3], [3, 0]).tolist() == [0.0, 1.0]
     assert few[0] < plain[0] < plain[1] < few[1]
     assert np.array(many) == pytest.approx(np.array(plain))
-    assert 0.6 < low < 0.8 and high == 1.0
-    assert alone[0] < 0.05 and alone[1] > 0.95
+    assert 0.6 < low < 0.8
+    assert high == 1.0
+    assert alone[0] < 0.05
+    assert alone[1] > 0.95
     for figure in (auroc, average_precision, delong):
         with pytest.raises(ValueError, match="labels must be boolean, not int64"):
             figure(np.arange(4.0), np.array([0, 1, 0, 1]))
@@ -131,7 +129,8 @@ def test_design_effect_of_rows_in_groups(events, rows, effect):
 
 def test_few_groups_widen_the_area_by_their_number_and_by_student():
     rng = np.random.default_rng(0)
-    positive, codes = np.arange(60) % 3 == 0, np.repeat(np.arange(5), 12)
+    positive = np.arange(60) % 3 == 0
+    codes = np.repeat(np.arange(5), 12)
     _, pull = placements(rng.normal(size=60) + positive, positive)
     sums = np.bincount(codes, weights=pull)
     assert half_width(pull, positive, codes) == pytest.approx(
@@ -147,10 +146,8 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     rng = np.random.default_rng(0)
     positive = np.arange(400) % 4 == 0
     scores = rng.normal(size=400) + 1.5 * positive
-    plain, wide = (
-        ranking(scores, positive, None, variance_inflation=factor)
-        for factor in (1.0, 4.0)
-    )
+    plain = ranking(scores, positive, None, variance_inflation=1.0)
+    wide = ranking(scores, positive, None, variance_inflation=4.0)
     middle, high = (
         np.log(p / (1 - p)) for p in (plain["auroc"].value, plain["auroc"].high)
     )
@@ -159,28 +156,29 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
         1 / (1 + np.exp(-middle - 2 * (high - middle)))
     )
     moved, once = (
-        np.array(each["average_precision"].ends[1:]) - plain["average_precision"].value
+        np.array(each["average_precision"].value_and_interval[1:])
+        - plain["average_precision"].value
         for each in (wide, plain)
     )
     assert moved == pytest.approx(2 * once)
 
 
-def test_rows_written_ten_times_over_in_their_groups_leave_the_precision_as_sure_as_it_was():
-    """Nor is a draw without a case one without precision."""
-    rng, codes, positive = (
-        np.random.default_rng(0),
-        np.repeat(np.arange(6), 4),
-        np.arange(24) % 4 == 0,
-    )
+def test_precision_repeated_rows():
+    """Rows written ten times over in their groups leave the precision as sure as it
+    was.
+
+    Nor is a draw without a case one without precision.
+    """
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(6), 4)
+    positive = np.arange(24) % 4 == 0
     scores = rng.normal(size=24) + positive
-    once, often = (
-        ranking(*(np.repeat(each, n) for each in (scores, positive, codes)))
-        for n in (1, 10)
-    )
+    once = ranking(*(np.repeat(each, 1) for each in (scores, positive, codes)))
+    often = ranking(*(np.repeat(each, 10) for each in (scores, positive, codes)))
     few = np.arange(100) < 25
     perfect = ranking(np.where(few, 1.0, 0.0), few, np.repeat(np.arange(4), 25))
-    assert once["average_precision"].ends == pytest.approx(
-        often["average_precision"].ends
+    assert once["average_precision"].value_and_interval == pytest.approx(
+        often["average_precision"].value_and_interval
     )
     assert perfect["average_precision"].low == 1.0
 
@@ -219,7 +217,8 @@ def of_patients(
 def test_intervals_by_patient_hold_where_intervals_by_row_do_not(
     patients, sensitivity, correlation
 ):
-    inside, threshold = [], norm.isf(sensitivity)
+    inside = []
+    threshold = norm.isf(sensitivity)
     for seed in range(500):
         scores, patient = of_patients(seed, patients, 30, correlation)
         for codes in (patient, None):
@@ -238,13 +237,13 @@ def test_intervals_by_patient_hold_where_intervals_by_row_do_not(
     assert by_row <= 0.7
 
 
-def test_intervals_at_a_promised_sensitivity_hold_for_patients_of_many_voxels():
-    inside, rule = [], MinSensitivity(0.9)
+def test_interval_coverage_voxels():
+    """Intervals at a promised sensitivity hold for patients of many voxels."""
+    inside = []
+    rule = MinSensitivity(0.9)
     for seed in range(300):
-        (ill, patient), (well, other) = (
-            of_patients(seed, 20, 30, 0.5),
-            of_patients(seed + 999, 60, 30, 0.3),
-        )
+        ill, patient = of_patients(seed, 20, 30, 0.5)
+        well, other = of_patients(seed + 999, 60, 30, 0.3)
         y = np.arange(2400) < 600
         point = choose(
             np.concatenate([ill + 2, well]),
@@ -252,7 +251,8 @@ def test_intervals_at_a_promised_sensitivity_hold_for_patients_of_many_voxels():
             rule,
             np.concatenate([patient, 20 + other]),
         )
-        hit, clear = norm.sf(point.threshold - 2), norm.cdf(point.threshold)
+        hit = norm.sf(point.threshold - 2)
+        clear = norm.cdf(point.threshold)
         true = {
             "sensitivity": hit,
             "specificity": clear,
@@ -266,7 +266,9 @@ def test_intervals_at_a_promised_sensitivity_hold_for_patients_of_many_voxels():
     # One and the same machine scores all rows here, so that the widening for fold
     # machines is to spare.
     held = np.mean(inside, axis=0)
-    assert np.all(held >= 0.93) and held[0] < 1 and held[1] <= 0.98
+    assert np.all(held >= 0.93)
+    assert held[0] < 1
+    assert held[1] <= 0.98
 
 
 @pytest.mark.parametrize("patients", [15, 60])
@@ -291,16 +293,21 @@ def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect
     assert design == pytest.approx([6.0, effect, effect], rel=0.06)
 
 
-def test_a_share_that_few_groups_decide_borrows_the_correlation_of_the_median_split():
+def test_share_interval_few_groups():
+    """A share that few groups decide borrows the correlation of the median split."""
     # One patient has the only miss: alone it would pass for one row in sixty.
-    counts, sizes = np.array([[9], *[[10]] * 5]), np.full(6, 10)
+    counts = np.array([[9], *[[10]] * 5])
+    sizes = np.full(6, 10)
     assert shared_design(counts, sizes, np.full(6, 5)) == pytest.approx(1.0, abs=0.02)
     assert shared_design(counts, sizes, np.array([0, 10, 10, 0, 10, 0])) > 5
 
 
 @pytest.mark.parametrize("end", [0, 1])
-def test_each_side_of_a_predictive_interval_comes_from_the_ends_that_move_it(end):
-    """By Bayes, as at its centre."""
+def test_predictive_interval_sides(end):
+    """Each side of a predictive interval comes from the ends that move it.
+
+    By Bayes, as at its centre.
+    """
     wrong = [(0.1, 0.1, 0.2), (0.1, 0.05, 0.1)][end]
     right = [(0.8, 0.6, 0.8), (0.8, 0.8, 0.9)][end]
     centre = predictive_interval(0.1, (0.9,) * 3, (0.2,) * 3)[end]
@@ -315,9 +322,9 @@ def test_each_side_of_a_predictive_interval_comes_from_the_ends_that_move_it(end
     )
 
 
-def test_many_groups_are_pooled_by_lot_and_not_in_the_order_of_their_names():
-    # Every second thousand of names is alike: pooled in their order, two groups would
-    # tell no more than one.
+def test_groups_pooled_by_hash():
+    """Many groups are pooled by lot and not in the order of their names."""
+    # Every second thousand of names is alike: pooled in their order, two groups would tell no more than one.
     event = np.repeat(np.arange(4000) % 2000 < 1000, 2)
     codes = np.repeat(np.arange(4000), 2)
     tally = ThresholdCounts(

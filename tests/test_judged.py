@@ -69,8 +69,11 @@ def word_of(ledger) -> dict[str, int]:
     }
 
 
-def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger):
-    """Of two reviewers too, however late the other is read in."""
+def test_verdict_older_than_last(ledger):
+    """An older word never replaces a newer and both stay in the trail.
+
+    Of two reviewers too, however late the other is read in.
+    """
     night(ledger, 1, "a")
     entries = [said(ledger, "ruled out", "09:00"), said(ledger, "confirmed", "10:00")]
     # The same file, an older one read late, and the first one without its times.
@@ -83,14 +86,16 @@ def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger)
 
     assert entries == [{"new": 1}, {"changed": 1}]
     assert replayed == [{"unchanged": 1}, {"older": 1}, {"unchanged": 1}]
-    assert (own, word_of(ledger)) == ({"confirmed": 1}, {"unsure": 1})
+    assert own == {"confirmed": 1}
+    assert word_of(ledger) == {"unsure": 1}
     assert n_entries == 4
 
 
-def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agree(
-    ledger,
-):
-    """A dispute outlives the names of who disputed."""
+def test_verdicts_contradicting(ledger):
+    """Two reviewers who contradict each other are told as that until they agree.
+
+    A dispute outlives the names of who disputed.
+    """
     night(ledger, 1, "ab")
     entries = [
         said(ledger, "confirmed", "09:00"),
@@ -106,23 +111,18 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
     erase(ledger, "old", Scope())
 
     assert entries == [{"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1}]
-    assert (disputed, agreed, word_of(ledger)) == (
-        {"disputed": 1},
-        {"ruled_out": 1},
-        {"disputed": 1},
-    )
-    assert (shown.state, shown.judged, shown.verdict) == (
-        "pending",
-        "2026-01-01",
-        "disputed",
-    )
+    assert disputed == {"disputed": 1}
+    assert agreed == {"ruled_out": 1}
+    assert word_of(ledger) == {"disputed": 1}
+    assert shown.state == "pending"
+    assert shown.judged == "2026-01-01"
+    assert shown.verdict == "disputed"
     assert judged == 1
     assert "two reviewers disagree" in " ".join(sentence)
 
 
-def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(
-    ledger,
-):
+def test_verdict_two_tables_of_a_night(ledger):
+    """Of two tables of a night the word on the one recorded later is the last."""
     for key, word in (("zz first", "ruled out"), ("aa corrected", "confirmed")):
         enter(ledger, flagged_night(1, "a", key=key), force=True)
         record_verdicts(ledger, key, [Verdict("a", word)])
@@ -153,7 +153,8 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
         "minutes_per_night": 20.0,
     }
     # By the last word: a known, b not, e confirmed, f not; c was never judged.
-    assert (series["ppv"]["found"], series["ppv"]["judged"]) == (2, 4)
+    assert series["ppv"]["found"] == 2
+    assert series["ppv"]["judged"] == 4
     assert [(each["found"], each["judged"]) for each in series["ppv_to_date"]] == [
         (1, 2),
         (2, 3),
@@ -171,16 +172,18 @@ def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
     none = night(ledger, 4, "nop", draw=0)
     again = enter(ledger, flagged_night(2, "abcdefghijklm", key="2026-01-02", draw=2))
 
-    assert len(first.drawn) == 5 and set(first.drawn) < set("abcdefghij")
-    assert len(second.drawn) == 2 and set(second.drawn) < set("cdefghijklm")
+    assert len(first.drawn) == 5
+    assert set(first.drawn) < set("abcdefghij")
+    assert len(second.drawn) == 2
+    assert set(second.drawn) < set("cdefghijklm")
     # Those who stay without a verdict too; who has one is asked about no more.
     assert all_who_wait.drawn == list("cdlm")
-    assert none.drawn == [] and again.drawn == second.drawn
+    assert none.drawn == []
+    assert again.drawn == second.drawn
 
 
-def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not_count(
-    ledger,
-):
+def test_audit_weights(ledger):
+    """Each audited case stands for its night and a night half judged does not count."""
     first = night(ledger, 1, "abcdefghij")
     second = night(ledger, 2, "klmn")
     third = night(ledger, 3, "opqrstuvw")
@@ -188,7 +191,8 @@ def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not
         {name: "ruled out" for name in entered.drawn}
         for entered in (first, second, third)
     ]
-    said[0][first.drawn[0]], said[1][second.drawn[0]] = "confirmed", "unsure"
+    said[0][first.drawn[0]] = "confirmed"
+    said[1][second.drawn[0]] = "unsure"
     del said[2][third.drawn[0]]
     for key, words in zip(
         ("2026-01-01", "2026-01-02", "2026-01-03"), said, strict=True
@@ -199,12 +203,10 @@ def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not
     told = history(ledger)
     share = told["series"][0]["ppv_flagged"]
 
-    assert (share["nights"], share["flagged"], share["judged"], share["found"]) == (
-        2,
-        14,
-        8,
-        1,
-    )
+    assert share["nights"] == 2
+    assert share["flagged"] == 14
+    assert share["judged"] == 8
+    assert share["found"] == 1
     assert share["value"] == pytest.approx((10 * 1 / 5 + 4 * 0 / 3) / 14)
     assert (
         "14 flags of 2 nights"
@@ -212,7 +214,8 @@ def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not
     )
 
 
-def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
+def test_verdict_unbroken_nights(ledger):
+    """A verdict holds for the unbroken row of nights it was given in."""
     night(ledger, 1, "ab", {"a": "ruled out", "b": "ruled out"})
     night(ledger, 2, "abc", {"c": "confirmed"})
     # Of a row the last word counts, on its earlier nights too.
@@ -221,26 +224,29 @@ def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
     night(ledger, 5, "a", {"a": "confirmed"})
     share = history(ledger)["series"][0]["ppv_flagged"]
 
-    # a not on two nights, and the second time it came a case; b on three nights, c on
-    # two.
-    assert (share["flagged"], share["nights"]) == (8, 5)
+    # a not on two nights, and the second time it came a case; b on three nights, c on two.
+    assert share["flagged"] == 8
+    assert share["nights"] == 5
     assert share["value"] == pytest.approx((3 + 2 + 1) / 8)
-    assert (share["found"], share["judged"]) == (3, 3)
+    assert share["found"] == 3
+    assert share["judged"] == 3
 
 
-def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged(
-    ledger,
-):
+def test_audit_judged_late(ledger):
+    """A night counts by the audit of its own page however late that is judged."""
     night(ledger, 1, "abc", {"a": "ruled out", "b": "ruled out"})
     night(ledger, 2, "c", {"c": "confirmed"})
     early = history(ledger)["series"][0]["ppv_flagged"]
     record_verdicts(ledger, "2026-01-01", [Verdict("c", "unsure")])
     late = history(ledger)["series"][0]["ppv_flagged"]
 
-    # Only who stays is seen again: a night whose rest was judged through later pages
-    # would be of those.
-    assert (early["flagged"], early["nights"], early["value"]) == (1, 1, 1.0)
-    assert (late["flagged"], late["nights"], late["value"]) == (4, 2, 0.5)
+    # Only who stays is seen again: a night whose rest was judged through later pages would be of those.
+    assert early["flagged"] == 1
+    assert early["nights"] == 1
+    assert early["value"] == 1.0
+    assert late["flagged"] == 4
+    assert late["nights"] == 2
+    assert late["value"] == 0.5
 
 
 def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
@@ -248,7 +254,9 @@ def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
     for day, word in ((1, "confirmed"), (2, "ruled out")):
         night(ledger, day, "0", {"0": word}, question=nameless)
     share = history(ledger)["series"][0]["ppv_flagged"]
-    assert (share["value"], share["judged"], share["found"]) == (0.5, 2, 1)
+    assert share["value"] == 0.5
+    assert share["judged"] == 2
+    assert share["found"] == 1
 
 
 def test_a_patient_of_many_nights_tells_as_much_as_one():
@@ -280,9 +288,12 @@ def test_a_patient_of_many_nights_tells_as_much_as_one():
     # Student's at 40: a little wider than Wilson's.
     assert once == pytest.approx((0.3, 0.177, 0.46), abs=2e-3)
     # Wilson's at five independent ones, by the normal quantile: 0.036 to 0.624.
-    assert few[1] < 0.03 and few[2] > 0.68
-    assert one[1] < 0.05 and one[2] == 1
-    assert (words.found, words.judged) == (2, 3)
+    assert few[1] < 0.03
+    assert few[2] > 0.68
+    assert one[1] < 0.05
+    assert one[2] == 1
+    assert words.found == 2
+    assert words.judged == 3
 
 
 PROMISED = {
@@ -297,9 +308,8 @@ WARD = {
 }
 
 
-def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_made_by(
-    ledger,
-):
+def test_rates_of_nights_coverage(ledger):
+    """Sensitivity and predictive value of the nights hold those they were made by."""
     simulate(ledger, 28, seed=1, **WARD)
     told = history(ledger, "ward-1")
     forward = HistoryDocument.from_dict(told).series[0].forward
@@ -307,7 +317,8 @@ def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_mad
     hit = 0.15 * norm.sf(-0.5)
     false = 0.85 * norm.sf(1.5)
 
-    assert (forward.nights, forward.model) == (28, "m" * 12)
+    assert forward.nights == 28
+    assert forward.model == ("m" * 12)
     assert forward.seen.sensitivity.low < hit / 0.15 < forward.seen.sensitivity.high
     assert forward.seen.ppv.low < hit / (hit + false) < forward.seen.ppv.high
     # What is not known of either figure counts: by one interval alone these nights were
@@ -323,12 +334,11 @@ def test_only_nights_of_the_champion_speak_for_it(ledger):
     before = history(ledger, "ward-1")["series"][0]["forward"]
     simulate(ledger, 3, first=4, **WARD | {"model": "n" * 64, "promised": None})
     after = history(ledger, "ward-1")["series"][0]["forward"]
-    assert (before["nights"], before["promised"]) == (4, PROMISED)
-    assert (after["model"], after["nights"], after["first"]) == (
-        "n" * 12,
-        3,
-        "2026-01-05",
-    )
+    assert before["nights"] == 4
+    assert before["promised"] == PROMISED
+    assert after["model"] == ("n" * 12)
+    assert after["nights"] == 3
+    assert after["first"] == "2026-01-05"
     assert after["promised"] is None
 
 
@@ -341,9 +351,8 @@ def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
     lines = [line for line in sentences(series) if "validation estimate 99" in line]
 
     assert series.forward.below == ["sensitivity", "ppv"]
-    assert len(lines) == 2 and all(
-        line.endswith("below it by more than chance") for line in lines
-    )
+    assert len(lines) == 2
+    assert all(line.endswith("below it by more than chance") for line in lines)
     assert silent.forward.seen.sensitivity.value is silent.forward.promised is None
     assert not [line for line in sentences(silent) if "since" in line]
 
@@ -351,10 +360,8 @@ def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
 def test_status_announces_a_review_two_months_before_its_day(ledger):
     simulate(ledger, 1, **WARD)
     day = datetime.datetime(2026, 4, 1, 9, tzinfo=datetime.UTC)
-    near, far = (
-        series_statuses(ledger, Due(day - datetime.timedelta(days=days)))[0]
-        for days in (60, 61)
-    )
+    near = series_statuses(ledger, Due(day - datetime.timedelta(days=60)))[0]
+    far = series_statuses(ledger, Due(day - datetime.timedelta(days=61)))[0]
     assert near.review_by == far.review_by == "2026-04-01"
     assert "to be reviewed by 2026-04-01" in near.said
     assert "to be reviewed" not in far.said
@@ -370,13 +377,15 @@ figures = st.tuples(*[st.floats(0.01, 1)] * 3).map(lambda ends: sorted(ends))
 @given(figures, figures, st.floats(0.1, 10))
 def test_the_interval_of_a_ratio_holds_it_and_keeps_its_unit(one, other, times):
     """A figure without spread or that may be nothing has a ratio that says so."""
-    (low, a, high), (other_low, b, other_high) = one, other
+    low, a, high = one
+    other_low, b, other_high = other
     ratio = ratio_interval((a, low, high), (b, other_low, other_high))
     scaled = ratio_interval(
         (times * a, times * low, times * high), (b, other_low, other_high)
     )
 
-    assert ratio[0] <= a / b * (1 + 1e-9) and a / b <= ratio[1] * (1 + 1e-9)
+    assert ratio[0] <= a / b * (1 + 1e-9)
+    assert a / b <= ratio[1] * (1 + 1e-9)
     assert scaled == pytest.approx([times * end for end in ratio])
     assert ratio_interval((0.2, 0.2, 0.2), (0.4, 0.4, 0.4)) == pytest.approx(
         (0.5, 0.5), rel=1e-6
@@ -385,7 +394,8 @@ def test_the_interval_of_a_ratio_holds_it_and_keeps_its_unit(one, other, times):
     assert ratio_interval((0.0, 0.0, 0.3), (0.5, 0.4, 0.6))[0] == 0.0
 
 
-def test_intervals_of_a_ratio_of_shares_cover_it_nineteen_times_of_twenty():
+def test_ratio_interval_coverage():
+    """Intervals of a ratio of shares cover it nineteen times of twenty."""
     rng = np.random.default_rng(0)
     shares = (0.05, 0.5)
     sizes = (200, 60)

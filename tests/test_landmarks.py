@@ -33,7 +33,8 @@ def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
     """A class rarer than a fifth weighs a fifth."""
     x, y = cloud(share=0.25)
     chosen = landmarks.choose_landmarks(x, y, 1800, everywhere, seed=0)
-    weights, labels = chosen.weights, y[chosen.rows]
+    weights = chosen.weights
+    labels = y[chosen.rows]
     rarer, of_rarer = cloud()
     few = landmarks.choose_landmarks(rarer, of_rarer, 600, everywhere, seed=0)
     rare = few.weights[of_rarer[few.rows] == 1].sum()
@@ -89,16 +90,16 @@ def test_one_class_landmarks_enclose_the_share_asked_for(given):
     machine = OneClassSVM(
         KERNEL, nu=0.1, approximation="landmarks", n_landmarks=1500, **given
     ).fit(x)
-    theirs, ours = (-each.decision_function(z) for each in (exact, machine))
+    theirs = -exact.decision_function(z)
+    ours = -machine.decision_function(z)
 
     assert (machine.decision_function(x) < 0).mean() == pytest.approx(0.1, abs=0.03)
     assert ((ours > 0) == (theirs > 0)).mean() > 0.97
     assert roc_auc_score(of_z, ours) > roc_auc_score(of_z, theirs) - 0.01
 
 
-def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(
-    monkeypatch,
-):
+def test_landmarks_too_many_rows(monkeypatch):
+    """Too many rows are trained on landmarks and the model says what it cost."""
     monkeypatch.setattr(planning, "_MAX_ROWS_BY_ROWS", 300)
     settings = {
         "params": {"n_landmarks": 200},
@@ -119,7 +120,8 @@ def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(
     training = model.document["training"]
     cost = training["approximation"]
     assert model.document["recipe"]["parameters"]["approximation"] == "landmarks"
-    assert (training["n_rows_used"], cost["n_landmarks"]) == (700, 200)
+    assert training["n_rows_used"] == 700
+    assert cost["n_landmarks"] == 200
     assert abs(cost["auroc_exact"] - cost["auroc_landmarks"]) < 0.1
     assert cost["note"] in training["notes"]
     assert len(model.ensemble.machines) == 6
@@ -156,14 +158,14 @@ def test_a_row_that_stands_for_two_is_two_rows(scheme, cost_ratio):
     [*({"scheme": scheme} for scheme in SCHEMES), {"factor": ClassDecay("weighted")}],
     ids=[*SCHEMES, "factor"],
 )
-def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeatable(
-    given,
-):
+def test_multi_class_landmarks(given):
+    """Multi-class landmarks are right as often as training on all and repeatable."""
     x, y = three_clouds(3000)
     z, of_z = three_clouds(6000, seed=1)
     exact = MultiClassSVM(KERNEL, **given).fit(x, y).predict(z)
     machine = MultiClassSVM(KERNEL, approximation="landmarks", n_landmarks=800, **given)
-    found, again = machine.fit(x, y).class_scores(z), machine.fit(x, y).class_scores(z)
+    found = machine.fit(x, y).class_scores(z)
+    again = machine.fit(x, y).class_scores(z)
 
     assert np.array_equal(found, again)
     assert (found.argmax(axis=1) == of_z).mean() > (exact == of_z).mean() - 0.01

@@ -24,7 +24,8 @@ from screening.report import render_model
 from screening.schemas.model import ColumnBlock, Reliance
 from screening.schemas.reasons import ROWS_OF_ONE_PATIENT
 
-PATIENTS, ROWS = 40, 5
+PATIENTS = 40
+ROWS = 5
 
 
 def visits(
@@ -34,7 +35,8 @@ def visits(
     other."""
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(patients), rows)
-    age, level = rng.integers(20, 90, patients), rng.normal(size=(patients, 6))
+    age = rng.integers(20, 90, patients)
+    level = rng.normal(size=(patients, 6))
     values = level[who] + 0.4 * rng.normal(size=(len(who), 6))
     table = pd.DataFrame(
         values, columns=["crp", "urea", "sodium", "lactate", "pulse", "bilirubin"]
@@ -123,9 +125,11 @@ def test_rows_that_surely_share_patients_stop_training(tmp_path, table, roles, w
         trained(table, tmp_path, **roles)
 
 
-def test_a_group_of_stems_keeps_patients_whole_in_training_and_in_scoring(tmp_path):
+def test_group_of_stems(tmp_path):
+    """A group of stems keeps patients whole in training and in scoring."""
     model = trained(named(), tmp_path, id="name", group="name")
-    held_out, scored = model.held_out, model.score_frame(tmp_path / "past.csv")
+    held_out = model.held_out
+    scored = model.score_frame(tmp_path / "past.csv")
     assert model.facts.validation.n_groups == PATIENTS
     folds = pd.DataFrame({"group": held_out["group"], "fold": held_out["fold"]})
     assert folds.groupby("group")["fold"].nunique().max() == 1
@@ -210,9 +214,11 @@ def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
 @pytest.mark.parametrize("order", ["as they came", "by region"])
 def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
     rng = np.random.default_rng(0)
-    region, year = rng.integers(0, 50, 2000), rng.integers(0, 8, 2000)
+    region = rng.integers(0, 50, 2000)
+    year = rng.integers(0, 8, 2000)
     if order == "by region":
-        region, year = np.sort(region), np.zeros(2000, dtype=int)
+        region = np.sort(region)
+        year = np.zeros(2000, dtype=int)
     rate, benefit = (rng.integers(40, 150, (50, 8)) / 10 for _ in range(2))
     table = pd.DataFrame(
         {"region": region, "rate": rate[region, year], "benefit": benefit[region, year]}
@@ -238,7 +244,9 @@ def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
 def test_a_starter_contract_proposes_the_stem_and_reads_the_table(tmp_path):
     named().to_csv(tmp_path / "past.csv", index=False)
     contract, notes = starter_contract(tmp_path / "past.csv")
-    assert (contract.group, contract.group_stem, contract.id) == ("name", True, "name")
+    assert contract.group == "name"
+    assert contract.group_stem is True
+    assert contract.id == "name"
     assert any("40 stems" in note for note in notes)
     assert check_cohort(tmp_path / "past.csv", contract)[0] == []
 
@@ -246,21 +254,23 @@ def test_a_starter_contract_proposes_the_stem_and_reads_the_table(tmp_path):
 def test_a_starter_contract_does_not_take_an_arm_for_the_patient():
     table = visits(200, 1)[1].assign(group=np.arange(200) % 2, id=range(1000, 1200))
     contract, _ = starter_contract(table)
-    assert (contract.group, contract.id) == (None, "id")
+    assert contract.group is None
+    assert contract.id == "id"
 
 
 def test_a_starter_contract_fills_down_what_stands_in_first_rows(tmp_path):
     in_first_rows().to_csv(tmp_path / "past.csv", index=False)
     contract, notes = starter_contract(tmp_path / "past.csv")
-    assert (contract.group, contract.fill_down) == ("patient", ["patient"])
+    assert contract.group == "patient"
+    assert contract.fill_down == ["patient"]
     assert "guessed role fill_down: patient" in notes
     cohort = read_cohort(tmp_path / "past.csv", contract, need_label=True, batch_rows=7)
-    assert (
-        len({*cohort.group}) == PATIENTS and cohort.group[0] == cohort.group[ROWS - 1]
-    )
+    assert len({*cohort.group}) == PATIENTS
+    assert cohort.group[0] == cohort.group[ROWS - 1]
 
 
-def test_files_of_a_table_may_have_other_columns_beside_those_of_the_contract(tmp_path):
+def test_files_with_other_columns(tmp_path):
+    """Files of a table may have other columns beside those of the contract."""
     _, table = visits(60, 1)
     contract = starter_contract(table)[0].with_roles(label="ill")
     table.head(30).assign(note="x").to_csv(tmp_path / "1.csv", index=False)
@@ -387,7 +397,8 @@ def test_question_later_time(rng, tmp_path, days_later, is_question):
     assert ("later_time" in codes) == is_question
 
 
-def test_a_column_known_only_after_the_outcome_is_left_out_and_that_is_said(tmp_path):
+def test_column_after_outcome(tmp_path):
+    """A column known only after the outcome is left out and that is said."""
     table = patients().assign(icu_days=lambda table: (table["ill"] == "yes") * 5.0)
     contract = tmp_path / "cohort.toml"
     late = '[features.icu_days]\ntype = "number"\navailable = "after"\n'
@@ -514,11 +525,9 @@ def test_approve_keeps_answers(asked_model):
 
     assert "answer_first" not in [reason.code for reason in approved.facts.attention]
     (answer,) = approved.facts.known_before
-    assert (answer.columns, answer.by, answer.date) == (
-        columns,
-        "A. Weber",
-        "2026-03-01",
-    )
+    assert answer.columns == columns
+    assert answer.by == "A. Weber"
+    assert answer.date == "2026-03-01"
     assert approval_of(asked_model, approved)["known_before"] == columns
     assert approve(again, "B. Meier", TODAY, "trial").facts.approval.by == "B. Meier"
     assert "says A. Weber on 2026-03-01" in render_model(approved.sealed)

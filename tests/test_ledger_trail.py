@@ -333,7 +333,8 @@ def test_nobody_can_tell_from_a_digest_what_is_behind_it(ledger):
             for entry in entries(connection, TRAIL.c.number.in_((6, 7)))
         )
     assert first.names == second.names
-    assert first.digest() != second.digest() and first.salts != second.salts
+    assert first.digest() != second.digest()
+    assert first.salts != second.salts
 
 
 def test_what_names_no_patient_names_none(place):
@@ -351,7 +352,8 @@ def test_what_names_no_patient_names_none(place):
             facts = "".join(connection.scalars(sa.select(PARTS.c.facts)))
             named = "".join(connection.scalars(sa.select(PARTS.c.names)))
 
-    assert "SECRET" not in facts and "4711" not in facts
+    assert "SECRET" not in facts
+    assert "4711" not in facts
     assert all(word in named for word in ("SECRET77", "SECRET78", "SECRET79", "4711"))
 
 
@@ -425,10 +427,8 @@ def test_file_mode(tmp_path):
     with open_ledger(f"sqlite:///{path}") as ledger:
         assert len(history(ledger)["runs"]) == 1
 
-    assert (
-        stat.S_IMODE(path.stat().st_mode),
-        stat.S_IMODE(path.parent.stat().st_mode),
-    ) == (0o600, 0o700)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert [file.name for file in path.parent.iterdir()] == ["screening.db"]
 
 
@@ -456,9 +456,8 @@ def test_place_refused(url, told, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=told) as refused:
         open_ledger(url, make=url == "notes.txt")
     assert "SECRET77" not in str(refused.value)
-    assert list(tmp_path.iterdir()) == [notes] and notes.read_text().startswith(
-        "these are notes"
-    )
+    assert list(tmp_path.iterdir()) == [notes]
+    assert notes.read_text().startswith("these are notes")
 
 
 def test_a_missing_driver_is_told_with_its_remedy(monkeypatch):

@@ -26,10 +26,8 @@ from screening.store.loading import load_model
 from screening.store.model import save_model
 
 TOUCHING = np.ones((3, 3, 3))
-PAST, NIGHT = (
-    brains(10, shape=(14, 13, 12), n_lesions=3),
-    brains(3, seed=1, shape=(14, 13, 12)),
-)
+PAST = brains(10, shape=(14, 13, 12), n_lesions=3)
+NIGHT = brains(3, seed=1, shape=(14, 13, 12))
 ROLES = {"label": "lesion", "group": "patient_id"}
 
 
@@ -58,9 +56,8 @@ def large_enough(grid: Grid, chosen: np.ndarray, least: int) -> np.ndarray:
 
 
 @given(st.integers(0, 10**6), st.sampled_from([2, 5, 1000]), st.integers(1, 30))
-def test_a_voxel_reaches_a_threshold_if_its_cluster_there_is_large_enough(
-    seed, levels, least
-):
+def test_area_opening_threshold(seed, levels, least):
+    """A voxel reaches a threshold if its cluster there is large enough."""
     grid, scores = some_map(seed, levels)
     found = area_opening(grid, scores, least)
     for threshold in np.unique(scores)[1:]:
@@ -74,10 +71,8 @@ def test_a_voxel_reaches_a_threshold_if_its_cluster_there_is_large_enough(
 @given(st.integers(0, 10**6), st.floats(0.3, 2), st.floats(-100, 100))
 def test_smoothing_keeps_what_is_level_and_moves_with_it(seed, sd, level):
     grid, scores = some_map(seed, 1000)
-    flat, moved = (
-        smooth(grid, np.full(len(scores), level), sd),
-        smooth(grid, scores + level, sd),
-    )
+    flat = smooth(grid, np.full(len(scores), level), sd)
+    moved = smooth(grid, scores + level, sd)
     np.testing.assert_allclose(flat, level, rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(moved, smooth(grid, scores, sd) + level, atol=1e-8)
     assert smooth(grid, scores, 0.0) is scores
@@ -91,7 +86,8 @@ def test_peaks_and_false_clusters_are_those_counted_by_hand():
     assert [patient.false_clusters(scores, t) for t in (1, 4, 6, 10)] == [2, 1, 1, 0]
 
 
-def test_the_setting_with_fewest_false_clusters_keeps_the_promise_of_lesions():
+def test_lesion_setting_chosen():
+    """The setting with fewest false clusters keeps the promise of lesions."""
     rng = np.random.default_rng(0)
     places = np.argwhere(np.ones((10, 10, 10), bool))
     patients = []
@@ -104,7 +100,8 @@ def test_the_setting_with_fewest_false_clusters_keeps_the_promise_of_lesions():
 
     threshold, facts = choose_by_lesions(patients, MinSensitivity(0.8), seed=0)
 
-    assert facts.n_lesions == 12 and facts.missed <= 0.2 * 13 - 1
+    assert facts.n_lesions == 12
+    assert facts.missed <= 0.2 * 13 - 1
     assert facts.sensitivity.value >= 0.8
     # Lone voxels of noise are what a smallest cluster or smoothing is for.
     assert facts.min_voxels > 1 or facts.smoothing > 0
@@ -120,9 +117,11 @@ def test_the_setting_with_fewest_false_clusters_keeps_the_promise_of_lesions():
 def test_flags_are_whole_clusters_and_one_rule_of_score_and_threshold(model, tmp_path):
     run = score(model, table_of(NIGHT), tmp_path / "run", batch_rows=50)
     rows = pd.read_parquet(run.directory / "scores.parquet")
-    facts, threshold = model.lesions, model.thresholds[0]
+    facts = model.lesions
+    threshold = model.thresholds[0]
 
-    assert rows["flagged"].any() and not rows["flagged"].all()
+    assert rows["flagged"].any()
+    assert not rows["flagged"].all()
     assert np.array_equal(rows["flagged"], rows["score"] >= threshold)
     for _, own in rows.groupby("group"):
         grid = Grid.of(own[["x", "y", "z"]].to_numpy())
@@ -143,14 +142,17 @@ def test_images_tables_and_batches_give_the_same_lesions(model, tmp_path):
 
     pd.testing.assert_frame_equal(images, table)
     assert np.array_equal(model.score_frame(table_of(NIGHT))["score"], table["score"])
-    assert again.lesions == model.lesions and again.lesions.connectivity == 26
-    assert again.lesions.n_patients == 10 and again.lesions.asked == 0.7
+    assert again.lesions == model.lesions
+    assert again.lesions.connectivity == 26
+    assert again.lesions.n_patients == 10
+    assert again.lesions.asked == 0.7
     assert again.operating_points[0]["rule"]["name"] == "threshold"
     with pytest.raises(UsageError, match="train it again"):
         set_threshold(model, MinSensitivity(0.5), "more")
 
 
-def test_held_out_maps_are_of_whole_patients_even_where_rows_are_sampled():
+def test_lesion_maps_whole_patients():
+    """Held out maps are of whole patients even where rows are sampled."""
     past = read_cohort(table_of(PAST), **ROLES)
     model = train(
         past,
@@ -216,7 +218,8 @@ def test_train_takes_lesions_and_a_neighbourhood(tmp_path):
         tmp_path / "model",
     )
     model = load_model(tmp_path / "model")
-    assert (model.lesions.n_patients, model.contract.neighbourhood) == (10, 3)
+    assert model.lesions.n_patients == 10
+    assert model.contract.neighbourhood == 3
 
 
 def test_a_model_by_lesions_is_validated_by_lesions(model):
@@ -226,7 +229,8 @@ def test_a_model_by_lesions_is_validated_by_lesions(model):
     new = brains(6, seed=2, shape=(14, 13, 12), n_lesions=3)
     table = table_of(new)
     found = validate(model, table)
-    (point,), one = found.operating_points, found.classes["1"]
+    (point,) = found.operating_points
+    one = found.classes["1"]
 
     hit = total = 0
     flagged = model.score_frame(table)["flagged"].to_numpy()
@@ -234,15 +238,15 @@ def test_a_model_by_lesions_is_validated_by_lesions(model):
         grid = Grid.of(own[["x", "y", "z"]].to_numpy(float))
         number = grid.clusters(own["lesion"].to_numpy() == 1)
         touched = set(number[own["flagged"].to_numpy()]) - {0}
-        hit, total = hit + len(touched), total + int(number.max())
+        hit = hit + len(touched)
+        total = total + int(number.max())
 
-    assert (
-        point.lesions.n_lesions,
-        point.lesions.n_lesions - point.lesions.missed,
-    ) == (total, hit)
+    assert point.lesions.n_lesions == total
+    assert (point.lesions.n_lesions - point.lesions.missed) == hit
     assert point.lesions.sensitivity.value == pytest.approx(hit / total)
     assert one.promise.lesions == model.lesions
     assert one.differences["lesions"].value == pytest.approx(
         hit / total - model.lesions.sensitivity.value
     )
-    assert one.local.rule.name == "threshold" and one.local_reason is None
+    assert one.local.rule.name == "threshold"
+    assert one.local_reason is None

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from commands import screen
-from flow_cohorts import patients, written
+from flow_cohorts import night_of_patients, written
 
 from screening.cli.logs import KEYS
 
@@ -22,7 +22,7 @@ ALWAYS = ["time", "level", "logger", "event"]
 def desk(logistic_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("logs")
     (folder / "m").symlink_to(logistic_model)
-    written(patients(60, seed=1).drop(columns="ill"), folder / "tonight.csv")
+    written(night_of_patients(60, seed=1), folder / "tonight.csv")
     return folder
 
 
@@ -52,15 +52,15 @@ def night(desk, out, *words: object, code: int = 0):
 )
 def test_a_mistyped_command_is_a_line_too(words):
     (line,) = lines(screen("--log=json", *words, code=2).stderr)
-    assert (line["level"], line["exit_code"]) == ("error", 2)
+    assert line["level"] == "error"
+    assert line["exit_code"] == 2
 
 
 def test_a_night_is_one_line_with_its_series_night_and_run(desk, tmp_path):
-    """Or, where it failed, with its exit code; lines have declared keys only, and no
-    patient.
-    """
-    table = patients(60, seed=1).drop(columns="ill")
-    raised, short = table.assign(crp="raised"), table.drop(columns="crp")
+    """Or, where it failed, with its exit code; lines have declared keys only, and no patient."""
+    table = night_of_patients(60, seed=1)
+    raised = table.assign(crp="raised")
+    short = table.drop(columns="crp")
     scored = night(desk, tmp_path, desk / "tonight.csv")
     answers = [scored.stderr]
     for name, broken in {"short": short, "raised": raised}.items():
@@ -71,21 +71,19 @@ def test_a_night_is_one_line_with_its_series_night_and_run(desk, tmp_path):
         )
 
     done, failed, _ = (lines(answer)[-1] for answer in answers)
-    assert (done["series"], done["night"], done["level"]) == (
-        "ward-7",
-        "2026-03-01",
-        "info",
-    )
+    assert done["series"] == "ward-7"
+    assert done["night"] == "2026-03-01"
+    assert done["level"] == "info"
     assert done["run"] == json.loads(scored.stdout)["run_id"]
     assert done["peak_mb"] > 10
-    assert (failed["series"], failed["night"], failed["level"]) == (
-        "ward-7",
-        "2026-03-01",
-        "error",
-    )
-    assert failed["exit_code"] == 3 and "crp" in failed["event"]
+    assert failed["series"] == "ward-7"
+    assert failed["night"] == "2026-03-01"
+    assert failed["level"] == "error"
+    assert failed["exit_code"] == 3
+    assert "crp" in failed["event"]
     for line in lines("".join(answers)):
-        assert [*line][:4] == ALWAYS and set(line) <= set(KEYS)
+        assert [*line][:4] == ALWAYS
+        assert set(line) <= set(KEYS)
     assert [
         name for name in [*table["patient"], "raised"] if name in "".join(answers)
     ] == []
@@ -104,7 +102,8 @@ def test_a_bug_is_a_line_that_names_its_place_and_not_its_message():
     )
 
     (line,) = lines(ended.stderr)
-    assert (line["level"], line["exit_code"]) == ("critical", 1)
+    assert line["level"] == "critical"
+    assert line["exit_code"] == 1
     assert "KeyError" in line["event"]
     assert "00123" not in ended.stderr
 
@@ -122,7 +121,8 @@ ANSWER = """
 from screening.cli.console import print_answer
 print_answer({"out": "m", "notes": ["[b] \\u202e", "w " * 60]}, False)
 """
-HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+HIDE = "\x1b[?25l"
+SHOW = "\x1b[?25h"
 
 
 def on_a_terminal(code: str) -> str:
@@ -143,23 +143,30 @@ def on_a_terminal(code: str) -> str:
     return told.decode()
 
 
-def test_a_bar_on_a_terminal_has_the_time_left_and_gives_the_cursor_back():
-    """Also where the command fails; without a terminal there is none."""
-    whole, failed = (
-        on_a_terminal(LONG.format(at_the_end=line)) for line in ("", "assert done < 15")
-    )
+def test_progress_bar_terminal():
+    """A bar on a terminal has the time left and gives the cursor back.
+
+    Also where the command fails; without a terminal there is none.
+    """
+    whole = on_a_terminal(LONG.format(at_the_end=""))
+    failed = on_a_terminal(LONG.format(at_the_end="assert done < 15"))
     without = program(LONG.format(at_the_end=""))
 
-    assert "Training [all]" in whole and "100%" in whole
+    assert "Training [all]" in whole
+    assert "100%" in whole
     assert re.search(r"0:00:0[1-9]", whole)
     assert "AssertionError" in failed
     for shown in (whole, failed):
         assert shown.rfind(SHOW) > shown.rfind(HIDE) >= 0
-    assert (without.stdout, without.stderr) == ("", "")
+    assert without.stdout == ""
+    assert without.stderr == ""
 
 
-def test_an_answer_on_a_terminal_is_folded_within_its_column_and_steers_nothing():
-    """Elsewhere it is a line a value."""
+def test_answer_folded_and_escaped():
+    """An answer on a terminal is folded within its column and steers nothing.
+
+    Elsewhere it is a line a value.
+    """
     shown = on_a_terminal(ANSWER).replace("\x1b[1m", "").replace("\x1b[0m", "")
     first, second, *rest = [line.rstrip() for line in shown.split("\r\n")]
     assert [first, second] == ["out    m", "notes  [b] \\u202e"]

@@ -40,7 +40,7 @@ from screening.factors import (
 )
 from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances
 from screening.kernels.kernel_cache import KernelCache
-from screening.solvers import Problem, solve
+from screening.solvers import Problem, smo
 
 MACHINES = [
     OneClassSVM(nu=0.3),
@@ -137,7 +137,8 @@ def test_fields_of_kernel_factor_and_remedy_are_parameters():
     assert changed.kernel == Gaussian(2.0)
     assert changed.factor == MarginDensity("rows")
     assert changed.remedies == (UnequalCosts(3.0),)
-    assert (machine.kernel, machine.C) == (Gaussian(), 1.0)
+    assert machine.kernel == Gaussian()
+    assert machine.C == 1.0
     with pytest.raises(ValueError, match="factor__kappa"):
         machine.set_params(factor__kappa=1.0)
 
@@ -168,7 +169,8 @@ def test_moved_boundary_keeps_groups_whole():
 
 def test_best_g_mean_is_the_best_of_all_thresholds():
     rng = np.random.default_rng(0)
-    decisions, positive = rng.normal(size=80), rng.random(80) < 0.2
+    decisions = rng.normal(size=80)
+    positive = rng.random(80) < 0.2
 
     def g_mean(threshold: float) -> float:
         return np.sqrt(
@@ -206,7 +208,8 @@ def test_class_weights_are_costs_by_class(machine):
 SCHEMES = ["one_vs_rest", "one_vs_one", "crammer_singer", "simplified"]
 
 
-def test_one_vs_one_breaks_a_tie_of_votes_by_the_margins_and_never_a_vote():
+def test_one_vs_one_tie():
+    """One-vs-one breaks a tie of votes by the margins and never a vote."""
     # Pairs (0,1), (0,2), (1,2): each class has one vote in the first row.
     scores = OneVsOne.scores(np.array([[-0.1, 5.0, -0.2], [-0.1, -0.1, 100.0]]))
     assert scores.argmax(axis=1).tolist() == [2, 0]
@@ -225,14 +228,14 @@ def test_two_classes_are_the_two_class_machine(scheme):
 
 
 @pytest.mark.parametrize("scheme", ["crammer_singer", "simplified"])
-def test_two_classes_at_once_are_half_the_machine_without_intercept_at_twice_the_cost(
-    scheme,
-):
+def test_all_at_once_two_classes(scheme):
+    """Two classes at once are half the machine without intercept at twice the cost."""
     # With A_i1 = -A_i0 both duals are min 1/2 b'Qb / 2 - 1'b / 2 over b = 2 a.
     x, y = two_clouds()
-    gram, signs = Gaussian(0.5)(x, x), np.where(y == 1, 1.0, -1.0)
+    gram = Gaussian(0.5)(x, x)
+    signs = np.where(y == 1, 1.0, -1.0)
     n = len(x)
-    alphas = solve(
+    alphas = smo.solve(
         Problem(gram, signs, np.ones(n), -np.ones(n), np.full(n, 6.0), None), 1e-9
     ).alphas
     several = MultiClassSVM(Gaussian(0.5), C=3.0, scheme=scheme, tol=1e-9).fit(x, y)
@@ -244,7 +247,8 @@ def test_two_classes_at_once_are_half_the_machine_without_intercept_at_twice_the
 @pytest.mark.parametrize("scheme", SCHEMES[1:])
 def test_balanced_costs_raise_the_recall_of_the_rarest_class(scheme):
     x, y = three_clouds(240)
-    x, y = x[(y != "a") | (np.arange(240) < 60)], y[(y != "a") | (np.arange(240) < 60)]
+    x = x[(y != "a") | (np.arange(240) < 60)]
+    y = y[(y != "a") | (np.arange(240) < 60)]
     plain, balanced = (
         MultiClassSVM(Gaussian(0.3), C=0.3, scheme=scheme, cost_ratio=ratio)
         .fit(x, y)
@@ -307,15 +311,14 @@ def test_one_class_is_scikit_learns_divided_by_nu_n(nu):
     """With every row at its bound it is a density estimate."""
     x, _ = two_clouds(100)
     theirs = ScikitOneClass(nu=nu, gamma=0.3, tol=1e-7).fit(x)
-    ours, density = (
-        OneClassSVM(Gaussian(0.3), nu=nu, tol=1e-7).fit(x),
-        OneClassSVM(Gaussian(0.3), nu=1.0),
-    )
+    ours = OneClassSVM(Gaussian(0.3), nu=nu, tol=1e-7).fit(x)
+    density = OneClassSVM(Gaussian(0.3), nu=1.0)
     np.testing.assert_allclose(
         nu * 100 * ours.decision_function(x), theirs.decision_function(x), atol=1e-3
     )
     assert np.sum(ours.dual_coef_) == pytest.approx(1.0)
-    scores, few = density.fit(x[:50]).score_samples(x[:50]), x[:50]
+    scores = density.fit(x[:50]).score_samples(x[:50])
+    few = x[:50]
     np.testing.assert_allclose(scores, Gaussian(0.3)(few, few).mean(axis=1), rtol=1e-9)
 
 
@@ -350,7 +353,8 @@ def e_smote_fit(x, y, **given):
     ).fit(x, y)
 
 
-def test_e_smote_stores_training_rows_alone_and_smote_its_synthetic_ones():
+def test_smote_stored_rows():
+    """E-SMOTE stores training rows alone and SMOTE its synthetic ones."""
     x, y = two_clouds(60)
     in_feature_space = e_smote_fit(x, y)
     in_input_space = TwoClassSVM(KERNEL, C=5.0, remedies=(Smote(),)).fit(x, y)
@@ -366,10 +370,10 @@ def test_e_smote_stores_training_rows_alone_and_smote_its_synthetic_ones():
 
 @pytest.mark.parametrize("remedy", [Smote(), ESmote()])
 def test_a_single_positive_row_has_nothing_to_interpolate_with(remedy):
-    x, y = two_clouds(30)[0], (np.arange(30) == 4).astype(int)
-    plain, remedied = (
-        TwoClassSVM(KERNEL, remedies=each).fit(x, y) for each in ((), (remedy,))
-    )
+    x = two_clouds(30)[0]
+    y = (np.arange(30) == 4).astype(int)
+    plain = TwoClassSVM(KERNEL, remedies=()).fit(x, y)
+    remedied = TwoClassSVM(KERNEL, remedies=(remedy,)).fit(x, y)
     np.testing.assert_array_equal(
         remedied.decision_function(x), plain.decision_function(x)
     )
@@ -387,7 +391,8 @@ def test_e_smote_combines_with_a_factor_and_costs():
     assert dear.predict(x).mean() >= e_smote_fit(x, y).predict(x).mean()
 
 
-def test_pruning_by_inner_folds_finds_removals_that_help_a_skewed_machine():
+def test_pruning_inner_folds():
+    """Pruning by inner folds finds removals that help a skewed machine."""
     rng = np.random.default_rng(0)
     y = (np.arange(160) % 8 == 0).astype(int)
     x = rng.normal(size=(160, 2)) + 1.5 * y[:, None]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from commands import as_json, screen
-from flow_cohorts import patients, written
+from flow_cohorts import night_of_patients, patients, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,9 +64,7 @@ cohort = "in/b/{date}.csv"
 def table(folder, ward: str, day: int, seed: int):
     place = folder / "in" / ward
     place.mkdir(parents=True, exist_ok=True)
-    return written(
-        patients(60, seed=seed).drop(columns="ill"), place / f"2026-03-{day:02d}.csv"
-    )
+    return written(night_of_patients(60, seed=seed), place / f"2026-03-{day:02d}.csv")
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +132,8 @@ def test_overview_links(site, first):
     names = [*patients(60, seed=1)["patient"], *patients(60, seed=2)["patient"]]
     (memory,) = [each for each in series["attention"] if each["code"] == "over_memory"]
 
-    assert (
-        site / "pages" / series["page"]
-    ).is_file() and f'href="{series["page"]}"' in page
+    assert (site / "pages" / series["page"]).is_file()
+    assert f'href="{series["page"]}"' in page
     assert (site / "pages" / "latest.html").read_text() == page
     assert [name for name in names if name in page + first.stdout + first.stderr] == []
     assert "script" not in page.replace("noscript", "")
@@ -197,7 +194,8 @@ def test_run_again_late_table(again):
         ("ward-a", NIGHT, "unchanged"),
         ("ward-b", NIGHT, "published"),
     ]
-    assert answer["caught_up"] == [] and scored.stat().st_mtime_ns == before
+    assert answer["caught_up"] == []
+    assert scored.stat().st_mtime_ns == before
     # A copy of the ledger from before it is older than what stands among the site's
     # runs.
     shutil.copy("older.db", "l.db")
@@ -295,17 +293,16 @@ def test_passwords_hidden(again, monkeypatch):
         words for words in [*lists, json.dumps(answer).encode()] if b"s3cr3t" in words
     ]
     given = (again / "environ").read_bytes()
-    assert b"PATH=" in given and b"s3cr3t" not in given
+    assert b"PATH=" in given
+    assert b"s3cr3t" not in given
 
 
 def test_status_of_site(again):
     """Every series of the site's file is due until its night is given up."""
     due = ["status", "--site", "NIGHT.toml", "--night", NIGHT]
     missing = screen(*due, code=5).stdout
-    assert (
-        "ward-b  no run has been published yet" in missing
-        and "ok         ward-a" not in missing
-    )
+    assert "ward-b  no run has been published yet" in missing
+    assert "ok         ward-a" not in missing
     screen(*due, "--give-up", NIGHT, "--reason", "x", code=2)
     screen(
         *due, "--series", "ward-b", "--give-up", NIGHT, "--reason", "the analyser broke"
@@ -348,16 +345,13 @@ def test_two_tables_of_one_night(again, place):
     ] == [1, 1, 1]
 
 
-def test_only_some_series(
-    again,
-):
+def test_only_some_series(again):
     """With --only a changed table is refused, and other series stay as they are."""
     table(again, "a", 3, seed=9)
     page = (again / "pages" / "ward-a" / "latest.html").read_bytes()
     run = ("run", "NIGHT.toml", "--date", NIGHT, "--only")
-    of_b, of_a = (
-        as_json(*run, name, code=2)["series"] for name in ("ward-b", "ward-a")
-    )
+    of_b = as_json(*run, "ward-b", code=2)["series"]
+    of_a = as_json(*run, "ward-a", code=2)["series"]
     assert states(of_b) == [("ward-a", NIGHT, "left out"), ("ward-b", NIGHT, "failed")]
     assert "another table for the night" in of_a[0]["said"]
     assert (again / "pages" / "ward-a" / "latest.html").read_bytes() == page
@@ -452,7 +446,8 @@ def test_budget_shared(claims):
     [thread.join(10) for thread in threads]
 
     assert sorted(done) == sorted(claims)
-    assert most[0] <= 3 and most[1] <= 100
+    assert most[0] <= 3
+    assert most[1] <= 100
 
 
 @pytest.mark.parametrize(
@@ -493,16 +488,13 @@ def test_hook_hangs_or_missing(tmp_path):
         0.3,
         tmp_path / "NIGHT.toml",
     )
-    assert (hung.fine, hung.said) == (False, "was stopped: it took more than 0.3 s")
-    assert (absent.fine, absent.said) == (
-        False,
-        "could not be started: No such file or directory",
-    )
+    assert hung.fine is False
+    assert hung.said == "was stopped: it took more than 0.3 s"
+    assert absent.fine is False
+    assert absent.said == "could not be started: No such file or directory"
 
 
-def test_night_too_long(
-    tmp_path,
-):
+def test_night_too_long(tmp_path):
     """A night that takes too long is stopped; nothing starts afterwards."""
     processes = Processes()
     late = processes.run(["demo", "--out", str(tmp_path / "demo")], {}, 1, 0.01)
@@ -532,10 +524,8 @@ def test_night_killed(tmp_path, monkeypatch):
     next(iter(processes._running)).kill()
     thread.join()
 
-    assert (ended[0].code, ended[0].message.partition(",")[0]) == (
-        2,
-        "ended without a word (-9)",
-    )
+    assert ended[0].code == 2
+    assert ended[0].message.partition(",")[0] == "ended without a word (-9)"
     assert processes.run(["recipes"], {}, 1, 60).code == 0
     [os.close(end) for end in held]
 
@@ -584,7 +574,8 @@ def test_overview_escapes(title, said, status):
     lines = {"series": [line], "shadows": [line], "caught_up": [line]}
     overview = OverviewDocument(title=title, night=NIGHT, exit_code=0, **lines)
     page = render_overview(overview)
-    assert page == render_overview(overview) and "<script" not in page
+    assert page == render_overview(overview)
+    assert "<script" not in page
     assert 'content="default-src &#39;none&#39;; style-src' in page
 
 
@@ -665,7 +656,8 @@ def test_unreadable_run(again, monkeypatch):
     answer = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a", code=2)
 
     (line,) = answer["caught_up"]
-    assert (line["night"], line["status"]) == ("2026-03-02", "failed")
+    assert line["night"] == "2026-03-02"
+    assert line["status"] == "failed"
     assert "Permission denied" in line["said"]
     assert answer["series"][0]["status"] == "unchanged"
 

@@ -48,7 +48,8 @@ def labelled(n_rows: int = 300, share: float = 0.1, shift: float = 1.5, seed: in
 
 def grouped():
     """Scores, labels and groups: fifteen of twenty rows."""
-    rng, group = np.random.default_rng(0), np.repeat(np.arange(15), 20)
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(15), 20)
     y = rng.random(300) < 0.2
     return rng.normal(size=300) + 2 * y + rng.normal(size=15)[group], y, group
 
@@ -89,7 +90,8 @@ def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(
     scores, y = arrays(rows)
 
     def cost(threshold):
-        found, false = np.mean(scores[y] >= threshold), np.mean(scores[~y] >= threshold)
+        found = np.mean(scores[y] >= threshold)
+        false = np.mean(scores[~y] >= threshold)
         return prevalence * (miss * (1 - found) + found) + (1 - prevalence) * false
 
     chosen = choose(scores, y, MissCost(miss, prevalence=prevalence))
@@ -97,14 +99,14 @@ def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(
 
 
 def test_rules_at_known_thresholds():
-    """At a prevalence of a half a false alarm weighs half; a flag rate may be reached
-    exactly.
-    """
-    hits, alarms = np.array([10, 9, 5, 0]), np.array([10, 5, 1, 0])
+    """At a prevalence of a half a false alarm weighs half; a flag rate may be reached exactly."""
+    hits = np.array([10, 9, 5, 0])
+    alarms = np.array([10, 5, 1, 0])
     exact = choose(np.arange(100.0), np.arange(100) < 10, MaxFlagRate(0.1))
     # 0.825 a row at the second threshold, 0.925 at the third.
     assert pick(MissCost(2.5, prevalence=0.5), hits, alarms, 1.0) == 1
-    assert (exact.threshold, exact.flag_rate.value) == (90.0, pytest.approx(0.1))
+    assert exact.threshold == 90.0
+    assert exact.flag_rate.value == pytest.approx(0.1)
 
 
 @given(cohorts)
@@ -126,11 +128,10 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
     scores, y = labelled()
     scores = np.round(scores, 1)
     point = choose(scores, y, rule, fold=np.arange(len(y)) % 5)
-    hits, share = (scores[y] >= point.threshold).sum(), y.mean()
-    found, false = (
-        share * point.sensitivity.value,
-        (1 - share) * (1 - point.specificity.value),
-    )
+    hits = (scores[y] >= point.threshold).sum()
+    share = y.mean()
+    found = share * point.sensitivity.value
+    false = (1 - share) * (1 - point.specificity.value)
 
     assert point.misses == y.sum() - hits
     assert point.sensitivity.value == pytest.approx(hits / (y.sum() + 1))
@@ -144,14 +145,15 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
     )
     assert point.nne.value == pytest.approx(1 / point.ppv.value)
     for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate"):
-        value, low, high = getattr(point, name).ends
+        value, low, high = getattr(point, name).value_and_interval
         assert low < value < high
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_row_order_does_not_move_a_threshold(rule):
     scores, y = labelled()
-    fold, order = np.arange(len(y)) % 5, np.random.default_rng(1).permutation(len(y))
+    fold = np.arange(len(y)) % 5
+    order = np.random.default_rng(1).permutation(len(y))
     repeats = scores + np.random.default_rng(2).normal(size=(3, len(y)))
     point = choose(scores, y, rule, fold=fold, repeats=repeats)
     moved = choose(
@@ -173,29 +175,28 @@ def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
     scores, y = labelled(100, 0.1)
     point = choose(scores, y, MinSensitivity(0.95))
     unsure = choose(*labelled(200, 0.1), MinSensitivity(0.9, confidence=0.95))
-    sensitivity, flag_rate = point.sensitivity, point.flag_rate
+    sensitivity = point.sensitivity
+    flag_rate = point.flag_rate
 
-    assert (point.threshold, sensitivity.value, point.specificity.ends) == (
-        FLAG_EVERYTHING,
-        1.0,
-        (0, 0, 0),
-    )
+    assert point.threshold == FLAG_EVERYTHING
+    assert sensitivity.value == 1.0
+    assert point.specificity.value_and_interval == ((0, 0, 0))
     assert "every row is flagged" in point.notes[0]
-    assert (sensitivity.low, flag_rate.low, flag_rate.high, point.npv.value) == (
-        1,
-        1,
-        1,
-        None,
-    )
+    assert sensitivity.low == 1
+    assert flag_rate.low == 1
+    assert flag_rate.high == 1
+    assert point.npv.value is None
     assert point.ppv.value == pytest.approx(0.1)
-    assert point.ppv.low < 0.06 and point.ppv.high > 0.15
+    assert point.ppv.low < 0.06
+    assert point.ppv.high > 0.15
     assert unsure.threshold == FLAG_EVERYTHING
     assert (
         "with confidence 0.95 cannot be promised from 20 positives" in unsure.notes[0]
     )
 
 
-def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enough():
+def test_confidence_exact_bound():
+    """Confidence takes the largest threshold whose exact lower bound is enough."""
     scores, y = labelled(800, 0.1)
     threshold = choose(scores, y, MinSensitivity(0.9, confidence=0.95)).threshold
 
@@ -213,7 +214,8 @@ def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enoug
 
 def test_few_positives_are_said_aloud():
     """An interval holds its figure even where no case is found."""
-    point, few = choose(*labelled(240, 0.1), MinSensitivity(0.9)), np.arange(60) < 20
+    point = choose(*labelled(240, 0.1), MinSensitivity(0.9))
+    few = np.arange(60) < 20
     none = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), few, Threshold(0.5))
     reach = (point.sensitivity.high - point.sensitivity.low) / 2
     assert (
@@ -228,7 +230,8 @@ def test_few_positives_are_said_aloud():
         == 0
     )
     assert none.sensitivity.high == pytest.approx(0.2, abs=0.001)
-    assert none.ppv.high > 0 and none.nne.value is None
+    assert none.ppv.high > 0
+    assert none.nne.value is None
 
 
 @pytest.mark.parametrize(("alike", "said"), [(0, False), (20, False), (60, True)])
@@ -244,11 +247,10 @@ def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said
     )
 
 
-def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_row():
-    scores, thresholds = (
-        np.array([[3.0, 1.0], [0.0, 4.0], [1.0, 1.0]]),
-        np.array([2.0, 2.0]),
-    )
+def test_overall_score_several_classes():
+    """Of several classes the one furthest above its threshold speaks for a row."""
+    scores = np.array([[3.0, 1.0], [0.0, 4.0], [1.0, 1.0]])
+    thresholds = np.array([2.0, 2.0])
     assert overall(scores, thresholds).tolist() == [1.0, 2.0, -1.0]
     assert overall(scores[:, :1], thresholds[:1]).tolist() == [3.0, 0.0, 1.0]
     # A class that flags everything says nothing of a row.
@@ -319,7 +321,10 @@ def test_folds_that_disagree_widen_specificity_alone():
     apart = choose(scores, y, Threshold(1.0), fold=sorted_folds)
 
     assert apart.specificity.low < alike.specificity.low - 0.1
-    assert apart.sensitivity.ends[:2] == alike.sensitivity.ends[:2]
+    assert (
+        apart.sensitivity.value_and_interval[:2]
+        == alike.sensitivity.value_and_interval[:2]
+    )
 
 
 def test_repeats_that_differ_at_one_threshold_widen_specificity():
@@ -340,15 +345,17 @@ def test_repeats_that_differ_at_one_threshold_widen_specificity():
         assert reach[1] == pytest.approx(reach[0] * np.sqrt(growth))
 
 
-def test_observed_predictive_values_have_the_intervals_of_observed_shares():
-    """At a given prevalence every figure lies in its interval."""
+def test_observed_predictive_interval():
+    """Observed predictive values have the intervals of observed shares.
+
+    At a given prevalence every figure lies in its interval.
+    """
     scores, y = labelled(2000)
     seen = performance(scores, y, 1.0)
     flagged = seen.true_positive + seen.false_positive
     left = seen.true_negative + seen.false_negative
-    known, rare = (
-        rates(seen.sensitivity, seen.specificity, p) for p in (float(np.mean(y)), 0.05)
-    )
+    known = rates(seen.sensitivity, seen.specificity, float(np.mean(y)))
+    rare = rates(seen.sensitivity, seen.specificity, 0.05)
 
     assert [seen.ppv.low, seen.ppv.high] == pytest.approx(
         np.array(rate_interval(seen.true_positive, flagged))
@@ -391,13 +398,13 @@ def test_groups_widen_every_interval():
     Folds of whole groups differ by the groups in them, which adds nothing.
     """
     scores, y, group = grouped()
-    rows, patients = performance(scores, y, 0.5), performance(scores, y, 0.5, group)
+    rows = performance(scores, y, 0.5)
+    patients = performance(scores, y, 0.5, group)
     alone = choose(scores, y, GMean(), np.arange(len(y)))
-    dealt, whole = (
-        choose(scores, y, Threshold(0.5), group, fold=fold)
-        for fold in (group % 5, None)
-    )
-    one, best = (ranking_summary(*labelled(), n_settings=n) for n in (1, 24))
+    dealt = choose(scores, y, Threshold(0.5), group, fold=group % 5)
+    whole = choose(scores, y, Threshold(0.5), group, fold=None)
+    one = ranking_summary(*labelled(), n_settings=1)
+    best = ranking_summary(*labelled(), n_settings=24)
 
     assert patients.sensitivity.value == rows.sensitivity.value
     for name in ("sensitivity", "specificity", "auroc"):
@@ -425,29 +432,30 @@ def test_every_figure_survives_a_file_without_losing_a_bit(group):
 
 def test_a_curve_passes_through_what_performance_says():
     scores, y = labelled()
-    drawn, long = curve(scores, y, points=50), curve(*labelled(20_000))
+    drawn = curve(scores, y, points=50)
+    long = curve(*labelled(20_000))
     for i in range(0, len(drawn.threshold), 12):
         at = performance(scores, y, drawn.threshold[i])
         for name in ("sensitivity", "specificity"):
             band = vars(getattr(drawn, name)).values()
             assert [column[i] for column in band] == pytest.approx(
-                getattr(at, name).ends
+                getattr(at, name).value_and_interval
             )
         for name in ("flag_rate", "ppv", "npv"):
             assert getattr(drawn, name)[i] == pytest.approx(getattr(at, name).value)
 
-    assert (drawn.threshold[0], drawn.threshold[-1]) == (scores.min(), scores.max())
+    assert drawn.threshold[0] == scores.min()
+    assert drawn.threshold[-1] == scores.max()
     assert len(long.threshold) <= 202
     assert np.all(np.diff(long.sensitivity.value) <= 0)
 
 
 @pytest.mark.parametrize(("n_groups", "taken_back"), [(5, True), (15, False)])
-def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(
-    n_groups, taken_back
-):
-    # The positives of a group score alike, so that the promise hangs on the number of
-    # groups.
-    group, y = np.repeat(np.arange(n_groups), 40), np.tile(np.arange(40) < 20, n_groups)
+def test_promise_few_groups(n_groups, taken_back):
+    """A promise about new groups that few cannot bear is taken back aloud."""
+    # The positives of a group score alike, so that the promise hangs on the number of groups.
+    group = np.repeat(np.arange(n_groups), 40)
+    y = np.tile(np.arange(40) < 20, n_groups)
     scores = np.random.default_rng(0).normal(size=n_groups)[group] + y
     point = choose(scores, y, MinSensitivity(0.9), group)
     assert (
@@ -458,11 +466,11 @@ def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(
 
 def test_a_promise_is_worth_what_groups_tell_of_the_cases_below_it():
     """Two groups hold all high scores, which says nothing of who is missed."""
-    group, y = np.repeat(np.arange(20), 20), np.arange(400) % 4 > 0
+    group = np.repeat(np.arange(20), 20)
+    y = np.arange(400) % 4 > 0
     scores = np.random.default_rng(0).normal(size=400) + 10 * (group < 2)
-    by_group, by_row = (
-        choose(scores, y, MinSensitivity(0.9), each) for each in (group, None)
-    )
+    by_group = choose(scores, y, MinSensitivity(0.9), group)
+    by_row = choose(scores, y, MinSensitivity(0.9), None)
     assert by_group.threshold == by_row.threshold
 
 
@@ -517,10 +525,8 @@ def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, reci
     new = answered(rng, 20_000)
     new.to_csv(tmp_path / "new.csv", index=False)
 
-    flagged, ill = (
-        model.score_frame(tmp_path / "new.csv")["flagged"].to_numpy(),
-        new["ill"] == "yes",
-    )
+    flagged = model.score_frame(tmp_path / "new.csv")["flagged"].to_numpy()
+    ill = new["ill"] == "yes"
 
     assert flagged[ill].mean() == pytest.approx(point["sensitivity"]["value"], abs=0.06)
     assert 1 - flagged[~ill].mean() == pytest.approx(
@@ -540,9 +546,8 @@ def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, reci
     st.sampled_from(RULES),
     st.integers(0, 10_000),
 )
-def test_a_chosen_threshold_has_the_rates_of_new_rows_like_those_held_out(
-    kinds, rule, seed
-):
+def test_threshold_rates_of_new_rows(kinds, rule, seed):
+    """A chosen threshold has the rates of new rows like those held out."""
     rng = np.random.default_rng(seed)
     numbers = np.repeat(np.arange(len(kinds)), [n for n, _ in kinds])
     y = rng.random(len(numbers)) < np.array([share for _, share in kinds])[numbers]
@@ -551,14 +556,16 @@ def test_a_chosen_threshold_has_the_rates_of_new_rows_like_those_held_out(
 
     point = choose(scores, y, rule, ties=numbers)
 
-    new, held = as_new(scores, numbers) >= point.threshold, scores >= point.threshold
+    new = as_new(scores, numbers) >= point.threshold
+    held = scores >= point.threshold
     for rows in (y, ~y):
         assert abs(new[rows].sum() - held[rows].sum()) <= max(0.03 * rows.sum(), 1)
 
 
-def test_no_threshold_is_chosen_where_chance_says_which_of_two_kinds_is_flagged():
-    """Two kinds score alike: half of each are flagged here, and all of one or the other
-    of new rows.
+def test_threshold_by_chance_refused():
+    """No threshold is chosen where chance says which of two kinds is flagged.
+
+    Two kinds score alike: half of each are flagged here, and all of one or the other of new rows.
     """
     numbers = np.repeat(np.arange(5), 200)
     scores = np.array([0.0, 1.0, 1.002, 2.0, 3.0])[numbers] + np.tile(
@@ -582,13 +589,14 @@ def test_tied_rows_threshold_halfway_to_the_next_lower_score():
     assert point.misses == 3
 
 
-def test_where_the_rule_would_flag_nearly_everybody_the_nearest_threshold_stands_and_says_so():
+def test_threshold_flags_nearly_all():
+    """Where the rule would flag nearly everybody the nearest threshold stands and says
+    so."""
     numbers = np.repeat([0, 1], [400, 200])
     y = np.concatenate([np.arange(400) < 20, np.arange(200) < 120])
     scores = numbers + np.random.default_rng(0).normal(0, 0.01, 600)
-    cut, point = (
-        choose(scores, y, MinSensitivity(0.9), ties=given) for given in (None, numbers)
-    )
+    cut = choose(scores, y, MinSensitivity(0.9), ties=None)
+    point = choose(scores, y, MinSensitivity(0.9), ties=numbers)
     assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
     assert point.specificity.value == pytest.approx(380 / 460, abs=0.03)
     assert "cannot be parted" in point.notes[0]
@@ -610,7 +618,8 @@ def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):
 def test_rows_are_numbered_only_where_one_stands_for_many():
     """With rows of their own nothing changes."""
     rng = np.random.default_rng(0)
-    scores, y = rng.normal(size=300), rng.random(300) < 0.3
+    scores = rng.normal(size=300)
+    y = rng.random(300) < 0.3
     assert number_ties(rng.normal(size=(300, 3))) is None
     assert number_ties(np.repeat(rng.normal(size=(100, 3)), 3, axis=0)) is None
     assert (

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
-from flow_cohorts import patients
+from flow_cohorts import night_of_patients, patients
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from screening import MaxFlagRate, train
-from screening.contract.contract import Contract, Outcome
+from screening.contract.contract import Contract, OutcomeDefinition
 from screening.data.outcome_table import read_outcomes
 from screening.errors import CohortError, UsageError
 from screening.ledger.outcomes import _Nights, reasons_of_outcomes
@@ -28,7 +28,7 @@ from screening.metrics.outcomes import (
 )
 from screening.schemas.base import Estimate
 from screening.schemas.history import SensitivityAndPpv
-from screening.schemas.model import Stated
+from screening.schemas.model import CohortDeclaration
 from screening.store.model import save_model
 
 DAY = pd.Timedelta(days=1)
@@ -98,7 +98,8 @@ def test_lead_time_is_of_unbroken_flags():
     lead = lead_time(detected_events(known))
 
     # Of a flags of nights 2 and 3 reach the event; b was not flagged the night before.
-    assert (lead.events, lead.detected) == (2, 1)
+    assert lead.events == 2
+    assert lead.detected == 1
     assert lead.median_hours == 36
     assert missed_cases(known)["patient"].tolist() == ["b"]
 
@@ -151,8 +152,11 @@ def test_lead_time_by_subgroup_hides_few_events():
     )
 
     (lead,) = figures.lead_by_subgroup
-    assert (lead.column, lead.level) == ("sex", "f")
-    assert (lead.events, lead.detected, lead.median_hours) == (4, 4, 36)
+    assert lead.column == "sex"
+    assert lead.level == "f"
+    assert lead.events == 4
+    assert lead.detected == 4
+    assert lead.median_hours == 36
 
 
 def ward(n_patients, seed, sensitivity=0.7, specificity=0.9):
@@ -285,9 +289,9 @@ def test_outcomes_of_a_series(site):
     answer = enter(folder, text + "nobody,2026-03-04\n", "--as-of", "2026-03-20")
 
     figures = answer["figures"]
-    assert (answer["new"], answer["unknown"]) == (len(ill), 1)
-    # Within three days of the second and third night, and of the first by its last
-    # hour.
+    assert answer["new"] == len(ill)
+    assert answer["unknown"] == 1
+    # Within three days of the second and third night, and of the first by its last hour.
     flagged = flags_of(folder)
     n_hit = int(flagged[ill].sum())
     assert figures["nights"] == 3
@@ -298,7 +302,8 @@ def test_outcomes_of_a_series(site):
     assert figures["lead"]["detected"] == n_hit
 
     again = enter(folder, text, "--as-of", "2026-03-20")
-    assert (again["new"], again["corrected"]) == (0, 0)
+    assert again["new"] == 0
+    assert again["corrected"] == 0
     assert again["figures"] == figures
 
     corrected = enter(folder, f"patient,when\n{ill[0]},\n", "--as-of", "2026-03-20")
@@ -357,8 +362,11 @@ def test_rates_are_of_windows_that_are_over():
 
     figures = outcome_figures(known, window, as_of, None, {})
 
-    assert (figures.rows, figures.cases, figures.open) == (2, 0, 2)
-    assert (figures.lead.events, figures.lead.detected) == (1, 1)
+    assert figures.rows == 2
+    assert figures.cases == 0
+    assert figures.open == 2
+    assert figures.lead.events == 1
+    assert figures.lead.detected == 1
 
 
 def test_promise_is_compared_with_nights_of_its_model():
@@ -478,7 +486,7 @@ def test_contract_gives_subgroups_and_the_order_of_dates(tmp_path):
         subgroup=["ward"],
         date_order="dmy",
         suppress=1,
-        outcome=Outcome(within="3d", time="when"),
+        outcome=OutcomeDefinition(within="3d", time="when"),
     )
     save_model(trained(contract), tmp_path / "model")
     night = patients(60, share=0.2, seed=2)
@@ -510,7 +518,7 @@ def test_contract_gives_subgroups_and_the_order_of_dates(tmp_path):
 
 def three_classes(n_rows=240, seed=0):
     """Return patients of whom some get sepsis and some kidney failure."""
-    table = patients(n_rows, seed=seed).drop(columns="ill")
+    table = night_of_patients(n_rows, seed=seed)
     rng = np.random.default_rng(seed)
     became = rng.choice(["none", "sepsis", "kidney"], n_rows, p=[0.6, 0.2, 0.2])
     return table.assign(
@@ -522,7 +530,7 @@ def three_classes(n_rows=240, seed=0):
 
 def test_events_of_several_classes(tmp_path):
     """An event is a case of the class that it names; others do not count."""
-    outcome = Outcome(within="3d", time="when", event="what")
+    outcome = OutcomeDefinition(within="3d", time="when", event="what")
     contract = Contract(label="became", id="patient", outcome=outcome)
     model = train(
         three_classes(),
@@ -582,11 +590,13 @@ def test_events_of_several_classes(tmp_path):
 def test_events_that_count_are_named():
     """Of one class the contract may say which events are cases."""
     with pytest.raises(ValueError, match="name it as `event`"):
-        Outcome(within="3d", cases=["sepsis"])
+        OutcomeDefinition(within="3d", cases=["sepsis"])
 
 
 def test_several_classes_need_the_name_of_the_event():
-    nights = _Nights(pd.DataFrame(), Stated(id="p"), None, 0, ["sepsis", "kidney"])
+    nights = _Nights(
+        pd.DataFrame(), CohortDeclaration(id="p"), None, 0, ["sepsis", "kidney"]
+    )
     with pytest.raises(UsageError, match="tells sepsis, kidney apart"):
         nights.outcome_of_contract({"time": "when", "within": 72.0})
 
@@ -629,8 +639,10 @@ def test_outcomes_are_the_same_in_every_ledger(place, site, tmp_path):
         == "case"
         for row in rows.itertuples()
     )
-    assert (early["new"], early["figures"]["open"]) == (1, 180 - 1)
-    assert (late["new"], late["corrected"]) == (len(ill) - 1, 1)
+    assert early["new"] == 1
+    assert early["figures"]["open"] == (180 - 1)
+    assert late["new"] == (len(ill) - 1)
+    assert late["corrected"] == 1
     assert late["figures"]["cases"] == n_cases
     assert taken_back["figures"]["cases"] == n_cases - n_cases // len(ill)
     assert shown == status == taken_back["figures"]
@@ -655,7 +667,7 @@ outcomes = "events.csv"
 def test_site_reads_outcomes_every_night(site, tmp_path, monkeypatch):
     """A table that cannot be read is a line of the overview, and ends nothing."""
     _, ill = site
-    outcome = Outcome(within="3d", time="when")
+    outcome = OutcomeDefinition(within="3d", time="when")
     contract = Contract(label="ill", id="patient", outcome=outcome)
     save_model(trained(contract), tmp_path / "model")
     (tmp_path / "in").mkdir()

@@ -50,7 +50,9 @@ TRAIN = (
     "none",
 )
 SAMPLES = ROOT / "sample_cohorts"
-PAST, NIGHT, CONTRACT = "nosocomial_past.csv", "nosocomial_night.csv", "nosocomial.toml"
+PAST = "nosocomial_past.csv"
+NIGHT = "nosocomial_night.csv"
+CONTRACT = "nosocomial.toml"
 
 
 def copy_of(names: tuple[str, ...], folder: Path) -> None:
@@ -171,7 +173,8 @@ def test_numba_range():
     assert by_name["numba"].specifier == SpecifierSet(NUMBA_VERSIONS)
 
 
-def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own():
+def test_imports_are_dependencies():
+    """Every package that is imported is a dependency or an extra of its own."""
     names = {
         "sklearn": "scikit-learn",
         "imblearn": "imbalanced-learn",
@@ -348,8 +351,10 @@ def test_a_room_of_the_registry_can_be_taken_out(tmp_path):
     ]
     assert naming == []
     away = tmp_path / "away"
-    assert (away / "list.csv").is_file() and (away / "run" / "report.html").is_file()
-    assert "nifti" in refused and "without neighbourhood" in neighbours
+    assert (away / "list.csv").is_file()
+    assert (away / "run" / "report.html").is_file()
+    assert "nifti" in refused
+    assert "without neighbourhood" in neighbours
 
 
 BENCHMARKS = ROOT / "benchmarks"

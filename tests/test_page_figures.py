@@ -75,7 +75,8 @@ class Cells(HTMLParser):
         if tag == "thead":
             self.heads = []
         if tag == "tr":
-            self.column, self.row = 0, ""
+            self.column = 0
+            self.row = ""
         if tag in ("path", "circle"):
             self.cells[f"{self.block}: drawn", str(sorted(given.items()))] += 1
         if label := given.get("aria-label") or given.get("aria-valuetext"):
@@ -96,7 +97,8 @@ class Cells(HTMLParser):
         self.text += text
 
     def _end(self, tag: str = "p") -> None:
-        text, self.text = " ".join(self.text.split()), ""
+        text = " ".join(self.text.split())
+        self.text = ""
         name = tag
         if tag == "dt":
             self.term = text
@@ -106,10 +108,8 @@ class Cells(HTMLParser):
             self.heads.append(text)
         elif tag in ("td", "th"):
             head = self.heads[self.column] if self.column < len(self.heads) else "td"
-            name, self.column = (
-                ", ".join(filter(None, (self.row, head))),
-                self.column + 1,
-            )
+            name = ", ".join(filter(None, (self.row, head)))
+            self.column = self.column + 1
             if tag == "th":
                 self.row = " ".join(re.findall(r"[A-Za-z]{3,}", text)[:4])
         elif tag not in ("text", "script"):

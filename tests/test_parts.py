@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
-from screening.data.stream import Reading
+from screening.data.stream import ReadingTotals
 from screening.errors import CohortError
 from screening.io import readers
 from screening.io.readers import Block
@@ -145,7 +145,7 @@ def outcome(model, table, folder, cuts, seed=0):
     stream = model.opened(table, label="ill")
     scorer = BlockScorer(model, "2026-01-31", stream.reader())
     results = scored_in(scorer, stream, cuts, rng)
-    reading = Reading(stream)
+    reading = ReadingTotals(stream)
     rows = Rows(folder / "scores.parquet")
     with rows.appending() as file:
         for result in results:

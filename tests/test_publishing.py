@@ -26,7 +26,8 @@ def names(folder: Path) -> set[str]:
 def test_a_run_stopped_on_the_way_to_its_lock_leaves_none(
     tmp_path, monkeypatch, before
 ):
-    take, stopped = FileLock.acquire, []
+    take = FileLock.acquire
+    stopped = []
 
     def stop_once(lock):
         if before and not stopped:
@@ -86,7 +87,8 @@ def test_a_second_writer_is_turned_away_while_the_first_works(tmp_path):
             pytest.fail("the block must not start")
     after = subprocess.run(command).returncode
 
-    assert (during, after) == (75, 0)
+    assert during == 75
+    assert after == 0
 
 
 def mode(path) -> int:
@@ -115,15 +117,15 @@ def test_pages_and_their_directories_are_open_to_the_readers_alone(tmp_path, gro
     owners = {
         path.stat().st_gid for path in (pages.directory, *pages.directory.iterdir())
     }
-    assert (mode(pages.directory), mode(pages.directory.parent)) == (0o750, 0o750)
+    assert mode(pages.directory) == 0o750
+    assert mode(pages.directory.parent) == 0o750
     assert files == {"2026-03-01.html": 0o640, LATEST: 0o640}
     assert owners == {os.getgid() if group is None else group}
 
 
 @given(st.lists(st.dates().map(str), min_size=1, max_size=5, unique=True))
-def test_the_latest_page_is_that_of_the_latest_night_in_whatever_order_they_came(
-    tmp_path_factory, nights
-):
+def test_latest_page_any_order(tmp_path_factory, nights):
+    """The latest page is that of the latest night in whatever order they came."""
     pages = PageFolder(tmp_path_factory.mktemp("pages"), Readers())
     for night in nights:
         pages.show(night.encode(), night)
@@ -131,11 +133,10 @@ def test_the_latest_page_is_that_of_the_latest_night_in_whatever_order_they_came
     assert all(pages.path_of(night).read_text() == night for night in nights)
 
 
-def test_a_link_in_the_place_of_a_page_is_replaced_and_nothing_is_followed(tmp_path):
-    pages, database = (
-        PageFolder(tmp_path / "pages", Readers(0o644)),
-        tmp_path / "screening.db",
-    )
+def test_publish_over_link(tmp_path):
+    """A link in the place of a page is replaced and nothing is followed."""
+    pages = PageFolder(tmp_path / "pages", Readers(0o644))
+    database = tmp_path / "screening.db"
     pages.prepare()
     database.write_bytes(b"nights")
     database.chmod(0o600)
@@ -144,7 +145,8 @@ def test_a_link_in_the_place_of_a_page_is_replaced_and_nothing_is_followed(tmp_p
     pages.show(b"night", "2026-03-01")
     links = {path.name: path.is_symlink() for path in pages.directory.iterdir()}
 
-    assert (database.read_bytes(), mode(database)) == (b"nights", 0o600)
+    assert database.read_bytes() == b"nights"
+    assert mode(database) == 0o600
     assert links == {LATEST: False, "2026-03-01.html": False}
     (tmp_path / "elsewhere").symlink_to(pages.directory)
     (tmp_path / "link").symlink_to(database)
@@ -154,9 +156,8 @@ def test_a_link_in_the_place_of_a_page_is_replaced_and_nothing_is_followed(tmp_p
         PageFolder(tmp_path / "elsewhere", Readers()).prepare()
 
 
-def test_what_killed_runs_left_among_pages_is_swept_and_a_page_of_other_bytes_is_mended(
-    tmp_path,
-):
+def test_pages_swept_and_mended(tmp_path):
+    """What killed runs left among pages is swept and a page of other bytes is mended."""
     pages = PageFolder(tmp_path / "pages", Readers())
     pages.prepare()
     for name in (

@@ -37,14 +37,17 @@ def test_reason_made(kind):
     assert reason.code == kind.code
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", reason.code)
     assert not re.search(r"[{}]", reason.words + (reason.remedy or ""))
-    assert (reason.column, reason.figure, reason.threshold) == ("crp", 0.5, 0.3)
+    assert reason.column == "crp"
+    assert reason.figure == 0.5
+    assert reason.threshold == 0.3
     assert json.loads(json.dumps(vars(reason)))["code"] == kind.code
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
 def test_reason_complete(kind):
     """It says when and where it is given, and its sentences end as sentences do."""
-    assert kind.when and kind.place
+    assert kind.when
+    assert kind.arises_in
     assert kind.words.endswith((".", "}"))
     assert kind.remedy == "" or kind.remedy.endswith((".", "}"))
 

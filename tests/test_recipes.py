@@ -51,7 +51,8 @@ UNEQUAL = dict.fromkeys(
 )
 
 PLAIN = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "two_class"\n'
-ONE, MULTI = (PLAIN.replace("two_class", kind) for kind in ("one_class", "multi_class"))
+ONE = PLAIN.replace("two_class", "one_class")
+MULTI = PLAIN.replace("two_class", "multi_class")
 
 
 def rows_for(recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +60,8 @@ def rows_for(recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
 
 
 @every_recipe
-def test_recipe_is_named_as_its_file_and_every_value_of_its_search_builds(recipe):
+def test_recipe_name_and_grid(recipe):
+    """Recipe is named as its file and every value of its search builds."""
     assert (FOLDER / f"{recipe.name}.toml").read_text(encoding="utf-8") == recipe.text
     assert load_recipe(recipe.name) == read_recipe(recipe.text)
     assert min(map(len, (recipe.title, recipe.paper, recipe.about))) > 0
@@ -254,9 +256,10 @@ def test_a_recipe_file_with_such_a_number_is_refused_by_name(text):
             read_recipe(PLAIN + table, "mine.toml")
 
 
-def test_a_value_of_the_search_that_can_never_work_is_refused_by_its_place(tmp_path):
-    """The search would leave it out without a word; one that works beside another value
-    stays.
+def test_grid_value_never_works(tmp_path):
+    """A value of the search that can never work is refused by its place.
+
+    The search would leave it out without a word; one that works beside another value stays.
     """
     text = (
         PLAIN
@@ -371,8 +374,10 @@ def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write(tmp_path):
     estimator = build(tmp_path / "mine.toml", passes=1, gamma=0.25)
     fitted = estimator.fit(*two_clouds(60))
 
-    assert (estimator.C, estimator.kernel.gamma) == (2.0, 0.25)
-    assert (estimator.factor.k, estimator.remedies[0].k) == (0.5, 3)
+    assert estimator.C == 2.0
+    assert estimator.kernel.gamma == 0.25
+    assert estimator.factor.k == 0.5
+    assert estimator.remedies[0].k == 3
     assert len(fitted.passes_) == 2
     with pytest.raises(RecipeError, match="ambiguous"):
         read_recipe(text.replace("'factor.k'", "k"))

@@ -34,10 +34,8 @@ def test_model_of_a_release_scores_as_it_did(released, kind, tmp_path):
     (night,) = (path for path in (released / kind).iterdir() if path.is_file())
     score(load_model(released / kind / "model"), night, tmp_path / "run", jobs=1)
 
-    then, now = (
-        pd.read_parquet(run / "scores.parquet")
-        for run in (released / kind / LAST_NIGHT, tmp_path / "run")
-    )
+    then = pd.read_parquet(released / kind / LAST_NIGHT / "scores.parquet")
+    now = pd.read_parquet(tmp_path / "run" / "scores.parquet")
     np.testing.assert_allclose(now["score"], then["score"], rtol=1e-6)
     assert now["flagged"].tolist() == then["flagged"].tolist()
 

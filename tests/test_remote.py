@@ -31,7 +31,8 @@ def bucket(tmp_path, monkeypatch):
     """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
-    system, table = fsspec.filesystem("memory"), patients()
+    system = fsspec.filesystem("memory")
+    table = patients()
     for name, part in (("a.csv", table[:100]), ("b.parquet", table[100:])):
         system.pipe(f"/ward/past/{name}", written(part, tmp_path / name).read_bytes())
     system.pipe("/ward/past/readme.md", b"# none of the tables")
@@ -157,7 +158,8 @@ def test_web_server(name, tmp_path):
         server.shutdown()
 
     (file,) = cohort.source.files
-    assert (file.name, file.sha256) == (name, digest_of(here))
+    assert file.name == name
+    assert file.sha256 == digest_of(here)
     assert is_there == [True, False]
 
 

@@ -56,12 +56,14 @@ def html(name):
     return render(document())
 
 
-def test_policy_names_the_inlined_style_and_script_by_digest_and_nothing_else(
-    html, name
-):
-    """Pictures are allowed only where there are any, and only from within."""
+def test_page_content_policy(html, name):
+    """Policy names the inlined style and script by digest and nothing else.
+
+    Pictures are allowed only where there are any, and only from within.
+    """
     outline = Outline(html)
-    (style,), script = outline.raw["style"], outline.raw["script"][-1]
+    (style,) = outline.raw["style"]
+    script = outline.raw["script"][-1]
     metas = {
         meta.get("http-equiv"): meta["content"]
         for meta in outline.all("meta")
@@ -79,13 +81,15 @@ def test_policy_names_the_inlined_style_and_script_by_digest_and_nothing_else(
     )
 
 
-def test_page_refers_to_nothing_outside_itself_and_asks_not_to_be_found(html):
+def test_page_self_contained(html):
+    """Page refers to nothing outside itself and asks not to be found."""
     outline = Outline(html)
     attributes = [a for _, a in outline.elements]
     links = [a["href"] for a in attributes if "href" in a]
 
     assert outline.open == []
-    assert "http:" not in html and "https:" not in html
+    assert "http:" not in html
+    assert "https:" not in html
     assert all(link is not None and re.fullmatch(r"#[a-z]+", link) for link in links)
     assert not [a for a in attributes if {"action", "style", "xlink:href"} & set(a)]
     assert all(
@@ -119,7 +123,8 @@ def test_page_is_small_and_says_the_same_bytes_twice(html, name):
 
 def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(html, name):
     render, document = PAGES[name]
-    calm, attacked = Outline(html), Outline(render(hostile(document(), NO_TEXTS)))
+    calm = Outline(html)
+    attacked = Outline(render(hostile(document(), NO_TEXTS)))
     tags = ("script", "img", "style", "iframe", "table", "tr")
 
     assert [len(attacked.all(tag)) for tag in tags] == [
@@ -130,7 +135,8 @@ def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(html, nam
     assert "<img src=x onerror=alert(1)>" in attacked.text
     assert "{{7*7}}" in attacked.text
     assert "⟨U+202E⟩evil⟨U+200B⟩" in attacked.text
-    assert "\u202e" not in attacked.text and "\u200b" not in attacked.text
+    assert "\u202e" not in attacked.text
+    assert "\u200b" not in attacked.text
     assert attacked.open == []
 
 
@@ -147,9 +153,10 @@ def test_data_for_the_script_holds_no_id_and_cannot_end_its_element():
     )
 
 
-def test_every_flagged_row_has_its_line_and_its_boxes_and_every_near_miss_its_line():
-    """With the document's reasons; ten thousand characters keep both ends and say how
-    long they were.
+def test_page_line_of_each_row():
+    """Every flagged row has its line and its boxes and every near miss its line.
+
+    With the document's reasons; ten thousand characters keep both ends and say how long they were.
     """
     run = changed(nosocomial_run(), cases__0__id="A" * 9_000 + "B" * 1_000)
     page = render_run(run)
@@ -171,12 +178,13 @@ def test_every_flagged_row_has_its_line_and_its_boxes_and_every_near_miss_its_li
             assert one["feature"].replace("_", " ") in line
             assert f"{one['change']:+.3f}".replace("-", "−") in line
     text = "".join(outline.words)
-    assert "BBBBBBBB (10,000 characters)" in text and "A" * 100 not in text
+    assert "BBBBBBBB (10,000 characters)" in text
+    assert "A" * 100 not in text
 
 
-def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
-    # Patients are not rows of one class, so only a run without them is marked line by
-    # line.
+def test_page_scale_of_own_class():
+    """Rows ranked by excess are marked on the scale of their own class."""
+    # Patients are not rows of one class, so only a run without them is marked line by line.
     run = voxel_run() | {"groups": None, "groups_total": None, "groups_flagged": None}
     page = render_run(run)
     thresholds = {
@@ -198,10 +206,11 @@ def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
         ("run", "cases_total"),
     ],
 )
-def test_a_document_without_one_of_its_parts_is_refused_by_name_and_not_drawn(
-    name, part
-):
-    """Blocks of validation may be empty."""
+def test_page_incomplete_document(name, part):
+    """A document without one of its parts is refused by name and not drawn.
+
+    Blocks of validation may be empty.
+    """
     render, made = PAGES[name]
     document = made()
     del document[part]
@@ -229,7 +238,8 @@ def model():
         "forward": False,
         "beside": (),
     }
-    past, contract = COHORTS / "nosocomial_past.csv", COHORTS / "nosocomial.toml"
+    past = COHORTS / "nosocomial_past.csv"
+    contract = COHORTS / "nosocomial.toml"
     return train(
         past, "one_class_conformal", contract=contract, label="infected", **quick
     )
@@ -256,10 +266,9 @@ def nights(model, tmp_path_factory):
 
 
 def test_size_of_a_page(nights):
-    """The first hundred have reasons, all up to the cap a line; the page of a ward is
-    under 400 kilobytes.
-    """
-    ward, run = (nights[rows].document for rows in (683, 10_000))
+    """The first hundred have reasons, all up to the cap a line; the page of a ward is under 400 kilobytes."""
+    ward = nights[683].document
+    run = nights[10000].document
     sizes = [
         (nights[rows].directory / "report.html").stat().st_size
         for rows in (683, 10_000)
@@ -268,8 +277,10 @@ def test_size_of_a_page(nights):
     explained = [case for case in run["cases"] if case["contributions"] is not None]
     folds = page.count("<details><summary><span class=f><i class=r>")
 
-    assert ward["counts"]["flagged"] > 300 and run["counts"]["flagged"] > CASES_SHOWN
-    assert sizes[0] < 400_000 and sizes[1] < 1_500_000
+    assert ward["counts"]["flagged"] > 300
+    assert run["counts"]["flagged"] > CASES_SHOWN
+    assert sizes[0] < 400_000
+    assert sizes[1] < 1_500_000
     assert [case["rank"] for case in run["cases"]] == list(range(1, CASES_SHOWN + 1))
     assert len(explained) == run["cases_explained"] == CASES_EXPLAINED
     assert folds == CASES_EXPLAINED

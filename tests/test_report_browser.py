@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from browser_pages import BOXES, WIDTH, on_paper, pressed
 from commands import as_json
-from flow_cohorts import patients, written
+from flow_cohorts import night_of_patients, patients, written
 from report_fixture import (
     changed,
     estimate,
@@ -57,7 +57,8 @@ def test_policy_stops_what_an_escape_forgotten_would_let_in(opened):
     assert len([line for line in seen if "Content Security Policy" in line]) >= 2
 
 
-def test_everything_but_slider_filter_and_verdicts_is_there_without_scripts(opened):
+def test_page_without_scripts(opened):
+    """Everything but slider filter and verdicts is there without scripts."""
     run = nosocomial_run()
     view, _ = opened(render_run(run), java_script_enabled=False)
     for place in (".controls", ".filters", "#exploring"):
@@ -67,8 +68,11 @@ def test_everything_but_slider_filter_and_verdicts_is_there_without_scripts(open
     assert view.evaluate(BOXES.format(0)).count("☐") == 4
 
 
-def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(opened):
-    """So does printing."""
+def test_slider_by_keyboard(opened):
+    """Slider by keyboard counts marks and warns and the button takes it back.
+
+    So does printing.
+    """
     run = nosocomial_run()
     view, _ = opened(render_run(run))
     slider = explored(view)
@@ -103,9 +107,11 @@ def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(
         pressed(view, *["ArrowLeft"] * 6)
 
 
-def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(opened):
+def test_leave_with_unsaved_verdicts(opened):
+    """Leaving with verdicts unsaved is questioned and after saving it is not."""
     view, _ = opened(render_run(nosocomial_run()))
-    confirmed, asked = view.locator(".t input[value=confirmed]").first, []
+    confirmed = view.locator(".t input[value=confirmed]").first
+    asked = []
     view.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     pressed(view, "Control+s")
     assert "no verdict has been given" in view.locator("#review-save").inner_text()
@@ -121,10 +127,11 @@ def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(
     assert asked == ["beforeunload"]
 
 
-def test_on_paper_a_line_without_reasons_is_one_line_however_long_place_and_id_are(
-    opened,
-):
-    """Paper is A4 and has boxes for every case, folded or not."""
+def test_print_one_line_a_row(opened):
+    """On paper a line without reasons is one line however long place and id are.
+
+    Paper is A4 and has boxes for every case, folded or not.
+    """
     run = with_lines()
     for number, case in enumerate(run["cases"]):
         case["id"] = f"8f14e45f-ceea-467f-a6c5-{number:012d}"
@@ -140,15 +147,14 @@ def test_on_paper_a_line_without_reasons_is_one_line_however_long_place_and_id_a
         lines.format("") + ".filter(line => !line.checkVisibility()).length"
     )
 
-    assert len(heights) == 12 and max(heights) < 20
+    assert len(heights) == 12
+    assert max(heights) < 20
     assert view.locator("#list .part.more").count() > 0 == hidden
     assert re.search(rb"/MediaBox \[0 0 59[45]\S* 84[12]", printed)
     assert view.evaluate(WIDTH) <= 703
     assert view.evaluate(BOXES.format(-1)).count("☐") == 4
-    assert (
-        view.locator(".filters").is_hidden()
-        and view.locator(".t input").first.is_hidden()
-    )
+    assert view.locator(".filters").is_hidden()
+    assert view.locator(".t input").first.is_hidden()
 
 
 WARDS = ("icu", "surgery", "medicine")
@@ -208,15 +214,17 @@ def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp
 
     # The second was put back to "no verdict", which stands last.
     (saved,) = json.loads((tmp_path / "v.json").read_text())["verdicts"]
-    assert (saved["id"], saved["verdict"]) == (run["cases"][0]["id"], "ruled out")
+    assert saved["id"] == run["cases"][0]["id"]
+    assert saved["verdict"] == "ruled out"
     assert datetime.datetime.fromisoformat(saved["given"]).tzinfo is not None
     assert seen == []
 
 
-def test_the_list_shows_a_ward_a_state_or_a_verdict_and_says_how_many_of_how_many(
-    opened,
-):
-    """Another order keeps every line, and the first order comes back."""
+def test_list_filters(opened):
+    """The list shows a ward a state or a verdict and says how many of how many.
+
+    Another order keeps every line, and the first order comes back.
+    """
     run = placed()
     view, _ = opened(render_run(run))
     view.locator(".t input[value=confirmed]").first.check()
@@ -238,7 +246,8 @@ def test_the_list_shows_a_ward_a_state_or_a_verdict_and_says_how_many_of_how_man
     before = view.evaluate(ids)
     view.select_option("#in-order", "place")
     places = view.evaluate(wards)
-    assert places == sorted(places) and sorted(view.evaluate(ids)) == sorted(before)
+    assert places == sorted(places)
+    assert sorted(view.evaluate(ids)) == sorted(before)
     view.select_option("#in-order", "")
     assert view.evaluate(ids) == before
 
@@ -259,11 +268,11 @@ def test_one_confirmed_before_is_no_work_and_stands_folded_by_its_date(opened):
     assert "known, confirmed on 2025-03-09" in line.inner_text()
 
 
-def test_a_capacity_line_runs_through_the_list_and_says_what_stopping_there_finds(
-    opened,
-):
+def test_capacity_line(opened):
+    """A capacity line runs through the list and says what stopping there finds."""
     run = nosocomial_run()
-    found, every = estimate(0.8, 0.7, 0.88), estimate(0.9, 0.7, 0.88)
+    found = estimate(0.8, 0.7, 0.88)
+    every = estimate(0.9, 0.7, 0.88)
     facts = {"reviews": 10, "score": run["cases"][9]["score"], "n_cases": 75}
     view, _ = opened(
         render_run(run | {"stopping": facts | {"found": found, "all_found": every}})
@@ -286,10 +295,11 @@ def test_five_patients_are_whole_on_the_first_screen_of_a_telephone(opened, sche
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_an_id_of_any_length_stays_on_one_line_and_is_whole_in_title_and_print(
-    opened, width
-):
-    """Verdict boxes are at least 24 pixels each way."""
+def test_long_id_on_one_line(opened, width):
+    """An id of any length stays on one line and is whole in title and print.
+
+    Verdict boxes are at least 24 pixels each way.
+    """
     view, _ = opened(render_run(changed(nosocomial_run(), cases__0__id=SIXTY)), width)
     shown = view.locator(".list .c .id").first
     boxes = [
@@ -300,9 +310,8 @@ def test_an_id_of_any_length_stays_on_one_line_and_is_whole_in_title_and_print(
     assert shown.bounding_box()["height"] < 26
     assert shown.get_attribute("title") == shown.locator("bdi").text_content() == SIXTY
     assert view.evaluate(WIDTH) <= width
-    assert (
-        len(boxes) == 5 and min(min(box["width"], box["height"]) for box in boxes) >= 24
-    )
+    assert len(boxes) == 5
+    assert min(min(box["width"], box["height"]) for box in boxes) >= 24
     view.emulate_media(media="print")
     assert (
         view.evaluate("getComputedStyle(document.querySelector('.id span')).overflow")
@@ -310,7 +319,8 @@ def test_an_id_of_any_length_stays_on_one_line_and_is_whole_in_title_and_print(
     )
 
 
-def test_a_line_beyond_the_fold_takes_a_verdict_when_the_keyboard_comes_to_it(opened):
+def test_keyboard_verdict_beyond_fold(opened):
+    """A line beyond the fold takes a verdict when the keyboard comes to it."""
     view, seen = opened(render_run(with_lines()))
     view.locator(".part.more > summary").first.click()
     last = view.locator("#list .part.more .t").last
@@ -390,9 +400,8 @@ def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe, schem
     assert before == faults(view, axe) == []
 
 
-def test_axe_finds_nothing_at_all_on_a_telephone_and_no_page_scrolls_sideways(
-    opened, axe, page
-):
+def test_axe_on_telephone(opened, axe, page):
+    """Axe finds nothing at all on a telephone and no page scrolls sideways."""
     view, seen = opened(page, 320, 800)
     assert view.evaluate(WIDTH) <= 320
     assert seen == []
@@ -448,7 +457,7 @@ def ward(tmp_path_factory):
     """Model, run, one case and a page of nights, all of the same hostile table."""
     folder = tmp_path_factory.mktemp("ward")
     past = written(attacked(patients(200)), folder / "past.csv")
-    tonight = patients(60, seed=3).drop(columns="ill")
+    tonight = night_of_patients(60, seed=3)
     tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [38.2, 30.0]
     tonight = written(attacked(tonight), folder / f"{SUM} & night.csv")
     words = (
@@ -485,9 +494,8 @@ def test_nothing_in_a_hostile_table_acts_on_any_page(opened, ward, page):
     assert view.evaluate("document.documentElement.scrollWidth") <= 1100
 
 
-def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(
-    opened, ward, tmp_path
-):
+def test_verdicts_hostile_ids(opened, ward, tmp_path):
+    """Verdicts on hostile ids are saved letter by letter and read back."""
     view, seen = opened(ward["run"].read_text(encoding="utf-8"))
     for fold in view.locator("#list .part > summary").all():
         fold.click()
@@ -505,9 +513,8 @@ def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(
     saved = {one["id"] for one in content["verdicts"]}
     run = ward["run"].parent
 
-    assert (
-        content["site"] == "ward 3" and content["verdicts"][0]["note"] == "seen <here>"
-    )
+    assert content["site"] == "ward 3"
+    assert content["verdicts"][0]["note"] == "seen <here>"
     assert set(IDS) <= saved
     assert as_json("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")[
         "new"

@@ -28,7 +28,7 @@ from test_comparison import outcome
 
 from screening import MinSensitivity
 from screening.metrics.calibration import probability_intervals
-from screening.model_selection.judge import differences
+from screening.model_selection.judge import method_differences
 from screening.report import format as fmt
 from screening.report import render_model, render_run
 from screening.report.charts import Axes
@@ -41,7 +41,7 @@ from screening.report.verdict import (
 )
 from screening.schemas.base import Estimate
 from screening.schemas.figures import rule_named
-from screening.schemas.model import Declared, ModelDocument
+from screening.schemas.model import FeatureDeclaration, ModelDocument
 from screening.schemas.validation import Beside, BesideFacts
 
 
@@ -49,7 +49,8 @@ def sound() -> dict[str, Any]:
     return nosocomial_run(refused=0)
 
 
-POINT, COHORT = "model__operating_points__0__", "model__contract__cohort__"
+POINT = "model__operating_points__0__"
+COHORT = "model__contract__cohort__"
 SEEN = {
     "sensitivity": estimate(0.875, 0.69, 0.96),
     "ppv": estimate(0.125, 0.082, 0.188),
@@ -301,7 +302,8 @@ def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(
     assert with_one_value(value, **ranges) == f"crp {words} ▲ +0.300"
 
 
-def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis():
+def test_class_without_threshold():
+    """A class that no threshold singles out is said aloud and draws no endless axis."""
     run = voxel_run()
     run["model"]["operating_points"][0].update(
         threshold=-1e12,
@@ -353,10 +355,8 @@ def test_completeness_asks_for_what_the_contract_leaves_out():
         for each in (model, less)
     )
 
-    purpose, subgroups = (
-        "Context, target population, purpose",
-        "Heterogeneity between subgroups",
-    )
+    purpose = "Context, target population, purpose"
+    subgroups = "Heterogeneity between subgroups"
     assert rows[purpose][0] == rows[subgroups][0] == "stated"
     assert short[purpose][1] == "needs intended_use in the contract"
     assert short[subgroups][1] == "needs subgroup in the contract"
@@ -387,7 +387,7 @@ def test_text_is_visible_and_can_be_written_as_utf8(value):
     assert written.encode("utf-8").decode("utf-8") == written
 
 
-ORDINAL = Declared(type="ordinal", categories=["none", "some", "much"])
+ORDINAL = FeatureDeclaration(type="ordinal", categories=["none", "some", "much"])
 
 
 def rule(given: tuple) -> str:
@@ -426,11 +426,11 @@ def in_words(given: tuple) -> str:
         (fmt.ci, Estimate(None, 0.9991, 0.99996), "99.9–100.0%"),
         (fmt.ci, Estimate(None, 0.9971, 0.9994), "99.7–99.9%"),
         (fmt.ci, Estimate(None, 1, 1), "100–100%"),
-        (in_words, (1.0, Declared(type="boolean")), "yes"),
-        (in_words, (0, Declared(type="boolean")), "no"),
+        (in_words, (1.0, FeatureDeclaration(type="boolean")), "yes"),
+        (in_words, (0, FeatureDeclaration(type="boolean")), "no"),
         (in_words, (2.0, ORDINAL), "much"),
         (in_words, (7.0, ORDINAL), "7"),
-        (in_words, (None, Declared()), "missing"),
+        (in_words, (None, FeatureDeclaration()), "missing"),
         (rule, ("min_sensitivity", 0.9), "sensitivity at least 90%"),
         (
             rule,
@@ -492,40 +492,37 @@ def verdict(model: dict[str, Any]):
     return usefulness_of(ModelDocument.from_dict(model))
 
 
-def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused():
-    """One that leads is useful; one beside which nothing was trained is not shown to be
-    useful.
+def test_model_no_better_than_other():
+    """A model no better than another says so and one that is worse is refused.
+
+    One that leads is useful; one beside which nothing was trained is not shown to be useful.
     """
-    level, worse, alone = (
-        compared(0.0, 0.0),
-        compared(-0.1, -0.1),
-        appraised(nosocomial_model()),
-    )
-    leading, useful, useless, unshown = (
-        verdict(each) for each in (compared(), level, worse, alone)
-    )
+    level = compared(0.0, 0.0)
+    worse = compared(-0.1, -0.1)
+    alone = appraised(nosocomial_model())
+    leading = verdict(compared())
+    useful = verdict(level)
+    useless = verdict(worse)
+    unshown = verdict(alone)
     attention = [
         [each.code for each in attention_of_model(ModelDocument.from_dict(one))]
         for one in (level, worse)
     ]
 
-    assert (leading.verdict, leading.against) == (
-        "yes",
-        (),
-    ) and "best other method" in leading.words
+    assert leading.verdict == "yes"
+    assert leading.against == (())
+    assert "best other method" in leading.words
     assert "logistic, the best of 2 other methods, on the same folds" in render_model(
         compared()
     )
-    assert useful.verdict == "yes" and useful.words.endswith(
-        "not shown to be better than logistic."
-    )
-    assert useless.verdict == "no" and useless.against[0].code == "another_is_better"
+    assert useful.verdict == "yes"
+    assert useful.words.endswith("not shown to be better than logistic.")
+    assert useless.verdict == "no"
+    assert useless.against[0].code == "another_is_better"
     assert useless.against[0].remedy == "Train with --recipe logistic."
     assert attention == [[], ["another_is_better", "not_fit_for_use"]]
-    assert (unshown.verdict, [each.code for each in unshown.against]) == (
-        "not shown",
-        ["not_compared"],
-    )
+    assert unshown.verdict == "not shown"
+    assert [each.code for each in unshown.against] == ["not_compared"]
 
 
 @given(
@@ -554,17 +551,16 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
         "surely, by next to nothing",
     ],
 )
-def test_a_specificity_that_other_cases_or_next_to_nothing_would_change_makes_no_model_unfit(
-    gaps, answer
-):
+def test_specificity_uncertain(gaps, answer):
+    """A specificity that other cases or next to nothing would change makes no model
+    unfit."""
     assert verdict(compared(*gaps)).verdict == answer
 
 
 def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
-    """Each has its threshold from its own cases: by the negatives alone one in four was
-    worse for sure.
-    """
-    rng, unfit = np.random.default_rng(1), 0
+    """Each has its threshold from its own cases: by the negatives alone one in four was worse for sure."""
+    rng = np.random.default_rng(1)
+    unfit = 0
     rule = MinSensitivity(0.9)
     for _ in range(60):
         ill = rng.random(3000) < 0.15
@@ -574,7 +570,10 @@ def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
             for _ in range(2)
         ]
         other = Beside(
-            recipe="other", title="other", figures={}, differences=differences(*both)
+            recipe="other",
+            title="other",
+            figures={},
+            differences=method_differences(*both),
         )
         unfit += any(
             beaten_by_other(
@@ -638,7 +637,8 @@ def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():
     assert "Capacity counts patients and flags count rows" in grouped
 
 
-def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
+def test_decision_curve_mark():
+    """The decision curve marks the threshold in use with its net benefit."""
     model = appraised(nosocomial_model())
     known = ModelDocument.from_dict(model)
     at = probability_intervals(

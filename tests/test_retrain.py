@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import KNOWN_BEFORE, WHO, as_json, sampled, screen, verdict_file
-from flow_cohorts import patients, written
+from flow_cohorts import night_of_patients, patients, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_ledger import enter
@@ -160,10 +160,11 @@ def test_outcomes_go_before_verdicts(ward, tmp_path):
     assert note.startswith(f"{len(flagged - ill) + 1} rows were flagged")
 
 
-def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
-    ward, next_model
-):
-    """Figures stay at the past cohort's prevalence, though judged rows were chosen."""
+def test_retrain_by_champion(ward, next_model):
+    """It learns from every verdict by the champion's recipe rule and contract.
+
+    Figures stay at the past cohort's prevalence, though judged rows were chosen.
+    """
     folder, words = ward
     champion = load_model(folder / "m")
     model = load_model(folder / "next")
@@ -181,15 +182,15 @@ def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
 
     assert set(labels.index) == set(champion.validation["id"]) | set(words)
     assert labels[list(learned)].to_dict() == learned
-    assert (model.recipe, model.contract) == (champion.recipe, champion.contract)
-    assert (first.rule.name, first.rule.value) == (second.rule.name, second.rule.value)
+    assert model.recipe == champion.recipe
+    assert model.contract == champion.contract
+    assert first.rule.name == second.rule.name
+    assert first.rule.value == second.rule.value
     assert methods[0] == methods[1]
     assert facts["confirmed"] + facts["ruled_out"] == len(words)
-    assert (facts["nights"], facts["first"], facts["last"]) == (
-        2,
-        "2026-03-01",
-        "2026-03-02",
-    )
+    assert facts["nights"] == 2
+    assert facts["first"] == "2026-03-01"
+    assert facts["last"] == "2026-03-02"
     assert model.document["training"]["verdicts"] == facts
     assert second.prevalence == pytest.approx(
         (pd.read_csv(folder / "past.csv")["ill"] == "yes").mean()
@@ -206,18 +207,17 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     with open_ledger(folder / "l.db", read_only=True) as ledger:
         shown = history(ledger, SERIES, verify=True)
         assert judged(ledger, SERIES, champion.digest).series == SERIES
-    (entry,), promised = shown["retrainings"], shown["series"][0]["forward"]["promised"]
-    assert (entry["champion"], entry["model"][:12]) == (
-        champion.digest,
-        next_model["id"],
-    )
+    (entry,) = shown["retrainings"]
+    promised = shown["series"][0]["forward"]["promised"]
+    assert entry["champion"] == champion.digest
+    assert entry["model"][:12] == next_model["id"]
     assert entry["entry"] == next_model["entry"]
     for name in ("sensitivity", "ppv"):
         assert promised[name]["value"] == point[name]["value"]
     assert [name for name in words if name in json.dumps([next_model, entry])] == []
 
     night = ["--out", folder / "third", "--date", "2026-03-03", *where]
-    table = written(patients(60, seed=3).drop(columns="ill"), folder / "third.csv")
+    table = written(night_of_patients(60, seed=3), folder / "third.csv")
     screen("score", folder / "next", table, *night, code=2)
     screen("score", folder / "next", table, *night, "--shadow")
     screen(
@@ -296,7 +296,8 @@ def test_what_cannot_be_learned_from_is_left_out_and_said(champion, folder):
         retraining.NO_ROW: 1,
         retraining.NO_TABLE: 2,
     }
-    assert (found.facts.confirmed, found.facts.ruled_out) == (1, 0)
+    assert found.facts.confirmed == 1
+    assert found.facts.ruled_out == 0
     assert found.cohort.n_rows == len(patients()) + 1
     with pytest.raises(
         UsageError,
@@ -311,9 +312,8 @@ def test_what_cannot_be_learned_from_is_left_out_and_said(champion, folder):
     st.sets(st.integers(0, 19)),
 )
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
-    champion, folder, told, same, changed
-):
+def test_retrain_row_counts_once(champion, folder, told, same, changed):
+    """A row in both counts once and a patient is on one side of every fold."""
     other = NIGHT.assign(fever=NIGHT["fever"] + 1)
     # What stands in the past cohort with the same values, and what with others, as of
     # another day.
@@ -334,9 +334,8 @@ def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
     np.testing.assert_array_equal(cohort.group if shared else cohort.id, cohort.id)
 
 
-def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched(
-    champion, folder
-):
+def test_retrain_fixed_parameters(champion, folder):
+    """What was fixed for the champion is fixed again and the rest is searched."""
     past = read_cohort(patients(), champion.contract, need_label=True)
     fixed = train(
         past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1, beside=()
@@ -350,18 +349,15 @@ def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched
     assert candidates[0] == candidates[1]
 
 
-def test_a_verdict_against_the_cohorts_label_is_counted_and_the_label_stands(
-    champion, folder
-):
+def test_retrain_verdict_against_label(champion, folder):
+    """A verdict against the cohort's label is counted and the label stands."""
     past = pd.concat([patients(), NIGHT])
     ill = list(NIGHT["ill"] == "yes").index(True)
     found = cohort_of(
         champion, past, folder, *(word(folder, at, "ruled out") for at in (ill, 19))
     )
-    assert (found.facts.already, found.facts.disagreeing) == (
-        2,
-        1 + (NIGHT["ill"][19] == "yes"),
-    )
+    assert found.facts.already == 2
+    assert found.facts.disagreeing == (1 + (NIGHT["ill"][19] == "yes"))
     assert found.cohort.label[found.cohort.id == NAMES[ill]] == ["yes"]
 
 
@@ -395,9 +391,9 @@ def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, folder):
 # The ledger's part, in SQLite and PostgreSQL.
 
 
-def test_of_several_verdicts_on_a_patient_the_last_one_speaks_with_the_table_it_was_given_on(
-    ledger,
-):
+def test_retrain_last_verdict(ledger):
+    """Of several verdicts on a patient the last one speaks with the table it was given
+    on."""
     for day in (1, 2, 3):
         one = of_ward(SERIES, day, "ab")
         enter(ledger, replace(one, night=one.night.replace(table=f"t{day}")))

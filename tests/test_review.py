@@ -75,7 +75,8 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     second = score(model, ward, 2)
     counts = second["counts"]
     page = (ward / "run2" / "report.html").read_text()
-    before, now = ({case["id"] for case in run["cases"]} for run in (first, second))
+    before = {case["id"] for case in first["cases"]}
+    now = {case["id"] for case in second["cases"]}
     state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
     line = next(
         line for line in screen("history").stdout.splitlines() if "2026-03-02 " in line
@@ -94,11 +95,12 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
         == len(before & now)
         > 2
     )
-    assert (state[ids[0]], state[ids[1]]) == (("known", 2), ("pending", 2))
-    assert len(listed) == 4 and all(
-        int(n) == counts[name.replace(" ", "_")] for n, name in listed
-    )
-    assert "confirmed on 2026-03-01" in page and "Since 2026-03-01:" in page
+    assert state[ids[0]] == (("known", 2))
+    assert state[ids[1]] == (("pending", 2))
+    assert len(listed) == 4
+    assert all(int(n) == counts[name.replace(" ", "_")] for n, name in listed)
+    assert "confirmed on 2026-03-01" in page
+    assert "Since 2026-03-01:" in page
     assert (
         f"ledger entry {second['ledger']['entry']}, {second['ledger']['head'][:16]}"
         in page
@@ -114,11 +116,9 @@ def test_same_night_twice(model, ward):
     runs = as_json("history", "--verify")["runs"]
     forced = score(model, ward, 2, "--force")
 
-    assert (len(runs), again["ledger"]["revision"], forced["ledger"]["revision"]) == (
-        2,
-        1,
-        2,
-    )
+    assert len(runs) == 2
+    assert again["ledger"]["revision"] == 1
+    assert forced["ledger"]["revision"] == 2
     assert render_run(again).encode() == before
     assert b", revision 2 " in (ward / "run2" / "report.html").read_bytes()
     assert len(as_json("history", "--verify")["runs"]) == 3
@@ -140,7 +140,8 @@ def test_faults_of_verdicts(model, ward):
     told = screen("review", ward / "run1", path, code=3)
     assert told.stdout == ""
     assert "the verdicts cannot be read in 9 places" in told.stderr
-    assert "SECRET" not in told.stderr and name not in told.stderr
+    assert "SECRET" not in told.stderr
+    assert name not in told.stderr
     for content in ("{", '{"verdicts": 3}', "[" * 100_000):
         path.write_text(content)
         screen("review", ward / "run1", path, code=3)
@@ -242,19 +243,16 @@ def test_threshold_recorded(model, ward):
         "threshold", ward / "m", "--max-flag-rate", "0.1", "--reason", reason
     )
     after = load_model(ward / "m")
-    (point,), (change,) = (
-        after.operating_points,
-        as_json("history", "--verify")["threshold_changes"],
-    )
+    (point,) = after.operating_points
+    (change,) = as_json("history", "--verify")["threshold_changes"]
 
-    assert (point["chosen_by"], point["reason"]) == ("screen threshold", reason)
+    assert point["chosen_by"] == "screen threshold"
+    assert point["reason"] == reason
     assert point["threshold"] > before.thresholds[0]
     assert after.id == told["id"] != before.id
     assert after.document["machine"] == before.document["machine"]
-    assert (change["model_before"], change["model_after"]) == (
-        before.digest,
-        after.digest,
-    )
+    assert change["model_before"] == before.digest
+    assert change["model_after"] == after.digest
     assert reason in (ward / "m" / "report.html").read_text()
     score(ward / "m", ward, 2)
     words = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", "r3"]
@@ -266,10 +264,8 @@ def test_challenger_promoted(model, ward):
     challenger = shutil.copytree(model, ward / "challenger")
     screen("threshold", challenger, "--max-flag-rate", "0.1", "--reason", "fewer")
     where = ["--ledger", "screening.db", "--series", "ward-1"]
-    first, second = (
-        [f"night{day}.csv", "--date", f"2026-03-0{day}", *where, "--out"]
-        for day in (1, 2)
-    )
+    first = [f"night{1}.csv", "--date", f"2026-03-0{1}", *where, "--out"]
+    second = [f"night{2}.csv", "--date", f"2026-03-0{2}", *where, "--out"]
     screen("score", model, *first, "r1")
     told = as_json("score", challenger, *first, "s1", "--shadow")
     page = (ward / "r1" / "report.html").read_bytes()
@@ -281,13 +277,13 @@ def test_challenger_promoted(model, ward):
         "run.json",
         "scores.parquet",
     ]
-    assert told["report"] is None and told["beside"] == beside
-    assert (beside["nights"], beside["other"]["shadow"], beside["other"]["only"]) == (
-        1,
-        True,
-        0,
-    )
-    assert beside["one"]["only"] > 0 and 0 < beside["agreement"] < 1
+    assert told["report"] is None
+    assert told["beside"] == beside
+    assert beside["nights"] == 1
+    assert beside["other"]["shadow"] is True
+    assert beside["other"]["only"] == 0
+    assert beside["one"]["only"] > 0
+    assert 0 < beside["agreement"] < 1
     assert "in shadow" in screen("report", "s1", code=2).stderr
     screen("promote", challenger, "--reason", "a draft", *where, code=2)
     approved = as_json(
@@ -301,11 +297,13 @@ def test_challenger_promoted(model, ward):
         *where,
     )
     done = as_json("promote", challenger, "--reason", "enough reviews", *where)
-    assert done["champion"] == approved["id"] and done["beside"] == beside
+    assert done["champion"] == approved["id"]
+    assert done["beside"] == beside
     assert "scored with model" in screen("score", model, *second, "r2", code=2).stderr
     screen("score", challenger, *second, "r2")
     (promotion,) = as_json("history", "--verify")["promotions"]
-    assert (promotion["reason"], promotion["evidence"]) == ("enough reviews", beside)
+    assert promotion["reason"] == "enough reviews"
+    assert promotion["evidence"] == beside
     assert (ward / "r1" / "report.html").read_bytes() == page
     assert "--series" in screen("history", "--beside", "x", code=2).stderr
     assert (
@@ -367,10 +365,8 @@ def test_status_and_metrics(model, ward):
         ["ok", "ward-2"],
     ]
     assert "the night of 2026-03-02 is not published" in told[0]
-    assert (
-        'screening_fine{series="ward-1"} 0' in content
-        and 'screening_fine{series="ward-2"} 1' in content
-    )
+    assert 'screening_fine{series="ward-1"} 0' in content
+    assert 'screening_fine{series="ward-2"} 1' in content
     assert metrics.stat().st_mode & 0o777 == 0o644
     screen(*status, "--series", "ward-2")
     assert "ward-9" in screen(*status, "--series", "ward-2,ward-9", code=5).stdout

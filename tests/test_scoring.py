@@ -51,7 +51,8 @@ def test_scores_have_the_promised_columns_and_no_label(run):
 
 
 def test_counts_add_up_everywhere(model, run):
-    counts, scores = run.document["counts"], table(run)
+    counts = run.document["counts"]
+    scores = table(run)
     flagged = pd.read_csv(run.directory / "flagged.csv", dtype=str)
     assert counts["read"] == counts["scored"] + counts["refused"] == len(scores) == 90
     assert (
@@ -89,9 +90,8 @@ def test_scores_do_not_depend_on_the_batches(model, night, run, tmp_path):
     ).read_bytes()
 
 
-def test_labels_are_used_and_never_written_and_rows_without_one_judged_by_nobody(
-    model, tmp_path
-):
+def test_score_labels_not_written(model, tmp_path):
+    """Labels are used and never written and rows without one judged by nobody."""
     night = patients(90, seed=4)
     known = np.arange(90) < 40
     untold = night.assign(ill=night["ill"].where(known))
@@ -118,16 +118,17 @@ def test_labels_are_used_and_never_written_and_rows_without_one_judged_by_nobody
     assert "ill" not in set(table(runs["whole"]).columns)
     assert '"label_of_row"' not in (runs["whole"].directory / "run.json").read_text()
     assert run["evaluation"] == half["evaluation"] != whole["evaluation"]
-    assert run["counts"] == whole["counts"] and none["evaluation"] is None
+    assert run["counts"] == whole["counts"]
+    assert none["evaluation"] is None
     assert ["(50 rows without a label left out)" in page for page in pages] == [
         True,
         False,
     ]
 
 
-def test_a_label_spelled_otherwise_than_in_training_is_refused_and_not_taken_for_the_other(
-    model, tmp_path
-):
+def test_score_label_other_spelling(model, tmp_path):
+    """A label spelled otherwise than in training is refused and not taken for the
+    other."""
     night = patients(90, seed=4).replace({"ill": {"yes": "YES"}})
     with pytest.raises(
         CohortError,
@@ -138,7 +139,8 @@ def test_a_label_spelled_otherwise_than_in_training_is_refused_and_not_taken_for
         )
 
 
-def test_a_label_that_is_the_same_number_in_another_notation_is_the_same(tmp_path):
+def test_score_label_same_number(tmp_path):
+    """A label that is the same number in another notation is the same."""
     tables = patients(), patients(90, seed=4)
     numbered, night = (
         table.assign(ill=(table["ill"] == "yes").astype(int)) for table in tables
@@ -177,18 +179,18 @@ def test_run_id_is_that_of_night_date_label_and_table(model, night, run, tmp_pat
     assert len({again, *(each.document["run_id"] for each in others)}) == 4
 
 
-def test_contribution_is_the_change_of_the_score_when_the_value_is_the_usual_one(
-    model, cohort
-):
-    """A value at the training median contributes nothing."""
-    rows, middle = cohort.take(np.arange(5)), cohort.take([0, 1])
+def test_contribution_of_value(model, cohort):
+    """Contribution is the change of the score when the value is the usual one.
+
+    A value at the training median contributes nothing.
+    """
+    rows = cohort.take(np.arange(5))
+    middle = cohort.take([0, 1])
     middle.values["fever"][:] = model.encoder.medians["fever"]
     usual = {**rows.values, "crp": np.full(5, model.encoder.medians["crp"])}
     neutral = model.scores(model.encoder.transform(replace(rows, values=usual)))[:, 0]
-    still, moved = (
-        changes(model, each, np.zeros(each.n_rows, dtype=int))
-        for each in (middle, rows)
-    )
+    still = changes(model, middle, np.zeros(middle.n_rows, dtype=int))
+    moved = changes(model, rows, np.zeros(rows.n_rows, dtype=int))
 
     assert still[:, cohort.names.index("fever")] == pytest.approx(0, abs=1e-12)
     assert np.abs(still).max() > 0

@@ -67,10 +67,11 @@ def scored(desk, model, pub="ours.pub", code=0):
 @pytest.mark.parametrize(
     ("name", "pub"), [("unsigned", "ours.pub"), ("signed", "theirs.pub")]
 )
-def test_a_model_without_our_signature_is_refused_and_nothing_is_written(
-    desk, tmp_path, name, pub
-):
-    """A signature changes no other byte of the model."""
+def test_unsigned_model(desk, tmp_path, name, pub):
+    """A model without our signature is refused and nothing is written.
+
+    A signature changes no other byte of the model.
+    """
     for file in ("model.json", "arrays.npz", "validation.parquet", "report.html"):
         assert (desk / "signed" / file).read_bytes() == (
             desk / "unsigned" / file
@@ -129,11 +130,10 @@ def test_what_is_no_signing_key_is_refused_before_anything_is_trained(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_keys_of_another_kind_with_a_password_or_open_to_others_are_refused(tmp_path):
-    ours, other = (
-        ed25519.Ed25519PrivateKey.generate(),
-        ec.generate_private_key(ec.SECP256R1()),
-    )
+def test_unfit_signing_keys(tmp_path):
+    """Keys of another kind with a password or open to others are refused."""
+    ours = ed25519.Ed25519PrivateKey.generate()
+    other = ec.generate_private_key(ec.SECP256R1())
     bare = pem(tmp_path / "bare", ours)
     bare.chmod(0o640)
     wrong = {

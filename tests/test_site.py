@@ -132,7 +132,8 @@ def shown(page: str) -> dict[str, str]:
     }
 
 
-def test_the_gallery_shows_every_picture_that_the_script_makes_and_says_what_is_on_it():
+def test_gallery_of_pictures():
+    """The gallery shows every picture that the script makes and says what is on it."""
     made = runpy.run_path(str(ROOT / "docs" / "images.py"))
     assert sorted(shown("docs/gallery.md")) == sorted(made["SHOTS"])
     assert {path.name for path in made["FOLDER"].iterdir()} == set(made["SHOTS"])

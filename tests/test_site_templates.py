@@ -100,10 +100,8 @@ def test_broken_template_is_refused_before_any_work(
 
     monkeypatch.setattr(training, "train", never)
     monkeypatch.setattr(Model, "opened", never)
-    out, past = (
-        ("--out", tmp_path / "out", "--templates", broken),
-        (place / "past.csv", *QUICK),
-    )
+    out = ("--out", tmp_path / "out", "--templates", broken)
+    past = (place / "past.csv", *QUICK)
     night = ("score", model, place / "night.csv", *out)
     compared = ("compare", *past, "--recipes", "svm", *out)
     for words in (("train", *past, "--recipe", "svm", *out), night, compared):
@@ -153,9 +151,8 @@ def test_what_can_be_drawn_is_not_refused(tmp_path, text):
 
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_the_shipped_templates_draw_every_sample_and_each_page_is_the_sites(
-    tmp_path, kind
-):
+def test_shipped_templates(tmp_path, kind):
+    """The shipped templates draw every sample and each page is the site's."""
     check_templates(tmp_path, kind)
     (tmp_path / "page.html.j2").write_text("{{ nowhere }}")
     with pytest.raises(

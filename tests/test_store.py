@@ -156,11 +156,13 @@ def test_any_flipped_byte_or_missing_file_is_refused(saved, tmp_path_factory, da
         load_model(folder)
 
 
-def test_a_machine_that_scores_otherwise_than_when_it_was_trained_is_refused(
-    model, saved, tmp_path
-):
-    """And a newer format, with the remedy."""
-    forged, arrays = replace(model), unpack(model.array_bytes)
+def test_selftest_other_scores(model, saved, tmp_path):
+    """A machine that scores otherwise than when it was trained is refused.
+
+    And a newer format, with the remedy.
+    """
+    forged = replace(model)
+    arrays = unpack(model.array_bytes)
     forged.__dict__["array_bytes"] = pack(
         arrays | {"selftest/score": arrays["selftest/score"] + 0.01}
     )
@@ -174,8 +176,11 @@ def test_a_machine_that_scores_otherwise_than_when_it_was_trained_is_refused(
         load_model(tmp_path)
 
 
-def test_arrays_with_objects_or_without_finite_values_are_never_written():
-    """Others are compressed, and come back as they were."""
+def test_arrays_refused():
+    """Arrays with objects or without finite values are never written.
+
+    Others are compressed, and come back as they were.
+    """
     arrays = {
         "a": np.zeros(100_000),
         "b": np.eye(2, 3),

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from flow_cohorts import patients, voxels
+from flow_cohorts import night_of_patients, patients, voxels
 from numpydoc.validate import validate
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -45,13 +45,11 @@ def model():
     )
 
 
-def test_a_table_in_memory_is_scored_as_an_arrow_table_and_trained_on_as_the_cohort_read_of_it(
-    model,
-):
-    tonight, cohort = (
-        patients(60, seed=1).drop(columns="ill"),
-        read_cohort(patients(), **ROLES),
-    )
+def test_table_in_memory(model):
+    """A table in memory is scored as an arrow table and trained on as the cohort read
+    of it."""
+    tonight = night_of_patients(60, seed=1)
+    cohort = read_cohort(patients(), **ROLES)
     arrow = model.score_frame(pa.Table.from_pandas(tonight))
     again = train(cohort, "logistic", rule=MinSensitivity(0.8), search=1, beside=())
 
@@ -62,7 +60,7 @@ def test_a_table_in_memory_is_scored_as_an_arrow_table_and_trained_on_as_the_coh
 
 
 def test_a_notebook_shows_a_model_a_run_and_a_comparison(model, tmp_path):
-    night = patients(40, seed=2).drop(columns="ill")
+    night = night_of_patients(40, seed=2)
     run = score(model, night, tmp_path / "run", date="2026-03-01")
     cohort = read_cohort(patients(), **ROLES)
     compared = compare({"past": cohort}, ["logistic"], control="logistic", search=1)
@@ -106,10 +104,12 @@ def test_a_public_name_is_typed_and_documented_and_its_example_runs(name):
 
     assert inspect.Signature.empty not in types
     assert [words for code, words in errors if code not in LEFT_OUT] == []
-    assert outcome.attempted >= 2 and outcome.failed == 0
+    assert outcome.attempted >= 2
+    assert outcome.failed == 0
 
 
-def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
+def test_python_notebook():
+    """The notebook on python runs and draws the pictures that it shows."""
     pyplot = pytest.importorskip("matplotlib.pyplot")
     script = runpy.run_path(str(ROOT / "docs" / "plots.py"))
     drawn = script["pictures"]()
@@ -153,7 +153,8 @@ def test_one_class_model_gives_chances_where_cases_were_held_out(trained, cohort
 
 
 QUICK = {"search": 1, "repeats": 1, "beside": (), "n_jobs": 1}
-PAST, NIGHT = patients(), patients(60, seed=1).drop(columns="ill")
+PAST = patients()
+NIGHT = night_of_patients(60, seed=1)
 SAMPLES = files("screening.sample_cohorts")
 
 
@@ -235,9 +236,8 @@ def test_sample_weight_zero_leaves_out():
     part = Screen("logistic", **QUICK).fit(x[:100], past["ill"][:100], id="patient")
     weighted = Screen("logistic", **QUICK).fit(x, past["ill"], weights, id="patient")
 
-    ours, theirs = (
-        screen.held_out_.set_index("id")["score"] for screen in (weighted, part)
-    )
+    ours = weighted.held_out_.set_index("id")["score"]
+    theirs = part.held_out_.set_index("id")["score"]
     pd.testing.assert_series_equal(ours, theirs[ours.index])
 
 
@@ -264,10 +264,10 @@ def test_sample_weight_of_file_is_refused():
 
 
 def test_predictions_are_the_flags_of_the_scored_table(screen):
-    """Labels keep their type; where the case sorts first, decisions turn round; classes
-    are told apart.
-    """
-    rows, x, ill = screen.score_frame(NIGHT), PAST.drop(columns="ill"), PAST["ill"]
+    """Labels keep their type; where the case sorts first, decisions turn round; classes are told apart."""
+    rows = screen.score_frame(NIGHT)
+    x = PAST.drop(columns="ill")
+    ill = PAST["ill"]
     words = ill.map({"yes": "a case", "no": "none"})
     turned = clone(screen).fit(x, words, id="patient", positive="a case")
     codes = clone(screen).fit(x, (ill == "yes").astype(int), id="patient")
@@ -277,17 +277,18 @@ def test_predictions_are_the_flags_of_the_scored_table(screen):
         )
     new = voxels(2, seed=5).drop(columns="tissue")
 
-    assert screen.classes_.tolist() == ["no", "yes"] and screen.positive_ == "yes"
+    assert screen.classes_.tolist() == ["no", "yes"]
+    assert screen.positive_ == "yes"
     np.testing.assert_array_equal(screen.predict(NIGHT) == "yes", rows["flagged"])
     np.testing.assert_array_equal(screen.decision_function(NIGHT) >= 0, rows["flagged"])
-    assert (
-        turned.classes_.tolist() == ["a case", "none"] and turned.positive_ == "a case"
-    )
+    assert turned.classes_.tolist() == ["a case", "none"]
+    assert turned.positive_ == "a case"
     np.testing.assert_allclose(
         turned.decision_function(NIGHT), -screen.decision_function(NIGHT)
     )
     np.testing.assert_array_equal(turned.predict(NIGHT) == "a case", rows["flagged"])
-    assert codes.classes_.dtype.kind == "i" and codes.positive_ == 1
+    assert codes.classes_.dtype.kind == "i"
+    assert codes.positive_ == 1
     assert set(codes.predict(NIGHT)) <= {0, 1}
     assert (
         set(tissue.predict(new)) <= set(tissue.classes_) == {"gland", "lesion", "zone"}
@@ -318,10 +319,8 @@ def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
     )
 
     assert (tmp_path / "model" / "report.html").exists()
-    assert (
-        again.model_.id == apart.model_.id == screen.model_.id
-        and again.rule == screen.rule
-    )
+    assert again.model_.id == apart.model_.id == screen.model_.id
+    assert again.rule == screen.rule
     np.testing.assert_array_equal(again.predict(NIGHT), screen.predict(NIGHT))
     np.testing.assert_array_equal(arrow.predict(NIGHT), screen.predict(NIGHT))
     with pytest.raises(TypeError, match=r"save\(directory\).*Screen.load"):
@@ -330,17 +329,13 @@ def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
 
 def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
     """Held-out scores are a frame, and a row's reasons too."""
-    shown, reasons = (
-        screen._repr_mimebundle_()["text/html"],
-        screen.explain(NIGHT, NIGHT["patient"][3]),
-    )
+    shown = screen._repr_mimebundle_()["text/html"]
+    reasons = screen.explain(NIGHT, NIGHT["patient"][3])
 
     assert "Fit for local use?" in shown
     assert not any(name in shown + repr(screen) for name in PAST["patient"])
-    assert (
-        "Fit for local use?" in screen.report()
-        and "<iframe" in screen.report()._repr_html_()
-    )
+    assert "Fit for local use?" in screen.report()
+    assert "<iframe" in screen.report()._repr_html_()
     assert "<pre>Screen(" in Screen()._repr_html_()
     assert len(screen.held_out_) == len(PAST)
     assert {"id", "fold", "label", "score"} <= set(screen.held_out_)
@@ -394,7 +389,8 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
     flagged = sum(
         int(screen.score_frame(table)["flagged"].sum()) for table in nights.values()
     )
-    point, patient = screen.model_.facts.operating_points[0], NIGHT["patient"][3]
+    point = screen.model_.facts.operating_points[0]
+    patient = NIGHT["patient"][3]
 
     reasons = screen.plot("contributions", NIGHT, patient)
     bars = screen.plot("history", ledger=tmp_path / "l.db")

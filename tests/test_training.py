@@ -29,9 +29,8 @@ def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, tra
     threads.
     """
     columns = {"id", "held", "fold", "label", "score", "trained:score"}
-    once, twice = (
-        trained(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2)
-    )
+    once = trained(cohort, "svm", search=1, repeats=1)
+    twice = trained(cohort, "svm", search=1, repeats=2)
     negatives = model.validation.loc[model.validation["label"] == "no", "score"]
 
     assert (
@@ -70,16 +69,16 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, tr
         0.5
     }
     assert fixed["recipe"]["parameters"]["C"] == 0.5
-    assert learned and learned <= negatives
+    assert learned
+    assert learned <= negatives
 
 
 @pytest.mark.parametrize(
     ("recipe", "machines"),
     [("svm", 15), ("logistic", 15), ("balanced_forest", 5), ("williams", 5)],
 )
-def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to_one(
-    cohort, recipe, machines, trained
-):
+def test_repeats_by_default(cohort, recipe, machines, trained):
+    """Folds are dealt again where nobody asks only if the machines average to one."""
     document = trained(cohort, recipe, search=1).document
 
     assert document["validation"]["n_machines"] == machines
@@ -149,8 +148,11 @@ def dated(rows):
     return train(rows, "svm_weighted", **SETTINGS)
 
 
-def test_the_past_ends_before_what_came_after_and_no_group_stands_on_both_sides(rows):
-    """Rows without a date belong to the past."""
+def test_split_by_time_groups(rows):
+    """The past ends before what came after and no group stands on both sides.
+
+    Rows without a date belong to the past.
+    """
     groups = np.array([f"g{i % 40}" for i in range(300)], dtype=object)
     time = rows.time.copy()
     time[-5:] = np.datetime64("NaT", "ns")
@@ -159,18 +161,17 @@ def test_the_past_ends_before_what_came_after_and_no_group_stands_on_both_sides(
     undated_past, undated_later, _ = split_by_time(replace(rows, time=time))
 
     assert rows.time[past].max() < np.datetime64(cut) <= rows.time[later].min()
-    assert (
-        len(past) == 210
-        and len(past) + len(later) == len(undated_past) + len(undated_later) == 300
-    )
+    assert len(past) == 210
+    assert len(past) + len(later) == len(undated_past) + len(undated_later) == 300
     assert not set(groups[grouped_past]) & set(groups[grouped_later])
     assert set(range(295, 300)) <= set(undated_past)
 
 
-def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_after(
-    dated, rows
-):
-    """Too few later cases are a stated reason."""
+def test_temporal_validation_recorded(dated, rows):
+    """Training records the test of time and learns nothing from what came after.
+
+    Too few later cases are a stated reason.
+    """
     fever = np.where(np.arange(300) < 210, rows.values["fever"], 30.0)
     label = np.where(np.arange(300) < 210, rows.label, "no")
     changed = (
@@ -184,14 +185,13 @@ def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_aft
             *(train(each, "svm_weighted", **SETTINGS) for each in changed),
         )
     )
-    own, others = forward.classes["yes"], other.classes["yes"]
+    own = forward.classes["yes"]
+    others = other.classes["yes"]
 
-    assert (forward.cut, forward.n_past, forward.n_later, forward.reason) == (
-        "2025-07-30",
-        210,
-        90,
-        None,
-    )
+    assert forward.cut == "2025-07-30"
+    assert forward.n_past == 210
+    assert forward.n_later == 90
+    assert forward.reason is None
     assert own.n_positive + own.n_negative == 90
     assert others.threshold == own.threshold
     assert others.sensitivity != own.sensitivity
@@ -272,13 +272,13 @@ def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
 @pytest.mark.parametrize(
     "recipe", ["auto", "random_forest", "balanced_forest", "logistic", "one_vs_rest"]
 )
-def test_each_positive_value_is_a_class_with_its_own_score_and_threshold(
-    tmp_path, recipe
-):
-    """Each watched class ranks its own cases, and the predicted class keeps to how
-    common classes are.
+def test_positive_value_is_a_class(tmp_path, recipe):
+    """Each positive value is a class with its own score and threshold.
+
+    Each watched class ranks its own cases, and the predicted class keeps to how common classes are.
     """
-    model, tonight = model_of(tmp_path, recipe, ["A", "C+"]), ward(seed=1)
+    model = model_of(tmp_path, recipe, ["A", "C+"])
+    tonight = ward(seed=1)
     scores = model.score_frame(tonight.drop(columns="kind"))
 
     assert model.watched == ["A", "C+"]
@@ -293,20 +293,21 @@ def test_each_positive_value_is_a_class_with_its_own_score_and_threshold(
     )
 
 
-def test_the_predicted_class_has_the_highest_chance_and_not_the_highest_score(tmp_path):
-    """A forest whose trees draw all classes alike scores rare ones high; chances know
-    how rare they are.
+def test_predicted_class_highest_chance(tmp_path):
+    """The predicted class has the highest chance and not the highest score.
+
+    A forest whose trees draw all classes alike scores rare ones high; chances know how rare they are.
     """
-    model, tonight = model_of(tmp_path, "balanced_forest", ["A", "C+"]), ward(seed=1)
+    model = model_of(tmp_path, "balanced_forest", ["A", "C+"])
+    tonight = ward(seed=1)
     scores = model.score_frame(tonight.drop(columns="kind"))
     columns = [f"score_{name}" for name in model.facts.task.classes]
     loudest = np.array(model.facts.task.classes)[
         scores[columns].to_numpy().argmax(axis=1)
     ]
-    ill, told, loud = (
-        float(np.mean(each != "none"))
-        for each in (tonight.kind, scores.predicted, loudest)
-    )
+    ill = float(np.mean(tonight.kind != "none"))
+    told = float(np.mean(scores.predicted != "none"))
+    loud = float(np.mean(loudest != "none"))
     assert abs(told - ill) < abs(loud - ill) - 0.05
     assert accuracy_score(tonight.kind, scores.predicted) > accuracy_score(
         tonight.kind, loudest
@@ -314,10 +315,10 @@ def test_the_predicted_class_has_the_highest_chance_and_not_the_highest_score(tm
 
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm", "one_vs_rest"])
-def test_classes_joined_by_a_plus_are_one_class_also_when_a_labelled_night_is_scored(
-    tmp_path, recipe
-):
-    model, tonight = model_of(tmp_path, recipe, "A+C+"), tmp_path / "night.csv"
+def test_joined_classes_labelled_night(tmp_path, recipe):
+    """Classes joined by a plus are one class also when a labelled night is scored."""
+    model = model_of(tmp_path, recipe, "A+C+")
+    tonight = tmp_path / "night.csv"
     ward(seed=1).to_csv(tonight, index=False)
     run = score(model, str(tonight), tmp_path / "run", label="kind")
     assert model.watched == ["A+C+"]
@@ -326,10 +327,11 @@ def test_classes_joined_by_a_plus_are_one_class_also_when_a_labelled_night_is_sc
 
 
 @pytest.mark.parametrize("recipe", ["svm", "one_class"])
-def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(
-    tmp_path, recipe
-):
-    """Under others the rare are watched where none is named."""
+def test_recipe_refuses_two_classes(tmp_path, recipe):
+    """A recipe of one class and the rest refuses two and says how to ask.
+
+    Under others the rare are watched where none is named.
+    """
     assert set(model_of(tmp_path, "logistic", None).watched) == {"B", "C+"}
     with pytest.raises(
         UsageError,
@@ -339,10 +341,9 @@ def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(
 
 
 def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
-    """Rare in the past alone may be another class: the temporal validation is of those
-    that are watched.
-    """
-    rng, late = np.random.default_rng(0), np.arange(600) > 420
+    """Rare in the past alone may be another class: the temporal validation is of those that are watched."""
+    rng = np.random.default_rng(0)
+    late = np.arange(600) > 420
     shares = np.where(late[:, None], [0.5, 0.06, 0.44], [0.75, 0.2, 0.05])
     kind = np.array([rng.choice(["none", "A", "B"], p=share) for share in shares])
     table = pd.DataFrame(

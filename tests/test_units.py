@@ -49,7 +49,8 @@ def stopped(
     hits = 0
     for seed in range(nights):
         rng = np.random.default_rng(seed)
-        past, night = (DRAWS[name](rng, n) for n in (600, n_rows))
+        past = DRAWS[name](rng, 600)
+        night = DRAWS[name](rng, n_rows)
         hits += bool(compared(past, factor * night, name, **feature).stops())
     return hits / nights
 
@@ -82,13 +83,13 @@ def test_honest_differences_zeros_and_signs_do_not_stop_a_night(name, factor, n_
     ("changed", "n_rows", "spoken"),
     [(1, 40, 0), (2, 40, 0), (3, 100, 0), (6, 40, 6), (10, 100, 6)],
 )
-def test_some_rows_in_another_unit_are_said_by_their_share_and_never_stop_a_night(
-    changed, n_rows, spoken
-):
+def test_unit_share_of_rows(changed, n_rows, spoken):
+    """Some rows in another unit are said by their share and never stop a night."""
     said = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        past, night = (DRAWS["creatinine"](rng, n) for n in (600, n_rows))
+        past = DRAWS["creatinine"](rng, 600)
+        night = DRAWS["creatinine"](rng, n_rows)
         night[:changed] *= 88.42
         gates = compared(past, night)
         assert gates.stops() == []
@@ -158,16 +159,14 @@ def test_ucum_and_usual_spellings_of_a_unit_are_understood(written, meant):
         ("age", None),
     ],
 )
-def test_a_column_is_known_by_the_words_of_its_name_unless_it_is_computed(
-    column, quantity
-):
+def test_unit_of_column_name(column, quantity):
+    """A column is known by the words of its name unless it is computed."""
     assert getattr(quantity_named(column), "name", None) == quantity
 
 
 @pytest.mark.parametrize("n_rows", [1, 3])
-def test_a_very_few_rows_like_those_of_training_are_not_said_to_be_in_another_unit(
-    n_rows,
-):
+def test_unit_very_few_rows(n_rows):
+    """A very few rows like those of training are not said to be in another unit."""
     past = DRAWS["urea"](np.random.default_rng(0), 600)
     for seed in range(1, 130):
         gates = compared(
@@ -185,7 +184,8 @@ def test_factors_that_patients_differ_by_too_are_not_taken_as_known(name, known)
 
 def test_rows_far_down_a_long_night_are_looked_at_too():
     rng = np.random.default_rng(0)
-    past, night = (DRAWS["creatinine"](rng, n) for n in (600, 1000))
+    past = DRAWS["creatinine"](rng, 600)
+    night = DRAWS["creatinine"](rng, 1000)
     night[500:] *= 88.42
     said = {reason.code: reason.words for reason in compared(past, night).attention()}
     assert "in 4" in said["unit_changed"]
@@ -215,9 +215,8 @@ def test_the_contract_says_whether_other_units_stop_the_night():
         ("degC", 37.0, 98.6, "times 1.8, plus 32"),
     ],
 )
-def test_a_temperature_is_converted_and_said_as_every_thermometer_has_it(
-    unit, before, after, words
-):
+def test_unit_temperature(unit, before, after, words):
+    """A temperature is converted and said as every thermometer has it."""
     (conversion,) = conversions_of("temperature", unit)
     assert conversion.factor * before + conversion.offset == pytest.approx(after)
     assert conversion.words == words
@@ -247,19 +246,23 @@ def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():
     night = DRAWS["creatinine"](np.random.default_rng(1), 240)
     # 1.6 is 1.3 standard deviations; 3 is three.
     brought = shift_of(1.6 * night, 1.6)
-    assert brought.ratio > units.KNOWN_BOUND and not brought.sure
+    assert brought.ratio > units.KNOWN_BOUND
+    assert not brought.sure
     assert shift_of(3 * night, 3).sure
 
 
-def test_a_few_rows_in_another_unit_are_said_only_where_chance_would_not_bring_as_many():
+def test_unit_few_rows():
+    """A few rows in another unit are said only where chance would not bring as many."""
     night = DRAWS["creatinine"](np.random.default_rng(1), 60)
     night[:4] *= 88.42
     assert shift_of(night, 88.42).share == pytest.approx(4 / 60)
     assert shift_of(night, 88.42, chance=1e-7) is None
 
 
-def test_values_farther_off_than_can_be_squared_are_no_fault_of_the_night():
-    rng, far = np.random.default_rng(0), [1e299] * 30 + [1e300]
+def test_unit_huge_values():
+    """Values farther off than can be squared are no fault of the night."""
+    rng = np.random.default_rng(0)
+    far = [1e299] * 30 + [1e300]
     past = [*rng.normal(37, 1, 600), *far]
     gates = compared(past, rng.normal(37, 1, 60) * 1.8 + 32, "temperature")
     assert "degrees F instead of degrees C" in " ".join(

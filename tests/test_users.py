@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from flow_cohorts import patients, written
+from flow_cohorts import night_of_patients, written
 
 from screening import open_ledger
 from screening.cli import users
@@ -127,7 +127,7 @@ def test_database_on_server_has_owner_of_folder(folder, monkeypatch):
 def test_root_goes_on_as_owner(folder, cohort, trained):
     """A night that root scores belongs to the user of the ledger, all of it."""
     save_model(trained(cohort, "logistic", search=1), folder / "m")
-    written(patients(60, seed=1).drop(columns="ill"), folder / "night.csv")
+    written(night_of_patients(60, seed=1), folder / "night.csv")
     for path in (folder, *folder.rglob("*")):
         os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid)
 

@@ -61,7 +61,8 @@ def test_the_largest_clusters_are_found_with_their_corners():
 
     assert n_clusters == 5
     assert [cluster.voxels for cluster in clusters] == [12, 4, 1]
-    assert clusters[0].low == [0, 0, 0] and clusters[0].high == [2, 1, 1]
+    assert clusters[0].low == [0, 0, 0]
+    assert clusters[0].high == [2, 1, 1]
     assert clusters[1].centre == [11.5, 11.5, 11.5]
     assert clusters[0].top_score == len(places) - 1
     # Coordinates that span too much are not searched.
@@ -87,15 +88,11 @@ def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(
 
 
 def test_steps_and_slices_are_those_of_the_grid():
-    places, step = (
-        np.array([(1.0, 2.0, 3.0), (2.5, 2.0, 9.0)]),
-        np.array([1.5, 1.0, 3.0]),
-    )
+    places = np.array([(1.0, 2.0, 3.0), (2.5, 2.0, 9.0)])
+    step = np.array([1.5, 1.0, 3.0])
     planes = np.array([(0.0, 0, z) for z in [5, 5, 5, 1, 1, 9]])
-    assert (grid_step(np.array([3.0, 1.5, 0.0, 9.0])), grid_step(np.array([4.0]))) == (
-        1.5,
-        1.0,
-    )
+    assert grid_step(np.array([3.0, 1.5, 0.0, 9.0])) == 1.5
+    assert grid_step(np.array([4.0])) == 1.0
     assert grid_index(places, step).tolist() == [[0, 0, 0], [1, 0, 2]]
     assert fullest_slices(planes, 2) == [1.0, 5.0]
 
@@ -124,9 +121,8 @@ def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def test_a_run_tells_volume_clusters_and_pictures_of_the_fullest_slices_in_a_small_page(
-    tissue_model, tmp_path
-):
+def test_run_volumes_and_slices(tissue_model, tmp_path):
+    """A run tells volume clusters and pictures of the fullest slices in a small page."""
     night = large(3, 64, 3)
     run = score(
         tissue_model,
@@ -135,10 +131,8 @@ def test_a_run_tells_volume_clusters_and_pictures_of_the_fullest_slices_in_a_sma
         batch_rows=5000,
     )
     page = (run.directory / "report.html").read_text()
-    found, flags = (
-        run.document["voxels"],
-        pd.read_parquet(run.directory / "scores.parquet")["flagged"],
-    )
+    found = run.document["voxels"]
+    flags = pd.read_parquet(run.directory / "scores.parquet")["flagged"]
     first = found["patients"][0]
     chosen = first["slices"][0]
     here = (night["patient"] == first["group"]) & (night["z"] == chosen["at"])
@@ -154,16 +148,13 @@ def test_a_run_tells_volume_clusters_and_pictures_of_the_fullest_slices_in_a_sma
     assert (pixels == len(palette) - 1).sum() == chosen["flagged"]
     assert pixels.shape == (64, 64)
     assert len(page.encode()) < 2_000_000
-    assert (
-        "img-src data:; " in page
-        and page.count("<img ") == page.count('alt="Patient') > 0
-    )
+    assert "img-src data:; " in page
+    assert page.count("<img ") == page.count('alt="Patient') > 0
     assert '"overlay"' not in page
 
 
-def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(
-    tissue_model, tmp_path
-):
+def test_wide_slice_drawn_coarser(tissue_model, tmp_path):
+    """A slice wider than a page needs is drawn coarser and keeps its flags."""
     wide = large(1, 200, 2)
     wide.loc[wide["z"] == 0, ["t2", "adc"]] = -1.0
     run = score(
@@ -201,7 +192,8 @@ def test_what_is_no_picture_is_never_written_into_the_page():
         Volume(group="P1", voxels=4, flagged=1, slices=[bad], n_clusters=0, clusters=[])
     )
     page = draw_run(run)
-    assert "onerror" not in page and "<img" not in page
+    assert "onerror" not in page
+    assert "<img" not in page
 
 
 def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
@@ -225,11 +217,10 @@ def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
 @pytest.mark.parametrize(
     "codes", ["RAS", "PIR"], ids=lambda codes: f"stored as {codes}"
 )
-def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stored(
-    tmp_path, codes
-):
-    """A bright spot at the patient's right, front and top is drawn at the upper left of
-    the top slice.
+def test_slices_axial_orientation(tmp_path, codes):
+    """Slices are axial with the right on the left however the images are stored.
+
+    A bright spot at the patient's right, front and top is drawn at the upper left of the top slice.
     """
     body = np.zeros((12, 10, 8))
     body[1:-1, 1:-1, 1:-1] = 1.0
@@ -269,9 +260,13 @@ def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stor
     top = first["slices"][-1]
     pixels, palette = decoded(base64.b64decode(top["overlay"]))
     rows, columns = np.nonzero(pixels == len(palette) - 1)
-    assert first["anatomical"] and top["at"] == 6 and top["flagged"] == 4
-    # Of 10 x 8 voxels inside the mask: one from the edge in front, none from the edge
-    # at the right.
-    assert sorted(set(rows)) == [0, 1] and sorted(set(columns)) == [0, 1]
+    assert first["anatomical"]
+    assert top["at"] == 6
+    assert top["flagged"] == 4
+    # Of 10 x 8 voxels inside the mask: one from the edge in front, none from the edge at the right.
+    assert sorted(set(rows)) == [0, 1]
+    assert sorted(set(columns)) == [0, 1]
     page = (run.directory / "report.html").read_text()
-    assert "axial slice 7 from below" in page and ">R</b>" in page and ">L</b>" in page
+    assert "axial slice 7 from below" in page
+    assert ">R</b>" in page
+    assert ">L</b>" in page

@@ -75,7 +75,9 @@ class _Backend(ParallelBackendBase):
 
 class _Task:
     def __init__(self, cluster: InThisProcess, call: Any, callback: Any):
-        self.cluster, self.call, self.callback = cluster, call, callback
+        self.cluster = cluster
+        self.call = call
+        self.callback = callback
 
     def get(self, timeout=None):
         result = self.cluster.work_on(self.call)

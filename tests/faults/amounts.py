@@ -36,7 +36,8 @@ def counted(attack: str, n: int = 1) -> None:
 
 def noted() -> Counter[str]:
     """How often each attack was tried so far."""
-    log, tried = Path(os.environ.get("FAULTS_LOG", os.devnull)), Counter[str]()
+    log = Path(os.environ.get("FAULTS_LOG", os.devnull))
+    tried = Counter[str]()
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         note = json.loads(line)
         tried[note["attack"]] += note["tried"]

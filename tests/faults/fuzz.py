@@ -92,7 +92,9 @@ KEPT = "kept.db"
 def attacks(desk: Path, broken: Path) -> dict[str, tuple[Path, list[object]]]:
     """By kind: the valid file, and the command that reads the broken one."""
     recipe = Path(__file__).parents[2] / "models" / "logistic.toml"
-    run, verdicts, ledger = desk / "run", desk / "verdicts.json", desk / "screening.db"
+    run = desk / "run"
+    verdicts = desk / "verdicts.json"
+    ledger = desk / "screening.db"
     return {
         "tables": (desk / "tonight.csv", ["check", broken, "--model", desk / "model"]),
         "contracts": (
@@ -118,7 +120,8 @@ def main() -> None:
     desk = laid(Path(tempfile.mkdtemp(prefix="fuzz")))
     shutil.copy(desk / "screening.db", desk / KEPT)
     command = get_command(app)  # made once: that takes longer than most attacks
-    tried, bad = Counter[str](), Counter[str]()
+    tried = Counter[str]()
+    bad = Counter[str]()
 
     def run(words: list[object]) -> None:
         with (

@@ -121,8 +121,11 @@ def _path(handle: int) -> str:
 @contextmanager
 def injected(fault: Fault, monkeypatch: Any) -> Iterator[Fault]:
     """Count the watched calls of the block, and let one of them fail."""
-    opened, synced, connected = io.open, os.fsync, sqlite3.dbapi2.connect
-    table, closed = pq.ParquetWriter.write_table, pq.ParquetWriter.close
+    opened = io.open
+    synced = os.fsync
+    connected = sqlite3.dbapi2.connect
+    table = pq.ParquetWriter.write_table
+    closed = pq.ParquetWriter.close
 
     def opening(file: Any, mode: str = "r", *words: Any, **named: Any) -> Any:
         if mode not in ("wb", "w"):

@@ -78,7 +78,8 @@ def test_a_full_disk_behind_the_answer_is_told(words):
         command = [sys.executable, "-m", "screening", *words.split()]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert ended.returncode == 2
-    assert ended.stderr.startswith("screen: ") and "No space left" in ended.stderr
+    assert ended.stderr.startswith("screen: ")
+    assert "No space left" in ended.stderr
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback():
@@ -86,7 +87,8 @@ def test_a_reader_that_leaves_early_gets_no_traceback():
     ended = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True
     )
-    assert ended.returncode in (0, 2) and "Traceback" not in ended.stderr
+    assert ended.returncode in (0, 2)
+    assert "Traceback" not in ended.stderr
 
 
 def test_closed_streams_are_opened_so_that_no_file_takes_their_numbers(desk):
@@ -142,15 +144,17 @@ while was_sent:
 """
 
 
-def test_a_signal_at_any_line_of_the_boundary_ends_the_command_without_a_traceback():
-    """Every line in turn: chance finds the gap between two of them in one run of a
-    hundred.
+def test_signal_at_any_line():
+    """A signal at any line of the boundary ends the command without a traceback.
+
+    Every line in turn: chance finds the gap between two of them in one run of a hundred.
     """
     ended = subprocess.run(
         [sys.executable, "-c", SIGNALLED], capture_output=True, text=True
     )
     codes = [int(line.split()[1]) for line in ended.stdout.splitlines()]
-    assert len(codes) > 30 and 143 in codes
+    assert len(codes) > 30
+    assert 143 in codes
     assert set(codes) <= {0, 143, -signal.SIGTERM}, ended.stderr
     assert "Traceback" not in ended.stderr
 
@@ -167,9 +171,9 @@ def test_a_model_is_not_damaged_because_memory_has_ended(desk, monkeypatch):
 @pytest.mark.skipif(
     sys.platform == "darwin", reason="its file systems have no such names"
 )
-def test_a_path_that_is_not_utf_8_is_refused_by_its_bytes_and_a_table_of_such_a_name_is_read(
-    desk, tmp_path
-):
+def test_path_not_utf8(desk, tmp_path):
+    """A path that is not UTF-8 is refused by its bytes and a table of such a name is
+    read."""
     folder = os.fsencode(tmp_path) + b"/r\xff"
     table = os.fsdecode(folder + b".csv")
     Path(table).write_bytes((desk / "tonight.csv").read_bytes())
@@ -194,9 +198,8 @@ def published(place: Path) -> None:
         (folder / "run.json").touch()
 
 
-def test_what_a_dead_process_left_in_the_folder_is_swept_and_a_strangers_lock_is_not(
-    tmp_path,
-):
+def test_sweep_after_dead_process(tmp_path):
+    """What a dead process left in the folder is swept and a stranger's lock is not."""
     (tmp_path / ".other.partial").mkdir()
     for name in (
         ".other.partial/scores.parquet",
@@ -227,9 +230,8 @@ def test_a_link_is_followed_and_a_circle_of_links_refused(tmp_path):
     published(tmp_path / "link")
     with pytest.raises(UsageError), publish(tmp_path / "circle", "run"):
         pytest.fail("the block must not start")
-    assert (tmp_path / "there" / "run.json").exists() and (
-        tmp_path / "link"
-    ).is_symlink()
+    assert (tmp_path / "there" / "run.json").exists()
+    assert (tmp_path / "link").is_symlink()
 
 
 @pytest.mark.parametrize("place", ["/dev", "/dev/null"])
@@ -299,7 +301,8 @@ def test_a_database_that_is_not_ours_is_refused_unchanged(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
-def test_a_ledger_bears_our_number_stays_shared_and_is_read_without_writing(desk):
+def test_ledger_read_without_writing(desk):
+    """A ledger bears our number stays shared and is read without writing."""
     path = desk / "screening.db"
     path.chmod(0o660)
     before = path.read_bytes(), path.stat().st_mtime_ns
@@ -315,7 +318,8 @@ def test_a_ledger_bears_our_number_stays_shared_and_is_read_without_writing(desk
 
 def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
     folder = copied(desk, tmp_path / "desk")
-    ledger, out = ("--ledger", folder / "screening.db"), ("--out", folder / "later")
+    ledger = ("--ledger", folder / "screening.db")
+    out = ("--out", folder / "later")
     words = (
         "score",
         folder / "model",

@@ -48,7 +48,8 @@ ONCE = ("--repeats", "1", *ROLES)
 def commands(desk):
     """What is done on a desk, by name."""
     ledger = ("--ledger", desk / "screening.db")
-    model, run = desk / "model", desk / "run"
+    model = desk / "model"
+    run = desk / "run"
     return {
         "train": train(desk, "--seed", "1", "--out", model),
         "score": (

@@ -87,7 +87,8 @@ def ends_of(begun: bool, number: int) -> set[int]:
 def test_a_signal_at_any_moment_leaves_nothing_behind(training):
     folder, models, whole = training
     for at in attempts("signals while training (SIGTERM, SIGHUP, SIGINT)", 6, 200):
-        number, said_in = [*CODES][at % len(CODES)], folder.parent / "said"
+        number = [*CODES][at % len(CODES)]
+        said_in = folder.parent / "said"
         process = started(folder)
         time.sleep(random.Random(at).uniform(0.15, 1) * whole)
         with suppress(ProcessLookupError):
@@ -155,7 +156,8 @@ def test_loads_during_exchange_never_say_damaged(desk):
     screen(*train(desk, "--seed", "1", "--out", desk / "other"))
     kinds = [content(desk / name) for name in ("model", "other")]
     ids = {load_model(desk / name).id for name in ("model", "other")}
-    ended, exchanges = threading.Event(), []
+    ended = threading.Event()
+    exchanges = []
 
     def replacing() -> None:
         while not ended.is_set():

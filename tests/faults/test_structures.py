@@ -171,7 +171,8 @@ def test_any_value_at_any_place_ends_in_an_exit_code_and_names_its_key(
 
     for at in attempts(f"wrong values: {kind}", 12, 2000):
         dice = random.Random(at)
-        path, value = dice.choice(spots), dice.choice(VALUES)
+        path = dice.choice(spots)
+        value = dice.choice(VALUES)
         write(put(document, path, value))
         # Of another model than this one is.
         shutil.rmtree(folder / "next", ignore_errors=True)

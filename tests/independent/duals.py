@@ -106,7 +106,8 @@ def certificate(problem: Problem, alphas: np.ndarray) -> tuple[float, float]:
     if problem.total is None:
         wrong = np.where(up, -gradient, 0.0).max(), np.where(down, gradient, 0.0).max()
         return 0.0, float(max(*wrong, 0.0) / problem.scale)
-    levels, plus = -problem.signs * gradient, problem.signs > 0
+    levels = -problem.signs * gradient
+    plus = problem.signs > 0
     highest = levels[np.where(plus, up, down)].max(initial=-np.inf)
     lowest = levels[np.where(plus, down, up)].min(initial=np.inf)
     # The mean level of the free alphas; where there is none the middle of the interval

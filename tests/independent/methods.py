@@ -62,7 +62,8 @@ def two_sided(f, f_training, k=1.0):
 def one_sided(f, f_training, signs, k=1.0):
     """Maratea 2014."""
     kappa = k / np.square(f_training).max()
-    positive, negative = (2 * kappa * (signs == side).mean() for side in (1, -1))
+    positive = 2 * kappa * (signs == 1).mean()
+    negative = 2 * kappa * (signs == -1).mean()
     return np.exp(-np.where(f >= 0, positive, negative) * f**2)
 
 
@@ -85,10 +86,9 @@ def class_weights(codes, n_classes):
 
 
 def class_decay(decisions, rates):
-    """Shao eq. 16 from D (n_z, k) and p (n_z, k): each row by the class the first pass
-    predicts.
-    """
-    rows, predicted = np.arange(len(decisions)), decisions.argmax(axis=1)
+    """Shao eq. 16 from D (n_z, k) and p (n_z, k): each row by the class the first pass predicts."""
+    rows = np.arange(len(decisions))
+    predicted = decisions.argmax(axis=1)
     return np.exp(-rates[rows, predicted] * np.abs(decisions[rows, predicted]))
 
 
@@ -96,7 +96,10 @@ class Pass:
     """One C-SVC under the kernel c(x) c(z) K(x, z), c a function of rows."""
 
     def __init__(self, kernel, gamma, x, signs, upper, factor=None):
-        self.kernel, self.gamma, self.x, self.signs = kernel, gamma, x, signs
+        self.kernel = kernel
+        self.gamma = gamma
+        self.x = x
+        self.signs = signs
         self.factor = factor or (lambda z: np.ones(len(z)))
         self.c = self.factor(x)
         gram = self.c[:, None] * kernel(x, x, gamma) * self.c
@@ -108,10 +111,9 @@ class Pass:
         return gram @ (self.alphas * self.signs) + self.intercept
 
     def distances(self, z, rows):
-        """Squared feature-space distances from z to training rows, under this pass's
-        kernel.
-        """
-        at_z, at_rows = self.factor(z), self.c[rows]
+        """Squared feature-space distances from z to training rows, under this pass's kernel."""
+        at_z = self.factor(z)
+        at_rows = self.c[rows]
         cross = at_z[:, None] * self.kernel(z, self.x[rows], self.gamma) * at_rows
         return at_z[:, None] ** 2 + at_rows**2 - 2 * cross
 
@@ -178,7 +180,8 @@ def act(x, y, z, distance="feature", norm=2, **given):
 
     def factor(first):
         rows = first.right_side()
-        vectors, signs = x[rows], first.signs[rows]
+        vectors = x[rows]
+        signs = first.signs[rows]
         among = (
             input_space(vectors, vectors)
             if distance == "input"
@@ -225,17 +228,18 @@ def liu_he(x, y, z, **given):
 
 
 def one_class_conformal(x, z, nu, gamma, passes=1, n=None):
-    """Cohen 2004; c has root mean square 1 over the training rows, which changes
-    numerics only.
-    """
-    c, c_z = np.ones(len(x)), np.ones(len(z))
-    gram, gram_z = gaussian(x, x, gamma), gaussian(z, x, gamma)
+    """Cohen 2004; c has root mean square 1 over the training rows, which changes numerics only."""
+    c = np.ones(len(x))
+    c_z = np.ones(len(z))
+    gram = gaussian(x, x, gamma)
+    gram_z = gaussian(z, x, gamma)
     alphas, rho = duals.one_class(gram, nu)
     for _ in range(passes):
         now = margin_density(x, x, alphas, nu, gamma, n) * c
         now_z = margin_density(z, x, alphas, nu, gamma, n) * c_z
         size = np.sqrt(np.mean(now**2))
-        c, c_z = now / size, now_z / size
+        c = now / size
+        c_z = now_z / size
         alphas, rho = duals.one_class(c[:, None] * gram * c, nu)
     return (c_z[:, None] * gram_z * c) @ alphas - rho
 
