@@ -87,7 +87,7 @@ def bounds_are_reached():
         patch.setattr(drift, "MOST_SAMPLED", 16)
         patch.setattr(drift, "MOST_UNSEEN", 2)
         patch.setattr(parts, "CASES_EXPLAINED", 5)
-        patch.setattr(parts, "SHAPED", 40)
+        patch.setattr(parts, "N_ROWS_OF_IDS", 40)
         yield
 
 

@@ -180,6 +180,7 @@ class Feature(BaseModel):
 
     @model_validator(mode="after")
     def _check_keys_fit_type(self) -> Feature:
+        """Raise ValueError for a key that the feature's type does not have."""
         for key, types in TYPES_OF_KEY.items():
             is_set = getattr(self, key) != type(self).model_fields[key].default
             if is_set and self.type not in types:
@@ -271,6 +272,7 @@ class OutcomeDefinition(BaseModel):
 
     @model_validator(mode="after")
     def _check_order(self) -> OutcomeDefinition:
+        """Raise ValueError for an empty window, or cases without an event column."""
         if self.within <= self.after:
             raise ValueError("`within` must be longer than `after`")
         if self.cases and not self.event:
@@ -408,6 +410,7 @@ class Contract(BaseModel):
 
     @model_validator(mode="after")
     def _check_roles(self) -> Contract:
+        """Raise ValueError for a column or label that is named twice."""
         role_of_column = self._columns_with_one_role()
         for column in self.drop:
             uses = (role_of_column, self.features, self.display)
@@ -435,6 +438,7 @@ class Contract(BaseModel):
 
     @model_validator(mode="after")
     def _check_score(self) -> Contract:
+        """Raise ValueError for a score or shown column that is no feature."""
         if not self.features:
             return self
         for name in filter(None, (self.score, *self.show)):
@@ -448,6 +452,7 @@ class Contract(BaseModel):
 
     @model_validator(mode="after")
     def _check_per_unit(self) -> Contract:
+        """Raise ValueError if one row of each unit cannot be taken."""
         if self.per_unit is None:
             return self
         if self.id != self.per_unit.per:
@@ -461,6 +466,7 @@ class Contract(BaseModel):
 
     @model_validator(mode="after")
     def _check_voxels(self) -> Contract:
+        """Raise ValueError for keys that do not make a grid of voxels."""
         if self.neighbourhood and self.neighbourhood % 2 == 0:
             raise ValueError(
                 "`neighbourhood`: the side of a cube around a voxel is odd, such as 3"

@@ -186,6 +186,7 @@ def _with_nulls(texts: pa.Array, mask: pa.Array) -> pa.Array:
 
 
 def _parse_numbers(cells: pa.Array, feature: Feature, decimal: str) -> TypedColumn:
+    """Return the cells of a feature as numbers, NaN where missing or no number."""
     if is_text(cells):
         column = _numbers_of_texts(cells, feature, decimal)
     elif is_numeric(cells):
@@ -209,6 +210,7 @@ def _parse_numbers(cells: pa.Array, feature: Feature, decimal: str) -> TypedColu
 
 
 def _numbers_of_texts(cells: pa.Array, feature: Feature, decimal: str) -> TypedColumn:
+    """Return the numbers that texts write."""
     texts = _nonmissing(cells, feature.missing_values)
     values = parse_plain_numbers(texts, decimal)
     if values is not None:
@@ -248,6 +250,7 @@ def _parse_ordinal(texts: pa.Array, feature: Feature) -> TypedColumn:
 
 
 def _parse_boolean(texts: pa.Array, feature: Feature) -> TypedColumn:
+    """Return yes and no as 1.0 and 0.0."""
     column = _map_numbers(texts, lambda text: TRUTHS.get(text.lower(), "not_boolean"))
     # A blank cell means "no".
     if feature.missing == "no":
@@ -256,6 +259,7 @@ def _parse_boolean(texts: pa.Array, feature: Feature) -> TypedColumn:
 
 
 def _parse_category(texts: pa.Array, feature: Feature) -> TypedColumn:
+    """Return the texts of a category; those that are not listed are faults."""
     column = TypedColumn(_map_texts(texts, str, "object"))
     # Fixed-width arrays of a stored encoder would lose a NUL at a text's end.
     has_nul = pc.fill_null(pc.match_substring(texts, "\0"), False)

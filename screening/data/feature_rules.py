@@ -208,6 +208,7 @@ def counts_time(name: str, summary: ColumnSummary) -> bool:
 
 
 def _is_number_of_row(column: Candidate) -> bool:
+    """Return True for many whole numbers too large to measure, or called so."""
     summary = column.summary
     if summary.n_texts < MIN_TEXTS_OF_ID or not summary.whole:
         return False
@@ -230,6 +231,7 @@ def _is_person(column: Candidate) -> bool:
 
 
 def _holds_names(column: Candidate) -> bool:
+    """Return True for many words that mostly differ, as names of people do."""
     summary = column.summary
     if summary.n_texts < MIN_TEXTS_OF_FREE_TEXT:
         return False
@@ -240,6 +242,7 @@ def _holds_names(column: Candidate) -> bool:
 
 
 def _is_free_text(column: Candidate) -> bool:
+    """Return True for more texts than categories have, most of them different."""
     n_texts = column.summary.n_texts
     differs = n_texts > 0.5 * column.summary.present
     return n_texts > MAX_TEXTS or (n_texts >= MIN_TEXTS_OF_FREE_TEXT and differs)
@@ -317,6 +320,7 @@ class TypeRule:
 
 
 def _is_yes_no(column: Candidate) -> bool:
+    """Return True for texts such as yes and no, or the numbers 0 and 1."""
     summary = column.summary
     says_so = summary.native_boolean or is_yes_no(map(str.lower, summary.texts))
     # Of numbers only 0 and 1 say yes and no.
@@ -369,6 +373,7 @@ def number_feature(column: Candidate) -> dict[str, Any]:
 
 
 def _category(column: Candidate) -> dict[str, Any]:
+    """Return the feature of a column of categories."""
     unanswered = _unanswered(column)
     missing = "category" if column.often_missing else "impute"
     feature: dict[str, Any] = {"type": "category", "missing": missing}
@@ -424,12 +429,14 @@ class ReviewRule:
 
 
 def _lists_texts(column: Candidate, feature: Mapping[str, Any]) -> bool:
+    """Return True if texts among the numbers were listed as missing."""
     summary = column.summary
     listed = {*feature.get("missing_values", ())}
     return not listed.isdisjoint({*summary.odd_texts, *summary.missing_codes})
 
 
 def _remark_on_texts(column: Candidate) -> str:
+    """Return the remark on texts that were listed as missing."""
     texts = _shown_texts(column.summary)
     shown = f" ({texts})" if texts else ""
     return f"texts that mean missing{shown} were listed in missing_values; review"
@@ -446,6 +453,7 @@ def _shown_texts(summary: ColumnSummary) -> str:
 
 
 def _remark_on_sentinels(column: Candidate) -> str:
+    """Return the remark on numbers that were listed as missing."""
     numbers = []
     for value, count in column.sentinels.items():
         reason = "repeated and far from all others" if value else "no such measurement"

@@ -119,6 +119,7 @@ def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
 
 
 def _has_other_length(past: IdShape, tonight: IdShape) -> bool:
+    """Return True if all of tonight's ids are longer, or shorter, than in training."""
     # Running numbers may have grown by a digit.
     is_numbered = past.digits == past.n_rows and not past.leading_zeros
     slack = 1 if is_numbered else 0

@@ -90,6 +90,7 @@ class Moments(GroupScales):
             self._add_column(column, rows[is_finite], features[name][is_finite])
 
     def _make_room(self) -> None:
+        """Grow the sums to as many groups as there are numbers."""
         n_held = self._sums.shape[1]
         n_new = len(self._numbers) - n_held
         if n_new > 0:
@@ -98,6 +99,7 @@ class Moments(GroupScales):
             self._sums = np.concatenate([self._sums, room], axis=1)
 
     def _add_column(self, column: int, groups: np.ndarray, x: np.ndarray) -> None:
+        """Add the values of one column to the sums of their groups."""
         shift, count, total, squares = self._sums[:, :, column]
         # Shifted by a group's first value the squares are small, hence exact enough.
         present, first = np.unique(groups, return_index=True)
@@ -157,6 +159,7 @@ class Medians(GroupScales):
         return scales[:, :, 0], scales[:, :, 1]
 
     def _conclude_group(self) -> None:
+        """Compute the scales of the rows that are held, and release them."""
         columns = np.concatenate(self._held).T
         self._concluded.append([_robust_scale(values) for values in columns])
         self._held = []

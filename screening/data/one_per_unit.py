@@ -68,6 +68,7 @@ class RowChoice:
         return np.sort(chosen["row"].to_numpy())
 
     def _chosen(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the row of each unit that is taken."""
         keys = ["has_score", "time", "row"]
         if self._take == "max":
             keys = ["has_score", "score", "time", "row"]

@@ -238,6 +238,7 @@ def role_notes(
 def _guess_note(
     table: RoleColumns, guessed: Contract, role: str, value: str | Sequence[str]
 ) -> str:
+    """Return the note on a role that was guessed."""
     names = value if isinstance(value, str) else ", ".join(value)
     note = f"guessed role {role}: {names}"
     label = table.columns.get(guessed.label or "")
@@ -261,6 +262,7 @@ def likely_outcomes(candidates: Sequence[OutcomeColumn]) -> str:
 def _outcome_notes(
     table: RoleColumns, contract: Contract, guessed: Contract
 ) -> Iterator[str]:
+    """Yield notes on other columns that may be the outcome."""
     candidates = outcome_candidates(table, guessed)
     if not guessed.label:
         note = "no outcome recognised: set `label` to its column"
@@ -317,6 +319,7 @@ def role_doubts(
 
 
 def _date_notes(table: RoleColumns, guessed: Contract) -> Iterator[str]:
+    """Yield a note on how dates are read, where that was guessed."""
     if guessed.date_numbers:
         yield (
             f"column '{guessed.time}': dates are read as {guessed.date_numbers}; "

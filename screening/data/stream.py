@@ -279,6 +279,7 @@ class BlockReader:
             yield TypedBlock(0, None, None, np.zeros(0, dtype=bool), counts)
 
     def _type_block(self, piece: Piece, block: Block) -> TypedBlock:
+        """Type the rows of a block, and count what is wrong with them."""
         first_row = piece.n_above + block.first_row
         numbers = first_row + np.arange(block.n_rows)
         parser = _BlockParser(piece.part, block)
@@ -385,6 +386,7 @@ class BlockReader:
         return stops and kind in CELLS_OF_NO_NUMBER
 
     def _normalised(self, rows: Cohort) -> Cohort:
+        """Return rows scaled within their groups, with the values as they were read."""
         values = rows.values
         raw: dict[str, np.ndarray] = {}
         for scales in self.scales:
@@ -393,6 +395,7 @@ class BlockReader:
         return replace(rows, values=values, raw=raw or None)
 
     def _type_rows(self, parser: _BlockParser, numbers: np.ndarray) -> Cohort:
+        """Return all rows of a block as a cohort, sound or not."""
         contract = self.contract
         # In the order in which a row's faults are told: it is left out for the first.
         ids = parser.ids(contract.id)
@@ -566,6 +569,7 @@ class CohortStream:
         self._note_ignored_columns({*self._columns, *optional, ""})
 
     def _note_ignored_columns(self, named: Collection[str]) -> None:
+        """Add a note on columns that the contract does not name."""
         ignored: dict[str, None] = {}
         for file in self.source.files:
             ignored |= dict.fromkeys(name for name in file.header if name not in named)
@@ -628,6 +632,7 @@ class CohortStream:
         return rows
 
     def _read_repeated_ids(self, column: str) -> np.ndarray:
+        """Read the ids of the table; return the hashes of those that repeat."""
         ids = DuplicateIds()
         for piece in self.pieces([column]):
             for block in piece.blocks:

@@ -311,6 +311,7 @@ def lightgbm() -> ModuleType | None:
 
 
 def _require_lightgbm(error: type[Exception]) -> ModuleType:
+    """Return the library; raise the error if it is not installed."""
     library = lightgbm()
     if library is None:
         raise error(f"a model of recipe boosting needs {_LIGHTGBM}")

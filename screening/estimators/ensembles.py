@@ -560,6 +560,7 @@ class BlendedClassifier(Classifier):
             raise ValueError(f"folds must be >= 2, got {self.folds!r}")
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
+        """Fit every member on folds, and the blend on held-out decisions."""
         if len(self.classes_) > 2:
             # scikit-learn's checks look for these words.
             raise ValueError(

@@ -116,6 +116,7 @@ class KernelMachine(Estimator):
         return self
 
     def _set_component_param(self, key: str, value: Any) -> None:
+        """Replace a component by one with another value of a parameter."""
         name, _, parameter = key.partition("__")
         component = self._components().get(name)
         is_known = component is not None and parameter in {

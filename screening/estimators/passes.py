@@ -175,6 +175,7 @@ class KernelExpansion:
 
 
 def _report_of_pass(trained_pass: Pass) -> dict[str, Any]:
+    """Return the plain values of one pass."""
     dual = trained_pass.dual
     report: dict[str, Any] = {
         "n_support": int(np.any(dual.weights != 0, axis=1).sum()),
@@ -204,6 +205,7 @@ def _summarize_state(state: FactorState) -> dict[str, Any]:
 
 
 def _state_of_pass(trained_pass: Pass) -> dict[str, np.ndarray]:
+    """Return the arrays of one pass, by name."""
     dual = trained_pass.dual
     state = {
         "weights": dual.weights,
@@ -381,6 +383,7 @@ class Scorer:
         self.sums = ExpansionSums(machines[0].kernel, rows, expansions, bumps, c)
 
     def _bumps_on_basis(self, step: Rescaling) -> dict[Key, BumpSum]:
+        """Return the bumps of a rescaling's factor as sums over the basis."""
         bumps: dict[Key, BumpSum] = {}
         for m, index, (rates, heights, norm) in step.bumps():
             bumps[step.state.pass_number, m] = BumpSum(

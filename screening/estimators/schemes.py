@@ -201,6 +201,7 @@ class AllAtOnce(OneVsRest):
 
 
 def _as_dual(solution: _JointSolution, upper: np.ndarray) -> DualSolution:
+    """Return the solution of a joint problem as one of separate outputs."""
     sizes = np.abs(solution.weights)
     is_support = sizes > MIN_ALPHA_SHARE * sizes.max(initial=0.0)
     weights = np.where(is_support, solution.weights, 0.0)

@@ -447,6 +447,7 @@ class FirstPass:
     def _bump_sum(
         self, rates: np.ndarray, heights: np.ndarray, norm: int
     ) -> np.ndarray:
+        """Return a weighted sum of bumps at the rows, (n_rows,)."""
         used = np.flatnonzero(heights)
         centres = self.support_vectors[used]
         rates = np.broadcast_to(rates, heights.shape)[used]

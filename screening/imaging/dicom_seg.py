@@ -109,6 +109,7 @@ def _read_series(folder: Path, name: str) -> tuple[Sequence[Dataset], VolumeGeom
 def _slices_and_geometry(
     paths: Sequence[Path], name: str
 ) -> tuple[Sequence[Dataset], VolumeGeometry]:
+    """Read the slices of a reference series in order, and their grid."""
     import pydicom
     from highdicom import VolumeGeometry
     from highdicom.spatial import sort_datasets
@@ -265,6 +266,7 @@ def _make_reproducible(
 
 
 def _to_bytes(segmentation: Segmentation) -> bytes:
+    """Return a segmentation as the bytes of a DICOM file."""
     buffer = io.BytesIO()
     segmentation.save_as(buffer, enforce_file_format=True)
     # highdicom looks up frames in a database in memory that it never closes; Python

@@ -464,6 +464,7 @@ def _anatomical_files(subject: Path) -> Iterator[Path]:
 
 
 def _image_files(folder: Path) -> list[Path]:
+    """Return the images of a folder, sorted by path."""
     paths = []
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name.lower().endswith(_SUFFIXES) and not path.name.startswith("."):

@@ -505,6 +505,7 @@ def _peaks(
 def _setting(
     patients: Sequence[Patient], rule: MinSensitivity, sd: float, min_voxels: int
 ) -> _Setting:
+    """Return the threshold and false clusters of one way to smooth maps."""
     maps = _maps(patients, sd, min_voxels)
     peaks, codes = _peaks(patients, maps)
     threshold, design = _threshold(peaks, codes, rule)

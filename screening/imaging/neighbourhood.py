@@ -311,6 +311,7 @@ class _NeighbourhoodPart(Part):
             yield pa.record_batch([columns[name] for name in wanted], wanted)
 
     def _floats(self, columns: Mapping[str, pa.Array], name: str) -> np.ndarray:
+        """Return a column as floats; CohortError for text."""
         column = columns[name]
         if not is_numeric(column):
             raise CohortError(

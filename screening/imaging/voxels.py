@@ -566,6 +566,7 @@ def as_base64(picture: bytes) -> str:
 
 
 def _png_chunk(kind: bytes, content: bytes) -> bytes:
+    """Return a chunk of a PNG file, with its length and checksum."""
     length = struct.pack(">I", len(content))
     checksum = struct.pack(">I", zlib.crc32(kind + content))
     return length + kind + content + checksum

@@ -142,6 +142,7 @@ class Comparison(InBrief):
 
 
 def _table_line(method: MethodFacts) -> str:
+    """Return the figures of a method as one line of text."""
     figures = []
     for name, title in _TABLE_FIGURES.items():
         figures.append(f"{title} {_percent(method.figures[name].value)}")
@@ -651,6 +652,7 @@ def _mean_roc_curve(held: HeldOutScores) -> np.ndarray:
 
 
 def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
+    """Return a figure with the 95 % interval of its draws; None if it is undefined."""
     if not np.isfinite(value):
         return Estimate(None)
     finite = draws[np.isfinite(draws)]

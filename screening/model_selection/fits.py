@@ -137,6 +137,7 @@ def plan_training(
 def _plan_baseline(
     study: Study, other: Recipe, memory: int | None, encoded: EncodedRows
 ) -> Plan[HeldOutDecisions]:
+    """Plan a baseline, with those fixed parameters that hold for every method."""
     shared = {}
     for name in ALWAYS:
         if name in study.params and name in other.names:

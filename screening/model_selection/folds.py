@@ -256,6 +256,7 @@ def split_folds(
 def _deal_groups(
     strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int
 ) -> np.ndarray:
+    """Return the fold of each row, groups whole and classes in proportion."""
     _, first, group_of_row = np.unique(groups, return_index=True, return_inverse=True)
     if len(first) > _MAX_SPLITTER_GROUPS:
         # Groups with the same numbers of rows of each class are dealt in turn.

@@ -406,6 +406,7 @@ def _n_learned(encoded: EncodedRows, folds: np.ndarray) -> list[int]:
 
 
 def _mean_seconds(fits: Sequence[FoldFit]) -> tuple[float, float]:
+    """Return the mean times of fits, weighted by their numbers of settings."""
     weights = [len(fit.settings) for fit in fits]
     means = np.average([fit.seconds for fit in fits], axis=0, weights=weights)
     return float(means[0]), float(means[1])
@@ -503,6 +504,7 @@ def plan_method(
 def _plan_blend(
     study: Study, recipe: Recipe, memory: int | None, like: EncodedRows | None
 ) -> Plan[HeldOutDecisions]:
+    """Plan the members of a blend side by side, and blend those that can be used."""
     for_all = {
         name: value for name, value in study.params.items() if name not in ALWAYS
     }

@@ -231,6 +231,7 @@ class Judgement:
         return figures
 
     def _calibration(self, m: int) -> Calibration:
+        """Return the calibration of one watched class, by its number."""
         held = self.held
         scores = held.scores[:, m]
         positive = held.watched[:, m]
@@ -504,6 +505,7 @@ def _shared_rule(rule: Rule, point: OperatingPoint) -> Rule:
 
 
 def _method_figures(judgement: Judgement) -> dict[str, float | None]:
+    """Return the figures of a method that are means over classes, by name."""
     held = judgement.held
     figures = {name: mean.value for name, mean in judgement.means.items()}
     if held.predicted is not None:
@@ -602,6 +604,7 @@ def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
 
 
 def _too_few(name: str, m: int, rule: MinSensitivity) -> UsageError:
+    """Return the error for too few cases, with what can be promised."""
     confidence = ""
     # The promise of a threshold at the lowest of m cases.
     most = 1 - 1 / (m + 1)

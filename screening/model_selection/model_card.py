@@ -126,6 +126,7 @@ def _training_facts(
     max_rows: int | None,
     command: str | None,
 ) -> TrainingFacts:
+    """Return what the card states about the training."""
     cohort = study.cohort
     sample = study.sample
     notes = [*study.notes, *held_out.notes]

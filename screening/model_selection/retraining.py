@@ -205,6 +205,7 @@ def _usable_verdicts(
 
 
 def _nothing_to_learn(series: str, left_out: Counter[str]) -> str:
+    """Return why no verdict can be learned from."""
     message = f"series {series} has no verdict to learn from"
     reasons = [
         f"{count} left out: {reason}" for reason, count in sorted(left_out.items())
@@ -390,6 +391,7 @@ class _NightTable:
         label_of_verdict: Mapping[str, str],
         left_out: Counter[str],
     ) -> Cohort | None:
+        """Return the judged rows of a night with labels; None if there are none."""
         patients = _patients(night)
         n_rows_of = Counter(patients.tolist())
         label_of_patient = {}

@@ -385,6 +385,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
 
 
 def _population(model: Model, task: Task) -> Population:
+    """Return the facts about the rows that a model's document states."""
     validation = model.facts.validation
     predictive = validation.predictive.get(task.watched[0])
     prevalence = None
@@ -400,6 +401,7 @@ def _population(model: Model, task: Task) -> Population:
 
 
 def _other_methods(model: Model, task: Task, groups: np.ndarray | None) -> OtherMethods:
+    """Return the scores of members and baselines that a model holds."""
     blend = model.facts.blend
     comparison = model.facts.validation.comparison
     baselines = None
@@ -422,6 +424,7 @@ def _other_methods(model: Model, task: Task, groups: np.ndarray | None) -> Other
 
 
 def _temporal_validation(model: Model, task: Task) -> TemporalValidation:
+    """Return the scores of temporal validation that a model holds."""
     table = model.held_out
     facts = model.facts.validation.forward
     if facts is not None:

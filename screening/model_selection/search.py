@@ -216,6 +216,7 @@ def criterion_name(name: str, *, several: bool) -> str:
 
 
 def _binary_criterion(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
+    """Return a criterion of one decision against two classes."""
     if positive.all() or not positive.any():
         return 0.5
     if name == "auroc":

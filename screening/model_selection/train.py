@@ -413,6 +413,7 @@ def evidence(
 
 
 def _model(held: ScoredStudy, judgement: Judgement, card: ModelDocument) -> Model:
+    """Return the trained model, with its attention reasons and validation table."""
     study = held.study
     method = held.method
     attention = [

@@ -134,6 +134,7 @@ class RecipeComponents:
         return owners
 
     def _all_parameters(self) -> list[str]:
+        """Return the names of all parameters of the components, sorted."""
         names: set[str] = set()
         for parameters in self._parameters.values():
             names.update(parameters)
@@ -191,6 +192,7 @@ class RecipeComponents:
         return True
 
     def _build_kernel(self, values: Mapping[str, Any]) -> Kernel:
+        """Return the kernel from its name and parameters, gamma or sigma."""
         parameters = dict(values)
         name = parameters.pop(_KERNEL, None)
         sigma = parameters.pop("sigma", None)
@@ -227,6 +229,7 @@ class RecipeComponents:
         return estimator
 
     def _kernel_machine_arguments(self, values: _ComponentValues) -> dict[str, Any]:
+        """Return the arguments of a kernel machine, with its components built."""
         arguments = dict(values["machine"])
         if "seed" in arguments:
             arguments["random_state"] = arguments.pop("seed")

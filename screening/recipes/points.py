@@ -48,6 +48,7 @@ class Item(BaseModel):
 
     @model_validator(mode="after")
     def _check_one_form(self) -> Item:
+        """Raise ValueError unless points go with cuts, or with single values."""
         n_forms = sum(map(bool, (self.up_to, self.from_, self.values)))
         if n_forms != 1:
             raise ValueError(
@@ -98,6 +99,7 @@ class Item(BaseModel):
     def _of_single_values(
         self, values: np.ndarray, feature: Feature, missing: float
     ) -> np.ndarray:
+        """Return the points of values that are listed one by one, (n_rows,)."""
         other = missing if self.other is None else self.other
         points = np.full(len(values), other, dtype=float)
         for text, of_text in self.values.items():
@@ -144,6 +146,7 @@ class PointsTable(BaseModel):
 
     @model_validator(mode="after")
     def _check_columns(self) -> PointsTable:
+        """Raise ValueError if a column has several items."""
         columns = [item.column for item in self.items]
         repeated = {column for column in columns if columns.count(column) > 1}
         if repeated:

@@ -40,52 +40,52 @@ from screening.store.model import (
     score_batch,
 )
 
+# Flagged rows that the page lists with their reasons, and in all: nobody reads more.
 CASES_EXPLAINED = 100
-# The others come as one line each; a page of more than this nobody reads.
 CASES_SHOWN = 5000
 # Of a voxel run the page names patients first; single voxels are examples.
 VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
-SAMPLED = 5
-"""How many of the unflagged are drawn for review each night, so that misses can be
-estimated."""
-SHAPED = 100_000
-"""Rows whose ids tell how ids are written."""
+# Unflagged rows, or patients, that are drawn for review each night: misses are
+# estimated from them.
+N_AUDITED = 5
+# Rows whose ids show how ids are written.
+N_ROWS_OF_IDS = 100_000
 GROUP_COLUMNS = ["group", "rows", "flagged", "top"]
 
 
 @dataclass(frozen=True)
 class AuditDraw:
-    """The unflagged with the lowest lots, at most `SAMPLED`, each with its lot."""
+    """The unflagged with the lowest random keys, at most `N_AUDITED`, and their keys."""
 
     drawn: tuple[tuple[float, Sampled], ...] = ()
 
     @classmethod
     def of(
-        cls, lots: np.ndarray, names: pa.ChunkedArray, display: Mapping[str, np.ndarray]
+        cls, keys: np.ndarray, names: pa.ChunkedArray, display: Mapping[str, np.ndarray]
     ) -> AuditDraw:
-        """Draw from rows by their lots; `display`: texts to be shown beside a row."""
-        candidates = np.arange(len(lots))
-        if len(lots) > SAMPLED:
-            highest = np.partition(lots, SAMPLED - 1)[SAMPLED - 1]
-            candidates = np.flatnonzero(lots <= highest)
-        order = np.argsort(lots[candidates], kind="stable")
-        lowest = candidates[order][:SAMPLED]
+        """Draw from rows by their keys; `display`: texts to be shown beside a row."""
+        candidates = np.arange(len(keys))
+        if len(keys) > N_AUDITED:
+            highest = np.partition(keys, N_AUDITED - 1)[N_AUDITED - 1]
+            candidates = np.flatnonzero(keys <= highest)
+        order = np.argsort(keys[candidates], kind="stable")
+        lowest = candidates[order][:N_AUDITED]
         drawn = []
         for i in lowest:
             texts = {name: column[i] for name, column in display.items()}
             sampled = Sampled(id=names[int(i)].as_py(), display=texts or None)
-            drawn.append((float(lots[i]), sampled))
+            drawn.append((float(keys[i]), sampled))
         return cls(tuple(drawn))
 
     def __add__(self, other: AuditDraw) -> AuditDraw:
-        by_lot = sorted(self.drawn + other.drawn, key=lambda drawn: drawn[0])
-        return AuditDraw(tuple(by_lot[:SAMPLED]))
+        by_key = sorted(self.drawn + other.drawn, key=lambda drawn: drawn[0])
+        return AuditDraw(tuple(by_key[:N_AUDITED]))
 
 
 @dataclass(frozen=True)
 class NightPart:
-    """What a page tells of some rows, each field a value that adds up exactly.
+    """Everything that a page needs of some rows, in fields that add up exactly.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class NightPart:
     days : tuple of datetime64
         First and last day of each block.
     ids : tuple of ndarray
-        Of the first `SHAPED` rows of the table.
+        Of the first `N_ROWS_OF_IDS` rows of the table.
     """
 
     n_scored: int
@@ -206,7 +206,7 @@ class BlockScorer:
 
     @cached_property
     def task(self) -> Task:
-        """What the model is asked."""
+        """The classes of the model, and those it watches."""
         return Task.of(self.model.facts.task)
 
     @cached_property
@@ -347,6 +347,7 @@ class BlockScorer:
         )
 
     def _reaching(self, watched: np.ndarray) -> np.ndarray:
+        """Count the rows that reach each threshold of the curves, by class."""
         n_rows = len(watched)
         counts = [
             n_rows - np.searchsorted(np.sort(scores), thresholds, side="left")
@@ -355,6 +356,7 @@ class BlockScorer:
         return np.concatenate(counts)
 
     def _expected(self, rows: pa.Table, flagged: np.ndarray) -> np.ndarray:
+        """Count what the expected number of cases is computed from."""
         scores = rows["score"].to_numpy()
         chances = np.full(len(scores), np.nan)
         if CHANCES[0] in rows.column_names:
@@ -362,6 +364,7 @@ class BlockScorer:
         return count_expected(curve_of(self.model), scores, chances, flagged)
 
     def _subgroups(self, batch: Cohort, flagged: np.ndarray) -> SubgroupCounts:
+        """Count rows and flags by the subgroups of the validation."""
         # The levels are those of the first class; all classes are validated on the
         # same rows.
         by_class = self.model.facts.validation.subgroups.values()
@@ -371,17 +374,18 @@ class BlockScorer:
         return counts
 
     def _draw(self, batch: Cohort, rows: pa.Table, flagged: np.ndarray) -> AuditDraw:
+        """Draw unflagged rows for the random audit."""
         if not batch.n_rows:
             return AuditDraw()
-        # Each row of the table has its lot, whatever the block it comes in.
+        # Each row of the table has its key, whatever the block it comes in.
         first = int(batch.rows[0])
-        lots = audit_lots(self.model, self.night, first - 1, int(batch.rows[-1]))
+        keys = audit_keys(self.model, self.night, first - 1, int(batch.rows[-1]))
         is_drawn = ~flagged
         display = {
             name: texts[is_drawn] for name, texts in (batch.display or {}).items()
         }
         names = rows["id"].filter(pa.array(is_drawn))
-        return AuditDraw.of(lots[batch.rows - first][is_drawn], names, display)
+        return AuditDraw.of(keys[batch.rows - first][is_drawn], names, display)
 
     def _labelled(
         self, batch: Cohort, scored: Scored, watched: np.ndarray
@@ -402,30 +406,37 @@ class BlockScorer:
         return (tuple(values[labels != ""] for values in columns),), ()
 
     def _first_ids(self, batch: Cohort) -> tuple[np.ndarray, ...]:
+        """Return the ids among the first `N_ROWS_OF_IDS` rows of the table."""
         is_named = batch.contract.id and not batch.contract.coordinates
-        is_first = batch.rows <= SHAPED
+        is_first = batch.rows <= N_ROWS_OF_IDS
         return (batch.id[is_first],) if is_named and is_first.any() else ()
 
 
-def audit_lots(model: Model, night: str, start: int, stop: int) -> np.ndarray:
-    """Return the lots of the audit of rows `start` to `stop`, shape (stop - start,)."""
+def audit_keys(model: Model, night: str, start: int, stop: int) -> np.ndarray:
+    """Return the random keys of rows `start` to `stop`, shape (stop - start,).
+
+    The audit draws the rows with the lowest keys of a night.
+    """
     seed = hashlib.sha256(f"{model.digest} {night}".encode()).hexdigest()
     bits = np.random.PCG64(int(seed[:16], 16)).advance(start)
     return np.random.Generator(bits).random(stop - start)
 
 
 def _missing(batch: Cohort) -> np.ndarray:
+    """Count the rows without a value, for each feature."""
     counts = [np.count_nonzero(absent(values)) for values in batch.values.values()]
     return np.array(counts, dtype=np.int64)
 
 
 def _count_groups(rows: pa.Table) -> pa.Table:
+    """Return rows, flagged rows and highest score of each group, as `GROUP_COLUMNS`."""
     sums = [("score", "count"), ("flagged", "sum"), ("score", "max")]
     counted = rows.group_by("group", use_threads=False).aggregate(sums)
     return counted.rename_columns(GROUP_COLUMNS)
 
 
 def _count_classes(rows: pa.Table) -> pa.Table:
+    """Return the number of flagged rows by group and class."""
     flagged = rows.filter(rows["flagged"])
     by_class = flagged.group_by(["group", "class"], use_threads=False)
     counted = by_class.aggregate([([], "count_all")])
@@ -433,6 +444,7 @@ def _count_classes(rows: pa.Table) -> pa.Table:
 
 
 def _first_rows(batch: Cohort) -> tuple[pa.Table, ...]:
+    """Return the texts to show beside each group, from its first row."""
     if batch.group is None or batch.display is None:
         return ()
     first = np.unique(batch.group, return_index=True)[1]
@@ -441,6 +453,7 @@ def _first_rows(batch: Cohort) -> tuple[pa.Table, ...]:
 
 
 def _days(batch: Cohort) -> tuple[np.datetime64, ...]:
+    """Return the first and last time of some rows."""
     if batch.time is None or not batch.n_rows:
         return ()
     return (batch.time.min(), batch.time.max())

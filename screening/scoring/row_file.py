@@ -151,6 +151,7 @@ class RowFile:
         self.append(rows.after)
 
     def _open(self, schema: pa.Schema) -> None:
+        """Begin the file, and the copy of listed rows if rows are flagged."""
         self._file = ParquetJoin(self.path)
         # A file without rows has columns.
         self._write(_encode(schema.empty_table()))

@@ -168,7 +168,7 @@ def _other_ids(
 def with_drift(
     model: Model, run: RunDocument, gates: Gates | None, past: PastNights
 ) -> RunDocument:
-    """Return the run with reasons for what its values and scores are unlike.
+    """Return the run with reasons for values and scores that have drifted.
 
     From `MIN_REFERENCE_NIGHTS` nights on they are compared with the series' own nights,
     and what differs from training alone is kept apart.
@@ -195,34 +195,36 @@ def _drift_of_values(
     """
     if gates is None:
         return [], []
-    beside_training = gates.attention()
+    unlike_training = gates.attention()
     bins = gates.counts()["bins"]
     nights = {
         day: counts for day, counts in past.columns.items() if counts["bins"] == bins
     }
     if len(nights) < MIN_REFERENCE_NIGHTS:
-        return beside_training, []
+        return unlike_training, []
     n_rows = sum(past.deliveries[day].rows for day in nights)
     n_units = sum(past.deliveries[day].units for day in nights)
     reference = own_nights([*nights.values()], share * n_units / n_rows)
-    beside_own = gates.attention(reference)
-    return beside_own, [
-        reason for reason in beside_training if reason not in beside_own
+    unlike_own_nights = gates.attention(reference)
+    training_alone = [
+        reason for reason in unlike_training if reason not in unlike_own_nights
     ]
+    return unlike_own_nights, training_alone
 
 
 def _drift_of_scores(
     run: RunDocument, past: PastNights, share: float
 ) -> tuple[list[Reason], list[Reason]]:
     """Return reasons of scores for attention, and those of training alone."""
-    beside_training = drift_reason(run.drift)
-    training = [] if beside_training is None else [beside_training]
+    reason = drift_reason(run.drift)
+    unlike_training = [] if reason is None else [reason]
     if run.drift is None or len(past.scores) < MIN_REFERENCE_NIGHTS:
-        return training, []
+        return unlike_training, []
     counted = np.sum([night.counted for night in past.scores.values()], axis=0)
     earlier = np.rint(counted * share).astype(int)
-    beside_own = drift_reason(compared(run.drift, earlier), len(past.scores))
-    return [] if beside_own is None else [beside_own], training
+    reason = drift_reason(compared(run.drift, earlier), len(past.scores))
+    unlike_own_nights = [] if reason is None else [reason]
+    return unlike_own_nights, unlike_training
 
 
 def night_of(
@@ -301,9 +303,9 @@ def _labelled_counts(run: RunDocument) -> LabelledCounts | None:
 def attention_of(
     model: Model, run: RunDocument, tonight: Tonight, past: PastNights
 ) -> list[Reason]:
-    """Return why a night wants attention, once the ledger has counted its cases.
+    """Return why a night needs attention, once the ledger has counted its cases.
 
-    Reasons that stand come last, with the night since when.
+    Standing reasons come last, each with its first night.
     """
     reasons = attention_of_night(
         run.replace(counts=_counts(run, tonight)),

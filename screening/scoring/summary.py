@@ -1,4 +1,4 @@
-"""`run.json` of a night, from the sum of its parts."""
+"""Make the document of a night, `run.json`, from the sum of its parts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from screening.scoring.part import (
     AuditDraw,
     BlockScorer,
     NightPart,
-    audit_lots,
+    audit_keys,
 )
 from screening.scoring.reference_distribution import (
     DiscoveryCounts,
@@ -186,7 +186,7 @@ class Summary:
         )
 
     def _features(self, stream: CohortStream) -> list[NightFeature]:
-        """Return every feature tonight beside training, as far as the gates know it."""
+        """Return each feature's missing values, and its drift where gates counted it."""
         training = self.model.facts.training
         drift = stream.gates.facts() if stream.gates else {}
         missing = dict(
@@ -218,8 +218,8 @@ class Summary:
     def _score_counts(self) -> dict[str, ReachingCounts]:
         """Count the rows that reach each threshold of the curves, by class."""
         grids = self.scorer.grids
-        ends = np.cumsum([len(thresholds) for thresholds in grids])[:-1]
-        counts = np.split(self.part.reaching, ends)
+        boundaries = np.cumsum([len(thresholds) for thresholds in grids])[:-1]
+        counts = np.split(self.part.reaching, boundaries)
         return {
             name: ReachingCounts(thresholds=grid.tolist(), counts=reaching.tolist())
             for name, grid, reaching in zip(
@@ -228,7 +228,7 @@ class Summary:
         }
 
     def _discoveries(self) -> Discoveries:
-        """Return what remains rare among so many; each group is counted once."""
+        """Return the discoveries at a false discovery rate; each group counts once."""
         counts = DiscoveryCounts(self.model.calibration)
         if self.groups is None:
             counts.counts += self.part.discoveries
@@ -246,8 +246,8 @@ class Summary:
             return [sampled for _, sampled in draw.drawn]
         is_flagged = pc.greater(self.groups["flagged"], 0)
         names = self.groups["group"].filter(pc.invert(is_flagged))
-        lots = audit_lots(self.model, self.scorer.night, 0, len(names))
-        drawn = [sampled for _, sampled in AuditDraw.of(lots, names, {}).drawn]
+        keys = audit_keys(self.model, self.scorer.night, 0, len(names))
+        drawn = [sampled for _, sampled in AuditDraw.of(keys, names, {}).drawn]
         display = self._display([sampled.id for sampled in drawn])
         return [sampled.replace(display=display.get(sampled.id)) for sampled in drawn]
 

@@ -218,6 +218,7 @@ class ActiveSet:
 
 @njit
 def _fill(row, i, mode, active, gram, xt, kind, rate):
+    """Fill a row of the kernel over the active points, from the matrix or the rows."""
     m = row.size
     if mode == _GATHERED:
         source = gram[active[i]]

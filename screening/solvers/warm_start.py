@@ -144,11 +144,13 @@ class _CachedSolver:
         return solution
 
     def _store(self, c_key: bytes, solution: Solution) -> None:
+        """Keep a solution, as the last one with its bounds and for its c."""
         self.solutions[self._key(c_key)] = solution
         self.solutions["last", self._rows_key, self._bounds_key] = solution.alphas
         self.solutions["path", self._rows_key, c_key] = solution.alphas, self.upper
 
     def _solve_pending(self) -> None:
+        """Solve the problems that wait, each from the solution before it."""
         if not self._pending:
             return
         solutions = smo.solve_each(

@@ -150,6 +150,7 @@ def _read_checked(path: Path, digest: object) -> bytes:
 def _build_model(
     folder: Path, files: _ModelFiles, arrays: Mapping[str, np.ndarray]
 ) -> Model:
+    """Return the model that files and arrays describe."""
     document = files.document
     recipe = read_recipe(document["recipe"]["text"])
     contract = Contract.from_dict(document["contract"])

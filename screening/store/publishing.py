@@ -364,6 +364,7 @@ def _clear(target: Path) -> None:
 
 
 def _make_parents(held: _Hold) -> None:
+    """Make the missing folders above a target, and note them."""
     missing = []
     folder = held.target.parent
     while not folder.exists():
