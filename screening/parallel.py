@@ -36,7 +36,6 @@ def in_parallel(
     *,
     jobs: int = -1,
     cluster: Cluster | None = None,
-    threads: bool = False,
 ) -> Iterator[Any]:
     """Call function(*task) for every task; return the results in the order of tasks.
 
@@ -57,8 +56,6 @@ def in_parallel(
         and otherwise one for each core.
     cluster : Cluster, optional
         Workers that make the calls, even a single one.
-    threads : bool
-        Prefer threads to processes, for calls of compiled code without the GIL.
 
     Raises
     ------
@@ -77,11 +74,10 @@ def in_parallel(
     if cluster is not None:
         n_threads = cluster.n_threads
 
-    is_forked = is_prepared() and not threads and cluster is None and shares_files()
+    is_forked = is_prepared() and cluster is None and shares_files()
     arrays = SharedArrays() if is_forked and jobs != 1 else None
 
     backend = None if cluster is None else cluster.backend()
-    preferred = "threads" if threads else "processes"
     # What joblib maps is tracked by a process that forked ones do not know.
     max_nbytes = "1M" if arrays is None else None
 
@@ -90,7 +86,7 @@ def in_parallel(
             jobs,
             backend=backend,
             return_as="generator",
-            prefer=preferred,
+            prefer="processes",
             batch_size=1,
             # The loops are compiled for arrays that can be written to.
             mmap_mode="c",

@@ -80,7 +80,7 @@ def infer_roles(
     table: RoleColumns,
     contract: Contract,
     independent: bool,
-    label_optional: bool = False,
+    label_optional: bool,
 ) -> dict[str, Any]:
     """Return the roles that a contract does not name, as arguments of `with_roles`.
 

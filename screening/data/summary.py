@@ -170,7 +170,7 @@ class ColumnSummary:
         """Return numbers of the column, all of them where they are not too many."""
         return self._numbers.sample.values
 
-    def missing_share(self, coded: bool, sentinels: Sequence[float] = ()) -> float:
+    def missing_share(self, coded: bool, sentinels: Sequence[float]) -> float:
         """Return the share of rows without a value.
 
         Parameters

@@ -231,7 +231,7 @@ def weight_by_class(
     weight: ByClass,
     classes: np.ndarray,
     codes: np.ndarray,
-    row_weights: np.ndarray | None = None,
+    row_weights: np.ndarray | None,
 ) -> np.ndarray:
     """Return the weight of a row of each class, shape (n_classes,).
 

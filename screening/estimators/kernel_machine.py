@@ -230,7 +230,7 @@ class KernelMachine(Estimator):
         factors: Sequence[Factor | None],
         X: ArrayLike,
         y: Any,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | None,
         groups: ArrayLike | None = None,
         cache: KernelCache | None = None,
     ) -> list[KernelExpansion]:
@@ -449,8 +449,8 @@ class FitInputs:
 def weighted_rows(
     x: np.ndarray,
     codes: np.ndarray,
-    sample_weight: ArrayLike | None = None,
-    repeat: bool = False,
+    sample_weight: ArrayLike | None,
+    repeat: bool,
     groups: ArrayLike | None = None,
 ) -> TrainingRows:
     """Return the rows of x with a weight > 0.

@@ -250,7 +250,7 @@ def decisions_at(
     cache: KernelCache,
     machines: Sequence[KernelExpansion],
     x: np.ndarray,
-    log_ratio: bool = False,
+    log_ratio: bool,
 ) -> list[np.ndarray]:
     """Return f of the last pass at the rows for which the cache was made.
 

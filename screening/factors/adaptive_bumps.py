@@ -70,9 +70,7 @@ class AdaptiveBumps(Factor):
             nearest = np.where(diagonal, np.inf, distances).min(axis=1)
             farthest = np.where(diagonal, -np.inf, distances).max(axis=1)
             width = mean_neighbor_distance_from_matrix(
-                np.where(other_class, distances, np.inf),
-                (nearest + farthest) / 2.0,
-                "nearest",
+                np.where(other_class, distances, np.inf), (nearest + farthest) / 2.0
             )
             eta_p = (labels < 0).sum() / (labels > 0).sum()
             scaled = width * np.where(labels > 0, eta_p, 1.0 / eta_p)

@@ -163,24 +163,22 @@ def mean_neighbor_distance(neighbors: Neighbors, empty: str) -> np.ndarray:
 
 
 def mean_neighbor_distance_from_matrix(
-    distances: np.ndarray, radii: np.ndarray, empty: str
+    distances: np.ndarray, radii: np.ndarray
 ) -> np.ndarray:
-    """Return the mean distance below each row's radius, shape (n,).
+    """Return the mean distance below each row's radius, or else the least, shape (n,).
 
     Parameters
     ----------
     distances : ndarray of shape (n, m)
         Infinite where a column does not count for a row.
     radii : ndarray of shape (n,)
-    empty : {"zero", "nearest"}
-        As for ``mean_neighbor_distance``.
     """
     inside = distances < radii[:, None]
     total = np.where(inside, distances, 0.0).sum(axis=1)
     count = inside.sum(axis=1)
     nearest = distances.min(axis=1, initial=np.inf)
     neighbors = Neighbors(total[None], count[None], nearest)
-    return mean_neighbor_distance(neighbors, empty)[0]
+    return mean_neighbor_distance(neighbors, "nearest")[0]
 
 
 def on_correct_side(first_pass: FirstPass) -> np.ndarray:

@@ -198,7 +198,7 @@ def _held_out_scores(
 
 
 def write_validation(
-    validation: ExternalValidation, folder: Path, templates: Path | None = None
+    validation: ExternalValidation, folder: Path, templates: Path | None
 ) -> None:
     """Write `validation.json` and `report.html`, the page by a site's own templates."""
     document, content = written(validation.to_dict())

@@ -539,26 +539,10 @@ def method_differences(method: Judgement, other: Judgement) -> dict[str, Estimat
                 n_settings=n_settings,
             )
         )
-        right = method.flagged[:, m] == positive
-        other_right = other.flagged[:, m] == positive
-        groups_of_cases = None
-        groups_of_others = None
-        if groups is not None:
-            groups_of_cases = groups[positive]
-            groups_of_others = groups[~positive]
-        sensitivities.append(
-            share_difference(
-                right[positive], other_right[positive], None, groups_of_cases
-            )
-        )
-        specificities.append(
-            share_difference(
-                right[~positive],
-                other_right[~positive],
-                held.fold[~positive],
-                groups_of_others,
-            )
-        )
+        is_right = np.column_stack([method.flagged[:, m], other.flagged[:, m]])
+        is_right = is_right == positive[:, None]
+        sensitivities.append(_right_difference(is_right, positive, None, groups))
+        specificities.append(_right_difference(is_right, ~positive, held.fold, groups))
     means = {
         "auroc": mean_of(aurocs),
         "sensitivity": mean_of(sensitivities),
@@ -572,6 +556,28 @@ def method_differences(method: Judgement, other: Judgement) -> dict[str, Estimat
             groups,
         )
     return means
+
+
+def _right_difference(
+    is_right: np.ndarray,
+    rows: np.ndarray,
+    fold: np.ndarray | None,
+    groups: np.ndarray | None,
+) -> Estimate:
+    """Return the share of some rows that the first of two methods has right, in excess.
+
+    Parameters
+    ----------
+    is_right : bool ndarray of shape (n_rows, 2)
+        Rows that are flagged as they should be.
+    rows : bool ndarray of shape (n_rows,)
+    fold : int ndarray of shape (n_rows,), optional
+    groups : ndarray of shape (n_rows,), optional
+    """
+    first, second = is_right[rows].T
+    fold_of_rows = None if fold is None else fold[rows]
+    groups_of_rows = None if groups is None else groups[rows]
+    return share_difference(first, second, fold_of_rows, groups_of_rows)
 
 
 def mean_of(classes: Sequence[Estimate]) -> Estimate:

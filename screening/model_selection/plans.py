@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from screening.errors import RecipeError, ScreenError, UsageError
 from screening.model_selection.fold_fits import (
-    DEFAULT_RESOURCES,
     FoldFit,
     FoldTask,
     Resources,
@@ -93,7 +92,7 @@ def side_by_side(
     return [outcomes[number] for number in range(len(plans))]
 
 
-def run_plan(plan: Plan[Result], resources: Resources = DEFAULT_RESOURCES) -> Result:
+def run_plan(plan: Plan[Result], resources: Resources) -> Result:
     """Fit what a plan needs, round by round, and return its outcome.
 
     The longest fits of a round begin first, so that no process waits for them at its

@@ -34,10 +34,10 @@ from screening.store.model import (
 )
 from screening.store.serialization import read_document
 
-SHOWN = 5
+MAX_REASONS = 5
 # Changed rows are scored so many at a time, of all features together: that bounds the
 # memory and needs few sweeps of the support vectors.
-BLOCK = 2048
+BLOCK_ROWS = 2048
 
 
 def cases_of(model: Model, rows: pa.Table) -> list[Case]:
@@ -109,7 +109,7 @@ class TopRows:
 
 
 @dataclass(frozen=True)
-class Top:
+class TopCases:
     """The rows with the highest scores and all their values.
 
     Those of consecutive rows add up.
@@ -127,20 +127,22 @@ class Top:
     kept: tuple[tuple[Cohort, pa.Table], ...] = ()
 
     @classmethod
-    def of(cls, size: int, batch: Cohort, rows: pa.Table, among: np.ndarray) -> Top:
+    def of(
+        cls, size: int, batch: Cohort, rows: pa.Table, among: np.ndarray
+    ) -> TopCases:
         """Return the highest of some rows of a batch, by their positions `among`."""
         if not len(among):
             return cls(size)
         order = among[highest(rows["score"].to_numpy()[among], size)]
         return cls(size, ((batch.take(order), rows.take(order)),))
 
-    def __add__(self, other: Top) -> Top:
+    def __add__(self, other: TopCases) -> TopCases:
         if not (self.kept and other.kept):
             return self if self.kept else other
         cohorts, tables = zip(*self.kept, *other.kept, strict=True)
         cohort = concatenate(cohorts)
         rows = pa.concat_tables(tables)
-        return Top.of(self.size, cohort, rows, np.arange(rows.num_rows))
+        return TopCases.of(self.size, cohort, rows, np.arange(rows.num_rows))
 
     def explained(self, model: Model) -> list[Case]:
         """Return the rows as cases with their reasons, the highest score first."""
@@ -178,9 +180,9 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     differ[row, feature_of[column]] = True
     rows, features = np.nonzero(differ)
     result = np.zeros(differ.shape)
-    for start in range(0, len(rows), BLOCK):
-        at = rows[start : start + BLOCK]
-        changed_feature = features[start : start + BLOCK]
+    for start in range(0, len(rows), BLOCK_ROWS):
+        at = rows[start : start + BLOCK_ROWS]
+        changed_feature = features[start : start + BLOCK_ROWS]
         is_changed = feature_of == changed_feature[:, None]
         changed = np.where(is_changed, typical, encoded[at])
         without = model.scores(changed)[np.arange(len(at)), columns[at]]
@@ -208,7 +210,7 @@ def votes(
 
 
 def explained(
-    model: Model, cohort: Cohort, rows: pa.Table, most: int | None = SHOWN
+    model: Model, cohort: Cohort, rows: pa.Table, most: int | None = MAX_REASONS
 ) -> list[Case]:
     """Return rows as cases with the features that change their scores most.
 

@@ -23,7 +23,7 @@ from screening.model_selection.task import Task, known_labels
 from screening.schemas.run import Sampled
 from screening.scoring.check_values import OddRows, count_channels
 from screening.scoring.expected import count_expected, curve_of
-from screening.scoring.explaining import Top, TopRows
+from screening.scoring.explaining import TopCases, TopRows
 from screening.scoring.reference_distribution import (
     ALL_HASHES,
     DiscoveryCounts,
@@ -102,7 +102,7 @@ class NightPart:
         See ``scoring.expected.count_expected``.
     missing : ndarray of int, shape (n_features,)
         Rows without a value.
-    cases, near_misses : Top
+    cases, near_misses : TopCases
         Of the flagged, and of the others, those with the highest scores.
     listed : TopRows
         More of the flagged, without their values.
@@ -136,8 +136,8 @@ class NightPart:
     reaching: np.ndarray
     expected: np.ndarray
     missing: np.ndarray
-    cases: Top
-    near_misses: Top
+    cases: TopCases
+    near_misses: TopCases
     listed: TopRows
     histogram: np.ndarray
     discoveries: np.ndarray
@@ -327,8 +327,8 @@ class BlockScorer:
             reaching=self._reaching(watched),
             expected=self._expected(rows, flagged),
             missing=_missing(batch),
-            cases=Top.of(self._n_explained, batch, rows, np.flatnonzero(flagged)),
-            near_misses=Top.of(
+            cases=TopCases.of(self._n_explained, batch, rows, np.flatnonzero(flagged)),
+            near_misses=TopCases.of(
                 NEAR_MISSES_SHOWN, batch, rows, np.flatnonzero(~flagged)
             ),
             listed=TopRows.of(self.n_listed, rows.filter(rows["flagged"])),

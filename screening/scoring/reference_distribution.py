@@ -31,15 +31,15 @@ from screening.schemas.run import Discoveries, ScoreCounts, ScoreScale, Stopping
 from screening.store.model import Model, pad_rows
 
 BINS = 120
-# An outlier among thousands of held-out scores would press all others into one bin.
-OUTSIDE = 0.001
-# False discovery rate.
-RATE = 0.1
+# Scores beyond these quantiles may be outliers, which would press all others into one
+# bin.
+OUTLIER_SHARE = 0.001
+FALSE_DISCOVERY_RATE = 0.1
 MOST_UNITS = 20_000
 # Highest short hash.
 ALL_HASHES = 2**32 - 1
 # Units that the ledger remembers, so that a patient counts once over several nights.
-REMEMBERED = 500
+N_REMEMBERED_UNITS = 500
 
 
 class ScoreHistogram:
@@ -67,7 +67,7 @@ class ScoreHistogram:
         self.past = group_maxima(scores[is_case], names[is_case])
         everyone = group_maxima(scores, names)
         self.low, upper, highest = map(
-            float, np.quantile(everyone, [OUTSIDE, 1 - OUTSIDE, 1.0])
+            float, np.quantile(everyone, [OUTLIER_SHARE, 1 - OUTLIER_SHARE, 1.0])
         )
         # One outlier would leave all others a few steps.
         self.high = min(highest, upper + (upper - self.low) / 4)
@@ -209,7 +209,7 @@ class DiscoveryCounts:
         ranks = np.rint(np.asarray(p) * len(self.counts)).astype(np.int64)
         return np.bincount(ranks - 1, minlength=len(self.counts))
 
-    def cut(self, q: float = RATE) -> float | None:
+    def cut(self, q: float = FALSE_DISCOVERY_RATE) -> float | None:
         """Return the largest p-value that Benjamini and Hochberg report, or None.
 
         `q`: expected share of false ones among those reported.
@@ -223,7 +223,9 @@ class DiscoveryCounts:
             return None
         return float(ranks[reported[-1]] / len(among))
 
-    def facts(self, per: str, flagged: int, q: float = RATE) -> Discoveries:
+    def facts(
+        self, per: str, flagged: int, q: float = FALSE_DISCOVERY_RATE
+    ) -> Discoveries:
         """Return how many of the screened would be reported, and whether any could be.
 
         Parameters
@@ -389,7 +391,7 @@ class ScoreDrift:
         cell = score_cells(tonight.scores, self.edges)
         counts = np.bincount(cell, minlength=len(self.known)).tolist()
         # The lowest hashes are a random sample, and the same patients on every night.
-        recognised = REMEMBERED if contract.id or contract.group else 0
+        recognised = N_REMEMBERED_UNITS if contract.id or contract.group else 0
         kept = np.argsort(units, kind="stable")[:recognised]
         unit = "group" if contract.group else "row"
         counted = ScoreCounts(

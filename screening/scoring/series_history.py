@@ -48,7 +48,7 @@ from screening.schemas.run import (
     Verdict,
 )
 from screening.scoring.recent_scores import recent_p_values
-from screening.scoring.reference_distribution import REMEMBERED, compared
+from screening.scoring.reference_distribution import N_REMEMBERED_UNITS, compared
 from screening.scoring.rows import Rows
 from screening.spelling import shown_series
 from screening.store.model import Model
@@ -110,7 +110,7 @@ def with_delivery(
     assert delivery is not None, "the summary counts it"
     delivery = delivery.replace(accepted=accepted or past.accepted)
     if past.patients is not None and run.drift is not None:
-        before, still = still_there(past.patients, run.drift.who, REMEMBERED)
+        before, still = still_there(past.patients, run.drift.who, N_REMEMBERED_UNITS)
         delivery = delivery.replace(
             earlier=max(past.scores), before=before, still=still
         )

@@ -135,9 +135,7 @@ def _scale(gram: np.ndarray, c: np.ndarray, upper: np.ndarray) -> float:
     return max(min(reach, 1.0), np.finfo(float).tiny)
 
 
-def solve_coupled(
-    problem: CoupledProblem, tol: float = 1e-3
-) -> tuple[np.ndarray, float, int]:
+def solve_coupled(problem: CoupledProblem, tol: float) -> tuple[np.ndarray, float, int]:
     """Solve a coupled problem; return alphas (n,), gap and number of steps.
 
     `tol` is in units of ``problem.scale``.
@@ -149,7 +147,7 @@ def solve_coupled(
 
 
 def solve_crammer_singer(
-    problem: CrammerSingerProblem, tol: float = 1e-3
+    problem: CrammerSingerProblem, tol: float
 ) -> tuple[np.ndarray, float, int]:
     """Solve a Crammer-Singer problem; return A (n, n_classes), gap and number of steps.
 

@@ -383,7 +383,7 @@ def save_model(
 def write_model(
     model: Model,
     folder: Path,
-    draw: Callable[[dict[str, object]], str] | None = None,
+    draw: Callable[[dict[str, object]], str] | None,
     signer: Ed25519PrivateKey | None = None,
 ) -> None:
     """Write a model's files into a directory that is being published.
