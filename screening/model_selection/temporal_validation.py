@@ -11,7 +11,7 @@ from screening.data.cohort import Cohort, labels_of
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.metrics.ties import number_ties
 from screening.model_selection.folds import Study, plan_study
-from screening.model_selection.held_out import plan_method
+from screening.model_selection.held_out import HeldOutDecisions, plan_method
 from screening.model_selection.plans import Plan
 from screening.model_selection.scores import AFTER, HeldOutScores, TemporalValidation
 from screening.recipes.recipe import Recipe
@@ -56,51 +56,85 @@ def validate_later(
     The outcome is empty unless `wanted`, and for rows without dates.
     """
     cohort = study.sample
-    task = study.task
-    groups = study.groups
     if not wanted or cohort.time is None:
         return TemporalValidation()
     try:
-        past, later, cut = split_by_time(cohort, groups)
+        past, later, cut = split_by_time(cohort, study.groups)
         facts = Forward(cut=cut, n_past=len(past), n_later=len(later), reason=None)
         if study.without_cases is None:
-            cases = task.is_watched(labels_of(cohort))
-            fewest = min(int(cases[rows].sum(axis=0).min()) for rows in (past, later))
-            if fewest < FEWEST_CASES:
-                reason = (
-                    f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
-                )
+            reason = _too_few_cases(study, past, later)
+            if reason is not None:
                 return TemporalValidation(facts.replace(classes={}, reason=reason))
-            if len(np.unique(study.target[past])) < len(task.classes):
-                raise UsageError("not all classes occur")
-        earlier = plan_study(
-            cohort.take(past),
-            task,
-            min(study.folds, 3),
-            1,
-            study.seed,
-            search=study.search,
-            without_cases=study.without_cases,
-        )
-        earlier = replace(
-            earlier, params=study.params, grid=study.grid, rule=study.rule
-        )
+        earlier = _study_of_past(study, past)
         held_out = yield from plan_method(earlier, recipe, memory)
         x = held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
         reason = f"training on the past alone failed: {error}"
         return TemporalValidation(Forward(reason=reason))
-    # Rows of the past have the scores of the machines that held them out.
+    return TemporalValidation(facts, _scores_of_all(study, earlier, held_out, past, x))
+
+
+def _too_few_cases(study: Study, past: np.ndarray, later: np.ndarray) -> str | None:
+    """Return why a side of the cut has too few cases, None if both have enough.
+
+    UsageError if the past lacks a class.
+    """
+    cases = study.task.is_watched(labels_of(study.sample))
+    fewest = min(int(cases[rows].sum(axis=0).min()) for rows in (past, later))
+    if fewest < FEWEST_CASES:
+        return f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
+    if len(np.unique(study.target[past])) < len(study.task.classes):
+        raise UsageError("not all classes occur")
+    return None
+
+
+def _study_of_past(study: Study, past: np.ndarray) -> Study:
+    """Return the study of the rows of the past, in three folds at most."""
+    earlier = plan_study(
+        study.sample.take(past),
+        study.task,
+        min(study.folds, 3),
+        1,
+        study.seed,
+        search=study.search,
+        without_cases=study.without_cases,
+    )
+    return replace(earlier, params=study.params, grid=study.grid, rule=study.rule)
+
+
+def _scores_of_all(
+    study: Study,
+    earlier: Study,
+    held_out: HeldOutDecisions,
+    past: np.ndarray,
+    x: np.ndarray,
+) -> HeldOutScores:
+    """Return the scores of all rows by the machines of the past.
+
+    Rows of the past have the scores of the machines that held them out.
+
+    Parameters
+    ----------
+    study, earlier : Study
+        Of all rows, and of the past.
+    held_out : HeldOutDecisions
+        Of the past.
+    past : int ndarray
+        Numbers of its rows.
+    x : ndarray of shape (n_rows, n_encoded)
+        All rows, encoded.
+    """
     decisions = held_out.model.decisions(x)
     past_decisions = held_out.decisions.astype(float)
     repeats = np.repeat(decisions[None], len(past_decisions), axis=0)
     repeats[:, past] = past_decisions
-    fold = np.full(cohort.n_rows, AFTER)
+    fold = np.full(len(x), AFTER)
     fold[past] = held_out.fold[0]
+    groups = study.groups
     if groups is not None:
         groups = groups.astype(str).astype(object)
         groups[past] = np.asarray(earlier.groups, str)
-    scores = HeldOutScores.of_decisions(
+    return HeldOutScores.of_decisions(
         repeats,
         earlier.task,
         study.target,
@@ -110,4 +144,3 @@ def validate_later(
         alike=number_ties(x),
         trained=decisions[:, earlier.task.watched_columns],
     )
-    return TemporalValidation(facts, scores)
