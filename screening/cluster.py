@@ -170,7 +170,7 @@ class Cluster:
                 )
 
     def sees(self, paths: Sequence[Path]) -> bool:
-        """Return True if every worker can read the files by this process's paths."""
+        """Return True if every worker can read files by the paths of this process."""
         answers = self.client.run(_survey, [str(path.resolve()) for path in paths])
         return not any(missing for _, missing in answers.values())
 

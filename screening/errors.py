@@ -12,8 +12,7 @@ class ScreenError(Exception):
     Parameters
     ----------
     message : str
-        A parameter that the message names stands in backticks, as it is called in
-        Python.
+        A parameter that the message names stands in backticks, by its name in Python.
     parameters : sequence of str
         Those parameters; the command line writes its options in their place.
     """
@@ -64,7 +63,7 @@ class VerdictError(CohortError):
 
 
 class ModelError(ScreenError):
-    """A model, run or ledger is damaged or of another format (exit code 4)."""
+    """A model, run or ledger is damaged or of another format or features (exit code 4)."""
 
 
 class Locked(ScreenError):

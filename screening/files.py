@@ -1,4 +1,4 @@
-"""Read whole files of a limited size, and let directories change places."""
+"""Read whole files up to a number of bytes; check who can write; swap directories."""
 
 from __future__ import annotations
 
@@ -101,7 +101,10 @@ def digest_beside(path: Path, hash_file: Callable[[Path], str]) -> Callable[[], 
 
 
 def digest_of_json(told: object) -> str:
-    """Return SHA-256 of a value as JSON with sorted keys, other types as their text."""
+    """Return the SHA-256 of a value as JSON with sorted keys.
+
+    Other types than those of JSON are converted by `str`.
+    """
     return hashlib.sha256(
         json.dumps(told, sort_keys=True, default=str).encode()
     ).hexdigest()
@@ -197,7 +200,7 @@ def read_secret(path: Path, most: int) -> bytes:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Swap two directories in one step (Linux)."""
+    """Swap two directories in one step (Linux); False if the system cannot."""
     if not sys.platform.startswith("linux"):
         return False
     try:

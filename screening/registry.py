@@ -1,4 +1,4 @@
-"""Membership by file: a module in a package's folder belongs to its list."""
+"""Find the members of a package by its files, and rooms that may be taken out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 from screening.errors import UsageError
 
-# Rooms that may be taken out: without a folder and its lines here, what it does is gone
-# and nothing else. Nothing below imports them; by these names it asks for them.
+# Rooms that may be taken out: without a folder and its lines here only what it does is
+# gone.
+# Nothing below imports them; by these names it asks for them.
 OPTIONAL = {
     "images": "screening.imaging.images",
     "neighbourhood": "screening.imaging.neighbourhood",
@@ -35,7 +36,10 @@ def optional(name: str) -> ModuleType:
 
 @cache
 def members(package: str) -> Mapping[str, type]:
-    """Return classes with a `name` in a package's modules, by name, sorted."""
+    """Return the classes with a `name` that a package defines, sorted by it.
+
+    Those of its module `base` are left out.
+    """
     by_name = {}
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if module.name == "base":

@@ -303,6 +303,6 @@ def _map_texts(
 
 
 def _codes_of(texts: pa.Array) -> tuple[list[str], np.ndarray]:
-    """Return the distinct texts, and the number of each row's among them, -1 if null."""
+    """Return the distinct texts, and the number of each row's text; -1 if null."""
     encoded = texts.dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy()

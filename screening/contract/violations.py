@@ -170,7 +170,7 @@ class Violations:
         )
 
     def _order(self, location: Location) -> tuple[bool, bool, str]:
-        """Return the sort key of a location: first what may stop, last what is scored."""
+        """Return the sort key: what may stop comes first, what is scored last."""
         if location.kind in SCORED_WITHOUT:
             return True, True, location.column
         return self._is_left_out(location), False, ""
@@ -186,7 +186,7 @@ class Violations:
         return self.contract.policy("on_unseen", location.column) == "refuse_row"
 
     def add(self, file: str, column: str, kind: str, rows: np.ndarray) -> None:
-        """Record `rows` (row numbers in their file, first data row 1) at one location."""
+        """Record row numbers of a file, whose first data row is 1, at a location."""
         if not rows.size:
             return
         location = Location(file, column, kind)

@@ -53,8 +53,7 @@ FEW_VALUES = 10
 # many such columns are tried.
 FINE = 0.05
 MAX_FINE = 12
-# Largest chance that two rows agree in a coarse column; beyond it a column tells
-# nothing.
+# Largest chance that two rows agree in a coarse column; others tell nothing.
 COARSE = 0.8
 # With more columns, only every second or third is used to find rows that are alike.
 MAX_VALUES = 1_000
@@ -109,7 +108,7 @@ class Sign:
 
 
 def refuse_dependent(signs: Sequence[Sign]) -> None:
-    """Raise UsageError if rows surely share patients and no group is set."""
+    """Raise UsageError if rows surely are of the same patients and no group is set."""
     certain = " ".join(f"{sign.seen} {sign.remedy}" for sign in signs if sign.certain)
     if certain:
         raise UsageError(
@@ -306,7 +305,7 @@ class _Table:
         return np.where(two[:, 0] == self.probes, two[:, 1], two[:, 0])
 
     def together(self, groups: np.ndarray, *without: str) -> float:
-        """Return how often the nearest row has the same group, relative to chance.
+        """Return how often the nearest other row is of the same group, against chance.
 
         0 if that may be chance.
         """
@@ -432,7 +431,7 @@ def _names_people(name: str) -> bool:
 
 
 def _repeated(table: _Table) -> Iterator[Sign]:
-    """Yield columns that are called as patients or rows are, and whose values repeat."""
+    """Yield columns that are called as patients or rows are and have repeats."""
     for name, cells in table.columns.items():
         people = _names_people(name)
         n_distinct = cells.nunique()

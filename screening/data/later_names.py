@@ -40,7 +40,7 @@ FINDINGS = frozenset({"discharge", "ausfluss", "sekret"})
 
 
 def is_finding(column: str, values: np.ndarray) -> bool:
-    """Return True for a yes or no whose name is that of a later event."""
+    """Return True for a finding, there or not, with the name of something later."""
     return in_words(column) in FINDINGS and pd.Series(values).nunique() <= 2
 
 

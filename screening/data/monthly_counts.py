@@ -1,4 +1,4 @@
-"""Read monthly counts of outcomes and interventions around a screen's first night."""
+"""Read monthly counts of outcomes and interventions, before a screen and with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that guess the outcome's column without a contract, and its value of cases.
+"""Rules on which column may be the outcome without a contract, and which value a case.
 
 Every sign has points. Of the signs of a name the first that applies counts, of the
 others all that apply; the candidates are ranked by the sum.

@@ -60,7 +60,7 @@ def refused_cells(
 
 
 def repeated_ids(file: str, column: str, rows: np.ndarray) -> pa.Table:
-    """Return a line for each row with an id that another row has, without the id."""
+    """Return a line for each row whose id repeats; the id itself is not stored."""
     reason, _ = FAULTS["repeated_id"]
     return _lines(file, rows, [None] * rows.size, column, reason)
 

@@ -63,7 +63,7 @@ def _imputed_values(cohort: Cohort, names: list[str], masks: np.ndarray) -> np.n
 
 
 def _correlations(columns: np.ndarray) -> np.ndarray:
-    """Return correlations of columns, (n_columns, n_columns); 0 for constant ones."""
+    """Return the correlations of columns, (n_columns, n_columns); 0 of constants."""
     is_constant = np.ptp(columns, axis=0) == 0
     centred = np.where(is_constant, 0.0, columns - columns.mean(axis=0))
     length = np.linalg.norm(centred, axis=0)

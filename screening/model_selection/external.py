@@ -292,7 +292,7 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
 
 
 def _refuse_file_of_ranking(model: Model, source: Source) -> None:
-    """Raise UsageError if rows are of a file that taught a recalibrated ranking.
+    """Raise UsageError for rows of a file that the origin of a model learned from.
 
     It has no ids of these rows, since they stay at the place where it was trained.
     """

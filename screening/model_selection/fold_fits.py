@@ -1,4 +1,4 @@
-"""Encode rows, fit machines on all folds but one, and decide on rows held out."""
+"""Encode rows, fit machines on all folds but one, and decide on the rows held out."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class EncodedRows:
         learned: EncodedRows,
         cache: kernel_cache.KernelCache,
     ) -> Sequence[Estimator]:
-        """Fit machines whose settings differ in the factor alone, on the cache's rows."""
+        """Fit machines whose settings differ in the factor alone."""
         first = self.estimator(settings[0])
         if not isinstance(first, KernelMachine):
             if learned.weight is None:

@@ -1,4 +1,4 @@
-"""Bring a model to another place: its ranking stays, all else is fitted there."""
+"""Bring a model to another site: its ranking stays, all else is fitted there."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def recalibrate(
     positive: str | None = None,
     prevalence: float | None = None,
 ) -> Model:
-    """Return a model of another place: same ranking, all else fitted to its rows.
+    """Return a model for another site: same ranking, all else fitted to its rows.
 
     Chances are fitted anew as far as the number of cases allows
     (`metrics.calibration.refitted_curve`), the threshold is chosen by the rule on the
-    rows of the place, and validation, p-values and the gates of nights are theirs. The
+    rows of the site, and validation, p-values and the gates of nights are theirs. The
     model is a draft.
 
     Parameters
@@ -56,7 +56,7 @@ def recalibrate(
     model : Model
         Of one class and the rest, its operating point of rows.
     cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
-        Rows of the place that took no part in training, with labels.
+        Rows of the site that took no part in training, with labels.
     rule : Rule, optional
         By default the model's.
     label, positive, prevalence
@@ -154,7 +154,7 @@ def recalibrate(
 
 
 def _origin(model: Model, refitted: Mapping[str, str]) -> OriginFacts:
-    """Return the model that learned the ranking, through any recalibrations."""
+    """Return the model that learned the ranking, at this site or another one."""
     today = datetime.date.today().isoformat()
     first = model.facts.origin
     if first is not None:

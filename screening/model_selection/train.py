@@ -1,8 +1,8 @@
-"""From a labelled cohort to a model, in stages with a type between each.
+"""Train a model from a labelled cohort, in stages with a type between each.
 
 A study is planned (`Study`), all folds are fitted (`Fits`), the method's held-out
-scores (`ScoredStudy`) get what they are judged with, they are judged (`Judgement`), and card
-and machines become a model.
+scores (`ScoredStudy`) get the facts they are judged by, they are judged (`Judgement`),
+and card and machines become a model.
 """
 
 from __future__ import annotations

@@ -473,7 +473,7 @@ class EstimatorRecipe(Recipe):
 
     @classmethod
     def of(cls, estimator: Any) -> EstimatorRecipe:
-        """Return the recipe of a scikit-learn classifier; raise RecipeError if none."""
+        """Return the recipe of a scikit-learn classifier; RecipeError for others."""
         if not isinstance(estimator, BaseEstimator) or not is_classifier(estimator):
             raise RecipeError(
                 f"estimator is a classifier of scikit-learn, not {type(estimator)}"

@@ -484,7 +484,7 @@ class ModelDocument(Document):
     who said that columns are known at the hour of the night. `contract` is the cohort's
     contract, documented by its own type (`screening.contract.contract.Contract`). After
     the day `retrain_by` the model scores no more: it holds rows of an erased patient.
-    `origin` is the model that was recalibrated; validation is then of the new place's
+    `origin` is the model that was recalibrated; validation is then of the new site's
     rows.
     """
 

@@ -557,7 +557,7 @@ class RunDocument(Document):
 
     @property
     def reasons(self) -> list[Reason]:
-        """Return reasons of the night and of the nights together, new ones first."""
+        """Return the reasons of the night and of its series, new ones first."""
         reasons = [*self.attention, *self.over_nights]
         return sorted(reasons, key=lambda reason: reason.since is not None)
 

@@ -1,1 +1,1 @@
-"""Score a night: counts, cases with reasons, patients, charts, and its memory."""
+"""Score a night: counts, cases with reasons, patients, pictures and erasing."""

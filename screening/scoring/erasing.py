@@ -300,7 +300,7 @@ class Erasure:
 
     @cached_property
     def _folders(self) -> list[Path]:
-        """Return the named folders, and the site's if its ledger is an original."""
+        """The folders that were named, and the site's unless its ledger is a copy."""
         named = [self.runs, self.models, self.pages]
         folders = [folder.resolve() for folder in named if folder is not None]
         with self.ledger.reading() as connection:

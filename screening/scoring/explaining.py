@@ -64,7 +64,7 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
 
 
 def displayed_texts(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
-    """Return the texts to be shown beside a row by the contract; None if it has none."""
+    """Return the texts that the contract shows beside a row; None if it has none."""
     texts = {
         name.removeprefix(DISPLAY): text
         for name, text in row.items()

@@ -1,4 +1,4 @@
-"""Compare a night with its series' last export: what is new, changed and ended."""
+"""Compare a night with the last export of its series: new, changed and ended cases."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ GROUP_COLUMNS = ["group", "rows", "flagged", "top"]
 
 @dataclass(frozen=True)
 class AuditDraw:
-    """The unflagged with the lowest random keys, at most `N_AUDITED`, and their keys."""
+    """At most `N_AUDITED` of the unflagged, those with the lowest random keys."""
 
     drawn: tuple[tuple[float, Sampled], ...] = ()
 

@@ -304,7 +304,7 @@ def _write_documents(
 def _digests_of_outputs(
     folder: Path, begun: Mapping[Path, Callable[[], str]]
 ) -> dict[str, str]:
-    """Return the SHA-256 of each file by name, waiting for those still computed."""
+    """Return the SHA-256 of each file by its name; those of `begun` are waited for."""
     digests = {}
     for path in sorted(folder.iterdir()):
         digests[path.name] = begun[path]() if path in begun else digest_of(path)

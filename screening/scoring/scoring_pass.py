@@ -142,7 +142,7 @@ class _Pass:
                 yield from self._results_of_processes(pieces)
 
     def _seconds_left(self, seconds: float) -> float:
-        """Estimate the seconds left; of unknown length, a table is half done."""
+        """Estimate the seconds left; for a table of unknown length as many again."""
         n_rows = self.stream.source.n_rows
         n_done = self.reading.n_rows
         if n_rows is None or not n_done:

@@ -291,7 +291,7 @@ def night_of(
 
 
 def _labelled_counts(run: RunDocument) -> LabelledCounts | None:
-    """Return counts of a labelled night by label and flag, for one watched class."""
+    """Count a labelled night by label and flag; None if several classes are watched."""
     points = run.model.operating_points
     observed = run.observed(points[0].label)
     if observed is None or len(points) > 1:

@@ -186,7 +186,7 @@ class Summary:
         )
 
     def _features(self, stream: CohortStream) -> list[NightFeature]:
-        """Return each feature's missing values, and its drift where gates counted it."""
+        """Return each feature's missing values, and its drift if gates counted it."""
         training = self.model.facts.training
         drift = stream.gates.facts() if stream.gates else {}
         missing = dict(

@@ -242,7 +242,7 @@ class SmoSolver:
         return self._certificate()
 
     def _shrink(self, state: ActivePoints) -> ActivePoints:
-        """Return the active points, fewer of them if many are sure to stay at a bound."""
+        """Return the active points, fewer if many are sure to stay at a bound."""
         keep = self._undecided(state)
         if len(keep) >= SHRINK_BELOW * len(state.alpha):
             return state

@@ -389,7 +389,7 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def flushed_digest(path: Path) -> str:
-    """Flush a file to disk, and return its SHA-256; ``publish`` then need not wait."""
+    """Flush a file to disk before ``publish`` does, and return its SHA-256."""
     _sync(path, os.O_RDONLY)
     return digest_of(path)
 
