@@ -33,7 +33,8 @@ from screening.estimators.ensembles import Pooling
 from screening.metrics.ranking import auroc, average_precision
 from screening.model_selection.fold_fits import Resources
 from screening.model_selection.folds import plan_study
-from screening.model_selection.held_out import held_out_by
+from screening.model_selection.held_out import plan_method
+from screening.model_selection.plans import run_plan
 from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import ENOUGH_POSITIVES
@@ -70,8 +71,8 @@ def piece(name: str, n_cases: int, seed: int) -> Iterator[dict[str, object]]:
         if AUTO.every[recipe].machine == "multi_class":
             continue
         try:
-            fitted = held_out_by(
-                study, load_recipe(recipe), resources=Resources(jobs=1)
+            fitted = run_plan(
+                plan_method(study, load_recipe(recipe)), Resources(jobs=1)
             )
         except ScreenError as error:
             print(f"{name}, {n_cases} cases: {recipe} left out: {error}")

@@ -48,9 +48,10 @@ from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import auroc, delong
 from screening.model_selection.fold_fits import Resources
 from screening.model_selection.folds import Study, plan_study
-from screening.model_selection.held_out import HeldOutDecisions, blended, held_out_by
+from screening.model_selection.held_out import HeldOutDecisions, blended, plan_method
 from screening.model_selection.judge import judge
 from screening.model_selection.planning import sample_rows
+from screening.model_selection.plans import run_plan
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
@@ -233,8 +234,8 @@ def trained(
     task, _ = infer_task(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
     study = plan_study(sample, task, 5, repeats, seed, search=search)
-    held_out = held_out_by(
-        replace(study, params=params or {}), recipe, resources=Resources(jobs=1)
+    held_out = run_plan(
+        plan_method(replace(study, params=params or {}), recipe), Resources(jobs=1)
     )
     return Trained(study, held_out, seed)
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
+from screening.model_selection.fold_fits import Resources
+from screening.model_selection.held_out import plan_method
+from screening.model_selection.plans import run_plan
+
 FEATURES = 8
 SHIFTED = 3
 APART = 1.0
@@ -84,3 +88,8 @@ def folded(
     return Folded(
         scores, y, folds[0], np.mean(weights, axis=0), float(np.mean(intercepts))
     )
+
+
+def held_out_by(study, recipe, **resources):
+    """Hold every row of a study out by a recipe."""
+    return run_plan(plan_method(study, recipe), Resources(**resources))

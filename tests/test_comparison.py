@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from commands import as_json, screen
 from flow_cohorts import night_of_patients
+from fold_machines import held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -40,7 +41,7 @@ from screening.model_selection import compare as comparison
 from screening.model_selection import fits
 from screening.model_selection.compare import figures_of_method
 from screening.model_selection.folds import plan_study
-from screening.model_selection.held_out import held_out_by, plan_method
+from screening.model_selection.held_out import plan_method
 from screening.model_selection.judge import Judgement
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task, infer_task

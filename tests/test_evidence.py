@@ -5,7 +5,7 @@ they hold.
 import flow_cohorts
 import numpy as np
 import pytest
-from fold_machines import drawn, folded
+from fold_machines import drawn, folded, held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
@@ -31,9 +31,7 @@ from screening.metrics.predictive_intervals import (
     variance_inflation,
 )
 from screening.metrics.ranking import delong
-from screening.model_selection.fold_fits import Resources
 from screening.model_selection.folds import plan_study
-from screening.model_selection.held_out import held_out_by
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import infer_task
 
@@ -267,7 +265,7 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
     )
     study = plan_study(cohort, infer_task(cohort, False)[0], 5, 1, seed, search=3)
     validation = HeldOutScores.of(
-        held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1)), study
+        held_out_by(study, load_recipe(recipe), jobs=1), study
     )
     wider = variance_inflation(validation.n_settings)
     return delong(

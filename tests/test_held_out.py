@@ -10,6 +10,7 @@ from typing import get_args
 import numpy as np
 import pytest
 from flow_cohorts import patients, voxels
+from fold_machines import held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
 from machines_cohort import two_clouds
@@ -29,7 +30,6 @@ from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import auroc
 from screening.model_selection.folds import plan_study
-from screening.model_selection.held_out import held_out_by
 from screening.model_selection.judge import check_model, refuse_too_few
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.search import (

@@ -375,9 +375,6 @@ class Resources:
     kept: Path | None = None
 
 
-DEFAULT_RESOURCES = Resources()
-
-
 @dataclass(frozen=True)
 class FoldTask:
     """One fold to be fitted at some of the settings that are tried.

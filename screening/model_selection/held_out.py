@@ -21,15 +21,13 @@ from screening.estimators.landmarks import RARE_SHARE
 from screening.metrics.calibration import fit_platt
 from screening.metrics.ranking import auroc
 from screening.model_selection.fold_fits import (
-    DEFAULT_RESOURCES,
     EncodedRows,
     FoldFit,
     Progress,
-    Resources,
     tasks_of,
 )
 from screening.model_selection.folds import Study, sub_sample
-from screening.model_selection.plans import Plan, fitted, run_plan, side_by_side
+from screening.model_selection.plans import Plan, fitted, side_by_side
 from screening.model_selection.search import (
     Parameters,
     SettingSearch,
@@ -461,23 +459,13 @@ def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.n
     return machines, np.concatenate(decisions)[order]
 
 
-def held_out_by(
-    study: Study,
-    recipe: Recipe,
-    *,
-    resources: Resources = DEFAULT_RESOURCES,
-) -> HeldOutDecisions:
-    """Hold every row out by a recipe; see ``plan_method``."""
-    return run_plan(plan_method(study, recipe, resources.memory), resources)
-
-
 def plan_method(
     study: Study,
     recipe: Recipe,
     memory: int | None = None,
     like: EncodedRows | None = None,
 ) -> Plan[HeldOutDecisions]:
-    """Return the plan that holds every row out by a recipe; ``held_out_by`` runs it.
+    """Return the plan that holds every row out by a recipe; ``run_plan`` runs it.
 
     Settings are drawn from the recipe's search, in a blend as many for each member. A
     parameter that the study fixes is passed on to those members that take it.

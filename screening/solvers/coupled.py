@@ -66,10 +66,6 @@ class CoupledProblem:
         sums = self.gram @ (of_class * (self.c * alphas)[:, None])
         return self.c * np.einsum("im,im->i", sums, self.coupling[self.codes]) - 1.0
 
-    def objective(self, alphas: np.ndarray) -> float:
-        """Return 1/2 a'Ga - 1'a."""
-        return float(0.5 * alphas @ (self.gradient(alphas) - 1.0))
-
     def gap(self, alphas: np.ndarray) -> float:
         """Return the largest violation, in units of ``scale``."""
         gradient = self.gradient(alphas)
@@ -115,11 +111,6 @@ class CrammerSingerProblem:
         """Return K~ A + 1 - [y_i = m], shape (n, n_classes)."""
         c = self.c[:, None]
         return c * (self.gram @ (c * weights)) + ~self.is_own_class
-
-    def objective(self, weights: np.ndarray) -> float:
-        """Return the objective at A, shape (n, n_classes)."""
-        linear = ~self.is_own_class
-        return float(0.5 * np.sum(weights * (self.gradient(weights) + linear)))
 
     def gap(self, weights: np.ndarray) -> float:
         """Return the largest violation, in units of ``scale``."""

@@ -127,10 +127,6 @@ class Problem:
         columns = self.gram if len(used) == len(alphas) else self.gram[:, used]
         return self.signs * self.c * (columns @ signed) + self.linear
 
-    def objective(self, alphas: np.ndarray) -> float:
-        """Return 1/2 a'Qa + p'a."""
-        return float(0.5 * alphas @ (self.gradient(alphas) + self.linear))
-
     def free(self, alphas: np.ndarray) -> np.ndarray:
         """Return the mask of alphas strictly between their bounds."""
         above_zero = alphas > AT_BOUND * self.upper
