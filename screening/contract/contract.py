@@ -110,12 +110,14 @@ TYPES_OF_KEY = {
 TYPE_OF_MISSING = {"category": "category", "no": "boolean"}
 
 
+CLOSED = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+"""Configuration of the parts of a contract; their keys are documented beside them."""
+
+
 class Feature(BaseModel):
     """A feature column: its type, its ranges and the treatment of missing cells."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
+    model_config = CLOSED
 
     type: Literal["number", "ordinal", "category", "boolean"]
     """How the cells are read; the texts of an ordinal feature have an order. Categories
@@ -249,9 +251,7 @@ Hours = Annotated[float, BeforeValidator(hours_from), Field(ge=0, allow_inf_nan=
 class OutcomeDefinition(BaseModel):
     """What became of a patient: when an event counts for a night."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
+    model_config = CLOSED
 
     within: Hours
     """An event so long after the beginning of a night's day makes its row a case, such
@@ -283,9 +283,7 @@ class OutcomeDefinition(BaseModel):
 class ScorePerUnit(BaseModel):
     """Several rows of one unit, such as a stay that is scored every hour."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
+    model_config = CLOSED
 
     per: str
     """Column that names the unit, which is the `id`. One row of each unit is judged and
@@ -304,9 +302,7 @@ class Contract(BaseModel):
     `[cohort]`.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
+    model_config = CLOSED
 
     title: str | None = None
     """Title of every page."""
