@@ -63,7 +63,7 @@ class VerdictError(CohortError):
 
 
 class ModelError(ScreenError):
-    """A model, run or ledger is damaged or of another format or features (exit code 4)."""
+    """A model, run or ledger is damaged or of another format (exit code 4)."""
 
 
 class Locked(ScreenError):

@@ -35,7 +35,7 @@ def _curve(model: ModelDocument, label: str) -> Curve:
 
 
 def trade_off(model: ModelDocument, label: str, ax: Axes) -> Axes:
-    """Draw sensitivity and specificity of a watched class by threshold, with 95 % bands."""
+    """Draw sensitivity and specificity of a watched class, with 95 % bands."""
     curve = _curve(model, label)
     point = _point(model, label)
     for name, colour in (("sensitivity", FIRST), ("specificity", SECOND)):

@@ -43,7 +43,9 @@ def browser() -> Iterator[Any]:
 def opened(
     browser: Any, tmp_path: Path
 ) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
-    """Return a function that opens HTML and gives its page and all that it complained of or asked for."""
+    """Return a function that opens HTML and gives its page and all that it complained
+    of or asked for.
+    """
     contexts = []
     file = tmp_path / "report.html"
 

@@ -23,7 +23,9 @@ def _somebody() -> dict[str, int]:
 
 
 def server() -> Iterator[str]:
-    """Start a server that listens on a socket only; yield the directory of the socket."""
+    """Start a server that listens on a socket only; yield the directory of the
+    socket.
+    """
     binaries = BINARIES[-1].parent
     somebody = _somebody()
     # Short, because the path of a socket may have 107 characters at most.

@@ -25,7 +25,9 @@ SETTINGS = {"search": 1, "folds": 3, "repeats": 1, "jobs": 1, "beside": ()}
 
 
 def kinds(folder: Path) -> dict[str, tuple[Path, dict[str, object], str, Path]]:
-    """By kind of model its past table, the roles of its columns, its recipe, and the table of a night."""
+    """By kind of model its past table, the roles of its columns, its recipe, and the
+    table of a night.
+    """
     past = patients(160)
     tonight = night_of_patients(30, seed=7)
     stays = past.assign(stay=past.index.astype(str), patient=past["patient"].str[:-1])

@@ -380,7 +380,9 @@ def test_net_benefit_is_counted_as_vickers_and_elkin_do():
 
 
 def test_prevalence_unknown_sensitivity():
-    """What is not known of sensitivity moves the prevalence by the share that has it."""
+    """What is not known of sensitivity moves the prevalence by the share that has
+    it.
+    """
     certain = (0.9, 0.9, 0.9)
     unsure = (0.9, 0.8, 1.0)
     (few, many), (_, sure) = (

@@ -224,7 +224,9 @@ def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_pat
 
 
 def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
-    """And a rule that only flagging everybody keeps; what was said of the rows stands after a revision."""
+    """And a rule that only flagging everybody keeps; what was said of the rows stands
+    after a revision.
+    """
     model = trained("grouped", FIRST, tmp_path)
     other = trained("grouped", OTHER, tmp_path)
     first = model.facts.validation

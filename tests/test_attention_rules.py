@@ -109,7 +109,8 @@ NO_STATES = dict.fromkeys(
 NUMBERED = {"attention": [{"code": "ids_are_row_numbers", "words": "w"}]}
 MANY = {"counts__flagged": 200}
 IN_2025 = {"trained": datetime.datetime(2025, 3, 1)}
-# A reason, what is changed in a night's document, what its ledger or model knows, and whether it is given.
+# A reason, what is changed in a night's document, what its ledger or model knows, and
+# whether it is given.
 GIVEN = [
     ("quiet_nights", {}, {"quiet": 3}, True),
     ("quiet_nights", {}, {"quiet": 2}, False),

@@ -237,7 +237,9 @@ def noise(cohort, monkeypatch):
 
 
 def test_blend_many_rows_chance_member(cohort, noise, monkeypatch):
-    """Of many rows a member by chance is not kept and not fitted again to stand beside."""
+    """Of many rows a member by chance is not kept and not fitted again to stand
+    beside.
+    """
     monkeypatch.setattr(held_out, "MANY_ROWS", 100)
     # What a ranking rests on is found by logistic regressions too.
     monkeypatch.setattr(

@@ -103,7 +103,9 @@ def run(desk, model):
 def test_the_same_training_and_the_same_night_give_the_same_bytes(
     desk, model, run, tmp_path
 ):
-    """Wherever they lie, as long as model and run lie alike: the page links from the one to the other."""
+    """Wherever they lie, as long as model and run lie alike: the page links from the
+    one to the other.
+    """
     again = tmp_path / "model"
     night = tmp_path / "run"
     trained(desk, again)
@@ -199,7 +201,9 @@ def test_block_pasted_at_end(desk, tmp_path, block, words):
 
 
 def test_key_given_twice_named(desk, tmp_path):
-    """A contract with a key given twice is TOML all the same: what is said is the key."""
+    """A contract with a key given twice is TOML all the same: what is said is the
+    key.
+    """
     twice = tmp_path / "twice.toml"
     contract = (desk / "cohort.toml").read_text(encoding="utf-8")
     twice.write_text(contract + "[features.age]\n", encoding="utf-8")
@@ -434,7 +438,8 @@ def trained_on(past, out, *more, code=0):
 def test_train_replace_needs_force(table, tmp_path):
     """A model of another recipe cohort or label is replaced by force alone.
 
-    The same training may replace its own model, byte for byte; a damaged one is not swept away.
+    The same training may replace its own model, byte for byte; a damaged one is not
+    swept away.
     """
     out = tmp_path / "model"
     other = patients(seed=1)

@@ -72,7 +72,9 @@ def content(run):
 def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
     model, night, expected, cohort, trained, monkeypatch, tmp_path
 ):
-    """A table and a model in memory too; a table that breaks the contract leaves nothing."""
+    """A table and a model in memory too; a table that breaks the contract leaves
+    nothing.
+    """
     workers = InThisProcess()
     frame = patients(90, seed=7)
     in_memory = trained(cohort, "svm_weighted", search=1)
@@ -322,7 +324,8 @@ def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
 def test_cluster_no_worker_left(monkeypatch, caplog):
     """Where no worker is left that is said and after a while refused.
 
-    A scheduler without workers would keep a piece for ever; one that kills them all is given up.
+    A scheduler without workers would keep a piece for ever; one that kills them all is
+    given up.
     """
     monkeypatch.setattr(clusters, "POLL_SECONDS", 0.1)
 

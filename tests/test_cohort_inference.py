@@ -424,7 +424,8 @@ def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):
 def test_inference_positive_stated(share):
     """The value taken as the case is said with its share and the option that turns it.
 
-    Where 1 is most rows it may say that a tumour is benign: the table cannot tell, so that it is said.
+    Where 1 is most rows it may say that a tumour is benign: the table cannot tell, so
+    that it is said.
     """
     table = pd.DataFrame(
         {"radius": np.linspace(8, 20, 100), "target": [1] * share + [0] * (100 - share)}
@@ -438,7 +439,8 @@ def test_inference_positive_stated(share):
 def test_inference_coordinates(tmp_path):
     """X y and z are places of voxels where values repeat and else features.
 
-    Where hardly a value repeats rows lie on no grid; features they are, and patients are looked for.
+    Where hardly a value repeats rows lie on no grid; features they are, and patients
+    are looked for.
     """
     grid = np.arange(N)
     rng = np.random.default_rng(1)

@@ -163,7 +163,9 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
 
 
 def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
-    """What was finished serves again to the bit; a damaged file is of no use, and machines lie in private."""
+    """What was finished serves again to the bit; a damaged file is of no use, and
+    machines lie in private.
+    """
     whole = {"one": cohort(folder, "one")}
     kept = tmp_path / "kept"
     kept.mkdir()
@@ -244,7 +246,8 @@ def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path)
 def test_compare_joined_classes(folder):
     """With joined classes every method and the control have one end point.
 
-    Also a method that tells all classes apart; each figure is that of the end point all share.
+    Also a method that tells all classes apart; each figure is that of the end point all
+    share.
     """
     whole = cohort(folder, "three", positive="yes+perhaps")
     mixed = comparison.compare({"three": whole}, ["one_vs_rest", "logistic"], **QUICK)

@@ -108,7 +108,8 @@ def test_rows_and_patients_are_held_against_the_nights_before(tonight, past, exp
 def test_delivery_half_a_ward_accepted():
     """Half a ward three nights running is named three times and then accepted.
 
-    A night that was not whole is no measure for the next one, unless somebody answers for it.
+    A night that was not whole is no measure for the next one, unless somebody answers
+    for it.
     """
     past = ward()
     for number in (10, 11, 12):
@@ -370,7 +371,8 @@ def test_one_table_for_two_wards_is_named(site, model):
 def test_delivery_after_twenty_nights(model, tmp_path):
     """After twenty nights of its own a ward is not held against training.
 
-    A ward of feverish patients differs from training every night, and from itself when it changes.
+    A ward of feverish patients differs from training every night, and from itself when
+    it changes.
     """
     runs = []
     with open_ledger(tmp_path / "ledger.db", make=True) as ledger:

@@ -134,7 +134,8 @@ def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned
 def test_dicom_seg_several_classes(run, tmp_path):
     """A night of several classes names them and their clusters in millimetres.
 
-    A patient's classes, each cluster's class and size, a colour a class, and numbers a class in NIfTI.
+    A patient's classes, each cluster's class and size, a colour a class, and numbers a
+    class in NIfTI.
     """
     document = json.loads((run / "run.json").read_text(encoding="utf-8"))
     rows = pd.read_parquet(run / "scores.parquet").query("flagged")

@@ -275,7 +275,9 @@ def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])
 def test_interval_permuted_labels(recipe):
-    """With permuted labels intervals hold one half and with the true ones they do not."""
+    """With permuted labels intervals hold one half and with the true ones they do
+    not.
+    """
     blind = np.array([interval(recipe, seed, permuted=True) for seed in range(8)])
     low, _ = interval(recipe, 0, permuted=False)
     # Each may miss once in twenty; two of eight would be one chance in twenty more.

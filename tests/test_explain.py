@@ -78,7 +78,9 @@ def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(
 
 
 def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run, images):
-    """A near miss is not called flagged; a patient of voxels is explained by the row that scores highest."""
+    """A near miss is not called flagged; a patient of voxels is explained by the row
+    that scores highest.
+    """
     case = run["cases"][1]
     shown = json.loads((images / "run" / "run.json").read_text())
     answer = explained(folder, case["id"], "--json")

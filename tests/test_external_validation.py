@@ -55,7 +55,9 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(
 
 
 def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
-    """A predictive value of another prevalence would be of another population; chances are as written."""
+    """A predictive value of another prevalence would be of another population; chances
+    are as written.
+    """
     promise = found.classes["yes"].promise
     ill = elsewhere["ill"] == "yes"
     hit = ill.mean() * promise.sensitivity.value
@@ -124,7 +126,8 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, 
 def test_validate_stated_prevalence(model, elsewhere):
     """A stated share of cases counts each row as often as that place has it.
 
-    Half of these are cases: with one in ten stated, the others count as nine rows each would.
+    Half of these are cases: with one in ten stated, the others count as nine rows each
+    would.
     """
     ill = elsewhere["ill"] == "yes"
     cases = elsewhere[ill]
@@ -193,7 +196,9 @@ def test_the_training_file_is_known_where_no_column_names_the_rows(
 
 
 def test_classes_of_patients_are_judged_by_patient(judged):
-    """Of several classes each that occurs has its figures; voxels of one patient do not count as patients."""
+    """Of several classes each that occurs has its figures; voxels of one patient do not
+    count as patients.
+    """
     tissue = voxels(6, seed=9)
     model = load_model(judged / "tissue")
     by_patient = validate(model, tissue)

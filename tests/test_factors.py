@@ -99,7 +99,9 @@ def squares(x, z):
 
 
 def liu_and_he(one):
-    """By the mean distance to the near support vectors across, or to the nearest where none is near."""
+    """By the mean distance to the near support vectors across, or to the nearest where
+    none is near.
+    """
     distances = 2.0 - 2.0 * np.exp(-one.apart / (2 * 1.2**2))
     means = []
     for row, across in zip(

@@ -47,7 +47,9 @@ def files(
 
 
 def three_commands(folder: Path, past: Path, night: Path):
-    """Run `init`, `check`, `train` and `score` up to the first that refuses; give back the last answer."""
+    """Run `init`, `check`, `train` and `score` up to the first that refuses; give back
+    the last answer.
+    """
     contract = folder / "cohort.toml"
     model = folder / "model"
     for words in (

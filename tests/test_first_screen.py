@@ -129,7 +129,9 @@ def sample_night(tmp_path_factory):
 
 
 def with_places(document):
-    """Return a night whose rows show ward, bed and name, some with an earlier verdict."""
+    """Return a night whose rows show ward, bed and name, some with an earlier
+    verdict.
+    """
     document = copy.deepcopy(document)
     for number, case in enumerate(document["cases"]):
         name = "Kowalski-Meyer" if number % 2 else "Li"
@@ -141,7 +143,9 @@ def with_places(document):
 
 @pytest.mark.parametrize("shows_place", [False, True])
 def test_rows_one_line(opened, sample_night, shows_place):
-    """At 1440 every row is one line high: sparks, audit tags, risen and new ones too."""
+    """At 1440 every row is one line high: sparks, audit tags, risen and new ones
+    too.
+    """
     document = with_places(sample_night) if shows_place else sample_night
     view, _ = opened(render_run(document), *SIZE)
     view.evaluate(

@@ -200,7 +200,9 @@ def test_ensemble_repeated_rows(name):
 
 @pytest.mark.parametrize("name", ["svm", "williams", "act_input_space"])
 def test_rows_are_let_go_as_soon_as_they_are_scored(name):
-    """A night of ten million rows would else hold half of them until garbage is looked for."""
+    """A night of ten million rows would else hold half of them until garbage is looked
+    for.
+    """
     ensemble = ensemble_of(name)
     x = np.random.default_rng(1).normal(size=(300, 3))
     held = weakref.ref(x)

@@ -65,7 +65,9 @@ def own_loss(model, column, new):
 
 
 def test_loss_is_that_of_the_known_distribution():
-    """Of two normal columns of known effects the linear score is known, and its loss."""
+    """Of two normal columns of known effects the linear score is known, and its
+    loss.
+    """
     first = 1.2
     second = 0.6
     share = 0.3

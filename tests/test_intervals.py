@@ -44,7 +44,9 @@ def test_wilson_agrees_with_scipy(count, level):
 
 
 def test_intervals_at_their_edges():
-    """No trials and one group tell nothing; few groups widen, many do not; certain areas are not promised."""
+    """No trials and one group tell nothing; few groups widen, many do not; certain
+    areas are not promised.
+    """
     few = rate_interval(8, 10, freedom=4)
     many = rate_interval(8, 10, freedom=10**9)
     plain = rate_interval(8, 10)
@@ -324,7 +326,8 @@ def test_predictive_interval_sides(end):
 
 def test_groups_pooled_by_hash():
     """Many groups are pooled by lot and not in the order of their names."""
-    # Every second thousand of names is alike: pooled in their order, two groups would tell no more than one.
+    # Every second thousand of names is alike: pooled in their order, two groups would
+    # tell no more than one.
     event = np.repeat(np.arange(4000) % 2000 < 1000, 2)
     codes = np.repeat(np.arange(4000), 2)
     tally = ThresholdCounts(

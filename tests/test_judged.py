@@ -224,7 +224,8 @@ def test_verdict_unbroken_nights(ledger):
     night(ledger, 5, "a", {"a": "confirmed"})
     share = history(ledger)["series"][0]["ppv_flagged"]
 
-    # a not on two nights, and the second time it came a case; b on three nights, c on two.
+    # a not on two nights, and the second time it came a case; b on three nights, c on
+    # two.
     assert share["flagged"] == 8
     assert share["nights"] == 5
     assert share["value"] == pytest.approx((3 + 2 + 1) / 8)
@@ -240,7 +241,8 @@ def test_audit_judged_late(ledger):
     record_verdicts(ledger, "2026-01-01", [Verdict("c", "unsure")])
     late = history(ledger)["series"][0]["ppv_flagged"]
 
-    # Only who stays is seen again: a night whose rest was judged through later pages would be of those.
+    # Only who stays is seen again: a night whose rest was judged through later pages
+    # would be of those.
     assert early["flagged"] == 1
     assert early["nights"] == 1
     assert early["value"] == 1.0

@@ -57,7 +57,9 @@ def test_a_mistyped_command_is_a_line_too(words):
 
 
 def test_a_night_is_one_line_with_its_series_night_and_run(desk, tmp_path):
-    """Or, where it failed, with its exit code; lines have declared keys only, and no patient."""
+    """Or, where it failed, with its exit code; lines have declared keys only, and no
+    patient.
+    """
     table = night_of_patients(60, seed=1)
     raised = table.assign(crp="raised")
     short = table.drop(columns="crp")

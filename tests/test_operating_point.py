@@ -99,7 +99,9 @@ def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(
 
 
 def test_rules_at_known_thresholds():
-    """At a prevalence of a half a false alarm weighs half; a flag rate may be reached exactly."""
+    """At a prevalence of a half a false alarm weighs half; a flag rate may be reached
+    exactly.
+    """
     hits = np.array([10, 9, 5, 0])
     alarms = np.array([10, 5, 1, 0])
     exact = choose(np.arange(100.0), np.arange(100) < 10, MaxFlagRate(0.1))
@@ -453,7 +455,8 @@ def test_a_curve_passes_through_what_performance_says():
 @pytest.mark.parametrize(("n_groups", "taken_back"), [(5, True), (15, False)])
 def test_promise_few_groups(n_groups, taken_back):
     """A promise about new groups that few cannot bear is taken back aloud."""
-    # The positives of a group score alike, so that the promise hangs on the number of groups.
+    # The positives of a group score alike, so that the promise hangs on the number of
+    # groups.
     group = np.repeat(np.arange(n_groups), 40)
     y = np.tile(np.arange(40) < 20, n_groups)
     scores = np.random.default_rng(0).normal(size=n_groups)[group] + y
@@ -565,7 +568,8 @@ def test_threshold_rates_of_new_rows(kinds, rule, seed):
 def test_threshold_by_chance_refused():
     """No threshold is chosen where chance says which of two kinds is flagged.
 
-    Two kinds score alike: half of each are flagged here, and all of one or the other of new rows.
+    Two kinds score alike: half of each are flagged here, and all of one or the other of
+    new rows.
     """
     numbers = np.repeat(np.arange(5), 200)
     scores = np.array([0.0, 1.0, 1.002, 2.0, 3.0])[numbers] + np.tile(

@@ -291,7 +291,8 @@ def test_outcomes_of_a_series(site):
     figures = answer["figures"]
     assert answer["new"] == len(ill)
     assert answer["unknown"] == 1
-    # Within three days of the second and third night, and of the first by its last hour.
+    # Within three days of the second and third night, and of the first by its last
+    # hour.
     flagged = flags_of(folder)
     n_hit = int(flagged[ill].sum())
     assert figures["nights"] == 3

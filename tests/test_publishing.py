@@ -157,7 +157,9 @@ def test_publish_over_link(tmp_path):
 
 
 def test_pages_swept_and_mended(tmp_path):
-    """What killed runs left among pages is swept and a page of other bytes is mended."""
+    """What killed runs left among pages is swept and a page of other bytes is
+    mended.
+    """
     pages = PageFolder(tmp_path / "pages", Readers())
     pages.prepare()
     for name in (

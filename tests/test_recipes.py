@@ -259,7 +259,8 @@ def test_a_recipe_file_with_such_a_number_is_refused_by_name(text):
 def test_grid_value_never_works(tmp_path):
     """A value of the search that can never work is refused by its place.
 
-    The search would leave it out without a word; one that works beside another value stays.
+    The search would leave it out without a word; one that works beside another value
+    stays.
     """
     text = (
         PLAIN

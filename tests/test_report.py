@@ -156,7 +156,8 @@ def test_data_for_the_script_holds_no_id_and_cannot_end_its_element():
 def test_page_line_of_each_row():
     """Every flagged row has its line and its boxes and every near miss its line.
 
-    With the document's reasons; ten thousand characters keep both ends and say how long they were.
+    With the document's reasons; ten thousand characters keep both ends and say how long
+    they were.
     """
     run = changed(nosocomial_run(), cases__0__id="A" * 9_000 + "B" * 1_000)
     page = render_run(run)
@@ -184,7 +185,8 @@ def test_page_line_of_each_row():
 
 def test_page_scale_of_own_class():
     """Rows ranked by excess are marked on the scale of their own class."""
-    # Patients are not rows of one class, so only a run without them is marked line by line.
+    # Patients are not rows of one class, so only a run without them is marked line by
+    # line.
     run = voxel_run() | {"groups": None, "groups_total": None, "groups_flagged": None}
     page = render_run(run)
     thresholds = {
@@ -266,7 +268,9 @@ def nights(model, tmp_path_factory):
 
 
 def test_size_of_a_page(nights):
-    """The first hundred have reasons, all up to the cap a line; the page of a ward is under 400 kilobytes."""
+    """The first hundred have reasons, all up to the cap a line; the page of a ward is
+    under 400 kilobytes.
+    """
     ward = nights[683].document
     run = nights[10000].document
     sizes = [

@@ -495,7 +495,8 @@ def verdict(model: dict[str, Any]):
 def test_model_no_better_than_other():
     """A model no better than another says so and one that is worse is refused.
 
-    One that leads is useful; one beside which nothing was trained is not shown to be useful.
+    One that leads is useful; one beside which nothing was trained is not shown to be
+    useful.
     """
     level = compared(0.0, 0.0)
     worse = compared(-0.1, -0.1)
@@ -558,7 +559,9 @@ def test_specificity_uncertain(gaps, answer):
 
 
 def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
-    """Each has its threshold from its own cases: by the negatives alone one in four was worse for sure."""
+    """Each has its threshold from its own cases: by the negatives alone one in four was
+    worse for sure.
+    """
     rng = np.random.default_rng(1)
     unfit = 0
     rule = MinSensitivity(0.9)

@@ -384,7 +384,9 @@ def test_shadow_then_in_force(ledger):
 
 
 def test_promoted_next_night(ledger):
-    """Only who was in shadow is promoted, and never without a reason; nobody reviews a shadow."""
+    """Only who was in shadow is promoted, and never without a reason; nobody reviews a
+    shadow.
+    """
     enter(ledger, of_ward("ward-1", 1, "a"))
     with pytest.raises(UsageError, match="no night in shadow"):
         promote(ledger, "ward-1", SHADOW, "because", {})

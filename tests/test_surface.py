@@ -264,7 +264,9 @@ def test_sample_weight_of_file_is_refused():
 
 
 def test_predictions_are_the_flags_of_the_scored_table(screen):
-    """Labels keep their type; where the case sorts first, decisions turn round; classes are told apart."""
+    """Labels keep their type; where the case sorts first, decisions turn round; classes
+    are told apart.
+    """
     rows = screen.score_frame(NIGHT)
     x = PAST.drop(columns="ill")
     ill = PAST["ill"]

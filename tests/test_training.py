@@ -275,7 +275,8 @@ def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
 def test_positive_value_is_a_class(tmp_path, recipe):
     """Each positive value is a class with its own score and threshold.
 
-    Each watched class ranks its own cases, and the predicted class keeps to how common classes are.
+    Each watched class ranks its own cases, and the predicted class keeps to how common
+    classes are.
     """
     model = model_of(tmp_path, recipe, ["A", "C+"])
     tonight = ward(seed=1)
@@ -296,7 +297,8 @@ def test_positive_value_is_a_class(tmp_path, recipe):
 def test_predicted_class_highest_chance(tmp_path):
     """The predicted class has the highest chance and not the highest score.
 
-    A forest whose trees draw all classes alike scores rare ones high; chances know how rare they are.
+    A forest whose trees draw all classes alike scores rare ones high; chances know how
+    rare they are.
     """
     model = model_of(tmp_path, "balanced_forest", ["A", "C+"])
     tonight = ward(seed=1)
@@ -341,7 +343,9 @@ def test_recipe_refuses_two_classes(tmp_path, recipe):
 
 
 def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
-    """Rare in the past alone may be another class: the temporal validation is of those that are watched."""
+    """Rare in the past alone may be another class: the temporal validation is of those
+    that are watched.
+    """
     rng = np.random.default_rng(0)
     late = np.arange(600) > 420
     shares = np.where(late[:, None], [0.5, 0.06, 0.44], [0.75, 0.2, 0.05])

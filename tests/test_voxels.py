@@ -122,7 +122,9 @@ def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
 
 
 def test_run_volumes_and_slices(tissue_model, tmp_path):
-    """A run tells volume clusters and pictures of the fullest slices in a small page."""
+    """A run tells volume clusters and pictures of the fullest slices in a small
+    page.
+    """
     night = large(3, 64, 3)
     run = score(
         tissue_model,
@@ -220,7 +222,8 @@ def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
 def test_slices_axial_orientation(tmp_path, codes):
     """Slices are axial with the right on the left however the images are stored.
 
-    A bright spot at the patient's right, front and top is drawn at the upper left of the top slice.
+    A bright spot at the patient's right, front and top is drawn at the upper left of
+    the top slice.
     """
     body = np.zeros((12, 10, 8))
     body[1:-1, 1:-1, 1:-1] = 1.0
@@ -263,7 +266,8 @@ def test_slices_axial_orientation(tmp_path, codes):
     assert first["anatomical"]
     assert top["at"] == 6
     assert top["flagged"] == 4
-    # Of 10 x 8 voxels inside the mask: one from the edge in front, none from the edge at the right.
+    # Of 10 x 8 voxels inside the mask: one from the edge in front, none from the edge
+    # at the right.
     assert sorted(set(rows)) == [0, 1]
     assert sorted(set(columns)) == [0, 1]
     page = (run.directory / "report.html").read_text()

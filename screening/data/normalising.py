@@ -39,7 +39,7 @@ class GroupScales:
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in rows: the names of their groups, shape (n_rows,), and their values."""
+        """Add rows by the names of their groups, shape (n_rows,), and their values."""
         raise NotImplementedError
 
     @cached_property

@@ -85,7 +85,8 @@ COLUMNS = (
         "who",
         "22rem",
         "42mm",
-        "columns in `display` of the contract, id, class, random audit, earlier verdicts",
+        "columns in `display` of the contract, id, class, random audit, earlier"
+        " verdicts",
         head=_place_head,
     ),
     Column(

@@ -330,7 +330,7 @@ LINE_END_MISSING = ReasonKind(
     remedy=CHECK_TABLE,
     when="the last line of a CSV file has no line end, though at least nine in ten of "
     "the last 28 nights had one (from five nights on)",
-    place=NIGHT_WITH_LEDGER,
+    arises_in=NIGHT_WITH_LEDGER,
 )
 ROWS_TOO_MANY = ReasonKind(
     code="rows_too_many",

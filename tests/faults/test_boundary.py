@@ -147,7 +147,8 @@ while was_sent:
 def test_signal_at_any_line():
     """A signal at any line of the boundary ends the command without a traceback.
 
-    Every line in turn: chance finds the gap between two of them in one run of a hundred.
+    Every line in turn: chance finds the gap between two of them in one run of a
+    hundred.
     """
     ended = subprocess.run(
         [sys.executable, "-c", SIGNALLED], capture_output=True, text=True

@@ -86,7 +86,9 @@ def class_weights(codes, n_classes):
 
 
 def class_decay(decisions, rates):
-    """Shao eq. 16 from D (n_z, k) and p (n_z, k): each row by the class the first pass predicts."""
+    """Shao eq. 16 from D (n_z, k) and p (n_z, k): each row by the class the first pass
+    predicts.
+    """
     rows = np.arange(len(decisions))
     predicted = decisions.argmax(axis=1)
     return np.exp(-rates[rows, predicted] * np.abs(decisions[rows, predicted]))
@@ -111,7 +113,9 @@ class Pass:
         return gram @ (self.alphas * self.signs) + self.intercept
 
     def distances(self, z, rows):
-        """Squared feature-space distances from z to training rows, under this pass's kernel."""
+        """Squared feature-space distances from z to training rows, under this pass's
+        kernel.
+        """
         at_z = self.factor(z)
         at_rows = self.c[rows]
         cross = at_z[:, None] * self.kernel(z, self.x[rows], self.gamma) * at_rows
@@ -228,7 +232,9 @@ def liu_he(x, y, z, **given):
 
 
 def one_class_conformal(x, z, nu, gamma, passes=1, n=None):
-    """Cohen 2004; c has root mean square 1 over the training rows, which changes numerics only."""
+    """Cohen 2004; c has root mean square 1 over the training rows, which changes
+    numerics only.
+    """
     c = np.ones(len(x))
     c_z = np.ones(len(z))
     gram = gaussian(x, x, gamma)
