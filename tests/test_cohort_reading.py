@@ -9,46 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_tables import CONTRACT, GOOD, HEADER, column, with_feature, written
 
 from screening.contract.contract import Contract
 from screening.data.ids import id_shape, other_shape
 from screening.data.reading import read_cohort
 from screening.errors import CohortError
 from screening.io.columns import absent
-
-CONTRACT = Contract.from_dict(
-    {
-        "cohort": {"id": "id"},
-        "features": {
-            "age": {"type": "number", "plausible": [0, 120]},
-            "ward": {"type": "category", "categories": ["A", "B"]},
-            "sick": {"type": "boolean"},
-            "stage": {"type": "ordinal", "categories": ["I", "II", "III"]},
-        },
-    }
-)
-HEADER = "id,age,ward,sick,stage"
-GOOD = "00123,61,A,yes,II"
-
-
-def written(folder, text, name="night.csv", encoding="utf-8"):
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
-    return path
-
-
-def with_feature(**feature):
-    return Contract.from_dict(
-        {"cohort": {}, "features": {"x": {"type": "number"} | feature}}
-    )
-
-
-def column(folder, cells, **feature):
-    """Values of a one-feature table whose second column keeps blank lines from being
-    skipped.
-    """
-    path = written(folder, "x,other\n" + "".join(f'"{cell}",-\n' for cell in cells))
-    return read_cohort(path, with_feature(**feature)).features["x"].tolist()
 
 
 def test_a_table_is_typed_by_its_contract(tmp_path):

@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_cohort_reading import CONTRACT, GOOD, HEADER, column, with_feature, written
+from small_tables import CONTRACT, GOOD, HEADER, column, with_feature, written
 
 from screening.data.reading import check_cohort, read_cohort
 from screening.data.stream import open_cohort

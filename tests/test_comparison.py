@@ -3,23 +3,22 @@ paired differences.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from commands import as_json, screen
+from compared_methods import QUICK, cohort, outcome, table
 from flow_cohorts import night_of_patients
 from fold_machines import held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from patient_visits import named
 from scipy.stats import friedmanchisquare
 from sklearn.metrics import roc_auc_score
-from test_leaks import named
 
 from screening import (
-    GMean,
     Threshold,
     load_model,
     load_recipe,
@@ -28,7 +27,6 @@ from screening import (
     train,
 )
 from screening.errors import RecipeError, UsageError
-from screening.metrics.operating_point import choose
 from screening.metrics.paired import recall_difference
 from screening.metrics.ranks import (
     against_control,
@@ -42,51 +40,8 @@ from screening.model_selection import fits
 from screening.model_selection.compare import figures_of_method
 from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import plan_method
-from screening.model_selection.judge import Judgement
-from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.task import Task, infer_task
+from screening.model_selection.task import infer_task
 from screening.report import render_model
-
-BINARY_TASK = Task(
-    kind="binary",
-    label="ill",
-    positive=["yes"],
-    classes=["negative", "yes"],
-    watched=["yes"],
-)
-
-
-def outcome(scores, positive, groups=None, threshold=0.5, rule=None) -> Judgement:
-    scores = np.asarray(scores, float)[:, None]
-    held = HeldOutScores.of_decisions(
-        scores[None],
-        BINARY_TASK,
-        np.asarray(positive, int),
-        groups,
-        (),
-        np.arange(len(scores)) % 5,
-    )
-    rule = rule or Threshold(threshold)
-    point = choose(scores[:, 0], positive, rule)
-    return Judgement(held, [rule], [point], seed=0)
-
-
-QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": GMean()}
-
-
-def table(n_rows: int, seed: int, classes: int = 2) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    code = {2: (np.arange(n_rows) % 5 == 0).astype(int), 3: np.arange(n_rows) % 5 % 3}[
-        classes
-    ]
-    return pd.DataFrame(
-        {
-            "number": [f"p{i}" for i in range(n_rows)],
-            "age": rng.normal(50, 8, n_rows) + 9 * code,
-            "crp": rng.normal(5, 2, n_rows),
-            "case": np.array(["no", "yes", "perhaps"])[code],
-        }
-    )
 
 
 @pytest.fixture(scope="module")
@@ -96,16 +51,6 @@ def folder(tmp_path_factory):
     table(80, 1).to_csv(place / "two.csv", index=False)
     table(90, 2, classes=3).to_csv(place / "three.csv", index=False)
     return place
-
-
-def cohort(folder: Path, name: str, **options):
-    return read_cohort(
-        str(folder / f"{name}.csv"),
-        label="case",
-        id="number",
-        need_label=True,
-        **options,
-    )
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import pytest
 from flow_cohorts import patients, voxels, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledger_nights import enter, night
 from scipy.stats import binom
-from test_ledger import enter, night
 
 from screening import read_cohort, score, train
 from screening.ledger.database import open_ledger

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from commands import screen
 from flow_cohorts import columns_of, patients, written
+from gated_tables import CONTRACT, count_in, gated, stored
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact, ks_2samp, kstwobign
@@ -18,7 +19,6 @@ from scipy.stats import fisher_exact, ks_2samp, kstwobign
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
-from screening.io.columns import count_rows
 from screening.monitoring import tests as chance
 from screening.monitoring.drift import (
     ALARMS,
@@ -28,20 +28,8 @@ from screening.monitoring.drift import (
     profile,
 )
 from screening.monitoring.tests import ks, psi, total_variation
-from screening.schemas.model import Profile
 from screening.store.loading import load_model
 from screening.store.model import save_model
-
-CONTRACT = Contract.from_dict(
-    {
-        "cohort": {"id": "patient", "label": "ill"},
-        "features": {
-            "fever": {"type": "number", "unit": "degC", "plausible": [30, 45]},
-            "crp": {"type": "number"},
-            "ward": {"type": "category"},
-        },
-    }
-)
 
 
 def kinds(**types: str) -> Contract:
@@ -49,31 +37,6 @@ def kinds(**types: str) -> Contract:
     return Contract.from_dict(
         {"features": {name: {"type": kind} for name, kind in types.items()}}
     )
-
-
-def stored(
-    table: pd.DataFrame, contract: Contract = CONTRACT, groups: object = None
-) -> Profile:
-    return profile(columns_of(table[list(contract.features)]), contract, groups)
-
-
-def count_in(gates: Gates, features, groups=None, start=0, **more) -> None:
-    rows = start + np.arange(count_rows(features))
-    gates.add(gates.count(features, rows, groups, **more))
-
-
-def gated(
-    table: pd.DataFrame,
-    past: pd.DataFrame | None = None,
-    contract: Contract = CONTRACT,
-    groups: object = None,
-    past_groups: object = None,
-) -> Gates:
-    gates = Gates(
-        stored(patients(600) if past is None else past, contract, past_groups), contract
-    )
-    count_in(gates, columns_of(table[list(contract.features)]), groups)
-    return gates
 
 
 def codes(gates: Gates) -> list[str]:

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import enter, night, states
+from ledger_nights import enter, night, states
 from typer.testing import CliRunner
 
 from screening.cli import app

@@ -9,12 +9,12 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from compared_methods import BINARY_TASK
 from flow_cohorts import patients, voxels
 from fold_machines import held_out_by
 from hypothesis import given
 from hypothesis import strategies as st
 from machines_cohort import two_clouds
-from test_comparison import BINARY_TASK
 
 from screening import (
     MaxFlagRate,

@@ -7,81 +7,14 @@ import re
 
 import numpy as np
 import pytest
-from test_ledger import enter, night
+from ledger_nights import NIGHTS, enter, night, simulate
 
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
-from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.metrics.control import inner_edges, score_cells
 from screening.metrics.intervals import anytime_level, rate_interval
 from screening.report.history import render_histories, render_history, sentences
 from screening.schemas.history import HistoryDocument
-from screening.schemas.run import ScoreCounts
-
-PATIENTS = 60
-STAY = 5
-NIGHTS = 30
-
-
-def simulate(
-    ledger,
-    nights: int = NIGHTS,
-    first: int = 0,
-    drifts_from: int = 99,
-    seed: int = 0,
-    **more,
-) -> dict[str, set[str]]:
-    """Nights of a ward: every patient stays five nights, three in twenty are ill, all
-    are judged.
-    """
-    rng = np.random.default_rng(seed)
-    past = np.random.default_rng(1).normal(size=400) + 2.0 * (np.arange(400) % 20 < 3)
-    edges = inner_edges(past)
-    known = tuple(np.bincount(score_cells(past, edges)).tolist())
-    truth: dict[str, set[str]] = {"found": set(), "judged": set(), "missed": set()}
-    for number in range(first, first + nights):
-        names = [f"P{number // STAY * PATIENTS + i:05d}" for i in range(PATIENTS)]
-        ill = {name for name in names if int(name[1:]) % 20 < 3}
-        shift = 0.8 if number >= drifts_from else 0.0
-        scores = (
-            rng.normal(size=PATIENTS)
-            + np.array([2.0 * (name in ill) for name in names])
-            + shift
-        )
-        flagged = [
-            name for name, score in zip(names, scores, strict=True) if score >= 1.5
-        ]
-        rest = sorted(set(names) - set(flagged))
-        sampled = [rest[i] for i in rng.choice(len(rest), 5, replace=False)]
-        cell = score_cells(scores, edges)
-        counted = np.bincount(cell, minlength=len(known))
-        who = tuple(int(name[1:]) for name in names)
-        place = tuple(cell.tolist())
-        counts = {"known": known, "counted": counted, "who": who, "cell": place}
-        drift = ScoreCounts(unit="row", distance=0.1, p=0.4, **counts)
-        figures = {
-            "read": PATIENTS,
-            "scored": PATIENTS,
-            "flagged": len(flagged),
-            "capacity": 12,
-        }
-        figures |= {"unflagged": {"cases": len(rest)}, "drift": drift.to_dict()}
-        date = f"2026-01-{number + 1:02d}"
-        enter(
-            ledger,
-            night(number + 1, flagged, sampled, key=date, **figures | more),
-            force=True,
-        )
-        said = [
-            Verdict(name, "confirmed" if name in ill else "ruled out")
-            for name in [*flagged, *sampled]
-        ]
-        record_verdicts(ledger, date, said)
-        truth["found"] |= ill & set(flagged)
-        truth["judged"] |= set(flagged)
-        truth["missed"] |= {f"{date} {name}" for name in ill - set(flagged)}
-    return truth
 
 
 @pytest.fixture(scope="module")

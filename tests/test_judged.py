@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ledger_nights import QUESTION, enter, of_ward, simulate, states
+from ledger_nights import night as flagged_night
 from scipy.stats import norm
-from test_history import simulate
-from test_ledger import QUESTION, enter, states
-from test_ledger import night as flagged_night
-from test_series import of_ward
 
 from screening import history, open_ledger
 from screening.ledger.erasing import Scope, erase

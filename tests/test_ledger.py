@@ -2,74 +2,20 @@
 nothing.
 """
 
-import datetime
-from collections.abc import Iterable
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledger_nights import QUESTION, enter, night, states
 
 from screening.errors import UsageError
 from screening.ledger.database import open_ledger
-from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.nights import audit_sample, open_night, series_by
+from screening.ledger.nights import audit_sample, open_night
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
-from screening.schemas.history import CASE_COUNTS, Question
+from screening.schemas.history import CASE_COUNTS
 from screening.schemas.run import STATES, VERDICTS
-
-QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
-FACTS = {
-    "run_id": "r",
-    "model": "m" * 64,
-    "recipe": "svm",
-    "thresholds": {"yes": 0.5},
-    "title": None,
-    "minutes_per_review": 10.0,
-    "capacity": None,
-    "read": 10,
-    "scored": 10,
-    "refused": 0,
-    "flagged": 2,
-    "unflagged": {"cases": 8},
-    "drift": None,
-    "question": QUESTION,
-}
-
-
-@dataclass(frozen=True)
-class FlaggedNight:
-    """A night as it is entered, with its cases."""
-
-    night: Night
-    flagged: tuple[str, ...]
-    sampled: tuple[str, ...]
-
-
-def night(
-    day: int, flagged: Iterable[str], sampled: Iterable[str] = (), /, **figures
-) -> FlaggedNight:
-    """A night, days counted from January on, on which single letters are flagged."""
-    date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
-    facts = FACTS | {"key": f"key of {date}", "night": date} | figures
-    series = series_by(facts.get("series"), Question.from_dict(facts["question"]))
-    return FlaggedNight(
-        Night.from_dict(facts | {"series": series}), tuple(flagged), tuple(sampled)
-    )
-
-
-def enter(ledger, one: FlaggedNight, attention=(), **how) -> SimpleNamespace:
-    """Enter a night, or find it; what the ledger says of it."""
-    with open_night(ledger, one.night, one.flagged, **how) as tonight:
-        if not tonight.is_entered:
-            tonight.enter(attention, one.sampled)
-        return SimpleNamespace(**vars(tonight), cases=tonight.known(one.flagged))
-
-
-def states(entered) -> dict[str, str]:
-    return {name: case.state for name, case in entered.cases.items()}
 
 
 def night_after_night(ledger, nights) -> SimpleNamespace:

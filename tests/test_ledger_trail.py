@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
-from test_ledger import enter, night
+from ledger_nights import enter, night
 
 from screening.errors import ModelError, UsageError
 from screening.ledger.database import (

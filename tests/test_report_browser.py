@@ -13,7 +13,9 @@ import pandas as pd
 import pytest
 from browser_pages import BOXES, WIDTH, on_paper, pressed
 from commands import as_json
+from compared_methods import QUICK, cohort, table
 from flow_cohorts import night_of_patients, patients, written
+from ledger_nights import simulate
 from report_fixture import (
     changed,
     estimate,
@@ -24,8 +26,6 @@ from report_fixture import (
     voxel_run,
     with_lines,
 )
-from test_comparison import QUICK, cohort, table
-from test_history import simulate
 
 from screening import compare, history, open_ledger
 from screening.report import render_model, render_run

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared_methods import outcome
 from hypothesis import given
 from hypothesis import strategies as st
 from report_fixture import (
@@ -24,7 +25,6 @@ from report_fixture import (
     voxel_model,
     voxel_run,
 )
-from test_comparison import outcome
 
 from screening import MinSensitivity
 from screening.metrics.calibration import probability_intervals

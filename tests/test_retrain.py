@@ -14,8 +14,7 @@ from commands import KNOWN_BEFORE, WHO, as_json, sampled, screen, verdict_file
 from flow_cohorts import night_of_patients, patients, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_ledger import enter
-from test_series import of_ward
+from ledger_nights import enter, of_ward
 
 from screening import history, load_model, open_ledger, read_cohort, train
 from screening.errors import UsageError

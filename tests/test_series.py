@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import FlaggedNight, enter, night, states
+from ledger_nights import enter, night, of_ward, states
 
 from screening.errors import UsageError
 from screening.ledger.database import PARTS, RUNS, Unchained, open_ledger
@@ -21,21 +21,6 @@ from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
 from screening.schemas.history import HistoryDocument
 from screening.spelling import series_name
-
-
-def of_ward(
-    name: str, day: int, flagged: str, model: str = "m", sampled=(), /, **other
-) -> FlaggedNight:
-    """A night of a ward; every ward asks the same question."""
-    return night(
-        day,
-        flagged,
-        sampled,
-        key=f"{name} {model} {day}",
-        model=model * 64,
-        series=name,
-        **other,
-    )
 
 
 def counts_of(ledger, name: str) -> list[dict[str, int]]:

@@ -2,8 +2,7 @@
 
 import datetime
 
-from test_ledger import enter
-from test_series import of_ward
+from ledger_nights import enter, of_ward
 
 from screening.ledger.database import open_ledger
 from screening.ledger.entries import ALL_SERIES, SiteNight

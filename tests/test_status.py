@@ -10,8 +10,7 @@ from itertools import chain, repeat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_ledger import enter
-from test_series import of_ward
+from ledger_nights import enter, of_ward
 
 from screening.errors import UsageError
 from screening.ledger.database import open_ledger

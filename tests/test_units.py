@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import columns_of
-from test_drift import gated
+from gated_tables import gated
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError
