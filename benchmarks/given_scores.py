@@ -94,6 +94,26 @@ def ward(seed: int, beds: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rows[is_kept].reset_index(drop=True), events
 
 
+def with_observations(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return rows with what NEWS2 and qSOFA read, moved by the signs of an infection."""
+    rng = np.random.default_rng(seed)
+    is_ill = (rows["infected"] == "yes").to_numpy()
+    n_rows = len(rows)
+    is_confused = rng.random(n_rows) < 0.02 + 0.05 * is_ill
+    has_oxygen = rng.random(n_rows) < 0.08 + 0.12 * is_ill
+    saturation = rng.normal(96.5 - 1.5 * is_ill, 1.7).round()
+    return rows.assign(
+        respiratory_rate=rng.normal(16 + 3 * is_ill, 3).round(),
+        oxygen_saturation=np.minimum(saturation, 100),
+        supplemental_oxygen=np.where(has_oxygen, "yes", "no"),
+        systolic_blood_pressure=rng.normal(128 - 10 * is_ill, 18).round(),
+        consciousness=np.where(is_confused, "C", "A"),
+        altered_mentation=np.where(is_confused, "yes", "no"),
+        heart_rate=rows["heart_rate_max"],
+        temperature=rows["temperature_max"],
+    )
+
+
 def vendor_score(rows: pd.DataFrame) -> np.ndarray:
     """Return whole numbers of fever, pulse and CRP, as an early warning score has."""
     fever = (rows["temperature_max"].fillna(37.2) - 37.2) / 0.5
@@ -263,10 +283,11 @@ def run_year(ledger, model, rows, runs, events, known_at, n_nights, kind) -> Non
 def compared(options) -> None:
     """Print the score, points and models that learn, on the same rows."""
     rows, _ = ward(0, options.beds)
+    rows = with_observations(rows, 1)
     contract = Contract(label="infected", id="row", group="patient", score="ews")
     result = compare(
         {"ward": rows.drop(columns="night")},
-        ["given", "ward_points", "logistic", "boosting"],
+        ["given", "news2", "qsofa", "ward_points", "logistic", "boosting"],
         contract=contract,
         control="given",
         rule=RULE,

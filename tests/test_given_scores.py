@@ -5,6 +5,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 import pytest
+from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
@@ -269,6 +270,78 @@ def test_column_shown_beside_points_is_no_second_reason(tmp_path):
     for case in run.document["cases"]:
         names = [value["feature"] for value in case["contributions"]]
         assert sorted(names) == ["age", "crp"]
+
+
+def early_warning(table):
+    """Return a vendor-like score of whole numbers of the sample ward's columns."""
+    numbers = table[["temperature_max", "heart_rate_max", "crp"]].apply(pd.to_numeric)
+    fever = (numbers["temperature_max"].fillna(37.2) - 37.2) / 0.5
+    pulse = (numbers["heart_rate_max"].fillna(85) - 85) / 20
+    crp = np.log(numbers["crp"].fillna(20).clip(lower=1) / 20)
+    return (4 + 1.5 * fever + pulse + 1.5 * crp).round().clip(0, 20).astype(int)
+
+
+def news2_of_the_sample_ward():
+    """Return NEWS2 of the observations that the sample ward has, by its column names."""
+    head, *items = NEWS2.text.split("[[points.items]]")
+    names = {"heart_rate": "heart_rate_max", "temperature": "temperature_max"}
+    text = head.replace('name = "news2"', 'name = "news2_of_two"')
+    for item in items:
+        for name, column in names.items():
+            line = f'column = "{name}"\n'
+            if line in item:
+                item = item.replace(line, f'column = "{column}"\n')
+                text += f"[[points.items]]{item}"
+    return text
+
+
+def test_news2_of_the_sample_ward_from_past_to_outcomes(tmp_path):
+    """By commands: points of a ward's columns beside others on the same rows, and a night."""
+    samples = files("screening.sample_cohorts")
+    for name in ("past", "night_labelled"):
+        path = samples / f"nosocomial_{name}.csv"
+        table = pd.read_csv(path, dtype=str)
+        table.assign(ews=early_warning(table)).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    table = pd.read_csv(tmp_path / "night_labelled.csv", dtype=str)
+    table.drop(columns="infected").to_csv(tmp_path / "night.csv", index=False)
+    ill = table.loc[table["infected"] == "yes", ["patient_id"]]
+    ill.assign(time="2026-03-02 10:00").to_csv(tmp_path / "events.csv", index=False)
+    text = (samples / "nosocomial.toml").read_text()
+    text = text.replace('label = "infected"', 'label = "infected"\nscore = "ews"', 1)
+    feature = '\n[features.ews]\ntype = "number"\nmissing = "impute"\n'
+    (tmp_path / "cohort.toml").write_text(text + feature)
+    (tmp_path / "ours.toml").write_text(news2_of_the_sample_ward())
+    ledger = ("--ledger", tmp_path / "l.db", "--series", "ward")
+
+    screen(
+        *("train", tmp_path / "past.csv", "--contract", tmp_path / "cohort.toml"),
+        *("--recipe", tmp_path / "ours.toml", "--beside", "given,logistic"),
+        *("--max-flag-rate", "0.2", "--search", "1", "--out", tmp_path / "model"),
+    )
+    screen(
+        *("score", tmp_path / "model", tmp_path / "night.csv", *ledger),
+        *("--out", tmp_path / "run", "--date", "2026-03-01", "--allow-future"),
+    )
+    entered = as_json(
+        *("outcomes", tmp_path / "events.csv", *ledger, "--id", "patient_id"),
+        *("--time", "time", "--within", "72h", "--as-of", "2026-03-20"),
+    )
+
+    model = load_model(tmp_path / "model")
+    compared = model.document["validation"]["comparison"]["beside"]
+    assert {method["recipe"] for method in compared} == {"given", "logistic"}
+    for method in compared:
+        low, high = (method["differences"]["auroc"][end] for end in ("low", "high"))
+        assert low < method["differences"]["auroc"]["value"] < high
+    scores = pd.read_parquet(tmp_path / "run" / "scores.parquet").set_index("id")
+    threshold = model.operating_points[0]["threshold"]
+    is_flagged = scores["score"] >= threshold
+    assert set(scores["score"]) <= set(range(7)) and is_flagged.any()
+    assert entered["figures"]["cases"] == len(ill)
+    hits = is_flagged[ill["patient_id"]].sum()
+    assert entered["figures"]["true_positive"] == hits
 
 
 def test_constant_column_of_points_counts():

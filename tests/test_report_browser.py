@@ -27,12 +27,13 @@ from report_fixture import (
     with_lines,
 )
 
-from screening import compare, history, open_ledger
+from screening import compare, history, open_ledger, read_cohort, train
 from screening.report import render_model, render_run
 from screening.report.comparison import render_comparison
 from screening.report.history import render_history
 from screening.report.page import render_case
 
+SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
 MARK = "lines => getComputedStyle(document.querySelector(`${lines} .f`), '::after').content"
 
 
@@ -350,6 +351,13 @@ def one_case(folder: Path) -> str:
     return render_case(run, run["cases"][0] | {"flagged": True})
 
 
+def trained_model(folder: Path) -> str:
+    """Return the page of a model with all that training writes, Table 1 included."""
+    past = read_cohort(SAMPLES / "nosocomial_past.csv", SAMPLES / "nosocomial.toml")
+    model = train(past, "logistic", search=1, jobs=1, beside=())
+    return render_model(model.document)
+
+
 MADE: dict[str, Callable[[Path], str]] = {
     "nights": nights,
     "compared": compared,
@@ -357,6 +365,7 @@ MADE: dict[str, Callable[[Path], str]] = {
     "hostile": lambda _: render_run(hostile(nosocomial_run())),
     "lines": lambda _: render_run(with_lines(4, 60)),
     "model": lambda _: render_model(nosocomial_model()),
+    "trained model": trained_model,
     "voxel model": lambda _: render_model(voxel_model()),
     "voxel run": lambda _: render_run(voxel_run()),
 }
