@@ -20,7 +20,11 @@ from scipy.stats import chi2
 
 from screening.errors import UsageError
 from screening.metrics.calibration import observed_over_expected
-from screening.metrics.intervals import grouped_rate_interval
+from screening.metrics.intervals import (
+    design_effect,
+    grouped_rate_interval,
+    rate_interval,
+)
 from screening.metrics.ranking import auroc_with_interval
 from screening.metrics.reviews import ANYTIME_WIDENING, is_below
 from screening.metrics.tally import group_codes
@@ -238,8 +242,24 @@ def rates_of(rows: pd.DataFrame) -> OutcomeRates:
         true_positive=int((flagged & is_case).sum()),
         sensitivity=_share(rows[is_case], flagged[is_case]),
         specificity=_share(rows[~is_case], ~flagged[~is_case]),
-        ppv=_share(rows[flagged], is_case[flagged]),
+        ppv=_ppv(rows[flagged], is_case[flagged]),
     )
+
+
+def _ppv(flagged: pd.DataFrame, is_case: np.ndarray) -> Estimate:
+    """Return the share of cases among flagged rows, with its 95 % interval by patient.
+
+    Unlike sensitivity it is no share of scores above a threshold: how alike the scores
+    of a patient are says nothing of it, and would make the interval too wide.
+    """
+    if not len(flagged):
+        return Estimate()
+    codes, patients = pd.factorize(flagged["patient"])
+    size = len(is_case) / design_effect(is_case, codes)
+    freedom = max(len(patients) - 1, 1)
+    share = float(np.mean(is_case))
+    low, high = rate_interval(share * size, size, freedom=freedom)
+    return Estimate(share, float(low), float(high))
 
 
 def _share(rows: pd.DataFrame, counted: np.ndarray) -> Estimate:
