@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from screening.report.values import Value
     from screening.schemas.history import OverviewDocument, SeriesNight
     from screening.scoring.score import Run
+    from screening.store.pages import PageFolder
 
 
 def score(
@@ -104,7 +105,6 @@ def score(
     from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
-    from screening.store.pages import PageFolder, parse_readers
     from screening.store.signing import public_key
 
     series = options.series_from(series)
@@ -112,10 +112,8 @@ def score(
     _refuse_without_page(publish, shadow, mode or group)
     _refuse_without_ledger(ledger, force or replace is not None, series)
     key = None if require_signature is None else public_key(require_signature)
-    pages = None if publish is None else PageFolder(publish, parse_readers(mode, group))
-    if pages is not None:
-        # What stands in the way of a copy is refused before the night is scored.
-        pages.prepare()
+    # What stands in the way of a copy is refused before the night is scored.
+    pages = _prepared_pages(publish, mode, group)
     # Before the ledger, which a command that is refused for its model does not begin.
     loaded = load_model(model, key)
     with (
@@ -143,22 +141,17 @@ def score(
             published=pages is not None,
         )
         answer = run.summary()
-        entry = run.document.get("ledger") or {}
+        document = run.document
+        entry = document.get("ledger") or {}
         if shadow and book is not None:
-            digest = run.document["model"]["digest"]
+            digest = document["model"]["digest"]
             compared = compare_nights(book, entry["series"], digest)
             answer["beside"] = compared.to_dict() if as_json else agreement(compared)
-    night = run.document["date"]
-    if refused is not None:
-        _hand_out(ledger, entry, "refused", refused)
-        answer["refused_cells"] = str(refused)
-    if pages is not None:
-        page = (run.directory / "report.html").read_bytes()
-        _hand_out(ledger, entry, "page", *pages.paths(night), content=page)
-        answer["published"] = str(pages.show(page, night))
-    run_id = run.document["run_id"]
-    logs.about(series=entry.get("series"), night=night, run=run_id)
-    if label and run.document.get("evaluation") is None:
+    answer |= _hand_out_night(ledger, run, refused, pages)
+    logs.about(
+        series=entry.get("series"), night=document["date"], run=document["run_id"]
+    )
+    if label and document.get("evaluation") is None:
         logs.note(f"column {label} holds no label tonight: nothing is evaluated")
     logs.about(peak_mb=logs.peak_mb())
     logs.done("the night is scored and its run directory is complete")
@@ -167,6 +160,36 @@ def score(
     print_answer(answer, as_json)
     if strict:
         _exit_if_attention(run)
+
+
+def _prepared_pages(
+    publish: Path | None, mode: str | None, group: str | None
+) -> PageFolder | None:
+    """Return the folder of a copy for readers; raise UsageError if it cannot be one."""
+    from screening.store.pages import PageFolder, parse_readers
+
+    if publish is None:
+        return None
+    pages = PageFolder(publish, parse_readers(mode, group))
+    pages.prepare()
+    return pages
+
+
+def _hand_out_night(
+    ledger: str | None, run: Run, refused: Path | None, pages: PageFolder | None
+) -> dict[str, str]:
+    """Publish a night's page, register its files, and return where they are."""
+    entry = run.document.get("ledger")
+    places = {}
+    if refused is not None:
+        _hand_out(ledger, entry, "refused", refused)
+        places["refused_cells"] = str(refused)
+    if pages is not None:
+        night = run.document["date"]
+        page = (run.directory / "report.html").read_bytes()
+        _hand_out(ledger, entry, "page", *pages.paths(night), content=page)
+        places["published"] = str(pages.show(page, night))
+    return places
 
 
 def _exit_if_attention(run: Run) -> None:
@@ -566,7 +589,6 @@ def export(
     if to == MODEL_CARD:
         _export_card(run, out, force, as_json)
         return
-    from screening.io.database import described, read_url
     from screening.scoring.rows import prepared
 
     arguments = {
@@ -580,9 +602,7 @@ def export(
     }
     stated = {name: value for name, value in arguments.items() if value is not None}
     what: ArtefactKind = "export" if url is None else "table"
-    place = out and out.resolve()
-    if url is not None:
-        place = Path(f"{described(read_url(url))}/{table}")
+    place = _place_of_export(out, url, table)
     if ledger:
         act_as_owner(ledger)
     is_own = _is_own_export(ledger, run, place)
@@ -596,7 +616,7 @@ def export(
         shutil.rmtree(out)
     written = write() or str(out)
     if ledger and place is not None:
-        content = flagged.run.sha256.encode() if what == "table" else None
+        content = None if url is None else flagged.run.sha256.encode()
         _hand_out(ledger, entry, what, place, content=content)
     answer = {
         "run_id": flagged.run.run_id,
@@ -605,6 +625,17 @@ def export(
         "out": written,
     }
     print_answer(answer, as_json)
+
+
+def _place_of_export(
+    out: Path | None, url: str | None, table: str | None
+) -> Path | None:
+    """Return the path of an export's file or directory, or of its table."""
+    from screening.io.database import described, read_url
+
+    if url is not None:
+        return Path(f"{described(read_url(url))}/{table}")
+    return out and out.resolve()
 
 
 def _export_card(model: Path, out: Path | None, force: bool, as_json: bool) -> None:

@@ -237,19 +237,17 @@ def _line_end_missing(
     """
     if tonight.ends_in_newline is not False:
         return []
-    days = [day for day in sorted(past) if day < night]
-    texts = [past[day] for day in days if past[day].ends_in_newline is not None]
+    earlier = [past[day] for day in sorted(past) if day < night]
+    texts = [delivery for delivery in earlier if delivery.ends_in_newline is not None]
     nights = texts[-MAX_NIGHTS:]
-    n_with = sum(bool(delivery.ends_in_newline) for delivery in nights)
-    is_accepted = any(
-        delivery.accepted and not delivery.ends_in_newline for delivery in texts
-    )
-    is_usual = n_with < USUALLY_ENDS * len(nights)
-    if len(nights) < MIN_NIGHTS or is_accepted or is_usual:
+    without = [delivery for delivery in nights if not delivery.ends_in_newline]
+    n_with = len(nights) - len(without)
+    is_accepted = any(delivery.accepted for delivery in without)
+    if is_accepted or n_with < max(USUALLY_ENDS * len(nights), MIN_NIGHTS):
         return []
     reason = reasons.LINE_END_MISSING(n_with=n_with, n_nights=len(nights))
     # By the rule of succession, which does not make the night's rows doubtful.
-    chance = (len(nights) - n_with + 1) / (len(nights) + 2)
+    chance = (len(without) + 1) / (len(nights) + 2)
     return [Finding(reason, chance)]
 
 
