@@ -233,6 +233,17 @@ class MonitorOptions:
         ),
     ] = None
 
+    def answer(self, statuses: list[SeriesStatus]) -> None:
+        """Fetch the address if every night came; as a Nagios plugin, print and exit."""
+        from screening.cli.monitors import fetch, nagios_answer
+
+        if self.ping is not None and all(status.fine for status in statuses):
+            fetch(self.ping)
+        if self.nagios:
+            words, code = nagios_answer(statuses)
+            typer.echo(printable(words, lines=True))
+            raise typer.Exit(code)
+
 
 def status(
     max_age: Annotated[
@@ -299,7 +310,6 @@ def status(
     One line a series, with the reasons if the night needs attention. An entry by
     --give-up or --acknowledge takes effect at once.
     """
-    from screening.cli.monitors import fetch, nagios_answer
     from screening.ledger import status as states
     from screening.site.site import read_network
     from screening.store.publishing import write_whole
@@ -323,12 +333,7 @@ def status(
     )
     if metrics is not None:
         write_whole(metrics, states.exposition(statuses, last).encode(), mode=0o644)
-    if monitor.ping is not None and all(status.fine for status in statuses):
-        fetch(monitor.ping)
-    if monitor.nagios:
-        words, code = nagios_answer(statuses)
-        typer.echo(printable(words, lines=True))
-        raise typer.Exit(code)
+    monitor.answer(statuses)
     if as_json:
         _print_as_json(statuses, published, artefacts)
     else:

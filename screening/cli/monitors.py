@@ -43,14 +43,15 @@ def nagios_answer(statuses: Sequence[SeriesStatus]) -> tuple[str, int]:
         f"the night, {len(wanting)} with attention | missing={len(missing)} "
         f"attention={len(wanting)}"
     ]
-    for status in statuses:
-        reasons = new_reasons(status.attention)
-        if reasons or not status.fine:
-            name = "" if status.series is None else f"{status.series}: "
-            # A bar begins a plugin's figures.
-            words = f"{name}{status.said}{join_reasons(reasons)}".replace("|", "/")
-            lines.append(" ".join(words.split()))
+    lines += [line_of(status) for status in statuses if status in missing + wanting]
     return "\n".join(lines), code
+
+
+def line_of(status: SeriesStatus) -> str:
+    """Return a series' night on one line, without a bar, which begins the figures."""
+    name = "" if status.series is None else f"{status.series}: "
+    words = f"{name}{status.said}{join_reasons(new_reasons(status.attention))}"
+    return " ".join(words.replace("|", "/").split())
 
 
 def fetch(url: str) -> None:

@@ -259,18 +259,6 @@ class _SeriesNights:
         runs = [self.runs[entry] for entry in in_force]
         nights = [self.nights[entry] for entry in in_force]
         last = nights[-1]
-        of_model = {
-            entry: self.nights[entry]
-            for entry in in_force[-RECENT_NIGHTS - EARLIER_NIGHTS :]
-            if self.nights[entry].model == last.model
-        }
-        scored = entries.scores_at(connection, of_model)
-        recent = [
-            scored[entry] for entry in in_force[-RECENT_NIGHTS:] if entry in scored
-        ]
-        earlier = [
-            scored[entry] for entry in in_force[:-RECENT_NIGHTS] if entry in scored
-        ]
         of_series = [change for change in promotions if change.series == title]
         reviews = review_figures(
             runs,
@@ -287,13 +275,32 @@ class _SeriesNights:
             first=runs[0].night,
             last=runs[-1].night,
             workload=documents.Workload(**_per_night(runs)),
-            drift=drift_over(recent, earlier),
+            drift=self._drift(connection, in_force),
             control=control_charts(runs, changes, of_series),
             review_by=last.review_by,
             is_draft=last.is_draft,
             outcomes=last_figures(connection, self.series),
             **reviews,
         )
+
+    def _drift(
+        self, connection: sa.Connection, in_force: Sequence[int]
+    ) -> documents.DriftOver | None:
+        """Compare the scores of the last nights with earlier ones of their model."""
+        model = self.nights[in_force[-1]].model
+        of_model = {
+            entry: self.nights[entry]
+            for entry in in_force[-RECENT_NIGHTS - EARLIER_NIGHTS :]
+            if self.nights[entry].model == model
+        }
+        scored = entries.scores_at(connection, of_model)
+        recent = [
+            scored[entry] for entry in in_force[-RECENT_NIGHTS:] if entry in scored
+        ]
+        earlier = [
+            scored[entry] for entry in in_force[:-RECENT_NIGHTS] if entry in scored
+        ]
+        return drift_over(recent, earlier)
 
     def _reviewed_cases(
         self, connection: sa.Connection, in_force: Sequence[int]
