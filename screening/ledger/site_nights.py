@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,16 +109,7 @@ def _recent_nights(
     """Return what was counted on some nights of one model."""
     columns = trail.parts_of(connection, entries, "columns")
     hashes = trail.parts_of(connection, entries, "lots")
-    counts: dict[Measure, np.ndarray] = {}
-    counted = [columns[entry].facts for entry in entries]
-    if all(counted):
-        for name in counted[0]["columns"]:
-            of_column = np.array([night["columns"][name] for night in counted], float)
-            n_rows = of_column[:, 0]
-            present = of_column[:, 1]
-            counts[Measure("values", name)] = of_column[:, N_SHARES:]
-            missing = np.column_stack([present, n_rows - present])
-            counts[Measure("missing", name)] = missing
+    counts = _counts_of_columns([columns[entry].facts for entry in entries])
     scores = [facts[entry]["drift"] for entry in entries]
     if all(scores):
         cells = [night["counted"] for night in scores]
@@ -133,6 +124,25 @@ def _recent_nights(
         patients=patients,
         sizes=flagged + unflagged,
     )
+
+
+def _counts_of_columns(
+    counted: Sequence[Mapping[str, Any]],
+) -> dict[Measure, np.ndarray]:
+    """Return counts of each column's values by night, and of its missing ones.
+
+    Empty if a night did not count its columns.
+    """
+    counts: dict[Measure, np.ndarray] = {}
+    if not all(counted):
+        return counts
+    for name in counted[0]["columns"]:
+        of_column = np.array([night["columns"][name] for night in counted], float)
+        n_rows = of_column[:, 0]
+        present = of_column[:, 1]
+        counts[Measure("values", name)] = of_column[:, N_SHARES:]
+        counts[Measure("missing", name)] = np.column_stack([present, n_rows - present])
+    return counts
 
 
 def _hashes(names: Iterable[str]) -> list[int]:

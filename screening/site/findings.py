@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -192,14 +192,7 @@ def _change_of_values(
 ) -> str:
     """Return in words how the values have changed: by a factor, a shift, or higher."""
     level = "higher" if drift.difference.effect > 0 else "lower"
-    sizes = []
-    for name, counted in nights.items():
-        edges = _edges(network, name, drift.measure.column)
-        if edges is not None:
-            counts = counted.recent.counts[drift.measure]
-            size = factor_of(counts, edges, drift.window)
-            if size is not None:
-                sizes.append(size)
+    sizes = list(_sizes_of_change(network, drift, nights))
     factors = [size for kind, size in sizes if kind == "factor"]
     shifts = [size for kind, size in sizes if kind == "shift"]
     if factors and abs(np.median(factors) - 1) > MIN_FACTOR_DEVIATION:
@@ -207,6 +200,19 @@ def _change_of_values(
     if shifts:
         return f"reads {level} by about {abs(np.median(shifts)):.2g}"
     return f"values are distributed otherwise ({level} on the whole)"
+
+
+def _sizes_of_change(
+    network: Network, drift: Drift, nights: Mapping[str, CountedNights]
+) -> Iterator[tuple[str, float]]:
+    """Yield the factor or shift of each series of whose column the bins are known."""
+    for name, counted in nights.items():
+        edges = _edges(network, name, drift.measure.column)
+        if edges is not None:
+            counts = counted.recent.counts[drift.measure]
+            size = factor_of(counts, edges, drift.window)
+            if size is not None:
+                yield size
 
 
 def _added(counts: list[np.ndarray]) -> np.ndarray:
