@@ -597,9 +597,8 @@ def blocks_of_move() -> list[str]:
 
 def paste(site: Site, block: str) -> None:
     """Paste a block as the user of the night, with the site's paths."""
-    text = block.replace("/var/backups/screening", "/BACKUPS")
-    text = text.replace("/var/lib/screening", str(site.folder))
-    text = text.replace("/BACKUPS", str(site.folder.parent / "moving"))
+    text = block.replace("/var/lib/screening", str(site.folder))
+    text = text.replace("/var/backups/screening", str(site.folder.parent / "moving"))
     text = re.sub(r"^screening ", f"{sys.executable} -m screening ", text, flags=re.M)
     ended = site.execute(["sh", "-eu", "-c", text])
     last_words = (ended.stdout + ended.stderr).strip().splitlines()[-1:]
@@ -609,7 +608,7 @@ def paste(site: Site, block: str) -> None:
 
 
 def figures_of(site: Site) -> dict[str, object]:
-    """Return the history of every series, without what depends on the place."""
+    """Return the nights of every series, as the history has them."""
     figures = {}
     for ward in WARDS:
         words = ["--ledger", "screening.db", "--series", f"{ward}.sepsis", "--json"]
@@ -628,9 +627,10 @@ def move(site: Site, wards: dict[str, Ward], n_nights: int) -> None:
         site.give(folder)
     at_old, at_new = blocks_of_move()
     paste(site, at_old)
-    site.folder.rename(site.folder.with_name(f"{site.folder.name}-old"))
+    # What still looked at the old place would find nothing.
+    old = site.folder.rename(site.folder.with_name(f"{site.folder.name}-old"))
     paste(new, at_new)
-    text = (site.folder.with_name(f"{site.folder.name}-old") / "NIGHT.toml").read_text()
+    text = (old / "NIGHT.toml").read_text()
     new.file.write_text(text.replace(str(site.folder), str(new.folder)))
     for name in ("inbox", "cache"):
         (new.folder / name).mkdir(exist_ok=True)
