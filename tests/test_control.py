@@ -35,7 +35,7 @@ from screening.schemas.base import Reason
 from screening.schemas.history import HistoryDocument
 from screening.schemas.run import ScoreCounts
 from screening.scoring import reference_distribution
-from screening.scoring.reference_distribution import reference
+from screening.scoring.reference_distribution import reference_counts
 
 NIGHTS = 60
 
@@ -465,10 +465,10 @@ def test_hashes_are_the_same_for_the_same_patient_and_hold_no_id(model, tmp_path
 
 
 def test_the_reference_stands_at_the_prevalence_in_use(model):
-    edges, known = reference(model)
+    edges, known = reference_counts(model)
     (point,) = model.operating_points
     stated = [point | {"prevalence": point["prevalence"] / 4}]
-    rarer = reference(
+    rarer = reference_counts(
         replace(model, document=model.document | {"operating_points": stated})
     )
     assert known.sum() == 300 == len(model.validation)

@@ -195,7 +195,7 @@ def train(
     recipe.refuse_if_not_persistable()
     if independent:
         cohort = _noted_as_independent(cohort)
-    unit: Unit = optional("lesions").ByLesion() if lesions else ByRow()
+    unit: CountedUnit = optional("lesions").ByLesion() if lesions else ByRow()
     unit.check(cohort, rule, repeats)
     study = prepare_study(
         cohort,
@@ -221,7 +221,7 @@ def train(
     )
     held = unit.held(_as_read_by(recipe, study), fits.method, jobs)
     prevalence = rule.prevalence or cohort.contract.prevalence
-    scores = evidence(held, fits, others, prevalence)
+    scores = scores_to_judge(held, fits, others, prevalence)
     judging(1, 2)
     judgement = judge(scores, [held.rule] * len(study.task.watched), seed)
     judgement.compute(jobs)
@@ -268,7 +268,7 @@ def _noted_as_independent(cohort: Cohort) -> Cohort:
 
 
 def _recipes_to_compare(
-    names: Sequence[str] | None, recipe: Recipe, study: Study, unit: Unit
+    names: Sequence[str] | None, recipe: Recipe, study: Study, unit: CountedUnit
 ) -> list[Recipe]:
     """Return the methods that a recipe is compared with.
 
@@ -314,7 +314,7 @@ class ScoredStudy:
     lesions: LesionFacts | None = None
 
 
-class Unit(Protocol):
+class CountedUnit(Protocol):
     """What a threshold flags, and the rule counts."""
 
     repeats: int | None
@@ -368,7 +368,7 @@ class ByRow:
         return card
 
 
-def evidence(
+def scores_to_judge(
     held: ScoredStudy, fits: Fits, others: Sequence[Recipe], prevalence: float | None
 ) -> HeldOutScores:
     """Return everything that a model is judged by.

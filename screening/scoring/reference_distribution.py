@@ -326,7 +326,7 @@ class ScoreDrift:
     def __init__(self, model: Model):
         self.model = model
         self.is_grouped = bool(model.contract.group)
-        self.edges, self.known = reference(model)
+        self.edges, self.known = reference_counts(model)
 
     def count(
         self,
@@ -429,7 +429,7 @@ def _one_a_group(group: np.ndarray, rank: np.ndarray) -> np.ndarray:
     return order[np.diff(group[order], append=np.inf) > 0]
 
 
-def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
+def reference_counts(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Return the cells that scores are counted in, and the held-out rows in each.
 
     If the stated prevalence is not that of the training rows, positives and negatives
