@@ -282,7 +282,9 @@ def early_warning(table):
 
 
 def news2_of_the_sample_ward():
-    """Return NEWS2 of the observations that the sample ward has, by its column names."""
+    """Return NEWS2 of the observations that the sample ward has, by its column
+    names.
+    """
     head, *items = NEWS2.text.split("[[points.items]]")
     names = {"heart_rate": "heart_rate_max", "temperature": "temperature_max"}
     text = head.replace('name = "news2"', 'name = "news2_of_two"')
@@ -296,7 +298,9 @@ def news2_of_the_sample_ward():
 
 
 def test_news2_of_the_sample_ward_from_past_to_outcomes(tmp_path):
-    """By commands: points of a ward's columns beside others on the same rows, and a night."""
+    """By commands: points of a ward's columns beside others on the same rows, and a
+    night.
+    """
     samples = files("screening.sample_cohorts")
     for name in ("past", "night_labelled"):
         path = samples / f"nosocomial_{name}.csv"
