@@ -1,19 +1,33 @@
 (function () {
   "use strict";
-  var list = document.querySelector("[data-run]"), box = document.getElementById("review-save");
+  var list = document.querySelector("[data-run]"),
+    box = document.getElementById("review-save");
   if (!list || !box) return;
-  var words = JSON.parse(list.dataset.words).concat([["", "no verdict"]]), made = 0;
-  var lines = Array.from(document.querySelectorAll(".list .c")).filter(function (line) { return line.querySelector(".t"); });
+  var words = JSON.parse(list.dataset.words).concat([["", "no verdict"]]),
+    made = 0;
+  var lines = Array.from(document.querySelectorAll(".list .c")).filter(function (line) {
+    return line.querySelector(".t");
+  });
 
-  // An id is written in full beside the line only where the reader is shown something else.
-  function named(line) { return line.dataset.id === undefined ? line.querySelector(".id bdi").textContent : line.dataset.id; }
-  // Of thousands of lines few are ever judged: a line gets its choices when it comes into sight, or the keyboard to it.
+  // An id is written in full beside the line only where the reader is shown something
+  // else.
+  function named(line) {
+    return line.dataset.id === undefined
+      ? line.querySelector(".id bdi").textContent
+      : line.dataset.id;
+  }
+  // Of thousands of lines few are ever judged: a line gets its choices when it comes
+  // into sight, or the keyboard to it.
   function choices(place) {
     if (place.firstChild) return;
-    var name = "v" + (made += 1), id = place.parentNode.querySelector(".id bdi").textContent;
+    var name = "v" + (made += 1),
+      id = place.parentNode.querySelector(".id bdi").textContent;
     words.forEach(function (pair) {
       var input = document.createElement("input");
-      input.type = "radio"; input.name = name; input.value = pair[0]; input.title = pair[1];
+      input.type = "radio";
+      input.name = name;
+      input.value = pair[0];
+      input.title = pair[1];
       input.setAttribute("aria-label", pair[1] + ": " + id);
       place.append(input);
     });
@@ -24,61 +38,133 @@
   function note(details) {
     if (details.querySelector(".said")) return;
     var input = document.createElement("input");
-    input.className = "said"; input.maxLength = 2000; input.placeholder = "Note";
-    input.setAttribute("aria-label", "Note on " + details.parentNode.querySelector(".id bdi").textContent);
+    input.className = "said";
+    input.maxLength = 2000;
+    input.placeholder = "Note";
+    input.setAttribute(
+      "aria-label",
+      "Note on " + details.parentNode.querySelector(".id bdi").textContent,
+    );
     details.append(input);
   }
-  var seen = new IntersectionObserver(function (entries) {
-    entries.forEach(function (entry) { if (entry.isIntersecting) { choices(entry.target); seen.unobserve(entry.target); } });
-  }, { rootMargin: "900px" });
-  lines.forEach(function (line) { var place = line.querySelector(".t"); place.tabIndex = 0; seen.observe(place); });
-  document.addEventListener("focusin", function (event) {
-    if (event.target.matches(".t[tabindex]")) { choices(event.target); event.target.firstChild.focus(); }
+  var seen = new IntersectionObserver(
+    function (entries) {
+      entries.forEach(function (entry) {
+        if (entry.isIntersecting) {
+          choices(entry.target);
+          seen.unobserve(entry.target);
+        }
+      });
+    },
+    { rootMargin: "900px" },
+  );
+  lines.forEach(function (line) {
+    var place = line.querySelector(".t");
+    place.tabIndex = 0;
+    seen.observe(place);
   });
-  list.addEventListener("toggle", function (event) { if (event.target.parentNode.matches(".c")) note(event.target); }, true);
+  document.addEventListener("focusin", function (event) {
+    if (event.target.matches(".t[tabindex]")) {
+      choices(event.target);
+      event.target.firstChild.focus();
+    }
+  });
+  list.addEventListener(
+    "toggle",
+    function (event) {
+      if (event.target.parentNode.matches(".c")) note(event.target);
+    },
+    true,
+  );
 
   function verdicts() {
-    return lines.map(function (line) {
-      var ticked = line.querySelector(".t input:checked"), said = line.querySelector(".said");
-      var one = { id: named(line), verdict: ticked ? ticked.value : "" };
-      if (line.dataset.given) one.given = line.dataset.given;
-      if (said && said.value.trim()) one.note = said.value.trim();
-      return one;
-    }).filter(function (one) { return one.verdict !== ""; });
+    return lines
+      .map(function (line) {
+        var ticked = line.querySelector(".t input:checked"),
+          said = line.querySelector(".said");
+        var one = { id: named(line), verdict: ticked ? ticked.value : "" };
+        if (line.dataset.given) one.given = line.dataset.given;
+        if (said && said.value.trim()) one.note = said.value.trim();
+        return one;
+      })
+      .filter(function (one) {
+        return one.verdict !== "";
+      });
   }
 
   // What is ticked lives in this page alone, so leaving it unsaved is worth a question.
-  var unsaved = false, told = box.querySelector("[role=status]");
+  var unsaved = false,
+    told = box.querySelector("[role=status]");
   document.addEventListener("change", function (event) {
     if (!event.target.closest(".t, .said")) return;
-    // Of two words of one reviewer the one given later stands, whichever file is read first.
+    // Of two words of one reviewer the one given later stands, whichever file is read
+    // first.
     event.target.closest(".c").dataset.given = new Date().toISOString();
     var given = verdicts().length;
     unsaved = given > 0;
     box.hidden = false;
     document.body.classList.add("judging");
-    told.textContent = given + (given === 1 ? " verdict" : " verdicts") + " not saved yet (Ctrl+S saves).";
+    told.textContent =
+      given +
+      (given === 1 ? " verdict" : " verdicts") +
+      " not saved yet (Ctrl+S saves).";
   });
-  window.addEventListener("beforeunload", function (event) { if (unsaved) event.preventDefault(); });
+  window.addEventListener("beforeunload", function (event) {
+    if (unsaved) event.preventDefault();
+  });
 
   function save() {
     var given = verdicts();
     box.hidden = false;
-    if (given.length === 0) { told.textContent = "Nothing to save yet: no verdict has been given."; return; }
-    // Who gave a verdict must be known, or two who differ would count as one who changed their mind.
-    var empty = Array.from(box.querySelectorAll("[required]")).find(function (input) { return !input.value.trim(); });
-    if (empty) { told.textContent = "Not saved yet: fill in who reviewed (" + empty.parentNode.textContent.trim().toLowerCase() + ")."; empty.focus(); return; }
-    var text = JSON.stringify({ format: 1, run_id: list.dataset.run, site: document.getElementById("review-site").value.trim(), initials: document.getElementById("review-initials").value.trim(), verdicts: given }, null, 1);
-    // A file made by the page itself: nothing is sent anywhere, and the page's policy would not let it.
+    if (given.length === 0) {
+      told.textContent = "Nothing to save yet: no verdict has been given.";
+      return;
+    }
+    // Who gave a verdict must be known, or two who differ would count as one who
+    // changed their mind.
+    var empty = Array.from(box.querySelectorAll("[required]")).find(function (input) {
+      return !input.value.trim();
+    });
+    if (empty) {
+      told.textContent =
+        "Not saved yet: fill in who reviewed (" +
+        empty.parentNode.textContent.trim().toLowerCase() +
+        ").";
+      empty.focus();
+      return;
+    }
+    var text = JSON.stringify(
+      {
+        format: 1,
+        run_id: list.dataset.run,
+        site: document.getElementById("review-site").value.trim(),
+        initials: document.getElementById("review-initials").value.trim(),
+        verdicts: given,
+      },
+      null,
+      1,
+    );
+    // A file made by the page itself: nothing is sent anywhere, and the page's policy
+    // would not let it.
     var link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text + "\n"], { type: "application/json" }));
+    link.href = URL.createObjectURL(
+      new Blob([text + "\n"], { type: "application/json" }),
+    );
     link.download = list.dataset.file;
     link.click();
     unsaved = false;
-    told.textContent = given.length + (given.length === 1 ? " verdict" : " verdicts") + " saved as " + list.dataset.file + "; screen review reads it.";
+    told.textContent =
+      given.length +
+      (given.length === 1 ? " verdict" : " verdicts") +
+      " saved as " +
+      list.dataset.file +
+      "; screen review reads it.";
   }
   box.querySelector("button").addEventListener("click", save);
   document.addEventListener("keydown", function (event) {
-    if ((event.ctrlKey || event.metaKey) && event.key === "s" && !event.altKey) { event.preventDefault(); save(); }
+    if ((event.ctrlKey || event.metaKey) && event.key === "s" && !event.altKey) {
+      event.preventDefault();
+      save();
+    }
   });
-}());
+})();
