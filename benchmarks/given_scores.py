@@ -95,9 +95,7 @@ def ward(seed: int, beds: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def with_observations(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return rows with what NEWS2 and qSOFA read, moved by the signs of an
-    infection.
-    """
+    """Return rows with the observations of NEWS2 and qSOFA, moved by an infection."""
     rng = np.random.default_rng(seed)
     is_ill = (rows["infected"] == "yes").to_numpy()
     n_rows = len(rows)

@@ -282,25 +282,17 @@ def early_warning(table):
 
 
 def news2_of_the_sample_ward():
-    """Return NEWS2 of the observations that the sample ward has, by its column
-    names.
-    """
-    head, *items = NEWS2.text.split("[[points.items]]")
-    names = {"heart_rate": "heart_rate_max", "temperature": "temperature_max"}
-    text = head.replace('name = "news2"', 'name = "news2_of_two"')
-    for item in items:
-        for name, column in names.items():
-            line = f'column = "{name}"\n'
-            if line in item:
-                item = item.replace(line, f'column = "{column}"\n')
-                text += f"[[points.items]]{item}"
-    return text
+    """Return NEWS2 of the observations that the sample ward has, by its names."""
+    text = NEWS2.text.replace('"news2"', '"news2_of_two"')
+    for name in ("heart_rate", "temperature"):
+        text = text.replace(f'"{name}"', f'"{name}_max"')
+    head, *items = text.split("[[points.items]]")
+    kept = [item for item in items if '_max"' in item]
+    return "[[points.items]]".join([head, *kept])
 
 
 def test_news2_of_the_sample_ward_from_past_to_outcomes(tmp_path):
-    """By commands: points of a ward's columns beside others on the same rows, and a
-    night.
-    """
+    """Points of a ward's columns by commands, beside others on the same rows."""
     samples = files("screening.sample_cohorts")
     for name in ("past", "night_labelled"):
         path = samples / f"nosocomial_{name}.csv"
