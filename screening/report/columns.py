@@ -83,7 +83,7 @@ COLUMNS = (
     Column("rank", "2.6rem", "6mm", "place in the list, the highest score first"),
     Column(
         "who",
-        "22rem",
+        "clamp(11rem,83vw - 52.7rem,22rem)",
         "42mm",
         "columns in `display` of the contract, id, class, random audit, earlier"
         " verdicts",
@@ -91,7 +91,7 @@ COLUMNS = (
     ),
     Column(
         "odds",
-        "8rem",
+        "clamp(6.4rem,9vw,8rem)",
         "19mm",
         "chance of the condition, or rarity of the score if there is no chance; the "
         "last seven nights by score, wide where flagged",
