@@ -110,7 +110,8 @@ def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(
     def failing(sample, recipe, *given, **named):
         if recipe.name == "logistic":
             raise RecipeError("it will not")
-        return real(sample, recipe, *given, **named)
+        outcome = yield from real(sample, recipe, *given, **named)
+        return outcome
 
     monkeypatch.setattr(held_out, "hold_out", failing)
     document = train(cohort, blend("svm", "logistic"), search=1, beside=()).document
