@@ -225,7 +225,7 @@ def test_retired_later_night(ledger):
     assert pulse.said == "every series is retired"
     assert "screening_ledger_readable 1" in exposition([pulse])
     for series, reason, told in (
-        ("ward-1", " ", "--reason"),
+        ("ward-1", " ", "`reason`"),
         ("ward-3", "closed", "no series 'ward-3'"),
         ("ward-2", "again", "already"),
     ):
