@@ -238,7 +238,9 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
     cache = KernelCache(x)
     gram = cache.gram(Gaussian(gamma))
     problems = [Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in costs]
-    solutions = [solvers.solve(problem, cache=cache) for problem in problems]
+    solutions = []
+    for problem in problems:
+        solutions += solvers.solve_warm_started([problem], cache=cache)
 
     for problem, solution in zip(problems, solutions, strict=True):
         assert (solution.alphas <= problem.upper).all()
