@@ -32,7 +32,7 @@ from screening.metrics.control import (
 )
 from screening.report.score_drift import is_alarming
 from screening.schemas.run import ScoreCounts
-from screening.scoring.reference_distribution import reference
+from screening.scoring.reference_distribution import reference_counts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sample_cohorts"))
 
@@ -177,7 +177,7 @@ class Ward:
                 place, label="infected", positive="yes", id="patient_id"
             )
             self.model = train(cohort, recipe, forward=False, beside=())
-        self.edges, self.known = reference(self.model)
+        self.edges, self.known = reference_counts(self.model)
         self.folds = int(self.model.document["validation"]["folds"])
         self.machine = self.rng.integers(self.folds, size=len(self.pool))
 
