@@ -233,7 +233,7 @@ def test_no_command_tells_the_password(command, logistic_model, tmp_path):
     assert "postgresql://127.0.0.1:1/ward" in ended.stderr
     assert "s3cr3t" not in ended.output
     unnamed = screen("init", url, "--out", tmp_path / "c.toml", code=2)
-    assert "needs --table NAME or --query" in unnamed.stderr
+    assert "needs --table or --query" in unnamed.stderr
     assert "s3cr3t" not in unnamed.output
     of_file = screen(
         "init", "past.csv", "--table", "x", "--out", tmp_path / "c.toml", code=2
