@@ -431,7 +431,7 @@ def test_inference_positive_stated(share):
         {"radius": np.linspace(8, 20, 100), "target": [1] * share + [0] * (100 - share)}
     )
     contract, notes = starter_contract(table)
-    remark = f"positive: 1, {share}% of rows (if the others are the cases, give --positive 0)"
+    remark = f"positive: 1, {share}% of rows (if the others are the cases, give `positive` 0)"
     assert contract.positive == ["1"]
     assert f"guessed role {remark}" in notes
 
