@@ -1,5 +1,6 @@
 """Files elsewhere are read as files here are, and nothing of them stays behind."""
 
+import datetime
 import gc
 import os
 import ssl
@@ -130,6 +131,15 @@ def test_files_of_one_name_in_two_folders_are_both_read(bucket):
     cohort = read_cohort("memory://ward/*th/a.csv", label="ill", positive="yes")
     assert [file.name for file in cohort.source.files] == ["a.csv", "a.csv"]
     assert cohort.n_rows == 200
+
+
+def test_written_at_of_files_here(bucket, tmp_path):
+    """Copies of remote files are written when they are fetched, which says nothing."""
+    path = written(patients(), tmp_path / "past.csv")
+    os.utime(path, (0, datetime.datetime(2026, 3, 2, 5, 12).timestamp()))
+
+    assert source_at(path).written_at == datetime.datetime(2026, 3, 2, 5, 12)
+    assert source_at(bucket).written_at is None
 
 
 def test_file_url_is_a_path(tmp_path):

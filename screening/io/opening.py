@@ -270,6 +270,7 @@ def open_remote(url: str) -> Source:
             raise UsageError(f"{url} cannot be read: {_fault_of(error)}") from None
         notes = [f"fetched from {url.rpartition('/')[0]}/", *notes]
         source = source_over(copies, notes)
+        source.is_fetched = True
         weakref.finalize(source, stack.pop_all().close)
     return source
 

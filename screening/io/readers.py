@@ -5,6 +5,7 @@ A part is a file, an answer of a database, a folder of images, or a table in mem
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import zlib
 from collections import Counter
@@ -483,6 +484,8 @@ class Source:
     signs : dict
         Signs of dependent rows that ``data.dependence`` found, by the columns it was
         asked about: guessing roles needs them, and training again.
+    is_fetched : bool
+        The files are copies of remote ones.
     """
 
     files: Sequence[Part]
@@ -492,6 +495,7 @@ class Source:
     signs: dict[tuple[str | None, ...], list[Any]] = field(
         default_factory=dict, repr=False
     )
+    is_fetched: bool = False
 
     @property
     def n_rows(self) -> int | None:
@@ -509,6 +513,19 @@ class Source:
         ends = [file.ends_in_newline for file in self.files]
         texts = [end for end in ends if end is not None]
         return all(texts) if texts else None
+
+    @property
+    def written_at(self) -> datetime.datetime | None:
+        """Return when the newest file was written, in local time.
+
+        None without files, and for copies of remote files, which are written anew.
+        """
+        if self.is_fetched:
+            return None
+        times: list[int] = []
+        for file in self.files:
+            times += [nanoseconds for _, nanoseconds in file.stamps.values()]
+        return datetime.datetime.fromtimestamp(max(times) / 1e9) if times else None
 
     def to_dict(self) -> dict[str, object]:
         """Return the facts of the source that model and run documents hold."""

@@ -481,10 +481,15 @@ class LedgerFacts(Document):
 
 
 class Times(Document):
-    """Start and duration of the run."""
+    """Start and duration of the run.
+
+    `table_written` is the day, hour and minute at which the newest file of the table
+    was written, in local time.
+    """
 
     started: str
     seconds: float
+    table_written: str | None = None
 
 
 class RunDocument(Document):

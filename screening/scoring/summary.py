@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -181,7 +182,11 @@ class Summary:
             expected=expected_cases(curve_of(model), part.expected),
             voxels=voxels,
             geometries=tuple(stream.source.geometries),
-            times=Times(started=started, seconds=0.0),
+            times=Times(
+                started=started,
+                seconds=0.0,
+                table_written=_minute(stream.source.written_at),
+            ),
             sha256="",
         )
 
@@ -338,6 +343,11 @@ class Summary:
             facts["confusion"] = confusion
             facts["per_class"] = by_class
         return facts
+
+
+def _minute(time: datetime.datetime | None) -> str | None:
+    """Return a day, hour and minute as text."""
+    return None if time is None else time.strftime("%Y-%m-%d, %H:%M")
 
 
 def _clock_time(times: Sequence[np.datetime64]) -> str | None:
