@@ -178,8 +178,14 @@ def test_column_of_the_worklist_is_one_entry(run, monkeypatch):
 
     assert "<span>Points</span>" in page
     assert len(re.findall(r'<span class="k points"><bdi>.*? points<', page)) == n_lines
-    assert "--cells:2rem 15rem 5.4rem minmax(0,1fr) 4rem;" in page
-    assert "--cells-print:6mm 47mm 14mm minmax(0,1fr) 12mm}" in page
+    tracks = re.findall(r"--(cells[\w-]*):([^;}]*)", columns.grid_style())
+    assert columns.grid_style() in page
+    assert {name: widths.split()[-1] for name, widths in tracks} == {
+        "cells": "4rem",
+        "cells-narrow": "4rem",
+        "cells-print": "12mm",
+        "cells-print-narrow": "12mm",
+    }
     assert "| points | the score in points |" in columns.help_table()
 
 

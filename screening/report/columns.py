@@ -32,6 +32,9 @@ class Column:
     text : callable, optional
         Return the text of a cell from its `worklist.Line`. Without it the macro called
         `name` in ``templates/line.html.j2`` draws the cell.
+    narrow, print_narrow : str, optional
+        Other tracks: on a screen for lists whose rows name no place and have no
+        history, on A4 for those whose rows name no place.
     """
 
     name: str
@@ -41,6 +44,8 @@ class Column:
     head: Callable[[RunDocument], str] = _no_text
     note: Callable[[RunDocument], str] = _no_text
     text: Callable[[Any], str] | None = None
+    narrow: str | None = None
+    print_narrow: str | None = None
 
 
 def people_of(model: ModelDocument) -> str:
@@ -88,6 +93,8 @@ COLUMNS = (
         "columns in `display` of the contract, id, class, random audit, earlier"
         " verdicts",
         head=_place_head,
+        narrow="11rem",
+        print_narrow="33mm",
     ),
     Column(
         "odds",
@@ -97,6 +104,7 @@ COLUMNS = (
         "last seven nights by score, wide where flagged",
         head=_odds_head,
         note=_odds_note,
+        narrow="5.4rem",
     ),
     Column(
         "why",
@@ -112,9 +120,16 @@ COLUMNS = (
 
 def grid_style() -> str:
     """Return the widths of all columns as properties that ``list.css`` uses."""
-    screen = " ".join(column.width for column in COLUMNS)
-    paper = " ".join(column.print_width for column in COLUMNS)
-    return f":root{{--cells:{screen};--cells-print:{paper}}}\n"
+    tracks = {
+        "cells": [column.width for column in COLUMNS],
+        "cells-narrow": [column.narrow or column.width for column in COLUMNS],
+        "cells-print": [column.print_width for column in COLUMNS],
+        "cells-print-narrow": [
+            column.print_narrow or column.print_width for column in COLUMNS
+        ],
+    }
+    properties = [f"--{name}:{' '.join(widths)}" for name, widths in tracks.items()]
+    return f":root{{{';'.join(properties)}}}\n"
 
 
 def help_table() -> str:
