@@ -619,9 +619,8 @@ def ledger(
         typer.Option(
             metavar="PLACE",
             help=(
-                "For backup: its folder. With moved --from: where they are now;"
-                " absent: "
-                "they are deleted."
+                "For backup: its folder. With moved --from: where they are now; "
+                "absent: they are deleted."
             ),
         ),
     ] = None,

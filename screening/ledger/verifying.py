@@ -166,8 +166,7 @@ def _follow_parts(
         if not _is_erased_as_stated(part, erasures):
             raise Unchained(
                 f"the audit trail is broken: entry {entry.number} ({entry.kind}) names "
-                "others than were written, or was erased without an entry that "
-                "says so"
+                "others than were written, or was erased without an entry that says so"
             )
         if place == 0 or erasures:
             parts.append((part, erasures))
