@@ -69,8 +69,8 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     assert "draft" not in page
 
 
-def test_history_names_draft(folder, tmp_path):
-    """The page of history begins a series with its model's state on the last night."""
+def test_history_model_state(folder, tmp_path):
+    """The page of history begins a series with who approved its model, or with none."""
     shutil.copytree(folder / "poor", tmp_path / "model")
     ledger = ["--ledger", f"sqlite:///{tmp_path / 'nights.db'}", "--series", "ward"]
     pages = []
@@ -84,8 +84,13 @@ def test_history_names_draft(folder, tmp_path):
         screen("history", *ledger, "--out", tmp_path / "history.html")
         pages.append((tmp_path / "history.html").read_text(encoding="utf-8"))
 
+    today = datetime.date.today().isoformat()
     assert "NOT APPROVED" in pages[0]
+    assert "Fit for use? No: do not use it as it is." in pages[0]
     assert "NOT APPROVED" not in pages[1]
+    approved = f"approved for use by A. Weber on {today}: it is a test"
+    assert f"Model of the last night <bdi>{approved}</bdi>." in pages[1]
+    assert "Fit for use? No: do not use it as it is." in pages[1]
 
 
 def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):

@@ -38,7 +38,7 @@ from screening.schemas.history import (
     OutcomeFigures,
     SensitivityAndPpv,
 )
-from screening.schemas.model import TrainedOn
+from screening.schemas.model import Approval, TrainedOn
 from screening.schemas.run import Delivery, ScoreCounts
 
 Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]
@@ -140,6 +140,10 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
         Day on which the model is to be reviewed.
     is_draft : bool
         Nobody has approved the model for use; False of a night that does not tell.
+    approval : Approval, optional
+        Approval of the model when it scored the night.
+    verdict : str, optional
+        Whether local validation supported the use of the model, as a sentence.
     delivery : Delivery, optional
     replaced : str, optional
         Why it replaces an earlier run of the night.
@@ -157,6 +161,8 @@ class Night(NightFigures, Facts, kind="run", table=RUNS):
     promised: SensitivityAndPpv | None = None
     review_by: str | None = None
     is_draft: bool = False
+    approval: Approval | None = None
+    verdict: str | None = None
     delivery: Delivery | None = None
     replaced: str | None = None
 

@@ -279,6 +279,8 @@ class _SeriesNights:
             control=control_charts(runs, changes, of_series),
             review_by=last.review_by,
             is_draft=last.is_draft,
+            approval=last.approval,
+            verdict=last.verdict,
             outcomes=last_figures(connection, self.series),
             **reviews,
         )

@@ -373,6 +373,8 @@ def _series_block(
         "figures": _figures(series),
         "attention": _attention(in_force),
         "is_draft": series.is_draft,
+        "approval": series.approval,
+        "verdict": series.verdict,
         "charts": [],
         "control": [],
         "runs": [],

@@ -445,6 +445,8 @@ class SeriesFacts(Document):
     review_by: str | None = None
     # Of the model of the last night, when it was scored.
     is_draft: bool = False
+    approval: Approval | None = None
+    verdict: str | None = None
     before_after: BeforeAfter | None = None
 
 

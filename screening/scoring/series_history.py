@@ -29,6 +29,7 @@ from screening.monitoring.drift import (
 from screening.report.model_attention import review_due
 from screening.report.night_attention import UsualFlags, attention_of_night
 from screening.report.score_drift import drift_reason
+from screening.report.verdict import usefulness_of
 from screening.schemas.base import Reason
 from screening.schemas.history import (
     CASE_COUNTS,
@@ -285,6 +286,8 @@ def night_of(
         promised=promised,
         review_by=review_by,
         is_draft=model.facts.approval is None,
+        approval=model.facts.approval,
+        verdict=usefulness_of(model.facts).words,
         known_days=contract.known_days,
         draw=contract.review_sample,
     )
