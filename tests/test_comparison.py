@@ -42,6 +42,7 @@ from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import plan_method
 from screening.model_selection.task import infer_task
 from screening.report import render_model
+from screening.report.comparison import render_comparison
 
 
 @pytest.fixture(scope="module")
@@ -563,6 +564,23 @@ def test_own_boundary_without_threshold(rescaled):
         min(flagged[ill].mean(), 1 - flagged[~ill].mean())
     )
     assert {"own_accuracy", "own_g_mean", "own_min_sensitivity"} <= set(ranks.figures)
+
+
+def test_compare_counts(rescaled):
+    """Flagged and unflagged rows are counted by label, on the page too."""
+    scores = rescaled.scores
+    for cohort_facts in rescaled.facts.cohorts:
+        for method in cohort_facts.methods:
+            is_method = scores["recipe"] == method.recipe
+            rows = scores[is_method & (scores["cohort"] == cohort_facts.name)]
+            table = pd.crosstab(rows["flagged"], rows["label"] == "yes")
+            counts = method.counts["yes"]
+            assert counts.true_positive == table.loc[True, True]
+            assert counts.false_positive == table.loc[True, False]
+            assert counts.false_negative == table.loc[False, True]
+            assert counts.true_negative == table.loc[False, False]
+    page = render_comparison(rescaled.document)
+    assert page.count("Counts at each method’s threshold") == 2
 
 
 def test_train_own_boundary(folder):

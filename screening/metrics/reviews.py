@@ -20,6 +20,7 @@ from screening.metrics.intervals import (
 )
 from screening.schemas import history as documents
 from screening.schemas.base import Estimate
+from screening.schemas.figures import LabelledCounts
 from screening.schemas.history import JudgedShare, NightRun, SensitivityAndPpv, Words
 from screening.schemas.run import HAS_IT, UNDECIDED, WAITING
 
@@ -362,7 +363,7 @@ def _labelled_nights(nights: Sequence[NightRun]) -> documents.LabelledNights | N
     if not labelled:
         return None
     sums = {}
-    for name in documents.LabelledCounts.model_fields:
+    for name in LabelledCounts.model_fields:
         sums[name] = sum(getattr(counts, name) for counts in labelled)
     return documents.LabelledNights(nights=len(labelled), **sums)
 

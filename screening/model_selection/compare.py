@@ -71,7 +71,13 @@ from screening.schemas.comparison import (
     MethodFacts,
     Settings,
 )
-from screening.schemas.figures import DEFAULT_RULE, GridName, MinSensitivity, Rule
+from screening.schemas.figures import (
+    DEFAULT_RULE,
+    GridName,
+    LabelledCounts,
+    MinSensitivity,
+    Rule,
+)
 from screening.store.serialization import versions, written
 
 # Sensitivity at which specificity is shown if the rule names none.
@@ -536,6 +542,7 @@ def _cohort_facts(
         entries.append(
             facts.replace(
                 figures=with_intervals | dict(judgement.means),
+                counts=_counts_by_class(judgement),
                 differences=differences,
                 curve=[round(float(x), 5) for x in _mean_roc_curve(judgement.held)],
             )
@@ -550,6 +557,21 @@ def _cohort_facts(
         notes=[*study.notes, *signs],
         methods=entries,
     )
+
+
+def _counts_by_class(method: Judgement) -> dict[str, LabelledCounts]:
+    """Count the held-out rows of each watched class by label and flag."""
+    counts = {}
+    for m, name in enumerate(method.held.task.watched):
+        positive = method.held.watched[:, m]
+        flagged = method.flagged[:, m]
+        counts[name] = LabelledCounts(
+            true_positive=int((flagged & positive).sum()),
+            false_negative=int((~flagged & positive).sum()),
+            false_positive=int((flagged & ~positive).sum()),
+            true_negative=int((~flagged & ~positive).sum()),
+        )
+    return counts
 
 
 def figures_of_method(

@@ -224,6 +224,7 @@ def _cohort_block(
         },
         "factors": [method for method in methods if method.factor is not None],
         "several": "macro_recall" in present,
+        "several_watched": any(len(method.counts) > 1 for method in methods),
         "drawn": drawn,
         "roc": roc_curves(drawn, number),
         "differences": tested,

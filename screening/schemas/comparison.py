@@ -23,6 +23,7 @@ from screening.schemas.base import (
 from screening.schemas.figures import (
     Area,
     GridName,
+    LabelledCounts,
     OfRule,
     OperatingPoint,
     PredictiveValues,
@@ -53,7 +54,10 @@ class FactorFacts(Document):
 
 
 class MethodFacts(Document):
-    """A method on a cohort; `differences` are from the control, None for itself."""
+    """A method on a cohort; `differences` are from the control, None for itself.
+
+    `counts` are of the held-out rows at the method's threshold, by watched class.
+    """
 
     recipe: str
     title: str
@@ -61,6 +65,7 @@ class MethodFacts(Document):
     machine: str
     control: bool
     figures: Mapping[str, Estimate] = {}
+    counts: Mapping[str, LabelledCounts] = {}
     differences: Mapping[str, Estimate] | None = None
     curve: Sequence[float] = ()
     sv_share: float | None

@@ -358,6 +358,15 @@ class Ranking(Area, Sizes):
     average_precision: Estimate
 
 
+class LabelledCounts(Document):
+    """Rows by label and flag: a 2 x 2 table."""
+
+    true_positive: int
+    false_negative: int
+    false_positive: int
+    true_negative: int
+
+
 class Observed(Area, PredictiveValues, Rates, Sizes):
     """Performance of a threshold chosen elsewhere on rows with labels."""
 

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from screening.schemas.base import PART, Document, Estimate, Reason
-from screening.schemas.figures import StoredRule
+from screening.schemas.figures import LabelledCounts, StoredRule
 from screening.schemas.model import Approval, TrainedOn
 from screening.schemas.run import ExpectedCases, ScoreCounts, Unflagged
 
@@ -66,15 +66,6 @@ class SensitivityAndPpv(Document):
 
     sensitivity: Estimate
     ppv: Estimate
-
-
-class LabelledCounts(Document):
-    """Rows of nights whose tables had labels, by label and flag."""
-
-    true_positive: int
-    false_negative: int
-    false_positive: int
-    true_negative: int
 
 
 class LabelledNights(LabelledCounts):

@@ -31,9 +31,9 @@ from screening.report.night_attention import UsualFlags, attention_of_night
 from screening.report.score_drift import drift_reason
 from screening.report.verdict import usefulness_of
 from screening.schemas.base import Reason
+from screening.schemas.figures import LabelledCounts
 from screening.schemas.history import (
     CASE_COUNTS,
-    LabelledCounts,
     MissingValues,
     Question,
     SensitivityAndPpv,
