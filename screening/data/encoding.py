@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.stats import skew
 
 from screening.contract.contract import Contract, Feature
 from screening.data.cohort import Cohort
@@ -31,6 +32,10 @@ units of their sd outweigh every number.
 CONSTANT_SCALE = 1e300
 # A standard deviation below this share of the mean is rounding of a constant column.
 MIN_RELATIVE_SCALE = 1e-12
+# Positive numbers of at least this skewness are put on a log scale, if that halves it
+# and there are so many distinct ones: numbers of few values are levels.
+MIN_SKEWNESS = 2.0
+MIN_SKEWED_VALUES = 10
 # Number of columns, and of rows, processed at a time.
 BLOCK_COLUMNS = 32
 BLOCK_ROWS = 4096
@@ -75,10 +80,16 @@ class Encoder:
     variance over the training rows; the standard deviation of a 0/1 column is taken as
     at least `min_binary_scale`.
 
+    With `log_skewed`, numbers that are all positive and strongly skewed to the right,
+    as concentrations are, are replaced by their logarithms before they are scaled:
+    otherwise a few very high values make all others look alike to a kernel. A value
+    that is not positive when rows are scored is taken as half the smallest of training.
+
     Parameters
     ----------
     contract : Contract
     min_binary_scale : float, > 0
+    log_skewed : bool
 
     Attributes
     ----------
@@ -94,9 +105,18 @@ class Encoder:
     columns: list[str]
     medians: dict[str, float | str | None]
 
-    def __init__(self, contract: Contract, min_binary_scale: float = MIN_BINARY_SCALE):
+    def __init__(
+        self,
+        contract: Contract,
+        min_binary_scale: float = MIN_BINARY_SCALE,
+        *,
+        log_skewed: bool = False,
+    ):
         self.contract = contract
         self._min_binary_scale = min_binary_scale
+        self._log_skewed = log_skewed
+        # Smallest value of each column on a log scale.
+        self._log_floors: dict[str, float] = {}
         # By name: the columns of a table in another order are encoded alike.
         self._learned: dict[str, Category | float] = dict.fromkeys(
             sorted(contract.features), 0.0
@@ -115,9 +135,14 @@ class Encoder:
         """Learn the encoding, and return the columns before centring and scaling."""
         if not cohort.n_rows:
             raise CohortError("no rows to learn the encoding from")
+        self._log_floors = {}
         for name in self._learned:
             feature = self.contract.features[name]
             self._learned[name] = _learn(feature, cohort.values[name])
+            if self._log_skewed and feature.type == "number":
+                floor = log_floor(cohort.values[name])
+                if floor > 0:
+                    self._log_floors[name] = floor
         self._name_columns()
         raw = self._raw(cohort.values)
         self._center = np.empty(len(self.names))
@@ -131,6 +156,11 @@ class Encoder:
             self._center[block] = center
             self._scale[block] = scale
         return raw
+
+    @property
+    def on_log_scale(self) -> list[str]:
+        """Names of the columns whose numbers are replaced by their logarithms."""
+        return list(self._log_floors)
 
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Return the encoded rows, float64, shape (n_rows, n_encoded)."""
@@ -167,7 +197,8 @@ class Encoder:
         """Return what was learned as arrays without objects, for `from_state`.
 
         `fill` is the imputed number of a feature, or the width of a category; a
-        category's `levels` follow its most frequent level.
+        category's `levels` follow its most frequent level. `log_floors`, absent where
+        no feature is on a log scale, is 0 for every feature that is not.
         """
         fill: list[float] = []
         levels: list[str] = []
@@ -181,7 +212,7 @@ class Encoder:
                 texts = []
             levels += texts
             level_counts.append(len(texts))
-        return {
+        state = {
             "features": np.array(list(self._learned), dtype=np.str_),
             "fill": np.array(fill, dtype=np.float64),
             "levels": np.array(levels, dtype=np.str_),
@@ -189,6 +220,10 @@ class Encoder:
             "center": self._center,
             "scale": self._scale,
         }
+        if self._log_floors:
+            floors = [self._log_floors.get(name, 0.0) for name in self._learned]
+            state["log_floors"] = np.array(floors, dtype=np.float64)
+        return state
 
     @classmethod
     def from_state(cls, contract: Contract, state: Mapping[str, np.ndarray]) -> Encoder:
@@ -212,6 +247,7 @@ class Encoder:
                 width=int(fill),
                 missing_level=contract.features[name].missing == "category",
             )
+        encoder._log_floors = _log_floors(list(encoder._learned), state)
         encoder._name_columns()
         encoder._center = state["center"]
         encoder._scale = state["scale"]
@@ -258,6 +294,8 @@ class Encoder:
                 encoded = learned.encode(values)
             else:
                 encoded = np.where(absent(values), learned, values)[:, None]
+            if name in self._log_floors:
+                encoded = np.log(np.maximum(encoded, self._log_floors[name]))
             if self.contract.features[name].missing == "indicator":
                 encoded = np.column_stack([encoded, absent(values)])
             end = start + encoded.shape[1]
@@ -283,6 +321,38 @@ def _learn(feature: Feature, values: np.ndarray) -> Category | float:
     if feature.type == "number":
         return float(np.median(present))
     return float(np.quantile(present, 0.5, method="lower"))
+
+
+def log_floor(values: np.ndarray) -> float:
+    """Return half the smallest of numbers that a log scale suits, 0 of all others.
+
+    It suits positive numbers whose skewness is at least 2, and that of their logarithms
+    at most half of it. NaN is missing.
+    """
+    present = values[~np.isnan(values)]
+    if len(np.unique(present)) < MIN_SKEWED_VALUES or present.min() <= 0:
+        return 0.0
+    # In units of the largest: cubes of 1e300 would overflow.
+    skewness = skew(present / present.max())
+    if skewness < MIN_SKEWNESS or abs(skew(np.log(present))) > skewness / 2:
+        return 0.0
+    return float(present.min() / 2)
+
+
+def _log_floors(
+    features: Sequence[str], state: Mapping[str, np.ndarray]
+) -> dict[str, float]:
+    """Return the smallest values on a log scale from an encoder's state."""
+    if "log_floors" not in state:
+        return {}
+    floors = state["log_floors"]
+    if floors.shape != (len(features),) or not (floors >= 0).all():
+        raise ValueError("log_floors: one number of at least 0 a feature is needed")
+    on_log_scale = {}
+    for name, floor in zip(features, floors.tolist(), strict=True):
+        if floor:
+            on_log_scale[name] = floor
+    return on_log_scale
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,10 @@ def _training_facts(
     notes = [*study.notes, *held_out.notes]
     if approximation:
         notes.append(approximation.note)
+    on_log_scale = held_out.encoder.on_log_scale
+    if on_log_scale:
+        names = ", ".join(on_log_scale)
+        notes.append(f"on a log scale, being positive and skewed: {names}")
     missing = {}
     for name, values in cohort.values.items():
         missing[name] = float(absent(values).mean())

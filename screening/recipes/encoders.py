@@ -48,6 +48,10 @@ class RowEncoder(Protocol):
     columns: list[str]
     medians: dict[str, float | str | None]
 
+    @property
+    def on_log_scale(self) -> list[str]:
+        """Features whose numbers are replaced by their logarithms."""
+
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Return the encoded rows, float64, shape (n_rows, n_encoded)."""
 
@@ -82,7 +86,10 @@ def is_encoded_alike(recipe: Recipe, other: Recipe) -> bool:
     """Return True if one encoding of the same rows serves both recipes."""
     if is_summed(recipe) or is_summed(other):
         return False
-    return (recipe.machine == "one_class") == (other.machine == "one_class")
+    is_one_class = recipe.machine == "one_class"
+    return is_one_class == (other.machine == "one_class") and (
+        recipe.log_skewed == other.log_skewed
+    )
 
 
 def columns_used(recipe: Recipe, contract: Contract) -> list[str]:
@@ -269,6 +276,11 @@ class ScoreEncoder:
         n_terms = len(self.columns)
         return Bundles(np.arange(n_terms), np.ones(n_terms))
 
+    @property
+    def on_log_scale(self) -> list[str]:
+        """Return no feature: terms are summed as they are."""
+        return []
+
     def state(self) -> dict[str, np.ndarray]:
         """Return the typical row, for `restored_encoder`."""
         return {"typical": self._typical}
@@ -303,10 +315,12 @@ def learned_encoding(
         return summed, summed.transform(cohort)
     narrowed = contract.with_features(columns_used(recipe, contract))
     if recipe.machine == "one_class":
-        encoder = Encoder(narrowed, ONE_CLASS_MIN_BINARY_SCALE)
+        encoder = Encoder(
+            narrowed, ONE_CLASS_MIN_BINARY_SCALE, log_skewed=recipe.log_skewed
+        )
         encoder.fit(cohort.take(target == 0))
         return encoder, encoder.transform(cohort)
-    encoder = Encoder(narrowed)
+    encoder = Encoder(narrowed, log_skewed=recipe.log_skewed)
     return encoder, encoder.fit_transform(cohort)
 
 

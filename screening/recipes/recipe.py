@@ -198,7 +198,9 @@ class Recipe(BaseModel):
     members : list of str
         Names of the recipes that a blend averages.
     scarce : list of str
-        Names of those that replace them if there are few positives.
+        Names of those that join them if there are few positives.
+    log_skewed : bool
+        Positive numbers that are strongly skewed are put on a log scale (`Encoder`).
     parameters : dict
         Parameters that ``build`` lets the caller override, with their defaults.
     search : Search
@@ -227,6 +229,7 @@ class Recipe(BaseModel):
     points: PointsTable | None = None
     members: list[str] = []
     scarce: list[str] = []
+    log_skewed: bool = False
     parameters: Values = {}
     search: Search = Search()
     _text: str = PrivateAttr("")
@@ -280,6 +283,8 @@ class Recipe(BaseModel):
         for key in ("members", "scarce"):
             if getattr(self, key) and self.machine != "blend":
                 problems.append(f"{key} belong to machine blend, not to {self.machine}")
+        if self.log_skewed and self.machine in ("given", "points"):
+            problems.append(f"log_skewed is not for machine {self.machine}")
         if (self.machine == "points") != (self.points is not None):
             problems.append("a [points] table and machine points belong together")
         return problems

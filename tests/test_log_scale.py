@@ -1,0 +1,166 @@
+"""Skewed positive numbers on a log scale: which ones, and what is left as it was."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from flow_cohorts import patients
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening import load_model, read_cohort, save_model, train
+from screening.contract.contract import Contract
+from screening.data.encoding import Encoder, log_floor
+from screening.errors import RecipeError
+from screening.recipes.building import read_recipe
+
+CONTRACT = Contract.from_dict({"cohort": {}, "features": {"crp": {"type": "number"}}})
+SKEWED = np.exp(np.random.default_rng(0).normal(2, 1, 400))
+BLEND = """
+name = "ours"
+title = "Ours"
+paper = "none"
+machine = "blend"
+members = ["logistic", "random_forest"]
+log_skewed = {log_skewed}
+"""
+
+
+def cohort_of(values):
+    return read_cohort(pd.DataFrame({"crp": values}), CONTRACT)
+
+
+def fitted(values):
+    return Encoder(CONTRACT, log_skewed=True).fit(cohort_of(values))
+
+
+@settings(max_examples=50)
+@given(unit=st.floats(1e-150, 1e150), seed=st.integers(0, 10))
+def test_log_scale_any_unit(unit, seed):
+    """Concentrations are encoded alike whatever their unit."""
+    values = np.exp(np.random.default_rng(seed).normal(0, 1.2, 300))
+    encoded = fitted(values).transform(cohort_of(values))
+    in_unit = values * unit
+
+    np.testing.assert_allclose(
+        fitted(in_unit).transform(cohort_of(in_unit)), encoded, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        encoded[:, 0], (np.log(values) - np.log(values).mean()) / np.log(values).std()
+    )
+
+
+def test_log_scale_not_positive():
+    """What is not positive on a later night counts as half the smallest of training."""
+    encoder = fitted(SKEWED)
+    later = cohort_of([0.0, -5.0, SKEWED.min() / 2, SKEWED.min() / 4])
+    encoded = encoder.transform(later)
+
+    assert np.isfinite(encoded).all()
+    assert len(np.unique(encoded)) == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(0).normal(60, 5, 400),
+        np.append(SKEWED, 0.0),
+        np.append(SKEWED, -1.0),
+        np.append(np.ones(390), np.full(10, 50.0)),
+        1000 + SKEWED,
+        np.full(5, np.nan),
+        np.append(SKEWED, 5e-324),
+    ],
+    ids=["normal", "zero", "negative", "few values", "shifted", "missing", "denormal"],
+)
+def test_log_scale_left_out(values):
+    """Numbers that logarithms do not suit stay as they are, to the bit."""
+    plain = Encoder(CONTRACT).fit(cohort_of(values))
+    encoder = fitted(values)
+
+    assert log_floor(values) == 0
+    assert encoder.on_log_scale == []
+    assert "log_floors" not in encoder.state()
+    np.testing.assert_array_equal(
+        encoder.transform(cohort_of(values)), plain.transform(cohort_of(values))
+    )
+
+
+def test_log_scale_missing_values():
+    """A missing number has the median's place."""
+    encoder = fitted(np.append(SKEWED, [np.nan] * 50))
+    encoded = encoder.transform(cohort_of([np.nan, np.median(SKEWED)]))
+
+    assert encoder.on_log_scale == ["crp"]
+    assert encoder.medians["crp"] == np.median(SKEWED)
+    assert encoded[0] == encoded[1]
+    assert encoder.typical_row() == encoded[0]
+
+
+def test_log_scale_fitted_again():
+    """A second fit forgets the first."""
+    encoder = fitted(SKEWED)
+    encoder.fit(cohort_of(np.random.default_rng(0).normal(60, 5, 400)))
+
+    assert encoder.on_log_scale == []
+
+
+def test_log_scale_state():
+    """A stored encoder gives the same bits; a damaged one is refused."""
+    encoder = fitted(SKEWED)
+    state = encoder.state()
+    rows = cohort_of([0.0, 1.0, 7.5, 1e6])
+    restored = Encoder.from_state(CONTRACT, state)
+
+    np.testing.assert_array_equal(restored.transform(rows), encoder.transform(rows))
+    assert restored.on_log_scale == ["crp"]
+    for floors in (np.array([-1.0]), np.array([np.nan]), np.array([1.0, 2.0])):
+        with pytest.raises(ValueError, match="log_floors"):
+            Encoder.from_state(CONTRACT, state | {"log_floors": floors})
+
+
+def test_log_scale_of_recipe(tmp_path):
+    """The recipe asks for it, and the model says which columns, also once stored."""
+    past = patients(240)
+    options = {"label": "ill", "id": "patient", "repeats": 1, "folds": 3, "beside": ()}
+    models = {}
+    for log_skewed in (True, False):
+        recipe = read_recipe(BLEND.format(log_skewed=json.dumps(log_skewed)))
+        models[log_skewed] = train(past, recipe, **options)
+    save_model(models[True], tmp_path / "model")
+    stored = load_model(tmp_path / "model")
+    rows = read_cohort(past, stored.contract)
+    note = "on a log scale, being positive and skewed: crp"
+
+    assert note in models[True].facts.training.notes
+    assert note not in models[False].facts.training.notes
+    np.testing.assert_array_equal(
+        stored.encoder.transform(rows), models[True].encoder.transform(rows)
+    )
+
+
+def test_log_scale_ratio():
+    """A kernel machine ranks better by the ratio of two concentrations."""
+    rng = np.random.default_rng(1)
+    kappa = np.exp(rng.normal(0, 2.5, 400))
+    ratio = np.exp(rng.normal(0, 0.8, 400))
+    ill = np.where(ratio > np.quantile(ratio, 0.85), "yes", "no")
+    past = pd.DataFrame({"kappa": kappa, "lambda": kappa * ratio, "ill": ill})
+    options = {"label": "ill", "repeats": 1, "folds": 3, "beside": (), "search": 2}
+    areas = {}
+    for log_skewed in (True, False):
+        text = BLEND.format(log_skewed=json.dumps(log_skewed))
+        recipe = read_recipe(text.replace('"logistic", "random_forest"', '"svm"'))
+        summary = train(past, recipe, **options).facts.validation.summary
+        areas[log_skewed] = summary["yes"].auroc.value
+
+    assert areas[True] > 0.95
+    assert areas[True] > areas[False] + 0.05
+
+
+def test_log_scale_of_points():
+    """A sum of points is never put on another scale."""
+    text = 'name = "p"\ntitle = "P"\npaper = "none"\nmachine = "given"\n'
+    with pytest.raises(RecipeError, match="log_skewed"):
+        read_recipe(text + "log_skewed = true\n")
