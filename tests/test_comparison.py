@@ -31,9 +31,9 @@ from screening.metrics.paired import recall_difference
 from screening.metrics.ranks import (
     against_control,
     cliques,
-    critical_difference,
     friedman,
     holm,
+    nemenyi_difference,
 )
 from screening.model_selection import compare as comparison
 from screening.model_selection import fits
@@ -456,7 +456,7 @@ def test_the_worked_example_of_the_literature_comes_out():
     assert 9.28 <= found.chi2 <= 10.3
     assert 3.69 <= found.f <= 4.2
     assert found.p < 0.05
-    assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.01)
+    assert nemenyi_difference(4, 14) == pytest.approx(1.25, abs=0.01)
     assert np.isnan(ranks.p[0])
     assert ranks.z[1:] == pytest.approx([2.342, 0.512, 2.416], abs=0.01)
     assert ranks.p[1:] == pytest.approx([0.019, 0.607, 0.016], abs=0.002)

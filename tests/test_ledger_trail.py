@@ -36,7 +36,7 @@ from screening.ledger.erasing import _Change
 from screening.ledger.history import history
 from screening.ledger.model_registry import champions, record_revision
 from screening.ledger.register import hand_out, relocate
-from screening.ledger.trail import Part, entries, part_in, write
+from screening.ledger.trail import Part, add_entry, entries, part_in
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild, verify
 
@@ -293,7 +293,7 @@ def rewritten(ledger, change) -> None:
         for table in (PARTS, TRAIL):
             connection.execute(table.delete())
         for recorded, kind, parts in kept:
-            write(connection, recorded, kind, parts)
+            add_entry(connection, recorded, kind, parts)
     rebuild(ledger)
 
 

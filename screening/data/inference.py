@@ -56,7 +56,7 @@ from screening.data.summary import ColumnSummary
 from screening.errors import CohortError
 from screening.io.arrow_types import to_texts
 from screening.io.date_formats import date_numbers_of
-from screening.io.readers import Block, Part, Source
+from screening.io.readers import Block, Source, SourcePart
 from screening.schemas.base import Reason
 from screening.schemas.reasons import GUESSED
 from screening.spelling import first_of
@@ -108,11 +108,11 @@ class TableSummary(RoleColumns):
     ----------
     columns, keys, follow_up
         See `RoleColumns`.
-    head : sequence of (Part, Block)
+    head : sequence of (SourcePart, Block)
         The first blocks, which show whether rows belong to the same patients.
     """
 
-    head: Sequence[tuple[Part, Block]] = ()
+    head: Sequence[tuple[SourcePart, Block]] = ()
 
 
 def summarise(source: Source, contract: Contract) -> TableSummary:
@@ -129,7 +129,7 @@ def summarise(source: Source, contract: Contract) -> TableSummary:
     keys: dict[str, list[pa.Array]] = {
         name: [] for name in names if _may_be_key(name, contract)
     }
-    head: list[tuple[Part, Block]] = []
+    head: list[tuple[SourcePart, Block]] = []
     n_rows = 0
     for file, block in _blocks(source, names):
         if n_rows < MOST_ROWS:
@@ -157,7 +157,7 @@ def _columns_to_read(source: Source, contract: Contract) -> list[str]:
 def _add_block(
     columns: Mapping[str, ColumnSummary],
     keys: Mapping[str, list[pa.Array]],
-    file: Part,
+    file: SourcePart,
     block: Block,
 ) -> None:
     """Count the cells of a block in, and append the texts of its keys."""
@@ -172,7 +172,7 @@ def _may_be_key(name: str, contract: Contract) -> bool:
     return name == contract.group or is_called(name, "row", "patient")
 
 
-def _blocks(source: Source, columns: list[str]) -> Iterator[tuple[Part, Block]]:
+def _blocks(source: Source, columns: list[str]) -> Iterator[tuple[SourcePart, Block]]:
     """Yield the blocks of all files with their file."""
     # An index without a name may be a patient's number, which `dependence` looks at.
     wanted = list(dict.fromkeys([*head_columns(source), *columns]))

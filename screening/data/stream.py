@@ -42,10 +42,10 @@ from screening.io.opening import Readable, source_at
 from screening.io.readers import (
     Block,
     FilePlace,
-    Part,
     PartFormat,
     SectionedFile,
     Source,
+    SourcePart,
 )
 from screening.monitoring.drift import GateCounts, Gates
 from screening.monitoring.out_of_bounds import (
@@ -703,7 +703,7 @@ class CohortStream:
         return [file.path for file in files]
 
     def _read_pieces(
-        self, file: Part, n_above: int, columns: Sequence[str]
+        self, file: SourcePart, n_above: int, columns: Sequence[str]
     ) -> Iterator[Piece]:
         """Yield a file block by block, and last the fault of one that is damaged."""
         try:
@@ -712,7 +712,9 @@ class CohortStream:
         except CohortError as error:
             yield Piece(file.format, n_above, unreadable=error.violations)
 
-    def _filled_blocks(self, file: Part, columns: Sequence[str]) -> Iterator[Block]:
+    def _filled_blocks(
+        self, file: SourcePart, columns: Sequence[str]
+    ) -> Iterator[Block]:
         """Yield the blocks of a file with blanks filled by the cell above them."""
         filled_columns = [name for name in self.contract.fill_down if name in columns]
         above: dict[str, str | None] = dict.fromkeys(filled_columns)

@@ -24,8 +24,8 @@ from screening.errors import CohortError, UsageError
 from screening.files import digest_of
 from screening.io.readers import (
     Batches,
-    Part,
     Source,
+    SourcePart,
     open_each,
     refuse_header,
     stamp_of,
@@ -175,7 +175,7 @@ def _damage_named(name: str, otherwise: str) -> Iterator[None]:
         raise CohortError(f"{name}: {otherwise}") from None
 
 
-class PatientImages(Part):
+class PatientImages(SourcePart):
     """The images of one patient, read as a table of the mask's voxels.
 
     Rows are in the order of the files. Without a mask, voxels that are not 0 in every

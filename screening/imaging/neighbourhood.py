@@ -18,7 +18,7 @@ from screening.contract.contract import AXES, Contract, Feature
 from screening.errors import CohortError, UsageError
 from screening.io.arrow_types import is_numeric, to_floats
 from screening.io.columns import stretches
-from screening.io.readers import Batches, Part, Source
+from screening.io.readers import Batches, Source, SourcePart
 
 _STATISTICS = ("mean", "sd", "gradient")
 MAX_CELLS = 50_000_000
@@ -118,7 +118,7 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
     contract = _declare_features(contract, header)
     channels = _channels(contract, header, axes)
     owners: dict[object, int] = {}
-    parts: list[Part] = [
+    parts: list[SourcePart] = [
         _NeighbourhoodPart(part, group, axes, channels, size, owners)
         for part in source.files
     ]
@@ -237,12 +237,12 @@ def _axis_gradient(grid: np.ndarray, inside: np.ndarray, axis: int) -> np.ndarra
     return np.asarray(difference / np.maximum(count, 1.0))
 
 
-class _NeighbourhoodPart(Part):
+class _NeighbourhoodPart(SourcePart):
     """A part of voxels that is read by patient, with neighbourhood features added.
 
     Parameters
     ----------
-    part : Part
+    part : SourcePart
     group : str
         Column of the patient.
     axes : sequence of 3 str
@@ -257,7 +257,7 @@ class _NeighbourhoodPart(Part):
 
     def __init__(
         self,
-        part: Part,
+        part: SourcePart,
         group: str,
         axes: Sequence[str],
         channels: Sequence[str],

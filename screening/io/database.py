@@ -28,7 +28,13 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.files import read_bounded
-from screening.io.readers import Batches, Part, Source, refuse_header, update_digest
+from screening.io.readers import (
+    Batches,
+    Source,
+    SourcePart,
+    refuse_header,
+    update_digest,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -274,7 +280,7 @@ def _read_query(file: str | Path, name: str) -> str:
         raise UsageError(f"{name}: a query is kept as UTF-8") from None
 
 
-class KeptAnswer(Part):
+class KeptAnswer(SourcePart):
     """The answer of a database to a query, read like a file.
 
     It lies under `TMPDIR` in a file without a name, block by block: their types may

@@ -16,8 +16,8 @@ from screening.errors import CohortError, UsageError
 from screening.io.arrow_types import to_plain_types
 from screening.io.readers import (
     Batches,
-    Part,
     Source,
+    SourcePart,
     rebatch,
     refuse_header,
     update_digest,
@@ -39,7 +39,7 @@ class ArrowStream(Protocol):
 Table: TypeAlias = pd.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
 
 
-class TableInMemory(Part):
+class TableInMemory(SourcePart):
     """A table in memory, read like a file; `sha256` is over its names and values."""
 
     name = "table"

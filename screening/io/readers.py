@@ -113,7 +113,7 @@ block.
 """
 
 
-class Part:
+class SourcePart:
     """One table of a cohort, which a subclass reads in `batches`.
 
     Attributes
@@ -228,7 +228,7 @@ def blocks_of(
     Parameters
     ----------
     batches : iterator of pa.RecordBatch
-        As `Part.batches` yields them.
+        As `SourcePart.batches` yields them.
     wanted : list of str
         Names of the columns.
     batch_rows : int
@@ -279,7 +279,7 @@ def _joined(batches: list[pa.RecordBatch], n_rows: int) -> list[pa.RecordBatch]:
     return pa.Table.from_batches(batches).combine_chunks().to_batches(n_rows)
 
 
-class TableFile(Part):
+class TableFile(SourcePart):
     """One file of a cohort.
 
     A kind of file is a subclass in a module of its own, and an entry of `READERS`.
@@ -474,7 +474,7 @@ class Source:
 
     Parameters
     ----------
-    files : sequence of Part
+    files : sequence of SourcePart
     notes : list of str
         How the parts are written and what was left out, for a person.
     group : str, optional
@@ -488,7 +488,7 @@ class Source:
         The files are copies of remote ones.
     """
 
-    files: Sequence[Part]
+    files: Sequence[SourcePart]
     notes: list[str] = field(default_factory=list)
     group: str | None = None
     geometries: Sequence[Geometry] = ()
@@ -567,7 +567,7 @@ def open_each(
     return opened
 
 
-def refuse_header(part: Part) -> None:
+def refuse_header(part: SourcePart) -> None:
     """Raise CohortError if no column has a name, or two columns have the same one."""
     counts = Counter(name for name in part.header if name)
     if not counts:

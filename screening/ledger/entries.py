@@ -465,7 +465,9 @@ def append(
             pieces.append(part)
     if trail.head(connection).number == 0:
         pieces.append([location_part(connection)])
-    head = trail.write(connection, recorded, facts.KIND, chain.from_iterable(pieces))
+    head = trail.add_entry(
+        connection, recorded, facts.KIND, chain.from_iterable(pieces)
+    )
     project(connection, trail.entries(connection, TRAIL.c.number == head.number))
     return head
 

@@ -137,7 +137,7 @@ def head(connection: sa.Connection, number: int | None = None) -> Head:
     return Head(0, GENESIS) if last is None else Head(*last)
 
 
-def write(
+def add_entry(
     connection: sa.Connection, recorded: str, kind: str, parts: Iterable[Part]
 ) -> Head:
     """Add an entry at the end.

@@ -129,7 +129,7 @@ def against_control(figures: np.ndarray, control: int) -> AgainstControl:
     )
 
 
-def critical_difference(n_methods: int, n_cohorts: int, alpha: float = 0.05) -> float:
+def nemenyi_difference(n_methods: int, n_cohorts: int, alpha: float = 0.05) -> float:
     """Return Nemenyi's critical difference of mean ranks.
 
     Any two methods further apart differ at level `alpha`.
@@ -225,7 +225,7 @@ def _figure_ranks(
     ranked_table = np.nan_to_num(table, nan=0.0)
     test = friedman(ranked_table)
     against = against_control(ranked_table, names.index(control))
-    distance = critical_difference(len(names), len(cohorts))
+    distance = nemenyi_difference(len(names), len(cohorts))
     methods = []
     for i, name in enumerate(names):
         methods.append(

@@ -230,7 +230,7 @@ def _first_texts(counts: Counter[str]) -> Counter[str]:
     return counts
 
 
-class Column:
+class ColumnGate:
     """Holds what training knew of a feature, and what the night has of it so far.
 
     Attributes
@@ -385,7 +385,7 @@ class Reference:
     where : str
         Phrase that names the reference, such as "in training".
     columns : mapping from str to ndarray
-        Counts as `Column.tonight` returns them.
+        Counts as `ColumnGate.tonight` returns them.
     worth : float
         Effective number of independent rows per row.
     remedy : str
@@ -399,7 +399,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Difference:
+class GateResult:
     """What a column has otherwise than a reference.
 
     Parameters
@@ -483,7 +483,7 @@ class Gates:
         self.groups: tuple[pa.Table, ...] = ()
         names = [name for name in contract.features if name in past.features]
         self.columns = {
-            name: Column(past.features[name], past.n_rows) for name in names
+            name: ColumnGate(past.features[name], past.n_rows) for name in names
         }
         self.training = Reference(
             "in training",
@@ -625,7 +625,7 @@ class Gates:
             name: self._facts_of(name, column) for name, column in self.columns.items()
         }
 
-    def _facts_of(self, name: str, column: Column) -> FeatureDrift:
+    def _facts_of(self, name: str, column: ColumnGate) -> FeatureDrift:
         is_measured = name in self.measured
         differences = []
         if is_measured:
@@ -735,7 +735,7 @@ class Gates:
 
     def _differences_of_shares(
         self, past: Reference, name: str, values: bool
-    ) -> Iterator[Difference]:
+    ) -> Iterator[GateResult]:
         """Yield the gates of a column that more rows meet than in a reference."""
         column = self.columns[name]
         tonight = _met_by_gate(column.tonight())
@@ -764,7 +764,7 @@ class Gates:
                 p = tests.outside(met, units, units_before)
             if gate == "unseen":
                 words += self._named_categories(name)
-            yield Difference(gate, kind, f"{n_met} of {n_rows} rows {words}", p)
+            yield GateResult(gate, kind, f"{n_met} of {n_rows} rows {words}", p)
 
     def _named_categories(self, name: str) -> str:
         """Return the unseen categories of a column in brackets, "" for none to name.
@@ -781,7 +781,7 @@ class Gates:
         ]
         return f" ({first_of(names, MOST_NAMED)})" if names else ""
 
-    def _difference_of_values(self, past: Reference, name: str) -> list[Difference]:
+    def _difference_of_values(self, past: Reference, name: str) -> list[GateResult]:
         """Return the difference of a column's values, if it is worth a word."""
         column = self.columns[name]
         bins = column.tonight()[N_SHARES:] * self.worth
@@ -794,11 +794,11 @@ class Gates:
         else:
             p = tests.other_shares(bins, bins_before)
         words = f"distributed otherwise than {past.where} (distance {distance:.2f})"
-        return [Difference("values", VALUES_DIFFER, words, p)]
+        return [GateResult("values", VALUES_DIFFER, words, p)]
 
 
 def _met_by_gate(counts: np.ndarray) -> dict[str, tuple[int, int]]:
-    """Return by gate how many rows meet it, and of how many; `Column.tonight`."""
+    """Return by gate how many rows meet it, and of how many; `ColumnGate.tonight`."""
     n_rows, present, unseen, outside = counts[:N_SHARES].tolist()
     return {
         "missing": (n_rows - present, n_rows),

@@ -12,7 +12,7 @@ from screening.schemas.base import Estimate, Reason
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import Beside, BesideFacts
 
-Verdict = Literal["yes", "not shown", "no"]
+ModelVerdict = Literal["yes", "not shown", "no"]
 
 UNUSABLE = frozenset(
     kind.code
@@ -36,7 +36,7 @@ ANSWER_FIRST = (
     "the night."
 )
 
-SENTENCES: dict[Verdict, str] = {
+SENTENCES: dict[ModelVerdict, str] = {
     "yes": "Supported by local validation: its flags are better than chance and than "
     "the best other method.",
     "not shown": "Not shown: it may be useful, but local validation does not show that "
@@ -61,7 +61,7 @@ class Usefulness:
         Reasons for which the verdict is not "yes".
     """
 
-    verdict: Verdict
+    verdict: ModelVerdict
     words: str
     against: tuple[Reason, ...]
 
@@ -81,7 +81,7 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     uncertain = _uncertain_reasons(model, other)
     questions = [reason for reason in model.attention if reason.code == QUESTION]
     if against:
-        verdict: Verdict = "no"
+        verdict: ModelVerdict = "no"
     elif uncertain or questions:
         verdict = "not shown"
     else:

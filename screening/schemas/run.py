@@ -58,7 +58,7 @@ class Contribution(Document):
     alike: float | None = None
 
 
-class Verdict(Document):
+class LastVerdict(Document):
     """The last verdict on a case, and its night."""
 
     night: str
@@ -79,7 +79,7 @@ class Listed(Document):
     discovery: bool | None = None
     state: State | None = None
     nights: int | None = None
-    last_verdict: Verdict | None = None
+    last_verdict: LastVerdict | None = None
     drawn: bool | None = None
     lately: Sequence[bool] = ()
     p_lately: Sequence[float | None] = ()

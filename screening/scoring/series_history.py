@@ -44,9 +44,9 @@ from screening.schemas.run import (
     Case,
     Counts,
     GroupFacts,
+    LastVerdict,
     LedgerFacts,
     RunDocument,
-    Verdict,
 )
 from screening.scoring.recent_scores import recent_p_values
 from screening.scoring.reference_distribution import N_REMEMBERED_UNITS, compared
@@ -362,7 +362,7 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
             return listed
         verdict = None
         if case.judged is not None:
-            verdict = Verdict(night=case.judged, verdict=case.verdict)
+            verdict = LastVerdict(night=case.judged, verdict=case.verdict)
         return listed.replace(
             state=case.state,
             nights=case.nights,
