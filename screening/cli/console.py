@@ -204,20 +204,22 @@ def _flagged_by(model: Flagging) -> str:
 
 def _inline(value: object) -> str:
     """Return a value of an answer on one line; "-" for nothing."""
-    if value is None:
-        return "-"
-    if isinstance(value, Mapping) and "remedy" in value:
-        # A reason for attention.
-        return " ".join(str(value[key]) for key in ("words", "remedy") if value[key])
-    if isinstance(value, Mapping):
-        pairs = [
-            f"{key} {_inline(item)}" for key, item in value.items() if item is not None
-        ]
-        return ", ".join(pairs) or "-"
-    if isinstance(value, list):
-        return " | ".join(map(_inline, value)) or "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
+    match value:
+        case None | []:
+            return "-"
+        case {"words": words, "remedy": remedy}:  # A reason for attention.
+            return " ".join(filter(None, [words, remedy]))
+        case Mapping():
+            pairs = [
+                f"{key} {_inline(item)}"
+                for key, item in value.items()
+                if item is not None
+            ]
+            return ", ".join(pairs) or "-"
+        case list():
+            return " | ".join(map(_inline, value))
+        case float():
+            return f"{value:.4g}"
     return str(value)
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,6 +16,9 @@ from screening.cli import options
 from screening.cli.console import bar, print_answer
 from screening.errors import CohortError, UsageError
 from screening.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from screening.contract.contract import Contract
 
 DROPPED = "dropped, "
 
@@ -128,6 +131,31 @@ def check(
     """
     from screening.contract.contract import Contract
     from screening.data.reading import check_cohort
+
+    if (model is None) == (contract is None):
+        raise UsageError("give either --contract FILE or --model DIR")
+    training: dict[str, Any] = {}
+    if contract is not None:
+        expected = Contract.load(contract)
+    elif model is not None:
+        expected, training = _training_of(model)
+    violations, notes = check_cohort(database.source(cohort), expected, **training)
+    gates = training.get("gates")
+    attention = gates.attention() if gates and not violations else []
+    answer = {"violations": violations, "notes": notes}
+    if as_json:
+        reasons = list(map(vars, attention))
+        print_answer(answer | {"attention": reasons}, as_json)
+    if violations:
+        raise CohortError(violations)
+    if not as_json:
+        answer["notes"] += [reason.words for reason in attention]
+        print_answer(answer, as_json)
+
+
+def _training_of(model: Path) -> tuple[Contract, dict[str, Any]]:
+    """Return a model's contract, and arguments for `check_cohort` from its training."""
+    from screening.contract.contract import Contract
     from screening.monitoring.drift import Gates
     from screening.monitoring.out_of_bounds import bounds_of_columns
     from screening.recipes.building import read_recipe
@@ -135,37 +163,15 @@ def check(
     from screening.schemas.model import ModelDocument
     from screening.store.serialization import read_document
 
-    if (model is None) == (contract is None):
-        raise UsageError("give either --contract FILE or --model DIR")
-    gates = None
-    bounds = None
-    score_of = None
-    if contract is not None:
-        expected = Contract.load(contract)
-    elif model is not None:
-        document = read_document(model, "model")
-        expected = Contract.from_dict(document["contract"])
-        past = ModelDocument.from_dict(document).training.profile
-        gates = Gates(past, expected) if past else None
-        bounds = bounds_of_columns(expected, past)
-        score_of = score_of_rows(read_recipe(document["recipe"]["text"]), expected)
-    violations, notes = check_cohort(
-        database.source(cohort),
-        expected,
-        gates=gates,
-        bounds=bounds,
-        score_of=score_of,
-    )
-    attention = gates.attention() if gates and not violations else []
-    answer = {"violations": violations, "notes": notes}
-    if as_json:
-        reasons = [vars(reason) for reason in attention]
-        print_answer(answer | {"attention": reasons}, as_json)
-    if violations:
-        raise CohortError(violations)
-    if not as_json:
-        answer["notes"] += [reason.words for reason in attention]
-        print_answer(answer, as_json)
+    document = read_document(model, "model")
+    contract = Contract.from_dict(document["contract"])
+    past = ModelDocument.from_dict(document).training.profile
+    recipe = read_recipe(document["recipe"]["text"])
+    return contract, {
+        "gates": past and Gates(past, contract),
+        "bounds": bounds_of_columns(contract, past),
+        "score_of": score_of_rows(recipe, contract),
+    }
 
 
 def schema(

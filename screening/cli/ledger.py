@@ -78,24 +78,28 @@ def history(
     from screening.ledger.history import compare_nights
     from screening.ledger.history import history as history_of
 
-    if beside is not None and series is None:
-        raise UsageError("--beside compares with one series; give --series too")
-    if rates is not None and series is None:
-        raise UsageError("--rates are of one series; give --series too")
-    compared = None
+    if series is None:
+        _refuse_without_series(beside, rates)
     with open_ledger(ledger, read_only=True) as book:
         is_verified = verify or head is not None
         document = history_of(
             book, series, verify=is_verified, printed=head, rates=rates
         )
+        answer = dict(document) if as_json else _lines(document)
         if beside is not None and series is not None:
             compared = compare_nights(book, series, beside)
+            answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     if out is not None:
         _write_history(document, out)
-    answer = document if as_json else _lines(document)
-    if compared is not None:
-        answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     print_answer(answer, as_json)
+
+
+def _refuse_without_series(beside: str | None, rates: str | None) -> None:
+    """Raise UsageError for an option of one series."""
+    if beside is not None:
+        raise UsageError("--beside compares with one series; give --series too")
+    if rates is not None:
+        raise UsageError("--rates are of one series; give --series too")
 
 
 def _write_history(document: dict[str, object], out: Path) -> None:

@@ -30,14 +30,7 @@ def nagios_answer(statuses: Sequence[SeriesStatus]) -> tuple[str, int]:
     """
     missing = [status for status in statuses if not status.fine]
     wanting = [status for status in statuses if new_reasons(status.attention)]
-    if any(status.series is None for status in missing):
-        code = UNKNOWN
-    elif missing:
-        code = CRITICAL
-    elif wanting:
-        code = WARNING
-    else:
-        code = OK
+    code = _exit_code(missing, wanting)
     lines = [
         f"SCREENING {HEADINGS[code]} - {len(statuses)} series, {len(missing)} without "
         f"the night, {len(wanting)} with attention | missing={len(missing)} "
@@ -45,6 +38,15 @@ def nagios_answer(statuses: Sequence[SeriesStatus]) -> tuple[str, int]:
     ]
     lines += [line_of(status) for status in statuses if status in missing + wanting]
     return "\n".join(lines), code
+
+
+def _exit_code(missing: Sequence[SeriesStatus], wanting: Sequence[SeriesStatus]) -> int:
+    """Return the exit code for series without the night, or with attention."""
+    if any(status.series is None for status in missing):
+        return UNKNOWN
+    if missing:
+        return CRITICAL
+    return WARNING if wanting else OK
 
 
 def line_of(status: SeriesStatus) -> str:

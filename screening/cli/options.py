@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from functools import partial, wraps
@@ -26,7 +26,10 @@ from screening.schemas.figures import RULE_TYPES, GridName, Rule, rule_named
 from screening.spelling import did_you_mean, series_name
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
     from screening.io.database import Database
 
@@ -573,22 +576,25 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
     words = context.command_path.split()
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
-        if (
-            parameter.name in leave_out
-            or value in (None, [], (), False)
-            or value == parameter.default
-        ):
-            continue
-        given = value if isinstance(value, (list, tuple)) else [value]
-        if parameter.param_type_name == "argument":
-            words += [_name_of(str(one)) for one in given]
-        elif value is True:
-            words.append(parameter.opts[0])
-        else:
-            for one in given:
-                text = Path(one).name if _is_path(parameter, one) else str(one)
-                words += [parameter.opts[0], text]
+        unstated: tuple[Any, ...] = (None, [], (), False, parameter.default)
+        if parameter.name not in leave_out and value not in unstated:
+            words += _words_of(parameter, value)
     return shlex.join(words)
+
+
+def _words_of(parameter: Any, value: Any) -> Iterator[str]:
+    """Yield a parameter of click as it was typed, files by name only."""
+    # Newer typers have a click of their own, so that its type cannot be named.
+    if value is True:
+        yield parameter.opts[0]
+        return
+    values = value if isinstance(value, (list, tuple)) else [value]
+    for value in values:
+        if parameter.param_type_name == "argument":
+            yield _name_of(str(value))
+            continue
+        yield parameter.opts[0]
+        yield Path(value).name if _is_path(parameter, value) else str(value)
 
 
 def _is_path(parameter: object, value: object) -> bool:
@@ -602,6 +608,13 @@ def signer_from(key: Path | None) -> Ed25519PrivateKey | None:
     from screening.store.signing import private_key
 
     return None if key is None else private_key(key)
+
+
+def public_key_from(key: Path | None) -> Ed25519PublicKey | None:
+    """Return the key to verify a signature with, if there is one."""
+    from screening.store.signing import public_key
+
+    return None if key is None else public_key(key)
 
 
 def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +25,8 @@ from screening.spelling import did_you_mean
 if TYPE_CHECKING:
     from screening.ledger.entries import ArtefactKind
     from screening.report.values import Value
-    from screening.schemas.history import OverviewDocument, SeriesNight
+    from screening.schemas.history import HookFacts, OverviewDocument, SeriesNight
+    from screening.schemas.run import RunDocument
     from screening.scoring.score import Run
     from screening.store.pages import PageFolder
 
@@ -105,13 +106,12 @@ def score(
     from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
-    from screening.store.signing import public_key
 
     series = options.series_from(series)
     logs.about(series=series, night=date)
     _refuse_without_page(publish, shadow, mode or group)
     _refuse_without_ledger(ledger, force or replace is not None, series)
-    key = None if require_signature is None else public_key(require_signature)
+    key = options.public_key_from(require_signature)
     # What stands in the way of a copy is refused before the night is scored.
     pages = _prepared_pages(publish, mode, group)
     # Before the ledger, which a command that is refused for its model does not begin.
@@ -142,19 +142,12 @@ def score(
         )
         answer = run.summary()
         document = run.document
-        entry = document.get("ledger") or {}
         if shadow and book is not None:
-            digest = document["model"]["digest"]
-            compared = compare_nights(book, entry["series"], digest)
+            series = document["ledger"]["series"]
+            compared = compare_nights(book, series, document["model"]["digest"])
             answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     answer |= _hand_out_night(ledger, run, refused, pages)
-    logs.about(
-        series=entry.get("series"), night=document["date"], run=document["run_id"]
-    )
-    if label and document.get("evaluation") is None:
-        logs.note(f"column {label} holds no label tonight: nothing is evaluated")
-    logs.about(peak_mb=logs.peak_mb())
-    logs.done("the night is scored and its run directory is complete")
+    _log_night(document, label)
     if not as_json:
         answer = _in_words(answer)
     print_answer(answer, as_json)
@@ -190,6 +183,18 @@ def _hand_out_night(
         _hand_out(ledger, entry, "page", *pages.paths(night), content=page)
         places["published"] = str(pages.show(page, night))
     return places
+
+
+def _log_night(document: Mapping[str, Any], label: str | None) -> None:
+    """Log that a night is complete, and whether it could be evaluated by its label."""
+    entry = document.get("ledger") or {}
+    logs.about(
+        series=entry.get("series"), night=document["date"], run=document["run_id"]
+    )
+    if label and document.get("evaluation") is None:
+        logs.note(f"column {label} holds no label tonight: nothing is evaluated")
+    logs.about(peak_mb=logs.peak_mb())
+    logs.done("the night is scored and its run directory is complete")
 
 
 def _exit_if_attention(run: Run) -> None:
@@ -339,7 +344,8 @@ def run(
     from screening.site.site import read_network
 
     network = read_network(site, ledger)
-    for name in only or ():
+    only = only or []
+    for name in only:
         if name not in network.series:
             hint = did_you_mean(name, network.series)
             raise UsageError(f"--only {name}: no such series in {site.name}{hint}")
@@ -350,7 +356,7 @@ def run(
     overview, page = run_night(
         network,
         night,
-        only=only or (),
+        only=only,
         accept_delivery=accept_delivery,
         replace_reason=replace,
         strict=strict,
@@ -358,8 +364,7 @@ def run(
         cluster=cluster,
     )
     answer = overview.to_dict() | {"overview": str(page)}
-    lines = [*overview.series, *overview.caught_up, *overview.shadows]
-    _log_failures(overview, lines)
+    _log_failures(overview)
     _log_attention(overview)
     logs.done("the overview is written")
     content = json.dumps(answer, ensure_ascii=False).encode()
@@ -370,20 +375,20 @@ def run(
     if as_json:
         answer["hooks"] = [hook.to_dict() for hook in hooks]
     else:
-        answer = {
-            "night": night,
-            "series": list(map(_night_in_words, lines)),
-            "together": [reason.sentence for reason in overview.attention],
-            "overview": str(page),
-            "hooks": [f"{hook.command} {hook.said}" for hook in hooks],
-        }
+        answer = _overview_in_words(overview, page, hooks)
     print_answer(answer, as_json)
     if overview.exit_code:
         raise typer.Exit(overview.exit_code)
 
 
-def _log_failures(overview: OverviewDocument, lines: Sequence[SeriesNight]) -> None:
+def _nights_of(overview: OverviewDocument) -> list[SeriesNight]:
+    """Return the nights of an overview, those caught up and in shadow last."""
+    return [*overview.series, *overview.caught_up, *overview.shadows]
+
+
+def _log_failures(overview: OverviewDocument) -> None:
     """Log how many nights failed, and which files could not be used."""
+    lines = _nights_of(overview)
     n_failed = sum(line.status == "failed" for line in lines)
     if n_failed:
         logs.note(f"{n_failed} of {len(lines)} nights failed")
@@ -421,6 +426,19 @@ def _refuse_empty_reasons(
             "--accept-delivery and --replace are for tables that somebody has looked "
             "at; give --only NAME too"
         )
+
+
+def _overview_in_words(
+    overview: OverviewDocument, page: Path, hooks: Sequence[HookFacts]
+) -> dict[str, Any]:
+    """Return the overview of a night for a terminal."""
+    return {
+        "night": overview.night,
+        "series": list(map(_night_in_words, _nights_of(overview))),
+        "together": [reason.sentence for reason in overview.attention],
+        "overview": str(page),
+        "hooks": [f"{hook.command} {hook.said}" for hook in hooks],
+    }
 
 
 def _night_in_words(line: SeriesNight) -> str:
@@ -601,23 +619,16 @@ def export(
         "since": since,
     }
     stated = {name: value for name, value in arguments.items() if value is not None}
-    what: ArtefactKind = "export" if url is None else "table"
     place = _place_of_export(out, url, table)
     if ledger:
         act_as_owner(ledger)
     is_own = _is_own_export(ledger, run, place)
     flagged, write = prepared(run, to, force or is_own, stated)
-    entry = flagged.run.ledger.to_dict() if flagged.run.ledger else None
-    if place is not None:
-        # Entered before it is written: killed in between, it is known to be unfinished.
-        _hand_out(ledger, entry, what, place, content=b"")
-    # Nothing replaces a directory of volumes, whose names are the patients'.
-    if is_own and out is not None and out.is_dir():
-        shutil.rmtree(out)
-    written = write() or str(out)
-    if ledger and place is not None:
-        content = None if url is None else flagged.run.sha256.encode()
-        _hand_out(ledger, entry, what, place, content=content)
+    with _export_registered(ledger, flagged.run, place, is_table=url is not None):
+        # Nothing replaces a directory of volumes, whose names are the patients'.
+        if is_own and out is not None and out.is_dir():
+            shutil.rmtree(out)
+        written = write() or str(out)
     answer = {
         "run_id": flagged.run.run_id,
         "rows": flagged.rows.num_rows,
@@ -636,6 +647,26 @@ def _place_of_export(
     if url is not None:
         return Path(f"{described(read_url(url))}/{table}")
     return out and out.resolve()
+
+
+@contextmanager
+def _export_registered(
+    ledger: str | None, run: RunDocument, place: Path | None, *, is_table: bool
+) -> Iterator[None]:
+    """Enter an export in the ledger's register before it is written, and after.
+
+    If it is killed in between, it is known to be unfinished.
+    """
+    if place is None:
+        yield
+        return
+    what: ArtefactKind = "table" if is_table else "export"
+    entry = run.ledger.to_dict() if run.ledger else None
+    _hand_out(ledger, entry, what, place, content=b"")
+    yield
+    if ledger:
+        content = run.sha256.encode() if is_table else None
+        _hand_out(ledger, entry, what, place, content=content)
 
 
 def _export_card(model: Path, out: Path | None, force: bool, as_json: bool) -> None:
@@ -709,15 +740,16 @@ def report(
     kind = next(kinds, "model")
     target = out or directory / "report.html"
     document = read_document(directory, kind)
-    entry = cast(dict[str, Any] | None, document.get("ledger"))
-    if kind == "run" and entry and entry.get("shadow"):
+    # Only a run has one.
+    entry = cast(dict[str, Any], document.get("ledger") or {})
+    if entry.get("shadow"):
         raise UsageError(
             f"{directory} was scored in shadow: it has no page; `screen history "
             "--beside` compares"
         )
     _, render = PAGES[kind]
     page = render(document, templates).encode()
-    if kind == "run" and out is not None:
+    if out is not None:
         _hand_out(ledger, entry, "page", target, content=page)
     write_whole(target, page)
     answer: dict[str, Any] = {"report": str(target)}

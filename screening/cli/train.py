@@ -128,24 +128,15 @@ def train(
 
     from screening.cluster import open_cluster
     from screening.data.reading import read_cohort
-    from screening.ledger.database import open_ledger
     from screening.model_selection import train as training
-    from screening.model_selection.planning import (
-        refuse_model_in_use,
-        refuse_other_model,
-    )
+    from screening.model_selection.planning import refuse_other_model
     from screening.recipes.building import load_recipe
     from screening.recipes.encoders import columns_of_points
     from screening.report.page import check_templates
     from screening.store.checkpoints import checkpoints_beside
 
     check_templates(templates, "model")
-    # Of a site without a ledger yet nothing is in use.
-    if ledger is not None and ("://" in ledger or Path(ledger).exists()):
-        with open_ledger(ledger, read_only=True) as book:
-            refuse_model_in_use(out, book)
-    else:
-        refuse_model_in_use(out)
+    _refuse_model_in_use(out, ledger)
     with (
         open_cluster(cluster) as workers,
         publish(out, "model") as folder,
@@ -199,6 +190,19 @@ def train(
     if as_json:
         answer["notes"] = notes
     print_answer(answer, as_json)
+
+
+def _refuse_model_in_use(out: Path, ledger: str | None) -> None:
+    """Raise UsageError if a model that would be replaced is in use, by its ledger."""
+    from screening.ledger.database import open_ledger
+    from screening.model_selection.planning import refuse_model_in_use
+
+    # Of a site without a ledger yet nothing is in use.
+    if ledger is not None and ("://" in ledger or Path(ledger).exists()):
+        with open_ledger(ledger, read_only=True) as book:
+            refuse_model_in_use(out, book)
+    else:
+        refuse_model_in_use(out)
 
 
 def _write(
