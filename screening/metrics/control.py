@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
@@ -434,7 +434,7 @@ def drift_over(
     cell_of_patient = _latest_cells(named)
     training = named[-1].known
     n_patients = len(cell_of_patient)
-    recent = np.bincount(list(cell_of_patient.values()), minlength=len(training))
+    recent = _count_cells(cell_of_patient, len(training))
     tested = shift(training, recent)
     if tested is None or n_patients < _MIN_PATIENTS:
         return DriftOver(
@@ -443,11 +443,9 @@ def drift_over(
     compared = tested
     others = "those of training did when they were held out"
     if len(earlier) >= MIN_EARLIER:
-        before = _latest_cells(earlier)
         # Who lies in both windows counts in the later one.
-        cells = [cell for name, cell in before.items() if name not in cell_of_patient]
-        counted = np.bincount(cells, minlength=len(training))
-        compared = shift(counted, recent) or tested
+        before = _latest_cells(earlier, left_out=cell_of_patient)
+        compared = shift(_count_cells(before, len(training)), recent) or tested
         others = f"those of the {len(earlier)} nights before"
     reason = None
     if compared.p <= ALARM and compared.distance >= _MIN_DISTANCE:
@@ -461,12 +459,19 @@ def drift_over(
     )
 
 
-def _latest_cells(nights: Sequence[ScoreCounts]) -> dict[int, int]:
+def _latest_cells(
+    nights: Sequence[ScoreCounts], left_out: Container[int] = ()
+) -> dict[int, int]:
     """Return the cell of the latest score of each patient, by hash."""
     cell_of_patient: dict[int, int] = {}
     for night in nights:
         cell_of_patient.update(zip(night.who, night.cell, strict=True))
-    return cell_of_patient
+    return {who: cell for who, cell in cell_of_patient.items() if who not in left_out}
+
+
+def _count_cells(cell_of_patient: Mapping[int, int], n_cells: int) -> np.ndarray:
+    """Return how many patients have their score in each cell."""
+    return np.bincount(list(cell_of_patient.values()), minlength=n_cells)
 
 
 def _drift_reason(tested: Shift, n_patients: int, n_nights: int, others: str) -> Reason:

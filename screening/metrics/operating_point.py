@@ -551,12 +551,7 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
         notes.append(f"{aim}none of these rows is flagged")
     if not everything:
         notes += _notes_on_promise(point, rows)
-    sensitivity, low, high = point.sensitivity.value_and_interval
-    reach = ((high or 0) - (low or 0)) / 2
-    if reach > _MAX_UNMENTIONED_ERROR:
-        notes.append(
-            f"with {rows}, sensitivity {sensitivity:.2f} is known to ± {reach:.2f}"
-        )
+    notes += _notes_on_precision(point.sensitivity, rows)
     if not everything:
         notes += notes_on_ties(atom)
     if point.rule.prevalence is not None:
@@ -565,6 +560,15 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
             f"{point.rule.prevalence:g}"
         )
     return notes
+
+
+def _notes_on_precision(sensitivity: Estimate, rows: str) -> list[str]:
+    """Return a note if a sensitivity has a wide interval."""
+    value, low, high = sensitivity.value_and_interval
+    reach = ((high or 0) - (low or 0)) / 2
+    if reach <= _MAX_UNMENTIONED_ERROR:
+        return []
+    return [f"with {rows}, sensitivity {value:.2f} is known to ± {reach:.2f}"]
 
 
 def notes_on_ties(atom: float) -> list[str]:

@@ -88,8 +88,7 @@ def check_rows(
         If `both` and there is no positive or no negative row.
     """
     scores = np.asarray(scores, float)
-    labels = np.asarray(y)
-    positive = labels if labels.dtype == bool else labels == 1
+    positive = np.asarray(y) == 1
     if scores.ndim != 1 or positive.shape != scores.shape:
         raise ValueError(
             f"scores {scores.shape} and labels {positive.shape} must be of one shape "

@@ -65,12 +65,12 @@ def _place_head(run: RunDocument) -> str:
     return ", ".join(map(fmt.feature, displayed(run))) or "Id"
 
 
-def _odds_head(run: RunDocument) -> str:
+def _probability_head(run: RunDocument) -> str:
     has_chance = any(case.chance is not None for case in run.cases)
     return "Chance" if has_chance and not run.groups else "Rarity"
 
 
-def _odds_note(run: RunDocument) -> str:
+def _probability_note(run: RunDocument) -> str:
     listed = (*run.cases, *(run.groups or ()))
     return "last nights" if any(case.lately for case in listed) else ""
 
@@ -97,13 +97,13 @@ COLUMNS = (
         print_narrow="33mm",
     ),
     Column(
-        "odds",
+        "probability",
         "clamp(6.4rem,9vw,8rem)",
         "19mm",
         "chance of the condition, or rarity of the score if there is no chance; the "
         "last seven nights by score, wide where flagged",
-        head=_odds_head,
-        note=_odds_note,
+        head=_probability_head,
+        note=_probability_note,
         narrow="5.4rem",
     ),
     Column(

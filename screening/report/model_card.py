@@ -244,14 +244,16 @@ def _single(value: float) -> dict[str, object]:
     return {"kind": "single", "value": value}
 
 
-def _estimated(figure: Estimate, factor: int = 1) -> Iterator[dict[str, object]]:
-    """Yield a figure as CHAI's cards have it; nothing if it is unknown."""
-    if figure.value is None:
+def _estimated(
+    label: str, figure: Estimate | None, factor: int = 1
+) -> Iterator[Metric]:
+    """Yield a labelled figure as CHAI's cards have it; nothing if it is unknown."""
+    if figure is None or figure.value is None:
         return
     unit = {"unit": "%"} if factor == 100 else {}
     value = factor * figure.value
     if figure.low is None or figure.high is None:
-        yield _single(value) | unit
+        yield label, _single(value) | unit
         return
     interval = {
         "kind": "estimate_ci",
@@ -260,7 +262,7 @@ def _estimated(figure: Estimate, factor: int = 1) -> Iterator[dict[str, object]]
         "upper": factor * figure.high,
         "level": 95,
     }
-    yield interval | unit
+    yield label, interval | unit
 
 
 def _performance(model: ModelDocument) -> Iterator[Metric]:
@@ -273,12 +275,10 @@ def _performance(model: ModelDocument) -> Iterator[Metric]:
             "Flag rate": point.flag_rate,
         }
         for name, share in shares.items():
-            for value in _estimated(share, 100):
-                yield f"{name}, {point.label}", value
+            yield from _estimated(f"{name}, {point.label}", share, 100)
         ranking = model.validation.summary.get(point.label)
         if ranking is not None:
-            for value in _estimated(ranking.auroc):
-                yield f"AUROC, {point.label}", value
+            yield from _estimated(f"AUROC, {point.label}", ranking.auroc)
 
 
 def _fairness(model: ModelDocument) -> Iterator[Metric]:
@@ -286,13 +286,12 @@ def _fairness(model: ModelDocument) -> Iterator[Metric]:
         for column in columns:
             for level in column.rows:
                 name = f"{column.column} {level.level or 'missing'}, {label}"
-                for value in _estimated(level.sensitivity, 100):
-                    yield f"Sensitivity, {name}", value
-                for value in _estimated(level.specificity, 100):
-                    yield f"Specificity, {name}", value
+                yield from _estimated(f"Sensitivity, {name}", level.sensitivity, 100)
+                yield from _estimated(f"Specificity, {name}", level.specificity, 100)
                 for figure, gap in level.to_the_rest.items():
-                    for value in _estimated(gap):
-                        yield f"{figure} minus that of all others, {name}", value
+                    yield from _estimated(
+                        f"{figure} minus that of all others, {name}", gap
+                    )
 
 
 def _reliability(model: ModelDocument) -> Iterator[Metric]:
@@ -302,13 +301,15 @@ def _reliability(model: ModelDocument) -> Iterator[Metric]:
             "Calibration intercept": calibration.intercept,
         }
         for name, figure in figures.items():
-            for value in _estimated(figure or Estimate()):
-                yield f"{name}, {label}", value
+            yield from _estimated(f"{name}, {label}", figure)
     forward = model.validation.forward
     if forward is None or forward.classes is None:
         return
     for label, later in forward.classes.items():
-        for value in _estimated(later.sensitivity, 100):
-            yield f"Sensitivity in the later period, {label}", value
-        for value in _estimated(later.observed_expected or Estimate()):
-            yield f"Observed over expected cases in the later period, {label}", value
+        yield from _estimated(
+            f"Sensitivity in the later period, {label}", later.sensitivity, 100
+        )
+        yield from _estimated(
+            f"Observed over expected cases in the later period, {label}",
+            later.observed_expected,
+        )

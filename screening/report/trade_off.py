@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 
 import numpy as np
 
@@ -245,9 +246,9 @@ def _slider(
     """Return the figures that the slider's script needs, and nothing of a patient."""
     validated = point.threshold
     low, high = curve.window(validated)
-    thresholds = tally.thresholds or curve.threshold
-    inside = [float(t) for t in thresholds if low <= t <= high]
-    stride = -(-len(inside) // MAX_SLIDER_STEPS) or 1
+    thresholds = np.asarray(tally.thresholds or curve.threshold, float)
+    inside = thresholds[(low <= thresholds) & (thresholds <= high)].tolist()
+    stride = max(1, math.ceil(len(inside) / MAX_SLIDER_STEPS))
     steps = sorted({*inside[::stride], validated})
     flagged = None
     if run and tally.thresholds:

@@ -82,10 +82,7 @@ class Value:
 def value_of(model: ModelDocument, contribution: Contribution, places: int) -> Value:
     """Return a contribution as the page shows it; `places` are decimals of scores."""
     declared = model.declared(contribution.feature)
-    value: str | float = contribution.value
-    if declared.type == "number":
-        with suppress(ValueError):
-            value = float(value)
+    value = _parsed(contribution.value, declared)
     text = value_text(value, declared)
     is_missing = value == "missing"
     has_range = not declared.on_other_scale and not is_missing
@@ -118,6 +115,14 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
     )
 
 
+def _parsed(value: str, declared: FeatureDeclaration) -> str | float:
+    """Return the value of a number as a float; a text that is none as it is."""
+    if declared.type == "number":
+        with suppress(ValueError):
+            return float(value)
+    return value
+
+
 def _among_past(contribution: Contribution, value: str) -> tuple[Markup, str]:
     """Return the bar of a value among those of past patients, and the same in words."""
     same = contribution.alike
@@ -147,8 +152,7 @@ def value_text(value: str | float | None, declared: FeatureDeclaration) -> str:
     if not fmt.finite(value):
         return fmt.name(value)
     categories = declared.categories or ()
-    is_code = declared.type == "ordinal" and float(value).is_integer()
-    if is_code and 0 <= value < len(categories):
+    if declared.type == "ordinal" and value in range(len(categories)):
         return fmt.name(categories[int(value)])
     return fmt.number(value)
 

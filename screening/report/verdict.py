@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,10 +76,9 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     """
     comparison = model.validation.comparison
     other = best_other(comparison)
-    against = [reason for reason in model.attention if reason.code in UNUSABLE]
-    against += beaten_by_other(comparison)
+    against = _reasons_with(UNUSABLE, model) + beaten_by_other(comparison)
     uncertain = _uncertain_reasons(model, other)
-    questions = [reason for reason in model.attention if reason.code == QUESTION]
+    questions = _reasons_with({QUESTION}, model)
     if against:
         verdict: ModelVerdict = "no"
     elif uncertain or questions:
@@ -98,12 +97,17 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     return Usefulness(verdict, words, (*against, *questions, *uncertain))
 
 
+def _reasons_with(codes: Collection[str], model: ModelDocument) -> list[Reason]:
+    """Return the reasons for attention of a model that have one of some codes."""
+    return [reason for reason in model.attention if reason.code in codes]
+
+
 def _uncertain_reasons(model: ModelDocument, other: Beside | None) -> list[Reason]:
     """Return the reasons for which nobody knows whether a model is useful.
 
     `other` is the best other method. Without cases none can be compared.
     """
-    uncertain = [reason for reason in model.attention if reason.code in UNCERTAIN]
+    uncertain = _reasons_with(UNCERTAIN, model)
     uncertain += flags_like_chance(model)
     if other is None and model.validation.without_cases is None:
         uncertain.append(reasons.NOT_COMPARED())

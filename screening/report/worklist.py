@@ -54,7 +54,7 @@ class Line:
     as_it_is : Markup
         The id with every character kept, where `id` shows it otherwise.
     score : float
-    odds : mapping of str to str
+    probability : mapping of str to str
         Chance or rarity, in words and drawn.
     rank : int, optional
     exact : str
@@ -80,7 +80,7 @@ class Line:
     id: str
     as_it_is: Markup
     score: float
-    odds: Mapping[str, str]
+    probability: Mapping[str, str]
     rank: int | None = None
     exact: str = ""
     panel: int = 0
@@ -180,7 +180,7 @@ def line_of_case(
         id=fmt.name(case.id),
         as_it_is=as_it_is(case.id),
         score=case.score,
-        odds=_odds(run, case),
+        probability=_probability(run, case),
         rank=rank,
         exact=repr(score),
         panel=panel,
@@ -189,7 +189,7 @@ def line_of_case(
     )
     if case.contributions is None:
         return line
-    facts = _facts(run, case, case.score, places)
+    facts = _case_facts(run, case, places)
     if case.votes:
         n_flags = sum(case.votes.values())
         votes = f"{n_flags} of {len(case.votes)} flag"
@@ -255,20 +255,20 @@ def line_of_group(
         id=fmt.name(group.group),
         as_it_is=as_it_is(group.group),
         score=group.top_score,
-        odds=_odds(run, group),
+        probability=_probability(run, group),
         rank=rank,
         exact=exact,
         remarks=[words for words in (flagged, brief_history(group)) if words],
         facts=[
             ("Flagged", f"{flagged} ({share})"),
-            *_facts(run, group, group.top_score, places),
+            *_score_facts(run, group, group.top_score, places),
         ],
         rows=rows,
         volume=volume,
     )
 
 
-def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
+def _probability(run: RunDocument, case: Listed) -> dict[str, str]:
     """Return the chance of a case, or else the rarity of its score, on 100 steps."""
     if isinstance(case, Case) and case.out_of_bounds:
         spoken = "no chance is stated: a value is out of bounds and was not used"
@@ -321,27 +321,32 @@ def _bar(
     }
 
 
-def _facts(
-    run: RunDocument, case: Listed, score: float, places: int
-) -> list[tuple[str, str]]:
-    """Return names and values of the facts below a line."""
+def _case_facts(run: RunDocument, case: Case, places: int) -> list[tuple[str, str]]:
+    """Return names and values of the facts below the line of a row."""
     facts = []
-    if isinstance(case, Case):
-        if case.group is not None:
-            facts.append(("Patient", fmt.name(case.group)))
-        if run.model.multi:
-            facts.append(("Class", fmt.name(case.label)))
-    score_name = "Above threshold" if run.model.by_excess else "Score"
-    facts.append((score_name, fmt.fixed(score, places)))
-    p_value = fmt.p_value(case.p_value)
-    facts.append(("p-value", f"{p_value} · FDR" if case.discovery else p_value))
-    if isinstance(case, Case) and case.chance is not None:
+    if case.group is not None:
+        facts.append(("Patient", fmt.name(case.group)))
+    if run.model.multi:
+        facts.append(("Class", fmt.name(case.label)))
+    facts += _score_facts(run, case, case.score, places)
+    if case.chance is not None:
         chance = fmt.chance(case.chance)
         ends = fmt.chance_ci(case.chance)
         facts.append(("Chance", f"{chance} ({ends})" if ends else chance))
-    if isinstance(case, Case) and case.out_of_bounds:
+    if case.out_of_bounds:
         facts.append(("Check, not used", fmt.name(case.out_of_bounds)))
     return facts
+
+
+def _score_facts(
+    run: RunDocument, case: Listed, score: float, places: int
+) -> list[tuple[str, str]]:
+    """Return the score and the p-value of a row or a patient, with their names."""
+    score_name = "Above threshold" if run.model.by_excess else "Score"
+    p_value = fmt.p_value(case.p_value)
+    if case.discovery:
+        p_value += " · FDR"
+    return [(score_name, fmt.fixed(score, places)), ("p-value", p_value)]
 
 
 def form(run: RunDocument) -> dict[str, object] | None:
@@ -429,9 +434,6 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
         ]
     flagged = lines[: run.to_review]
     states = {line.case.state for line in flagged}
-    declared = [
-        run.model.declared(name) for name in run.model.contract.get("features", {})
-    ]
     return {
         "parts": _parts(run, flagged),
         "near": [_near_line(run, case, places) for case in run.near_misses],
@@ -441,15 +443,22 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
         "wards": sorted({line.place[0] for line in flagged if line.place}),
         "states": [state for state in get_args(State) if state in states],
         "n_lines": len(flagged),
-        "has_reference": any(feature.reference for feature in declared),
-        "sources": sorted(
-            {
-                fmt.text(feature.reference_source, 200)
-                for feature in declared
-                if feature.reference_source
-            }
-        ),
+        **_reference_ranges(run.model),
         "unnamed": _unlisted(run.to_review, len(flagged), erased=bool(run.erased)),
+    }
+
+
+def _reference_ranges(model: ModelDocument) -> dict[str, object]:
+    """Return whether the contract states reference ranges, and their sources."""
+    features = list(map(model.declared, model.contract.get("features", {})))
+    sources = {
+        fmt.text(feature.reference_source, 200)
+        for feature in features
+        if feature.reference_source
+    }
+    return {
+        "has_reference": any(feature.reference for feature in features),
+        "sources": sorted(sources),
     }
 
 
@@ -490,43 +499,48 @@ def _lines_of_groups(run: RunDocument, places: int) -> list[Line]:
     return lines
 
 
-def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]:
-    """Return the parts of the list.
+@dataclass(frozen=True)
+class ListPart:
+    """Consecutive lines of the worklist.
 
-    A part with a title is folded; `stops` is True after the last possible review.
+    Parameters
+    ----------
+    lines : sequence of Line
+    start : int
+        Number of the first line.
+    title : str
+        Of a folded part.
+    stops : bool
+        The last possible review is just before it.
+    judged : bool
+        Its lines were judged on earlier nights.
     """
+
+    lines: Sequence[Line]
+    start: int = 1
+    title: str = ""
+    stops: bool = False
+    judged: bool = False
+
+
+def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[ListPart]:
+    """Return the parts of the list, those judged on earlier nights last."""
     waiting = [line for line in flagged if not line.judged]
     judged = [line for line in flagged if line.judged]
-    n_reviews = run.stopping.reviews if run.stopping else None
-    cuts = {0, len(waiting)}
-    for cut in (MAX_OPEN_LINES, n_reviews):
-        if cut and cut < len(waiting):
-            cuts.add(cut)
-    parts: list[dict[str, object]] = []
+    n_waiting = len(waiting)
+    n_reviews = run.stopping.reviews if run.stopping else n_waiting
+    cuts = {0, min(MAX_OPEN_LINES, n_waiting), min(n_reviews, n_waiting), n_waiting}
+    parts = []
     for start, stop in pairwise(sorted(cuts)):
         title = ""
         if start:
-            n_waiting = fmt.count(len(waiting))
-            title = f"{fmt.count(start + 1)} to {fmt.count(stop)} of {n_waiting}"
-        if start and n_reviews is not None and start >= n_reviews:
-            title += ", beyond your reviews"
-        parts.append(
-            {
-                "lines": waiting[start:stop],
-                "start": start + 1,
-                "title": title,
-                "stops": start == n_reviews,
-                "judged": False,
-            }
-        )
+            place = f"{fmt.count(start + 1)} to {fmt.count(stop)}"
+            title = f"{place} of {fmt.count(n_waiting)}"
+            if start >= n_reviews:
+                title += ", beyond your reviews"
+        stops = start == n_reviews
+        parts.append(ListPart(waiting[start:stop], start + 1, title, stops))
     if judged:
-        parts.append(
-            {
-                "lines": judged,
-                "start": 1,
-                "title": f"{fmt.count(len(judged))} reviewed before: no new work",
-                "stops": False,
-                "judged": True,
-            }
-        )
+        title = f"{fmt.count(len(judged))} reviewed before: no new work"
+        parts.append(ListPart(judged, title=title, judged=True))
     return parts
