@@ -206,7 +206,7 @@ def erase(
             kind = Purged if scope.patient is None else Forgotten
             facts = kind(erased=tally.erased, left=sorted(left))
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
-            _project_again(connection, {entry for entry, *_ in tally.erased})
+            _project_again(connection, tally.entries)
     if not dry_run:
         # Free pages may hold what earlier writers, or one that was killed here, left.
         ledger.compact()
@@ -218,6 +218,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.erased: list[tuple[int, int, list[int], str]] = []
+        self.entries: set[int] = set()
         self._nights: set[int] = set()
         self._counts: Counter[str] = Counter()
 
@@ -225,6 +226,7 @@ class _Tally:
         """Count a change."""
         what = change.part.what
         self.erased.append((change.entry, change.number, change.places, change.digest))
+        self.entries.add(change.entry)
         self._counts[what] += len(change.places)
         self._counts["mentions"] += change.hides_mention
         if what in ("cases", "lots"):
@@ -287,13 +289,18 @@ def _changes(connection: sa.Connection, scope: Scope) -> Iterator[_Change]:
         for row in rows_of_entry:
             part = trail.part_in(row)
             # Without its place a file that still lies there could never be found.
-            if part.what == PLACE and "".join(part.names) in in_use:
+            if _place_of(part) in in_use:
                 continue
             names = _names_after(part, facts, scope, stand_ins, is_about)
             change = _change(entry, row.part, part, names)
             if change is not None:
                 is_about |= part.what in ABOUT
                 yield change
+
+
+def _place_of(part: Part) -> str | None:
+    """Return the place that a part states; None for a part of another kind."""
+    return "".join(part.names) if part.what == PLACE else None
 
 
 def _names_after(

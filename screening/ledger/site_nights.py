@@ -79,14 +79,17 @@ def _counted_of_series(
     entries = [entry for entry in entries if _is_measure(facts[entry])]
     if not entries:
         return None
-    flagged = np.array([facts[entry]["cases"] for entry in entries], float)
-    unflagged = [facts[entry]["unflagged"]["cases"] for entry in entries]
+    nights = [facts[entry] for entry in entries]
+    counts = [
+        (night["cases"], night["new"], night["unflagged"]["cases"]) for night in nights
+    ]
+    flagged, new_cases, unflagged = np.array(counts, float).T
     recent = _recent_nights(connection, entries[-MAX_NIGHTS:], facts)
     return CountedNights(
         recent=replace(recent, table=runs[-1].source),
-        nights=[facts[entry]["night"] for entry in entries],
+        nights=[night["night"] for night in nights],
         flagged=flagged,
-        new_cases=np.array([facts[entry]["new"] for entry in entries], float),
+        new_cases=new_cases,
         sizes=flagged + unflagged,
     )
 

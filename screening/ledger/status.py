@@ -17,7 +17,9 @@ from screening.ledger.entries import (
     Acknowledged,
     GivenUp,
     Night,
+    Retired,
     SiteNight,
+    Stated,
     append,
     nights_at,
     stated,
@@ -233,16 +235,20 @@ def series_statuses(
                 status = _Series(name, nights[series], suppressions[series], due)
                 statuses.append(status.read(connection, of_site))
             else:
-                last = entry.facts.last
-                words = (
-                    f"retired on {entry.recorded[:10]}, last night {last or 'none'}: "
-                    f"{entry.reason}"
-                )
-                statuses.append(SeriesStatus(True, words, name, night=last or None))
+                statuses.append(_retired_status(name, entry))
     if statuses:
         return [*statuses, *_status_of_site(of_site, suppressions[ALL_SERIES], due)]
     words = "every series is retired" if keys else NO_RUN
     return [SeriesStatus(bool(keys), words)]
+
+
+def _retired_status(name: str, entry: Stated[Retired]) -> SeriesStatus:
+    """Return the status of a retired series."""
+    last = entry.facts.last
+    words = (
+        f"retired on {entry.recorded[:10]}, last night {last or 'none'}: {entry.reason}"
+    )
+    return SeriesStatus(True, words, name, night=last or None)
 
 
 def _status_of_site(

@@ -180,8 +180,8 @@ class _NewVerdict(NamedTuple):
         is_of_case = REVIEWS.c.case_id == verdict.case_id
         chosen = sa.select(REVIEWS).where(REVIEWS.c.key == self.run.key, is_of_case)
         earlier = connection.execute(chosen).all()
-        of_reviewer = [row for row in earlier if self._is_of_reviewer(row)]
-        repeated = [row for row in of_reviewer if self._is_same(row)]
+        of_reviewer = list(filter(self._is_of_reviewer, earlier))
+        repeated = list(filter(self._is_same, of_reviewer))
         # A file without times may be an old one: what it repeats is nothing new.
         if any(verdict.given in (None, row.given) for row in repeated):
             return "unchanged"
@@ -330,8 +330,7 @@ def review(
     VerdictError
         With all faults, by the number of the verdict and never by its id.
     """
-    secret = None if token is None else read_secret(token, MAX_TOKEN_BYTES).strip()
-    digest = "" if secret is None else hashlib.sha256(secret).hexdigest()
+    digest = _digest_of_token(token)
     document = read_run(run)
     entered = document.ledger
     if entered is None:
@@ -362,6 +361,14 @@ def review(
         "night": document.date,
         "verdicts": len(given),
     } | outcomes
+
+
+def _digest_of_token(token: Path | None) -> str:
+    """Return SHA-256 of a reviewer's secret; empty without one."""
+    if token is None:
+        return ""
+    secret = read_secret(token, MAX_TOKEN_BYTES).strip()
+    return hashlib.sha256(secret).hexdigest()
 
 
 def _replaced_run(

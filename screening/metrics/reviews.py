@@ -223,12 +223,16 @@ def _flagged_samples(
 
     Parameters as for ``review_figures``.
     """
-    answered = {(verdict.night, verdict.case_id) for verdict in verdicts}
+    answered: dict[str, set[str]] = defaultdict(set)
+    for verdict in verdicts:
+        answered[verdict.night].add(verdict.case_id)
     verdict_of = _verdicts_of_runs(nights, cases, verdicts)
     samples = []
     for number, night in enumerate(nights):
-        judged = _judged_of_audit(night, cases[number], answered, verdict_of[number])
-        if judged is None:
+        audit = _audit(night, cases[number], answered[night.night])
+        judged = [case_id for case_id in audit if verdict_of[number][case_id]]
+        is_unrepresented = night.waiting and not judged
+        if is_unrepresented or not answered[night.night].issuperset(audit):
             samples.append(Sample())
             continue
         rows = _known_cases(cases[number], verdict_of[number])
@@ -237,27 +241,17 @@ def _flagged_samples(
     return samples
 
 
-def _judged_of_audit(
-    night: NightRun,
-    night_cases: Cases,
-    answered: Collection[tuple[str, str]],
-    verdict_by_case: Mapping[str, str | None],
-) -> list[str] | None:
-    """Return the judged cases that stand for all that wait on a night.
+def _audit(night: NightRun, night_cases: Cases, answered: Collection[str]) -> list[str]:
+    """Return the cases that stand for all that wait on a night.
 
-    None if the audit was not judged completely. `answered`: night and case of all
-    verdicts, undecided ones too.
+    Those of the random audit, or all, if all of them are answered. `answered`: cases
+    with a verdict of this night, an undecided one too.
     """
-    waiting = [case for case in night_cases if case.state in WAITING]
-    audit = [case for case in waiting if (night.night, case.case_id) in answered]
-    if len(audit) < night.waiting:
-        waiting = [case for case in waiting if case.drawn]
+    audit = [case for case in night_cases if case.state in WAITING]
+    n_answered = sum(case.case_id in answered for case in audit)
+    if n_answered < night.waiting:
         audit = [case for case in audit if case.drawn]
-    judged = [case.case_id for case in audit if verdict_by_case[case.case_id]]
-    is_unrepresented = night.waiting and not judged
-    if len(audit) < len(waiting) or is_unrepresented:
-        return None
-    return judged
+    return [case.case_id for case in audit]
 
 
 def _known_cases(

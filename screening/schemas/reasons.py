@@ -79,6 +79,11 @@ class ReasonKind:
         """Return True if another table of the night may end it."""
         return self.arises_in in (NIGHT, NIGHT_WITH_LEDGER)
 
+    @property
+    def can_be_acknowledged(self) -> bool:
+        """Return True for a reason about data that stands until somebody answers it."""
+        return self.stands and (self.is_of_table or self.grows)
+
     def __call__(
         self,
         *,

@@ -388,8 +388,7 @@ def _remedies(
         commands.append(f"{shlex.join(run)} --accept-delivery WHY")
     until = str(datetime.date.fromisoformat(line.night) + ACKNOWLEDGED_FOR)
     for kind in kinds:
-        is_of_data = kind.is_of_table or kind.grows
-        if kind.stands and is_of_data:
+        if kind.can_be_acknowledged:
             words = ["screen", "status", "--site", site, "--series", line.series]
             words += ["--acknowledge", kind.code, "--until", until]
             commands.append(f"{shlex.join(words)} --reason WHY")
@@ -631,19 +630,19 @@ class _Series:
         """Return the task of one night and model."""
         run = None
         fault = None
+        replaced = wish.replaced
+        has_other_table = False
         try:
             if wish == NO_WISH:
                 run = self._published_run(night, shadow)
-            has_other_table = run is not None and not self._is_of_table(run, night)
+            if run is not None and not self._is_of_table(run, night):
+                run = None
+                has_other_table = True
         except UsageError as error:
             fault = _unreadable(error)
-            has_other_table = False
-        replaced = wish.replaced
-        is_live = self.network.is_live(self.name)
-        is_scored = run is not None and not has_other_table
-        if is_live and night < self.today and not (is_scored or wish.accepted):
+        if self._is_over(night) and not (run or wish.accepted):
             fault = fault or NIGHT_IS_OVER.format(night=night)
-        if is_live and has_other_table:
+        if has_other_table and self.network.is_live(self.name):
             # The database as it is now is another delivery.
             replaced = OTHER_ROWS
             has_other_table = False
@@ -655,7 +654,7 @@ class _Series:
             shadow=shadow is not None,
             late=False,
             suppressions=self.suppressions,
-            run=run if is_scored else None,
+            run=run,
             accepted=wish.accepted,
             replaced=replaced,
             has_other_table=has_other_table,
@@ -702,10 +701,13 @@ class _Series:
             return _read_run(out, self.shadows)
         return _read_run(out, {self.in_force.get(night)})
 
+    def _is_over(self, night: str) -> bool:
+        """Return True if a database no longer has the rows of a night."""
+        return self.network.is_live(self.name) and night < self.today
+
     def _is_of_table(self, run: RunDocument, night: str) -> bool:
         """Return True if a run is of the night's table as it is now."""
-        if self.network.is_live(self.name) and night < self.today:
-            # The rows of that night are no longer there.
+        if self._is_over(night):
             return True
         scored = [file.sha256 for file in run.input.files]
         return scored == digests(self.network.source(self.name, night))

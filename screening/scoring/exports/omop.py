@@ -12,7 +12,7 @@ import csv
 import datetime
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -112,7 +112,7 @@ def write(
     classes = flagged_rows["class"].to_pylist()
     for name, subject in zip(classes, subjects, strict=True):
         tonight[numbers[name], int(subject)] = None
-    cohort, changes = _continued(flagged, earlier, list(tonight))
+    cohort, changes = _continued(flagged, earlier, tonight)
     definitions = _definitions(run, numbers, n_left_out, earlier.began)
     facts = {
         "run_id": run.run_id,
@@ -222,7 +222,7 @@ def _refuse_other_series(
 
 
 def _continued(
-    flagged: FlaggedRows, earlier: Earlier, tonight: Sequence[tuple[int, int]]
+    flagged: FlaggedRows, earlier: Earlier, tonight: Collection[tuple[int, int]]
 ) -> tuple[list[Membership], list[tuple[object, ...]]]:
     """Return the rows of `cohort` after tonight, and what changed.
 
@@ -231,19 +231,23 @@ def _continued(
     end on the day before.
     """
     date = flagged.run.date
-    flagged_now = set(tonight)
-    was_open = [row for row in earlier.rows if row.end == earlier.night]
-    stays = [row._replace(end=date) for row in was_open if row.key in flagged_now]
-    gone = [row for row in was_open if row.key not in flagged_now]
-    known = {row.key for row in was_open}
-    new = [Membership(*key, date, date) for key in tonight if key not in known]
-    reasons = endings(flagged, {str(row.subject): earlier.night for row in gone})
     is_corrected = earlier.night == date
-    cohort = [row for row in earlier.rows if row.end != earlier.night]
-    cohort += stays + new
+    cohort = []
+    stays = {}
+    gone = []
+    for row in earlier.rows:
+        if row.end != earlier.night:
+            cohort.append(row)
+        elif row.key in tonight:
+            stays[row.key] = row._replace(end=date)
+        else:
+            gone.append(row)
+    new = [Membership(*key, date, date) for key in tonight if key not in stays]
+    cohort += [*stays.values(), *new]
     changes: list[tuple[object, ...]] = []
     if not is_corrected:
-        changes += [(*row, "changed", "") for row in stays]
+        changes += [(*row, "changed", "") for row in stays.values()]
+    reasons = endings(flagged, {str(row.subject): earlier.night for row in gone})
     for row in gone:
         cohort += _ended(row, is_corrected)
         changes.append((*row, "ended", reasons[str(row.subject)]))
