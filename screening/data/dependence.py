@@ -280,12 +280,16 @@ class _Table:
         rng = np.random.default_rng(0)
         n_probes = min(N_PROBES, self.n_rows)
         self.probes = np.sort(rng.choice(self.n_rows, n_probes, replace=False))
-        self._scaled: dict[str, np.ndarray] = {}
-        for name in self.unsorted:
-            scaled = _scaled(self.columns[name])[: self.n_rows]
-            # Noise decides which of several equal rows is the nearest; their places in
-            # the file must not.
-            self._scaled[name] = scaled + 1e-6 * rng.normal(size=scaled.shape)
+        self._scaled = {name: self._scale(name, rng) for name in self.unsorted}
+
+    def _scale(self, name: str, rng: np.random.Generator) -> np.ndarray:
+        """Return a column, scaled, as columns of numbers with a little noise.
+
+        Noise decides which of several equal rows is the nearest; their places in the
+        file must not.
+        """
+        scaled = _scaled(self.columns[name])[: self.n_rows]
+        return scaled + 1e-6 * rng.normal(size=scaled.shape)
 
     def _is_value(self, name: str) -> bool:
         """Return False for a constant column, and one that numbers or names rows.

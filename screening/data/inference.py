@@ -329,7 +329,7 @@ def _asked(
         label = ask("label", guessed.label, [*map(str, candidates)], columns)
     counts = table.columns[label].counts if label else None
     if counts and not contract.positive:
-        values = [value for value, _ in counts.most_common()]
+        values = list(dict(counts.most_common()))
         case = infer_positive(str(label), counts)
         roles["positive"] = ask("positive", case, values, values)
     for role in ("group", "id", "time"):

@@ -162,9 +162,10 @@ def read_cohort(
         inferred = completed(files, stated, keep)
     complete = inferred.contract
     if not complete.label:
-        if propose and need_label and not label_optional:
+        if label_optional:
+            need_label = False
+        elif propose and need_label:
             raise UsageError(NO_LABEL + inferred.likely, parameters=["label"])
-        need_label = need_label and not label_optional
     stream = CohortStream(
         files, complete, batch_rows, complete.label, need_label, inferred.notes
     )

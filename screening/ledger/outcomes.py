@@ -423,9 +423,11 @@ def _read_rows(directory: Path) -> pd.DataFrame | None:
         return None
     try:
         with parquet_file(path) as table:
-            columns = table.schema_arrow.names
-            names = [name for name in COLUMNS if name in columns]
-            names += [name for name in columns if name.startswith(MORE_COLUMNS)]
+            names = [
+                name
+                for name in table.schema_arrow.names
+                if name in COLUMNS or name.startswith(MORE_COLUMNS)
+            ]
             rows = table.read(columns=names).to_pandas()
     except (pa.ArrowException, OSError) as error:
         raise ModelError(

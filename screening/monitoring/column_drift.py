@@ -18,6 +18,7 @@ Everything here is a function of counts by night; ledger and pages are elsewhere
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -462,28 +463,20 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
         By series, with tonight as the last night.
     """
     dates = sorted(set(chain.from_iterable(nights.nights for nights in site.values())))
-    tests = {name: _SeriesTests(nights, dates) for name, nights in site.items()}
-    series_of: dict[Measure, dict[str, _SeriesTests]] = {}
-    for name, series in tests.items():
-        for measure in series.measures:
-            series_of.setdefault(measure, {})[name] = series
+    series_of: dict[Measure, dict[str, _SeriesTests]] = defaultdict(dict)
+    for name, nights in site.items():
+        tests = _SeriesTests(nights, dates)
+        for measure in tests.measures:
+            series_of[measure][name] = tests
     n_pairs = sum(len(tested) for tested in series_of.values())
-    shared = {}
-    for measure, tested in series_of.items():
-        if measure.is_of_site:
-            by_table = _one_of_each_table(tested)
-            if len(by_table) > 1:
-                shared[measure] = by_table
+    shared = _shared_by_tables(series_of)
     site_bound, ward_bound = bounds(len(shared), n_pairs)
-    changed = []
+    changed: list[Drift] = []
     for measure, tested in series_of.items():
-        drift = None
+        of_site: list[Drift] = []
         if measure in shared:
-            drift = _drift_of_site(measure, shared[measure], tested, site_bound)
-        if drift is not None:
-            changed.append(drift)
-        else:
-            changed += _drifts_of_wards(measure, tested, ward_bound)
+            of_site = _drift_of_site(measure, shared[measure], tested, site_bound)
+        changed += of_site or _drifts_of_wards(measure, tested, ward_bound)
     return changed
 
 
@@ -574,6 +567,18 @@ class _SeriesTests:
         )
 
 
+def _shared_by_tables(
+    series_of: Mapping[Measure, Mapping[str, _SeriesTests]],
+) -> dict[Measure, dict[str, _SeriesTests]]:
+    """Return the columns that several tables have, with one series of each table."""
+    shared = {}
+    for measure, tests in series_of.items():
+        by_table = _one_of_each_table(tests)
+        if measure.is_of_site and len(by_table) > 1:
+            shared[measure] = by_table
+    return shared
+
+
 def _one_of_each_table(tests: Mapping[str, _SeriesTests]) -> dict[str, _SeriesTests]:
     """Return one series of those that read the same table: the one with most nights."""
     by_table: dict[str, str] = {}
@@ -602,40 +607,50 @@ def _drift_of_site(
     tests: Mapping[str, _SeriesTests],
     all_tests: Mapping[str, _SeriesTests],
     limit: float,
-) -> Drift | None:
+) -> list[Drift]:
     """Return the change of a column in all series together, if it is beyond the limit.
 
     `tests`: of one series of each table; `all_tests`: of all that have the column.
     """
-    best = None
+    by_window = {}
     for window in WINDOWS:
         by_series = _site_differences(measure, tests, window)
-        if len(by_series) < 2:
-            continue
-        joint = stratified([*by_series.values()])
-        is_named = joint.z > limit and abs(joint.raw) >= WORTH_SAYING
-        if is_named and (best is None or joint.z > best[1].z):
-            best = (window, joint)
-    if best is None:
-        return None
-    window, joint = best
-    by_series = _site_differences(measure, all_tests, window)
+        if len(by_series) > 1:
+            by_window[window] = stratified([*by_series.values()])
+    clearest = _clearest_window(by_window, limit)
+    if clearest is None:
+        return []
+    joint = by_window[clearest]
+    by_series = _site_differences(measure, all_tests, clearest)
     sign = np.sign(joint.effect)
     clear = [
         name
         for name, differs in by_series.items()
         if differs.z > CLEAR_IN_SERIES and np.sign(differs.effect) == sign
     ]
-    return Drift(
+    drift = Drift(
         measure=measure,
         series=tuple(clear),
         n_series=len(by_series),
         of_site=True,
         since=_since(measure, tests),
-        window=window,
+        window=clearest,
         difference=joint,
         bound=limit,
     )
+    return [drift]
+
+
+def _clearest_window(by_window: Mapping[int, Difference], limit: float) -> int | None:
+    """Return the window with the clearest difference beyond the limit, if there is one.
+
+    Differences too small to matter are left out.
+    """
+    beyond = {}
+    for window, difference in by_window.items():
+        if difference.z > limit and abs(difference.raw) >= WORTH_SAYING:
+            beyond[window] = difference.z
+    return max(beyond, key=beyond.__getitem__, default=None)
 
 
 def _drifts_of_wards(
@@ -643,22 +658,21 @@ def _drifts_of_wards(
 ) -> Iterator[Drift]:
     """Yield the changes of a column in single series that are beyond the limit."""
     for name, series in tests.items():
-        best = None
+        by_window = {}
         for window in WINDOWS:
-            differs = series.difference(measure, window)
-            if differs is None or abs(differs.raw) < WORTH_SAYING:
-                continue
-            if differs.z > limit and (best is None or differs.z > best[1].z):
-                best = (window, differs)
-        if best is not None:
+            difference = series.difference(measure, window)
+            if difference is not None:
+                by_window[window] = difference
+        clearest = _clearest_window(by_window, limit)
+        if clearest is not None:
             yield Drift(
                 measure=measure,
                 series=(name,),
                 n_series=1,
                 of_site=False,
                 since=_since(measure, {name: series}),
-                window=best[0],
-                difference=best[1],
+                window=clearest,
+                difference=by_window[clearest],
                 bound=limit,
             )
 

@@ -169,14 +169,7 @@ def examine(
     if other_ids and not are_ids_known:
         reason = reasons.IDS_OF_ANOTHER_SHAPE(differences="; ".join(other_ids))
         findings.append(Finding(reason))
-    if files_expected is not None and n_files != files_expected:
-        reason = reasons.FILES_UNEXPECTED(
-            figure=n_files,
-            threshold=files_expected,
-            n_files=n_files,
-            n_expected=files_expected,
-        )
-        findings.append(Finding(reason))
+    findings += _files_unexpected(n_files, files_expected)
     if rows_expected is not None:
         findings += _rows_unexpected(tonight.rows, *rows_expected)
     findings += _line_end_missing(night, tonight, past)
@@ -184,9 +177,9 @@ def examine(
     findings += history.time_findings()
     if len(history.nights) >= MIN_NIGHTS:
         expected = history.rows_expected()
-        tonight = tonight.replace(usual=_usual_rows(expected))
-        history.tonight = tonight
-        findings += history.row_findings(expected)
+        usual = _usual_rows(expected)
+        tonight = tonight.replace(usual=usual)
+        findings += history.row_findings(expected, *usual)
     codes = [finding.reason.code for finding in findings]
     if are_ids_known and other_ids:
         codes.append(OTHER_IDS)
@@ -213,6 +206,15 @@ def _same_table(night: str, same_table: Sequence[Elsewhere]) -> list[Finding]:
     return []
 
 
+def _files_unexpected(n_files: int, n_expected: int | None) -> list[Finding]:
+    if n_expected in (None, n_files):
+        return []
+    reason = reasons.FILES_UNEXPECTED(
+        figure=n_files, threshold=n_expected, n_files=n_files, n_expected=n_expected
+    )
+    return [Finding(reason)]
+
+
 def _rows_unexpected(n_rows: int, low: int, high: int) -> list[Finding]:
     if low <= n_rows <= high:
         return []
@@ -237,8 +239,11 @@ def _line_end_missing(
     """
     if tonight.ends_in_newline is not False:
         return []
-    earlier = [past[day] for day in sorted(past) if day < night]
-    texts = [delivery for delivery in earlier if delivery.ends_in_newline is not None]
+    texts = [
+        past[day]
+        for day in sorted(past)
+        if day < night and past[day].ends_in_newline is not None
+    ]
     nights = texts[-MAX_NIGHTS:]
     without = [delivery for delivery in nights if not delivery.ends_in_newline]
     n_with = len(nights) - len(without)
@@ -298,14 +303,20 @@ class _History:
         prior_scale = np.array([10 * mean_root, spread, *[weekday] * 7])
         return _next_value(roots, design, prior_mean, prior_scale, spread)
 
-    def row_findings(self, expected: stats.rv_continuous) -> Iterator[Finding]:
+    def row_findings(
+        self, expected: stats.rv_continuous, low: int, high: int
+    ) -> Iterator[Finding]:
         """Yield what is wrong with the rows, and with the patients who came or left.
 
-        `expected`: as `rows_expected` returns it.
+        Parameters
+        ----------
+        expected : rv_continuous
+            As `rows_expected` returns it.
+        low, high : int
+            Fewest and most rows that are usual.
         """
         n_rows = self.tonight.rows
         root = np.sqrt(n_rows)
-        low, high = self.tonight.usual or (0, 0)
         text = (
             f"{n_rows:,} rows came, {low:,} to {high:,} are usual after the last nights"
         )

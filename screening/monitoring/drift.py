@@ -501,13 +501,21 @@ class Gates:
             for name in names
             if name in self.measured and self.columns[name].numeric
         ]
-        concerned = {"missing": len(names), "values": len(self.measured)}
-        concerned["unseen"] = sum(
-            not column.numeric for column in self.columns.values()
-        )
-        # Chance of a false alarm of one column, so that all together keep to `ALARMS`.
-        self.allowed = {
-            gate: chance / max(concerned.get(gate, len(self.numbers)), 1)
+        self.allowed = self._allowed_by_gate()
+
+    def _allowed_by_gate(self) -> dict[str, float]:
+        """Return the chance of a false alarm of one column, by gate.
+
+        All columns together keep to `ALARMS`.
+        """
+        n_texts = sum(not column.numeric for column in self.columns.values())
+        n_columns = {
+            "missing": len(self.columns),
+            "values": len(self.measured),
+            "unseen": n_texts,
+        }
+        return {
+            gate: chance / max(n_columns.get(gate, len(self.numbers)), 1)
             for gate, chance in ALARMS.items()
         }
 
@@ -758,7 +766,7 @@ class Gates:
                 p = tests.more_often(met, units, met_before, units_before)
                 words = f"{words}, {past.where} {usual:.0%}"
             elif gate == "unseen":
-                unseen = [n * self.worth for n in column.counted.unseen.values()]
+                unseen = np.array([*column.counted.unseen.values()]) * self.worth
                 p = tests.never_seen(unseen, column.expected * past.worth, units)
             else:
                 p = tests.outside(met, units, units_before)

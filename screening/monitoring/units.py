@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import voigt_profile
@@ -541,8 +542,8 @@ def unit_shift(
     """
     if training.range is None:
         return None
-    whole: list[UnitShift | None] = []
-    part: list[UnitShift | None] = []
+    of_column: list[UnitShift | None] = []
+    of_rows: list[UnitShift | None] = []
     for conversion in conversions:
         night = _Night.of(values, training, conversion, night_units)
         if night is None:
@@ -551,10 +552,8 @@ def unit_shift(
         # A night that looks like training as a whole can have changed in few rows only.
         may_differ = differs or night.n_units < FEW_UNITS
         if may_differ and np.mean(gains > 0) >= MIN_LIKELIER_SHARE:
-            whole.append(night.whole(differs, chance))
-        part.append(night.part(gains, chance))
-    shifts = [shift for shift in whole if shift is not None]
-    if shifts:
-        return max(shifts, key=lambda shift: shift.ratio)
-    shifts = [shift for shift in part if shift is not None]
-    return max(shifts, key=lambda shift: shift.share, default=None)
+            of_column.append(night.whole(differs, chance))
+        of_rows.append(night.part(gains, chance))
+    likeliest = max(filter(None, of_column), key=attrgetter("ratio"), default=None)
+    largest = max(filter(None, of_rows), key=attrgetter("share"), default=None)
+    return likeliest or largest

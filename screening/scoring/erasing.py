@@ -266,8 +266,7 @@ class Erasure:
             may_name = is_named or artefact.what in ("run", "model")
             return LEFT_UNREACHED if may_name else None
         if state == "missing":
-            if artefact.entry and not self.dry_run:
-                hand_out(self.ledger, artefact.replace(sha256=None))
+            self._enter_missing(artefact)
             return None
         if not self._is_within_reach(artefact):
             return self._refuse_outside(artefact, is_named)
@@ -275,6 +274,11 @@ class Erasure:
             self._rewrite(artefact)
             return None
         return self._erase_page(artefact, is_named, state)
+
+    def _enter_missing(self, artefact: Artefact) -> None:
+        """Enter in the register that what it names is gone."""
+        if artefact.entry and not self.dry_run:
+            hand_out(self.ledger, artefact.replace(sha256=None))
 
     def _erase_page(self, artefact: Artefact, is_named: bool, state: str) -> str | None:
         """Remove a page or an export; return why it was left, or None."""

@@ -240,14 +240,15 @@ def explained(
         explained_share = None
         if largest.size:
             explained_share = float(sizes[largest].sum()) / float(sizes.sum())
-        contributions = []
+        change_by: dict[str, float | None] = {}
         for j in largest:
-            amount = float(change[row, j])
-            contributions.append(_contribution(model, cohort, names[j], row, amount))
-        reasons = {names[j] for j in largest}
+            change_by[names[j]] = float(change[row, j])
         for name in cohort.contract.show:
-            if name not in reasons:
-                contributions.append(_contribution(model, cohort, name, row, None))
+            change_by.setdefault(name, None)
+        contributions = [
+            _contribution(model, cohort, name, row, amount)
+            for name, amount in change_by.items()
+        ]
         votes_of_row = None if voted is None else voted[row]
         case = case.replace(
             contributions=contributions,

@@ -635,17 +635,17 @@ class _Series:
         try:
             if wish == NO_WISH:
                 run = self._published_run(night, shadow)
-            if run is not None and not self._is_of_table(run, night):
-                run = None
-                has_other_table = True
+                has_other_table = not self._is_of_table(run, night)
         except UsageError as error:
             fault = _unreadable(error)
+        if has_other_table:
+            run = None
+            if self.network.is_live(self.name):
+                # The database as it is now is another delivery.
+                replaced = OTHER_ROWS
+                has_other_table = False
         if self._is_over(night) and not (run or wish.accepted):
             fault = fault or NIGHT_IS_OVER.format(night=night)
-        if has_other_table and self.network.is_live(self.name):
-            # The database as it is now is another delivery.
-            replaced = OTHER_ROWS
-            has_other_table = False
         return SeriesTask(
             self.network,
             self.name,
@@ -705,9 +705,9 @@ class _Series:
         """Return True if a database no longer has the rows of a night."""
         return self.network.is_live(self.name) and night < self.today
 
-    def _is_of_table(self, run: RunDocument, night: str) -> bool:
-        """Return True if a run is of the night's table as it is now."""
-        if self._is_over(night):
+    def _is_of_table(self, run: RunDocument | None, night: str) -> bool:
+        """Return True if a run, if there is one, is of the night's table as it is."""
+        if run is None or self._is_over(night):
             return True
         scored = [file.sha256 for file in run.input.files]
         return scored == digests(self.network.source(self.name, night))

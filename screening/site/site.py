@@ -396,7 +396,7 @@ def _conflicts(network: Network) -> Iterator[str]:
         yield "no series; give each its table, [series.NAME]"
     series_at: dict[str, str] = {}
     names: dict[str, str] = {}
-    for name, plan in network.series.items():
+    for name in network.series:
         # On macOS, and on shares of Windows servers, these are one folder.
         same_name = names.setdefault(name.casefold(), name)
         if same_name != name:
@@ -405,33 +405,35 @@ def _conflicts(network: Network) -> Iterator[str]:
             )
         place = os.path.normpath(network.out(name, "{date}"))
         first = series_at.setdefault(place.casefold(), name)
-        yield from _excessive_claims(network, name)
-        if plan.table is not None and plan.query is not None:
-            yield f"series.{name}: table and query are of one database; give one"
         if first != name and same_name == name:
             yield (
                 f"series.{name}.out: the same place as series.{first}; put {{series}}"
                 " in it"
             )
-        if len({path.name for path in plan.shadow}) != len(plan.shadow):
-            yield (
-                f"series.{name}.shadow: directories of the same name; their runs would"
-                " lie in one place"
-            )
-        table = os.path.normpath(network.folder / filled(plan.cohort, name, "{date}"))
-        if f"{place}/".startswith(f"{table}/"):
-            yield (
-                f"series.{name}.out: lies in the series' table, so a night would be"
-                " read as one"
-            )
+        yield from _conflicts_of_series(network, name)
 
 
-def _excessive_claims(network: Network, name: str) -> Iterator[str]:
-    """Yield the claims of a series that exceed the site's budget."""
+def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
+    """Yield the faults of a series, and its claims that exceed the site's budget."""
+    plan = network.series[name]
     for key in ("jobs", "memory_mb"):
-        claim = getattr(network.series[name], key)
+        claim = getattr(plan, key)
         budget = getattr(network.site, key)
         if claim > budget:
             yield (
                 f"series.{name}.{key}: {claim} is more than the {budget} that all share"
             )
+    if plan.table is not None and plan.query is not None:
+        yield f"series.{name}: table and query are of one database; give one"
+    if len({path.name for path in plan.shadow}) != len(plan.shadow):
+        yield (
+            f"series.{name}.shadow: directories of the same name; their runs would"
+            " lie in one place"
+        )
+    place = os.path.normpath(network.out(name, "{date}"))
+    table = os.path.normpath(network.folder / filled(plan.cohort, name, "{date}"))
+    if f"{place}/".startswith(f"{table}/"):
+        yield (
+            f"series.{name}.out: lies in the series' table, so a night would be"
+            " read as one"
+        )

@@ -246,13 +246,18 @@ def _continued(
     cohort += [*stays.values(), *new]
     changes: list[tuple[object, ...]] = []
     if not is_corrected:
-        changes += [(*row, "changed", "") for row in stays.values()]
+        changes += _marked(stays.values(), "changed")
     reasons = endings(flagged, {str(row.subject): earlier.night for row in gone})
     for row in gone:
         cohort += _ended(row, is_corrected)
         changes.append((*row, "ended", reasons[str(row.subject)]))
-    changes += [(*row, "new", "") for row in new]
+    changes += _marked(new, "new")
     return sorted(cohort), changes
+
+
+def _marked(rows: Iterable[Membership], change: str) -> list[tuple[object, ...]]:
+    """Return rows with a change that needs no reason."""
+    return [(*row, change, "") for row in rows]
 
 
 def _ended(row: Membership, is_corrected: bool) -> list[Membership]:
