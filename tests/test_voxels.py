@@ -212,7 +212,7 @@ def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
         group.replace(group=name)
         for name, group in zip(names, run.groups, strict=False)
     ]
-    lines = worklist(run.replace(groups=groups), 3)["parts"][0]["lines"]
+    lines = worklist(run.replace(groups=groups), 3)["parts"][0].lines
     assert [line.volume.flagged for line in lines] == [1, 2]
 
 

@@ -249,9 +249,9 @@ def demo(
             check_replaceable(run, "run")
         for job, (model, run) in places.items():
             _whole_job(job, cohorts, model, run)
-    reports = []
-    for place in chain.from_iterable(places.values()):
-        reports.append(str(place / "report.html"))
+    reports = [
+        str(place / "report.html") for place in chain.from_iterable(places.values())
+    ]
     print_answer({"reports": reports}, as_json)
 
 

@@ -318,15 +318,16 @@ def compare(
         )
         names = options.names_from(recipes)
         named = [load_recipe(name) for name in names if name != "all"]
-        past = {}
-        for name, source in sources.items():
-            past[name] = read_cohort(
+        past = {
+            name: read_cohort(
                 source,
                 contract,
                 **columns.roles,
                 need_label=True,
                 keep=columns_of_points(*named),
             )
+            for name, source in sources.items()
+        }
         compared = comparison.compare(
             past,
             comparison.expand_all(names, past),

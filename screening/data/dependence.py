@@ -208,9 +208,10 @@ def head_values(name: str, head: Sequence[tuple[SourcePart, Block]]) -> np.ndarr
     parts = [block.columns[name] for _, block in head]
     if all(map(is_numeric, parts)):
         return np.concatenate(list(map(to_floats, parts)))
-    parsed = []
-    for (file, _), part in zip(head, parts, strict=True):
-        parsed.append(parse_feature(part, NUMBER, file.decimal(name)).values)
+    parsed = [
+        parse_feature(part, NUMBER, file.decimal(name)).values
+        for (file, _), part in zip(head, parts, strict=True)
+    ]
     numbers = np.concatenate(parsed)
     texts = list(map(present_texts, parts))
     n_present = sum(len(part) - part.null_count for part in texts)

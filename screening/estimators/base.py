@@ -122,10 +122,7 @@ class Classifier(ClassifierMixin, Estimator):
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return labels out of ``classes_``, shape (n_rows,)."""
         scores = self.decision_function(X)
-        if scores.ndim == 1:
-            codes = (scores > 0).astype(int)
-        else:
-            codes = scores.argmax(axis=1)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
 

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -517,10 +518,7 @@ def fit_passes(
     for _ in range(n_rescalings):
         states = _next_pass(states, factors, problem.solve, normalise)
     problem.cache.trained = [state.previous for state in states]
-    return [
-        _join_passes(state, factor)
-        for state, factor in zip(states, factors, strict=True)
-    ]
+    return list(starmap(_join_passes, zip(states, factors, strict=True)))
 
 
 def _first_pass(problem: PassProblem) -> KernelMachineState:
@@ -558,10 +556,11 @@ def _next_pass(
     normalise: bool,
 ) -> list[KernelMachineState]:
     """Return the machines after one more pass, each rescaled by its factor."""
-    steps = []
-    for state, factor in zip(states, factors, strict=True):
-        if factor is not None:
-            steps.append(Rescaling(state, factor, state.fit_factor(factor)))
+    steps = [
+        Rescaling(state, factor, state.fit_factor(factor))
+        for state, factor in zip(states, factors, strict=True)
+        if factor is not None
+    ]
     scaled_steps = []
     c = []
     for step, log_factor in zip(steps, log_factors(steps), strict=True):

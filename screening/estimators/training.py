@@ -121,18 +121,16 @@ def dual_solutions(
     alphas = drop_small_alphas(np.stack([solution.alphas for solution in solutions]))
     margin = (alphas > 0) & problem.free(alphas)
     weights = problem.signs * alphas
-    duals = []
-    for k, solution in enumerate(solutions):
-        duals.append(
-            DualSolution(
-                weights=weights[k][:, None],
-                intercept=np.array([solution.intercept]),
-                margin=margin[k][:, None],
-                gap=solution.gap,
-                n_iter=solution.n_iter,
-            )
+    return [
+        DualSolution(
+            weights=weights[k][:, None],
+            intercept=np.array([solution.intercept]),
+            margin=margin[k][:, None],
+            gap=solution.gap,
+            n_iter=solution.n_iter,
         )
-    return duals
+        for k, solution in enumerate(solutions)
+    ]
 
 
 def drop_small_alphas(alphas: np.ndarray) -> np.ndarray:

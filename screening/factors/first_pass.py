@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import starmap
 from typing import Any, ClassVar
 
 import numpy as np
@@ -242,10 +243,7 @@ class KernelMachineState:
     def fit_factor(self, factor: Factor) -> Pass:
         """Return the current pass with the fitted parameters of a factor."""
         views: list[KernelMachineState] | list[FirstPass]
-        if factor.scope == "joint":
-            views = [self]
-        else:
-            views = self.outputs
+        views = [self] if factor.scope == "joint" else self.outputs
         states = []
         for view in views:
             parameters = factor.parameters(view)
@@ -480,9 +478,7 @@ class Rescaling:
         if self.factor.scope == "joint":
             return _as_columns(self.factor.log_at(self.state, states[0]))
         outputs = zip(self.state.outputs, states, strict=True)
-        return np.column_stack(
-            [self.factor.log_at(output, state) for output, state in outputs]
-        )
+        return np.column_stack(list(starmap(self.factor.log_at, outputs)))
 
     def bumps(self) -> Iterator[tuple[int, np.ndarray, BumpTerms]]:
         """Yield (m, basis_index, bumps) per output m whose factor is a sum of bumps."""

@@ -433,10 +433,11 @@ def _bids_channels(subject: Path) -> _Files:
     files: _Files = []
     for path in _anatomical_files(subject):
         entities, suffix = _entities(path)
-        parts = []
-        for key, value in entities.items():
-            if key not in _PATIENT_ENTITIES:
-                parts.append(f"{key}-{value}")
+        parts = [
+            f"{key}-{value}"
+            for key, value in entities.items()
+            if key not in _PATIENT_ENTITIES
+        ]
         files.append(("_".join([*parts, suffix]), path))
     return files
 

@@ -145,9 +145,10 @@ def write_volumes(
         for name, content in volumes:
             (folder / name).write_bytes(content)
             names.append(name)
-        classes = {}
-        for number, watched in enumerate(run.model.task.watched, start=1):
-            classes[str(number)] = watched
+        classes = {
+            str(number): watched
+            for number, watched in enumerate(run.model.task.watched, start=1)
+        }
         facts = {
             "run_id": run.run_id,
             "date": run.date,

@@ -399,10 +399,7 @@ def _grey_level(tissue: np.ndarray) -> np.ndarray:
     finite = tissue[np.isfinite(tissue)]
     low, high = np.quantile(finite, [0.01, 0.99]) if finite.size else (0.0, 1.0)
     values = np.nan_to_num(tissue, nan=low)
-    if high > low:
-        share = (values - low) / (high - low)
-    else:
-        share = np.full(len(values), 0.5)
+    share = (values - low) / (high - low) if high > low else np.full(len(values), 0.5)
     largest = _LEVELS - 1
     return np.clip(np.rint(share * largest), 0, largest).astype(np.uint8)
 

@@ -196,10 +196,11 @@ def _identity(place: str) -> str:
 def _others_of(backup: Path, identity: str) -> list[Path]:
     """Return the other backups of a ledger in a folder, the newest first."""
     name = re.compile(rf"screening-{identity}-\d{{8}}T\d{{6}}Z\.(db|dump)")
-    others = []
-    for path in backup.parent.iterdir():
-        if path.is_file() and name.fullmatch(path.name) and path.name != backup.name:
-            others.append(path)
+    others = [
+        path
+        for path in backup.parent.iterdir()
+        if path.is_file() and name.fullmatch(path.name) and path.name != backup.name
+    ]
     return sorted(others, key=lambda path: path.stem, reverse=True)
 
 
@@ -223,9 +224,9 @@ def _dump(place: str, target: Path) -> None:
     """Dump the tables of a ledger on a server."""
     with open_ledger(place, read_only=True) as ledger, ledger.reading() as connection:
         schema = connection.scalar(sa.select(sa.func.current_schema()))
-    tables = []
-    for name in (*TABLES.tables, *PROJECTED.tables):
-        tables.append(f'--table="{schema}"."{name}"')
+    tables = [
+        f'--table="{schema}"."{name}"' for name in (*TABLES.tables, *PROJECTED.tables)
+    ]
     options = ("--format=custom", "--no-owner", f"--file={target}", *tables)
     _run_client("pg_dump", place, *options)
 

@@ -166,10 +166,11 @@ def in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
 
     That is its own digest, or that of the draft before its approval.
     """
-    candidates = []
-    for approval in stated(connection, entries.Approved):
-        if approval.facts.model_after == model:
-            candidates.append(approval.facts.model_before)
+    candidates = [
+        approval.facts.model_before
+        for approval in stated(connection, entries.Approved)
+        if approval.facts.model_after == model
+    ]
     shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
     models = set(connection.scalars(shadows.distinct()))
     for candidate in [*candidates, model]:

@@ -285,10 +285,11 @@ class Tonight:
         artefacts = register.current_artefacts(
             self._connection, ARTEFACTS.c.key.in_(keys), ARTEFACTS.c.what == "run"
         )
-        places = {}
-        for artefact in artefacts:
-            if register.state_of(artefact) == "as written":
-                places[artefact.key] = artefact.place
+        places = {
+            artefact.key: artefact.place
+            for artefact in artefacts
+            if register.state_of(artefact) == "as written"
+        }
         return [places.get(key) for key in keys]
 
     def recent_reasons(self) -> list[GivenReasons]:
@@ -603,10 +604,11 @@ def _entries(
 
 def _measures(nights: Mapping[int, Night]) -> dict[int, Night]:
     """Return the last nights that later ones are measured by, by entry."""
-    measures = []
-    for entry, night in nights.items():
-        if night.delivery is not None and night.delivery.measure:
-            measures.append((entry, night))
+    measures = [
+        (entry, night)
+        for entry, night in nights.items()
+        if night.delivery is not None and night.delivery.measure
+    ]
     return dict(measures[-REFERENCE_NIGHTS:])
 
 

@@ -91,9 +91,7 @@ def digest_at(what: str, place: Path) -> str:
         return digest_of(place / "run.json")
     if place.is_file():
         return digest_of(place)
-    digests = {}
-    for path in sorted(place.iterdir()):
-        digests[path.name] = digest_of(path)
+    digests = {path.name: digest_of(path) for path in sorted(place.iterdir())}
     return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 

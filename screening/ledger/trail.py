@@ -242,9 +242,10 @@ def parts_of(
     Unchained if an entry, which a table names, has none.
     """
     chosen = sa.select(PARTS).where(PARTS.c.what == what)
-    parts = {}
-    for row in rows_in(connection, chosen, PARTS.c.entry, numbers):
-        parts[row.entry] = part_in(row)
+    parts = {
+        row.entry: part_in(row)
+        for row in rows_in(connection, chosen, PARTS.c.entry, numbers)
+    }
     missing = sorted(set(numbers) - parts.keys())
     if missing:
         raise Unchained(

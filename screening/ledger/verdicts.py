@@ -418,10 +418,11 @@ def _checked(
 
     `reviewable`: the ids on which a verdict may be given.
     """
-    shared = {}
-    for name in ("site", "initials"):
-        if isinstance(content.get(name), str):
-            shared[name] = content[name]
+    shared = {
+        name: content[name]
+        for name in ("site", "initials")
+        if isinstance(content.get(name), str)
+    }
     lines: list[Any] = []
     for line in content["verdicts"]:
         if isinstance(line, dict):

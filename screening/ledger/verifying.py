@@ -469,9 +469,9 @@ def accept(ledger: Ledger, runs: Path, reason: str) -> int:
     """
     why = reason_of(reason)
     with ledger.writing() as connection:
-        heads = []
-        for _, facts in _not_in_trail(connection, runs):
-            heads.append((facts.entry, facts.head))
+        heads = [
+            (facts.entry, facts.head) for _, facts in _not_in_trail(connection, runs)
+        ]
         if heads:
             append(connection, ledger.clock(), Accepted(heads=heads), why)
     return len(heads)
@@ -519,8 +519,9 @@ def _is_reserved(connection: sa.Connection, run: RunDocument, first: str) -> boo
 
 def _run_directories(runs: Path, where: str) -> list[Path]:
     """Return the run directories that match a pattern, those written last first."""
-    written = {}
-    for path in runs.glob(f"{where}/run.json"):
-        if "/." not in f"/{path.relative_to(runs).as_posix()}":
-            written[path.parent] = path.stat().st_mtime_ns
+    written = {
+        path.parent: path.stat().st_mtime_ns
+        for path in runs.glob(f"{where}/run.json")
+        if "/." not in f"/{path.relative_to(runs).as_posix()}"
+    }
     return sorted(written, key=written.__getitem__, reverse=True)

@@ -54,10 +54,7 @@ def rate_interval(
     n = np.asarray(trials, float)
     # SciPy's (`binomtest`) takes one integer count, neither arrays of effective sizes
     # nor Student's quantile.
-    if freedom is None:
-        z = ndtri(0.5 + level / 2)
-    else:
-        z = stdtrit(freedom, 0.5 + level / 2)
+    z = ndtri(0.5 + level / 2) if freedom is None else stdtrit(freedom, 0.5 + level / 2)
     z2 = z**2
     safe = np.where(n > 0, n, 1.0)
     p = k / safe

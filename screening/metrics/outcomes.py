@@ -158,9 +158,10 @@ def outcome_figures(
     rates = rates_of(known)
     of_last = known[known["model"].isin(rows["model"].iloc[-1:])]
     seen = rates_of(of_last)
-    by_month = []
-    for month, of_month in known.groupby(known["night"].dt.strftime("%Y-%m")):
-        by_month.append(OutcomesByMonth(month=str(month), **vars(rates_of(of_month))))
+    by_month = [
+        OutcomesByMonth(month=str(month), **vars(rates_of(of_month)))
+        for month, of_month in known.groupby(known["night"].dt.strftime("%Y-%m"))
+    ]
     return OutcomeFigures(
         as_of=as_of.isoformat(timespec="minutes"),
         within_hours=window.within,

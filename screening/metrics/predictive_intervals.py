@@ -112,9 +112,10 @@ class Evidence:
         """
         if self.everything:
             return 1.0, 1.0
-        ends = []
-        for q, min_hits in ((0.025, 0), (0.975, 1)):
-            ends.append(float(beta_quantile(q, *self._sensitivity_law(min_hits))))
+        ends = [
+            float(beta_quantile(q, *self._sensitivity_law(min_hits)))
+            for q, min_hits in ((0.025, 0), (0.975, 1))
+        ]
         return ends[0], ends[1]
 
     def specificity_range(self) -> tuple[float, float]:

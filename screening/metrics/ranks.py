@@ -199,10 +199,11 @@ def rank_entry(
     names = [method.recipe for method in cohorts[0].methods]
     if len(cohorts) < 2 or len(names) < 2:
         return None
-    figures = {}
-    for figure in _RANKED_FIGURES:
-        if _is_known(cohorts, figure):
-            figures[figure] = _figure_ranks(cohorts, names, control, figure)
+    figures = {
+        figure: _figure_ranks(cohorts, names, control, figure)
+        for figure in _RANKED_FIGURES
+        if _is_known(cohorts, figure)
+    }
     return Ranks(first=first, control=control, n_cohorts=len(cohorts), figures=figures)
 
 
@@ -226,18 +227,17 @@ def _figure_ranks(
     test = friedman(ranked_table)
     against = against_control(ranked_table, names.index(control))
     distance = nemenyi_difference(len(names), len(cohorts))
-    methods = []
-    for i, name in enumerate(names):
-        methods.append(
-            RankedMethod(
-                recipe=name,
-                mean_rank=float(test.mean_ranks[i]),
-                mean=float(np.nanmean(table[:, i])),
-                z=_none_if_not_finite(float(against.z[i])),
-                p=_none_if_not_finite(float(against.p[i])),
-                p_holm=_none_if_not_finite(float(against.p_holm[i])),
-            )
+    methods = [
+        RankedMethod(
+            recipe=name,
+            mean_rank=float(test.mean_ranks[i]),
+            mean=float(np.nanmean(table[:, i])),
+            z=_none_if_not_finite(float(against.z[i])),
+            p=_none_if_not_finite(float(against.p[i])),
+            p_holm=_none_if_not_finite(float(against.p_holm[i])),
         )
+        for i, name in enumerate(names)
+    ]
     return FigureRanks(
         chi2=test.chi2,
         f=_none_if_not_finite(test.f),

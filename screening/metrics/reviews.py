@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import starmap
 from math import hypot
 from typing import Any, Literal, NamedTuple
 
@@ -134,9 +135,7 @@ def review_figures(
         Estimates of validation.
     """
     flagged = _flagged_samples(nights, cases, verdicts)
-    unflagged = []
-    for night, night_verdicts in zip(nights, on_run, strict=True):
-        unflagged.append(_unflagged_sample(night, night_verdicts))
+    unflagged = list(starmap(_unflagged_sample, zip(nights, on_run, strict=True)))
     all_flagged = pooled(flagged)
     all_unflagged = pooled(unflagged)
     # A patient who is flagged on five nights counts once, by the latest verdict.

@@ -98,9 +98,10 @@ def _counts(present: np.ndarray, is_case: np.ndarray) -> pd.DataFrame:
     Levels are in the order in which they first occur.
     """
     codes, levels = pd.factorize(present)
-    counts = {}
-    for name, of_group in (("cases", is_case), ("others", ~is_case)):
-        counts[name] = np.bincount(codes[of_group], minlength=len(levels))
+    counts = {
+        name: np.bincount(codes[of_group], minlength=len(levels))
+        for name, of_group in (("cases", is_case), ("others", ~is_case))
+    }
     return pd.DataFrame(counts, index=pd.Index(levels, dtype=object))
 
 

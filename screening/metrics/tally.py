@@ -160,10 +160,11 @@ def spaced_thresholds(
     if len(distinct) <= points:
         return distinct
     steps = np.linspace(0, 1, points // 2)
-    parts = []
-    for class_scores in (scores[positive], scores[~positive]):
-        if len(class_scores):
-            parts.append(np.quantile(class_scores, steps, method="inverted_cdf"))
+    parts = [
+        np.quantile(class_scores, steps, method="inverted_cdf")
+        for class_scores in (scores[positive], scores[~positive])
+        if len(class_scores)
+    ]
     return np.unique(np.concatenate([*parts, distinct[[0, -1]]]))
 
 

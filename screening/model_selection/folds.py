@@ -322,10 +322,7 @@ def split_cohort(
     cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> np.ndarray:
     """Return ``split_folds`` by the ids of rows, or of their groups."""
-    if groups is None:
-        order = _hash_rows(cohort, seed)
-    else:
-        order = hash_names(groups, seed)
+    order = _hash_rows(cohort, seed) if groups is None else hash_names(groups, seed)
     return split_folds(target, groups, order, folds)
 
 

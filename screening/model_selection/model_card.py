@@ -136,9 +136,9 @@ def _training_facts(
     if on_log_scale:
         names = ", ".join(on_log_scale)
         notes.append(f"on a log scale, being positive and skewed: {names}")
-    missing = {}
-    for name, values in cohort.values.items():
-        missing[name] = float(absent(values).mean())
+    missing = {
+        name: float(absent(values).mean()) for name, values in cohort.values.items()
+    }
     ids = id_shape(cohort.id) if cohort.contract.id else None
     return TrainingFacts(
         source=SourceFacts.from_dict(cohort.source.to_dict()),

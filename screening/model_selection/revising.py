@@ -151,10 +151,11 @@ def with_attention(document: ModelDocument) -> ModelDocument:
 
     Those about the rows of training stay as training wrote them.
     """
-    about_rows = []
-    for reason in document.attention:
-        if reason.code in (IDS_ARE_ROW_NUMBERS.code, ROWS_OF_ONE_PATIENT.code):
-            about_rows.append(reason)
+    about_rows = [
+        reason
+        for reason in document.attention
+        if reason.code in (IDS_ARE_ROW_NUMBERS.code, ROWS_OF_ONE_PATIENT.code)
+    ]
     return document.replace(attention=[*attention_of_model(document), *about_rows])
 
 
@@ -163,12 +164,13 @@ def change_of(before: Model, after: Model) -> dict[str, object]:
 
     Digests, thresholds and rules before and after, and the reason.
     """
-    changed = []
-    for old, new in zip(
-        before.facts.operating_points, after.facts.operating_points, strict=True
-    ):
-        if old != new:
-            changed.append((old, new))
+    changed = [
+        (old, new)
+        for old, new in zip(
+            before.facts.operating_points, after.facts.operating_points, strict=True
+        )
+        if old != new
+    ]
     classes = []
     for old, new in changed:
         change = ChangedClass(

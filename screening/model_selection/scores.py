@@ -391,10 +391,11 @@ def _population(model: Model, task: Task) -> Population:
     prevalence = None
     if predictive is not None and predictive.source == "given":
         prevalence = predictive.rows[1].prevalence
-    subgroups = {}
-    for name, values in model.held_out.items():
-        if name.startswith(SUBGROUP):
-            subgroups[name.removeprefix(SUBGROUP)] = values
+    subgroups = {
+        name.removeprefix(SUBGROUP): values
+        for name, values in model.held_out.items()
+        if name.startswith(SUBGROUP)
+    }
     return Population(
         validation.prevalence, prevalence, subgroups or None, model.contract.suppress
     )

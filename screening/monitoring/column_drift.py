@@ -646,10 +646,11 @@ def _clearest_window(by_window: Mapping[int, Difference], limit: float) -> int |
 
     Differences too small to matter are left out.
     """
-    beyond = {}
-    for window, difference in by_window.items():
-        if difference.z > limit and abs(difference.raw) >= WORTH_SAYING:
-            beyond[window] = difference.z
+    beyond = {
+        window: difference.z
+        for window, difference in by_window.items()
+        if difference.z > limit and abs(difference.raw) >= WORTH_SAYING
+    }
     return max(beyond, key=beyond.__getitem__, default=None)
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import cached_property
 from importlib.resources import files
 from inspect import signature
-from itertools import islice, product
+from itertools import islice, product, starmap
 from pathlib import Path
 from typing import Any
 
@@ -113,14 +113,12 @@ class RecipeComponents:
         components have the parameter. ValueError for unknown and ambiguous names.
         """
         component, _, parameter = name.rpartition(".")
-        if component:
-            candidates = [component]
-        else:
-            candidates = list(self._parameters)
-        owners = []
-        for candidate in candidates:
-            if parameter in self._parameters.get(candidate, ()):
-                owners.append((candidate, parameter))
+        candidates = [component] if component else list(self._parameters)
+        owners = [
+            (candidate, parameter)
+            for candidate in candidates
+            if parameter in self._parameters.get(candidate, ())
+        ]
         if not owners:
             raise ValueError(
                 f"parameter {name!r} belongs to no part of it; there are "
@@ -238,10 +236,11 @@ class RecipeComponents:
         if "factor" in self._types:
             arguments["factor"] = self._types["factor"](**values["factor"])
         if self.recipe.machine == "two_class":
-            remedies = []
-            for component, remedy_type in self._types.items():
-                if component.startswith("remedy."):
-                    remedies.append(remedy_type(**values[component]))
+            remedies = [
+                remedy_type(**values[component])
+                for component, remedy_type in self._types.items()
+                if component.startswith("remedy.")
+            ]
             arguments["remedies"] = tuple(remedies)
         if self.recipe.scheme is not None:
             arguments["scheme"] = self.recipe.scheme
@@ -375,7 +374,7 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
 
 def list_recipes() -> list[Recipe]:
     """Return all shipped recipes by name, not checked against their components."""
-    recipes = [_parse(text, source) for text, source in _shipped()]
+    recipes = list(starmap(_parse, _shipped()))
     return sorted(recipes, key=lambda recipe: recipe.name)
 
 

@@ -393,10 +393,11 @@ class Erasure:
         """
         if self.scope.patient is None:
             return
-        folders = []
-        for artefact in self.artefacts:
-            if artefact.what == "model" and (artefact.place / "model.json").exists():
-                folders.append(artefact.place)
+        folders = [
+            artefact.place
+            for artefact in self.artefacts
+            if artefact.what == "model" and (artefact.place / "model.json").exists()
+        ]
         for folder in folders:
             with suppress(ScreenError, OSError):
                 if read_document(folder, "model").get("origin"):
@@ -570,11 +571,11 @@ def find_named(root: Path | None, name: str) -> list[Path]:
     if not root.is_dir():
         raise UsageError(f"{root} is no directory")
     top = root.resolve()
-    paths = []
-    for path in sorted(top.rglob(name)):
-        if "/." not in f"/{path.relative_to(top).as_posix()}":
-            paths.append(path)
-    return paths
+    return [
+        path
+        for path in sorted(top.rglob(name))
+        if "/." not in f"/{path.relative_to(top).as_posix()}"
+    ]
 
 
 # Keys of a run's document that hold ids, lists that name patients, and keys with such

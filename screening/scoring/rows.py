@@ -129,9 +129,10 @@ class Rows:
         """
         # The rows of a patient who was erased are missing among the ranks.
         last = self.ranks.max(initial=0) if most is None else most
-        parts = []
-        for rows in self.flagged(columns):
-            parts.append(rows.filter(pc.less_equal(rows["rank"], last)))
+        parts = [
+            rows.filter(pc.less_equal(rows["rank"], last))
+            for rows in self.flagged(columns)
+        ]
         fields = [self.schema.field(name) for name in columns if name != "rank"]
         schema = pa.schema([*fields, pa.field("rank", pa.int64())])
         return pa.Table.from_batches(parts, schema).sort_by("rank")
@@ -480,10 +481,11 @@ def prepared(
     write = import_module(exports.FORMS[to]).write
     parameters = dict(signature(write).parameters)
     del parameters["flagged"]
-    needed = []
-    for name, parameter in parameters.items():
-        if parameter.default is Parameter.empty:
-            needed.append(name)
+    needed = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is Parameter.empty
+    ]
     _refuse_options(f"`to` {to} needs", set(needed) - set(options))
     _refuse_options(f"`to` {to} takes no", set(options) - set(parameters))
     if "out" in options and options["out"].exists() and not force:

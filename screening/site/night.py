@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import itertools
 import os
 import shlex
 import time
@@ -15,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlsplit
@@ -311,9 +311,7 @@ def run_night(
         )
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
         scored = runner.run_all([some for some in tasks if some[0].series in names])
-        document = _overview(
-            network, night, itertools.chain(*tasks), scored, verdicts, strict
-        )
+        document = _overview(network, night, chain(*tasks), scored, verdicts, strict)
         with open_ledger(network.ledger, make=True) as ledger:
             outcomes = outcomes_of_night(network, ledger, night, sorted(names))
             document = _with_outcomes(document, outcomes, strict)
@@ -349,13 +347,10 @@ def _overview(
             caught_up.append(line)
         else:
             series.append(line)
-    exit_code = _exit_code(scored.values(), strict)
-    if strict and any(file.refused for file in verdicts):
-        exit_code = worst([exit_code, ATTENTION])
     return OverviewDocument(
         title=network.site.title,
         night=night,
-        exit_code=exit_code,
+        exit_code=_exit_code(scored.values(), verdicts, strict),
         verdicts=verdicts,
         series=series,
         shadows=shadows,
@@ -413,21 +408,17 @@ def _with_findings(
         reasons, silenced = _split(
             findings.of(line.series), suppressions[line.series], line.night
         )
+        attention = [*line.attention, *reasons]
         lines.append(
             line.replace(
-                attention=[*line.attention, *reasons],
+                attention=attention,
                 acknowledged=[*line.acknowledged, *silenced],
-                remedies=[
-                    *line.remedies,
-                    *_remedies(network, line, [*line.attention, *reasons]),
-                ],
+                remedies=[*line.remedies, *_remedies(network, line, attention)],
             )
         )
     exit_code = document.exit_code
-    rings = bool(new_reasons(of_site)) or any(
-        new_reasons(findings.of(line.series)) for line in lines
-    )
-    if strict and rings:
+    found = chain(of_site, *(findings.of(line.series) for line in lines))
+    if strict and new_reasons(found):
         exit_code = worst([exit_code, ATTENTION])
     return document.replace(
         exit_code=exit_code,
@@ -503,13 +494,16 @@ def _site_night(
     )
 
 
-def _exit_code(lines: Collection[SeriesNight], strict: bool) -> int:
-    """Return the exit code of a night, by the lines of what was scored."""
+def _exit_code(
+    lines: Collection[SeriesNight], verdicts: Iterable[VerdictsRead], strict: bool
+) -> int:
+    """Return the exit code of what was scored and of the verdicts that were read."""
     codes = [line.exit_code for line in lines]
-    champions = [line for line in lines if not line.shadow]
-    needs_attention = any(new_reasons(line.attention) for line in champions)
-    if strict and needs_attention:
-        codes.append(ATTENTION)
+    if strict:
+        codes += [ATTENTION for file in verdicts if file.refused]
+        for line in lines:
+            if new_reasons(line.attention) and not line.shadow:
+                codes.append(ATTENTION)
     return worst(codes)
 
 

@@ -510,9 +510,10 @@ def _texts_beside(batch: Cohort, is_listed: np.ndarray) -> dict[str, pa.Array]:
 
     Figures by outcomes need subgroups long after the night's table is gone.
     """
-    columns = {}
-    for name, texts in (batch.display or {}).items():
-        columns[DISPLAY + name] = pa.array(texts, pa.string(), mask=~is_listed)
+    columns = {
+        DISPLAY + name: pa.array(texts, pa.string(), mask=~is_listed)
+        for name, texts in (batch.display or {}).items()
+    }
     if batch.contract.outcome is not None:
         for name, texts in (batch.subgroups or {}).items():
             columns[SUBGROUP + name] = pa.array(texts, pa.string())

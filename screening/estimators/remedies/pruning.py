@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -281,4 +282,4 @@ class _Search:
         j = accuracy / (np.maximum(n_wrong, 0.5) / n_majority)
         error = n_wrong / n_majority
         columns = zip(j.tolist(), accuracy.tolist(), error.tolist(), strict=True)
-        return [Quality(*values) for values in columns]
+        return list(starmap(Quality, columns))

@@ -19,6 +19,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -102,7 +103,7 @@ def write(
     }
     # An empty list is not allowed: a quiet night has no entries.
     if resources:
-        bundle["entry"] = [_put(*item) for item in resources.items()]
+        bundle["entry"] = list(starmap(_put, resources.items()))
     text = json.dumps(bundle, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     write_whole(out, text.encode())
 
@@ -428,10 +429,11 @@ def _closed(
 ) -> dict[str, Resource]:
     """Return what the last export has and tonight has not, ended where it was open."""
     rest = {url: earlier[url] for url in earlier if url not in tonight}
-    last_flagged = {}
-    for resource in rest.values():
-        if resource["resourceType"] == "RiskAssessment":
-            last_flagged[_patient_of(resource)] = resource["occurrenceDateTime"]
+    last_flagged = {
+        _patient_of(resource): resource["occurrenceDateTime"]
+        for resource in rest.values()
+        if resource["resourceType"] == "RiskAssessment"
+    }
     reasons = endings(flagged, last_flagged)
     for url, resource in rest.items():
         if resource["resourceType"] == "Device":

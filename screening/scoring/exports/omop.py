@@ -89,10 +89,11 @@ def write(
     n_left_out = flagged.rows.num_rows - flagged_rows.num_rows
     subjects = subjects_of(flagged_rows)
     ranks = flagged_rows["rank"].to_pylist()
-    wrong = []
-    for rank, subject in zip(ranks, subjects, strict=True):
-        if not PERSON.fullmatch(subject):
-            wrong.append(rank)
+    wrong = [
+        rank
+        for rank, subject in zip(ranks, subjects, strict=True)
+        if not PERSON.fullmatch(subject)
+    ]
     if wrong:
         raise UsageError(
             f"ids of rank {first_of(wrong, 5)} are no whole numbers without zeros in"
