@@ -134,6 +134,8 @@ def main() -> None:
     """Run the `screen` command."""
     # A process runs one command, and typer would make the options of all of them.
     words = sys.argv[3:] if sys.argv[1:2] == ["--log"] else sys.argv[1:]
-    named = [each for each in app.registered_commands if [each.name] == words[:1]]
+    named = [
+        command for command in app.registered_commands if [command.name] == words[:1]
+    ]
     app.registered_commands = named or app.registered_commands
     bounded(app)

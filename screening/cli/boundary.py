@@ -160,10 +160,10 @@ def exits() -> Iterator[None]:
     except (typer.Exit, TyperException):
         raise
     except BaseException as error:
-        known = _expected_error(error)
-        if known is None:
+        expected = _expected_error(error)
+        if expected is None:
             raise
-        raise typer.Exit(report_error(known)) from None
+        raise typer.Exit(report_error(expected)) from None
 
 
 def _expected_error(error: BaseException) -> BaseException | None:

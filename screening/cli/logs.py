@@ -60,8 +60,8 @@ def begin(words: Sequence[str]) -> None:
 
 def about(**context: str | int | None) -> None:
     """Set the series, night or run of the lines from here on; None changes nothing."""
-    known = {key: value for key, value in context.items() if value is not None}
-    _context.set(_context.get({}) | known)
+    stated = {key: value for key, value in context.items() if value is not None}
+    _context.set(_context.get({}) | stated)
 
 
 def peak_mb() -> int:

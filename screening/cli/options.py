@@ -342,10 +342,10 @@ class RuleOptions:
 
         More than one is a `UsageError`; so is none where one is `required`.
         """
-        given = {name: getattr(self, name) for name in RULE_TYPES}
+        values = {name: getattr(self, name) for name in RULE_TYPES}
         rules = {
             name: value
-            for name, value in given.items()
+            for name, value in values.items()
             if value is not None and value is not False
         }
         if len(rules) > 1:
@@ -453,15 +453,18 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         ]
 
     @wraps(command)
-    def grouped(**given: Any) -> None:
-        for name, value in given.items():
+    def grouped(**options: Any) -> None:
+        for name, value in options.items():
             if name not in IN_OTHER_BYTES:
                 _refuse_undecodable(name, value)
         for name, group in groups.items():
-            given[name] = group(
-                **{option: given.pop(option) for option in signature(group).parameters}
+            options[name] = group(
+                **{
+                    option: options.pop(option)
+                    for option in signature(group).parameters
+                }
             )
-        command(**given)
+        command(**options)
 
     grouped.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     grouped.__annotations__ = {option.name: option.annotation for option in parameters}
@@ -484,15 +487,15 @@ def _refuse_undecodable(name: str, value: object) -> None:
             )
 
 
-def id_from(given: bytes) -> str:
+def id_from(argument: bytes) -> str:
     """Return an id as a table of the same bytes has it.
 
     The encoding is UTF-8, else cp1252, else latin-1.
     """
     for encoding in ("utf-8", "cp1252"):
         with suppress(UnicodeDecodeError):
-            return given.decode(encoding)
-    return given.decode("latin-1")
+            return argument.decode(encoding)
+    return argument.decode("latin-1")
 
 
 def series_from(text: str | None) -> str | None:

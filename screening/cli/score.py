@@ -536,11 +536,11 @@ def _value_in_words(value: Value) -> str:
     words = [value.feature, value.value, value.unit, value.outside]
     if value.range:
         words.append(f"({value.range_is} {value.range})")
-    shown = " ".join(filter(None, words))
+    value_and_range = " ".join(filter(None, words))
     if not value.change:
-        return shown
+        return value_and_range
     effect = "raises" if value.raises else "lowers"
-    return f"{shown}: {effect} the score, {value.change}"
+    return f"{value_and_range}: {effect} the score, {value.change}"
 
 
 # A model's card goes to others as a night does.

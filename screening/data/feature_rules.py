@@ -438,8 +438,8 @@ def _lists_texts(column: Candidate, feature: Mapping[str, Any]) -> bool:
 def _remark_on_texts(column: Candidate) -> str:
     """Return the remark on texts that were listed as missing."""
     texts = _shown_texts(column.summary)
-    shown = f" ({texts})" if texts else ""
-    return f"texts that mean missing{shown} were listed in missing_values; review"
+    listed = f" ({texts})" if texts else ""
+    return f"texts that mean missing{listed} were listed in missing_values; review"
 
 
 def _shown_texts(summary: ColumnSummary) -> str:

@@ -189,7 +189,7 @@ def _measurement_named(name: str) -> Measurement | None:
     None also for what is computed from a measurement, such as a ratio.
     """
     words = name_words(name)
-    named = [known for known in MEASUREMENTS if has_name(words, known.names)]
+    named = [quantity for quantity in MEASUREMENTS if has_name(words, quantity.names)]
     if len(named) != 1:
         return None
     (measurement,) = named

@@ -135,7 +135,7 @@ def enter_outcomes(
     with ledger.reading() as connection:
         key = find_series(connection, series)
         nights = _read_nights(connection, key)
-        known = _known_outcomes(connection, key)
+        recorded = _known_outcomes(connection, key)
         verdicts = _verdicts(connection, key)
     place = nights.outcome_of_contract(given)
     window = Window(place.within, place.after)
@@ -153,9 +153,9 @@ def enter_outcomes(
     for name, times in stated_now.items():
         if name not in patients:
             n_unknown += 1
-        elif known.get(name) != times:
+        elif recorded.get(name) != times:
             changed[name] = times
-    events = _events(known | changed)
+    events = _events(recorded | changed)
     rows = with_truth(nights.rows, events, window, until)
     figures = outcome_figures(
         rows,
@@ -176,7 +176,7 @@ def enter_outcomes(
     facts = Outcomes(series=key, night=until.strftime("%Y-%m-%d"), figures=figures)
     with ledger.writing() as connection:
         append(connection, ledger.clock(), facts, _parts(changed))
-    n_new = sum(name not in known for name in changed)
+    n_new = sum(name not in recorded for name in changed)
     return Entered(
         figures=figures,
         new=n_new,
@@ -191,12 +191,12 @@ def _is_other_event(
     table: pd.DataFrame, nights: _Nights, place: _Place
 ) -> pd.Series[bool]:
     """Return a mask of the lines whose event is none of those asked for."""
-    asked = set(place.cases)
-    if not asked:
-        asked.update(*map(texts_of_class, nights.classes))
-    if not asked:
+    events = set(place.cases)
+    if not events:
+        events.update(*map(texts_of_class, nights.classes))
+    if not events:
         return pd.Series(False, index=table.index)
-    return table["time"].notna() & ~table["name"].isin(asked)
+    return table["time"].notna() & ~table["name"].isin(events)
 
 
 def last_figures(connection: sa.Connection, series: str) -> OutcomeFigures | None:
@@ -223,13 +223,13 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
         if figures is None:
             return by_verdict
         nights = _read_nights(connection, key)
-        known = _known_outcomes(connection, key)
+        recorded = _known_outcomes(connection, key)
         runs = connection.execute(current_runs(key)).all()
         stated_at = nights_at(connection, [run.entry for run in runs])
     table_of = {run.night: stated_at[run.entry].table or "" for run in runs}
     window = Window(figures.within_hours, figures.after_hours)
     as_of = pd.Timestamp(figures.as_of)
-    rows = with_truth(nights.rows, _events(known), window, as_of)
+    rows = with_truth(nights.rows, _events(recorded), window, as_of)
     is_known = rows["truth"].isin(["case", "none"]) & rows["is_over"]
     last = rows[is_known].groupby("patient").tail(1)
     verdicts = {word.case_id: word for word in by_verdict.words}
@@ -471,10 +471,10 @@ def _by_patient(outcomes: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(set(times))) for name, times in events.items()}
 
 
-def _events(known: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
+def _events(outcomes: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
     """Return the events of all patients, a line each: `patient`, `time` and `name`."""
     lines = []
-    for patient, events in known.items():
+    for patient, events in outcomes.items():
         for event in events:
             time, _, name = event.partition("\t")
             lines.append((patient, time, name))
@@ -497,13 +497,13 @@ def _known_outcomes(
     connection: sa.Connection, series: str
 ) -> dict[str, tuple[str, ...]]:
     """Return the times of each patient's events, as the last entry on each has them."""
-    known: dict[str, tuple[str, ...]] = {}
+    outcomes: dict[str, tuple[str, ...]] = {}
     numbers = sa.select(_entry_numbers(series).c.number)
     for _, parts in _entries(connection, TRAIL.c.number.in_(numbers)):
         for part in parts:
             for name, times in zip(part.names, part.facts, strict=True):
-                known[name] = tuple(times)
-    return known
+                outcomes[name] = tuple(times)
+    return outcomes
 
 
 def _entry_numbers(series: str) -> sa.Subquery:

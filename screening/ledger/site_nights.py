@@ -54,9 +54,9 @@ def counted_nights(
     """Return by series its nights up to this one; series without it are left out."""
     by_series = {}
     with ledger.reading() as connection:
-        known = set(every_series(connection))
+        recorded_series = set(every_series(connection))
         for name in names:
-            if name not in known:
+            if name not in recorded_series:
                 continue
             counted = _counted_of_series(connection, name, night)
             if counted is not None:

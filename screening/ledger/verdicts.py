@@ -249,8 +249,8 @@ def _last(
     latest = [rows.c[name].desc() for name in order_by]
     turn = sa.func.row_number().over(partition_by=columns, order_by=latest)
     numbered = sa.select(rows, turn.label("turn")).subquery()
-    kept = [numbered.c[column.name] for column in rows.c]
-    return sa.select(*kept).where(numbered.c.turn == 1).subquery()
+    columns_of_rows = [numbered.c[column.name] for column in rows.c]
+    return sa.select(*columns_of_rows).where(numbered.c.turn == 1).subquery()
 
 
 def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
@@ -260,14 +260,18 @@ def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     recorded later counts.
     """
     chosen = sa.select(REVIEWS).where(*which).subquery()
-    given = _last(chosen, ("key", "case_id", "reviewer"), LATEST)
+    of_reviewers = _last(chosen, ("key", "case_id", "reviewer"), LATEST)
     side = sa.case(
-        (given.c.verdict.in_(HAS_IT), 1), (given.c.verdict == "ruled out", -1), else_=0
+        (of_reviewers.c.verdict.in_(HAS_IT), 1),
+        (of_reviewers.c.verdict == "ruled out", -1),
+        else_=0,
     )
-    case = [given.c.key, given.c.case_id]
+    case = [of_reviewers.c.key, of_reviewers.c.case_id]
     highest = sa.func.max(side).over(partition_by=case)
     lowest = sa.func.min(side).over(partition_by=case)
-    with_contrast = sa.select(given, (highest - lowest).label("contrast")).subquery()
+    with_contrast = sa.select(
+        of_reviewers, (highest - lowest).label("contrast")
+    ).subquery()
     words = _last(with_contrast, ("key", "case_id"), LATEST)
     run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == words.c.key)
     verdict = sa.case((words.c.contrast == 2, "disputed"), else_=words.c.verdict)
@@ -349,17 +353,17 @@ def review(
         if earlier is not None:
             _, listed = reviewable(connection, earlier)
             page = page._replace(run_id=run_id_of(earlier))
-    given = _checked(content, page, listed)
-    of_run = [verdict for verdict in given if verdict.case_id in cases]
+    verdicts_read = _checked(content, page, listed)
+    of_run = [verdict for verdict in verdicts_read if verdict.case_id in cases]
     outcomes = record_verdicts(ledger, entered.key, of_run, _user(), digest)
     if earlier is not None:
-        others = [verdict for verdict in given if verdict.case_id not in cases]
+        others = [verdict for verdict in verdicts_read if verdict.case_id not in cases]
         record_verdicts(ledger, earlier, others, _user(), digest)
         outcomes["superseded"] = len(others)
     return {
         "run_id": document.run_id,
         "night": document.date,
-        "verdicts": len(given),
+        "verdicts": len(verdicts_read),
     } | outcomes
 
 

@@ -390,8 +390,8 @@ def _refuse_other_definitions(connection: sa.Connection) -> None:
         _create_tables(connection)
         expected = _definitions(connection)
         nested.rollback()
-    found = _definitions(connection)
-    names = [name for name in expected if found.get(name) != expected[name]]
+    definitions = _definitions(connection)
+    names = [name for name in expected if definitions.get(name) != expected[name]]
     if not names:
         return
     if set(names) <= PROJECTED.tables.keys():

@@ -184,9 +184,9 @@ def refitted_curve(
     fitted = fit_platt(log_odds, positive, weight, codes)
     gained = _log_likelihood(fitted.log_odds(log_odds), positive, weight)
     gained -= _log_likelihood(log_odds, positive, weight)
-    kept = max(0.0, 1 - 1 / gained) if gained > 0 else 0.0
-    slope = 1 + kept * (fitted.slope - 1)
-    shift = kept * (fitted.intercept - fitted.slope * fitted.centre)
+    shrinkage = max(0.0, 1 - 1 / gained) if gained > 0 else 0.0
+    slope = 1 + shrinkage * (fitted.slope - 1)
+    shift = shrinkage * (fitted.intercept - fitted.slope * fitted.centre)
     return _moved(written, scores, shift, slope, fitted.covariance)
 
 

@@ -279,10 +279,10 @@ def shared_design(
         return np.full(share.shape, most)
     deviations = np.square(counts - share * sizes[:, None]).sum(axis=0)
     spread = groups / (groups - 1) * deviations
-    own = _within_correlation(counts, sizes)
+    correlation = _within_correlation(counts, sizes)
     median = np.asarray(above_median, float)[:, None]
     central = _within_correlation(median, sizes)
-    shared = np.where(np.isnan(central), own, (own + central) / 2)
+    shared = np.where(np.isnan(central), correlation, (correlation + central) / 2)
     design = np.fmax(spread / np.where(certain, 1.0, alone), 1 + (most - 1) * shared)
     return np.where(certain, most, np.clip(design, 1, most))
 

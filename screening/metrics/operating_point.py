@@ -221,17 +221,17 @@ def _pick_min_sensitivity(
     m = hits[..., :1]
     if rule.confidence is None:
         largest = (1 - rule.value) * (m + design) + _COUNT_TOLERANCE
-        kept = m - hits + design <= largest
+        is_eligible = m - hits + design <= largest
     else:
         # Clopper-Pearson's lower bound is at least s if Beta(hits, misses + 1) is below
         # s rarely enough.
         a = np.maximum(hits, 1e-9) / design
         b = (m - hits) / design + 1
         below = betainc(a, b, rule.value)
-        kept = below <= 1 - rule.confidence + _RATE_TOLERANCE
-    kept = kept & allowed
-    kept[..., 0] = True
-    return kept.shape[-1] - 1 - kept[..., ::-1].argmax(axis=-1)
+        is_eligible = below <= 1 - rule.confidence + _RATE_TOLERANCE
+    is_eligible = is_eligible & allowed
+    is_eligible[..., 0] = True
+    return is_eligible.shape[-1] - 1 - is_eligible[..., ::-1].argmax(axis=-1)
 
 
 @dataclass(frozen=True)

@@ -153,14 +153,16 @@ def outcome_figures(
         Fewest events of a value of them.
     """
     events = detected_events(rows)
-    known = _with_known_truth(rows)
+    with_outcome = _with_known_truth(rows)
     is_open = (rows["truth"] != "past") & ~rows["is_over"]
-    rates = rates_of(known)
-    of_last = known[known["model"].isin(rows["model"].iloc[-1:])]
+    rates = rates_of(with_outcome)
+    of_last = with_outcome[with_outcome["model"].isin(rows["model"].iloc[-1:])]
     seen = rates_of(of_last)
     by_month = [
         OutcomesByMonth(month=str(month), **vars(rates_of(of_month)))
-        for month, of_month in known.groupby(known["night"].dt.strftime("%Y-%m"))
+        for month, of_month in with_outcome.groupby(
+            with_outcome["night"].dt.strftime("%Y-%m")
+        )
     ]
     return OutcomeFigures(
         as_of=as_of.isoformat(timespec="minutes"),
@@ -169,14 +171,14 @@ def outcome_figures(
         open=int(is_open.sum()),
         past=int((rows["truth"] == "past").sum()),
         auroc=_auroc(of_last),
-        observed_over_expected=_observed_over_expected(known),
+        observed_over_expected=_observed_over_expected(with_outcome),
         lead=lead_time(events),
         lead_by_subgroup=lead_by_subgroup(events, subgroups, suppress),
         promised=promised,
         seen=SensitivityAndPpv(sensitivity=seen.sensitivity, ppv=seen.ppv),
         seen_nights=seen.nights,
         below=_below(seen, promised),
-        agreement=_agreement(known, verdicts),
+        agreement=_agreement(with_outcome, verdicts),
         by_month=by_month,
         **vars(rates),
     )
@@ -209,12 +211,12 @@ def figures_of_class(
     of_class = of_class.dropna().astype({"flagged": bool})
     named = events[events["name"].isin(texts_of_class(name))]
     of_class = with_truth(of_class, named[["patient", "time"]], window, as_of)
-    known = _with_known_truth(of_class)
+    with_outcome = _with_known_truth(of_class)
     return OutcomesByClass(
         label=name,
-        auroc=_auroc(known),
+        auroc=_auroc(with_outcome),
         lead=lead_time(detected_events(of_class)),
-        **vars(rates_of(known)),
+        **vars(rates_of(with_outcome)),
     )
 
 

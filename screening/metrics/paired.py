@@ -274,20 +274,20 @@ def share_difference(
     change = clear.astype(float) - others.astype(float)
     n = len(change)
     total = float(change.sum())
-    own = (np.abs(change).sum() + 1 - total**2 / (n + 2)) / (n + 2) ** 2
+    within = (np.abs(change).sum() + 1 - total**2 / (n + 2)) / (n + 2) ** 2
     codes = group_codes(groups)
     size_factor = 1.0
     if codes is not None:
-        own *= design_effect(change, codes)
+        within *= design_effect(change, codes)
         size_factor = student_size_factor(int(codes.max()) + 1)
     between = 0.0
     if fold is not None:
         number = np.unique(fold, return_inverse=True)[1]
         sizes = np.bincount(number)
         fold_means = np.bincount(number, weights=change) / sizes
-        between = between_folds(fold_means, own * n / sizes)
+        between = between_folds(fold_means, within * n / sizes)
     middle = total / (n + 2)
-    reach = 1.96 * float(np.sqrt(own / size_factor + between))
+    reach = 1.96 * float(np.sqrt(within / size_factor + between))
     difference = total / n
     return Estimate(
         difference, min(middle - reach, difference), max(middle + reach, difference)

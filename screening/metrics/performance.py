@@ -358,7 +358,7 @@ def prevalence_range(
 
 
 def at_local_prevalence(
-    point: OperatingPoint, share: Estimate, given: float | None
+    point: OperatingPoint, share: Estimate, stated: float | None
 ) -> Predictive:
     """Return predictive values at the local prevalence and at the ends of its range.
 
@@ -370,14 +370,14 @@ def at_local_prevalence(
     point : OperatingPoint
     share : Estimate
         Share of positives in the whole training table, the estimate if none is given.
-    given : float, optional
+    stated : float, optional
         Prevalence at the place of use. Half and twice of it are then its range.
     """
     assert point.prevalence is not None
     value, low, high = share.value_and_interval
     prevalences = (low, value, high)
-    if given is not None:
-        prevalences = (given / 2, given, min(2 * given, (1 + given) / 2))
+    if stated is not None:
+        prevalences = (stated / 2, stated, min(2 * stated, (1 + stated) / 2))
     rows = []
     for prevalence in prevalences:
         if np.isclose(prevalence, point.prevalence):
@@ -386,7 +386,7 @@ def at_local_prevalence(
             figures = rates(point.sensitivity, point.specificity, prevalence)
         values = {name: figures[name] for name in _PREDICTIVE_FIGURES}
         rows.append(PredictiveValues(prevalence=prevalence, **values))
-    source: Literal["estimated", "given"] = "estimated" if given is None else "given"
+    source: Literal["estimated", "given"] = "estimated" if stated is None else "given"
     return Predictive(
         rule=point.rule,
         threshold=point.threshold,

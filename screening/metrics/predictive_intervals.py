@@ -30,18 +30,18 @@ def variance_inflation(n_settings: int = 1) -> float:
     return float(np.interp(np.log(max(n_settings, 1)), np.log([8, 24]), [1.5, 2.0]))
 
 
-def between_folds(rates: np.ndarray, own: np.ndarray) -> float:
+def between_folds(rates: np.ndarray, within: np.ndarray) -> float:
     """Return the variance of a rate's mean over folds that their rows do not explain.
 
     Parameters
     ----------
     rates : ndarray of shape (n_folds,)
-    own : ndarray of shape (n_folds,)
+    within : ndarray of shape (n_folds,)
         Variance of each fold's rate from its rows alone.
     """
     if len(rates) < 2:
         return 0.0
-    return max(0.0, float(np.var(rates, ddof=1) - np.mean(own))) / len(rates)
+    return max(0.0, float(np.var(rates, ddof=1) - np.mean(within))) / len(rates)
 
 
 def between_repeats(rates: np.ndarray) -> float:

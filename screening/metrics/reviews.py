@@ -144,14 +144,14 @@ def review_figures(
     }
     counts = count_verdicts(latest.values())
     patients = {row.patient for row in all_flagged.rows}
-    found = {row.patient for row in all_flagged.rows if row.has_condition}
+    cases_found = {row.patient for row in all_flagged.rows if row.has_condition}
     return {
         "verdicts": counts,
         "ppv": judged_share(counts),
         "ppv_to_date": list(_shares_to_date(nights, verdicts)),
         "ppv_flagged": documents.FlaggedShare(
             *all_flagged.share().value_and_interval,
-            found=len(found),
+            found=len(cases_found),
             judged=len(patients),
             flagged=all_flagged.size,
             nights=all_flagged.nights,

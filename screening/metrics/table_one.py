@@ -112,11 +112,11 @@ def _levels(
     n_rows = counts.sum()
     total = counts.sum(axis=1)
     frequent = total[total >= smallest].sort_values(ascending=False, kind="stable")
-    shown = frequent.index.tolist()[:MAX_LEVELS]
+    listed = frequent.index.tolist()[:MAX_LEVELS]
     if feature.type == "boolean":
-        shown = [level for level in shown if level == 1]
+        listed = [level for level in listed if level == 1]
     levels = []
-    for level in shown:
+    for level in listed:
         with_level = counts.loc[level]
         levels.append(
             LevelByOutcome(

@@ -121,17 +121,17 @@ def separates_ties(
     first = np.searchsorted(thresholds, mean - reach, side="right")
     last = np.searchsorted(thresholds, mean + reach, side="right")
     held_counts = ThresholdCounts(scores, counts.positive, None, thresholds)
-    kept = np.ones(len(thresholds), dtype=bool)
+    is_kept = np.ones(len(thresholds), dtype=bool)
     classes = (counts.positive, ~counts.positive)
     for chosen, held, new in zip(
         classes, held_counts.counts, counts.counts, strict=True
     ):
         n_chosen = np.bincount(numbers, weights=chosen)
         size = n_chosen * _is_many(n_tied, len(scores))
-        uncertain = _n_uncertain(size, first, last, len(kept))
+        uncertain = _n_uncertain(size, first, last, len(is_kept))
         largest = max(_MAX_RATE_DIFFERENCE * held[0], 1.0)
-        kept &= np.abs(held - new) + uncertain <= largest
-    return kept
+        is_kept &= np.abs(held - new) + uncertain <= largest
+    return is_kept
 
 
 def _count_and_mean(

@@ -228,9 +228,9 @@ class NightPatients:
 
     def _of_neighbours(self) -> np.ndarray:
         """Return half the variance between each night and the one before it."""
-        own = np.diag(self.shared)
+        variance = np.diag(self.shared)
         common = np.diag(self.shared, 1)
-        between = (own[1:] + own[:-1]) / 2 - MIN_SHARE_OF_PATIENT * common
+        between = (variance[1:] + variance[:-1]) / 2 - MIN_SHARE_OF_PATIENT * common
         return np.concatenate([between[:1], between])
 
 
@@ -283,8 +283,8 @@ def means_of_nights(counts: np.ndarray, patients: NightPatients) -> NightMeans |
     if deviation < 1e-9:
         return None
     # Not every patient has a value.
-    own = np.diag(patients.shared)
-    scarcity = np.maximum(1 / n_values / own, 1.0)
+    variance = np.diag(patients.shared)
+    scarcity = np.maximum(1 / n_values / variance, 1.0)
     return NightMeans(
         means=patients.on_dates(counts @ centred / n_values / deviation, np.nan),
         neighbours=patients.on_dates(patients.neighbours * scarcity),
@@ -374,9 +374,9 @@ def stratified(differences: Sequence[Difference]) -> Difference:
 
     All have the same dates.
     """
-    weights = np.array([1 / each.variance for each in differences])
+    weights = np.array([1 / difference.variance for difference in differences])
     weights /= weights.sum()
-    means = np.array([each.nights.means for each in differences])
+    means = np.array([difference.nights.means for difference in differences])
     centred = means - np.nanmean(means, axis=1, keepdims=True)
     on_date = weights[:, None] * np.isfinite(means)
     total = on_date.sum(axis=0)
@@ -384,13 +384,15 @@ def stratified(differences: Sequence[Difference]) -> Difference:
     on_date[:, has_night] /= total[has_night]
     joint = (on_date * np.nan_to_num(centred)).sum(axis=0)
     joint[~has_night] = np.nan
-    neighbours = np.array([each.nights.neighbours for each in differences])
+    neighbours = np.array([difference.nights.neighbours for difference in differences])
     return Difference(
-        effect=float(weights @ [each.effect for each in differences]),
-        raw=float(weights @ [each.raw for each in differences]),
-        variance=float(weights**2 @ [each.variance for each in differences]),
-        third=float(weights**3 @ [each.third for each in differences]),
-        weights=weights @ np.array([each.weights for each in differences]),
+        effect=float(weights @ [difference.effect for difference in differences]),
+        raw=float(weights @ [difference.raw for difference in differences]),
+        variance=float(
+            weights**2 @ [difference.variance for difference in differences]
+        ),
+        third=float(weights**3 @ [difference.third for difference in differences]),
+        weights=weights @ np.array([difference.weights for difference in differences]),
         nights=NightMeans(joint, (on_date**2 * neighbours).sum(axis=0)),
     )
 

@@ -590,7 +590,7 @@ class Gates:
                 )
         return notes
 
-    def attention(self, own: Reference | None = None) -> list[Reason]:
+    def attention(self, own_nights: Reference | None = None) -> list[Reason]:
         """Return reasons to distrust tonight's scores.
 
         There are none on 99 of 100 nights like those of the reference. A column that
@@ -599,13 +599,17 @@ class Gates:
 
         Parameters
         ----------
-        own : Reference, optional
+        own_nights : Reference, optional
             The series' own nights, in place of training.
         """
         reasons: list[Reason] = []
         for name in self.columns:
             shift = self.shifts.get(name)
-            if own is not None and shift is not None and _may_be_habit_of_ward(shift):
+            if (
+                own_nights is not None
+                and shift is not None
+                and _may_be_habit_of_ward(shift)
+            ):
                 shift = None
             if shift is not None:
                 reasons.append(_unit_changed(name, shift))
@@ -613,7 +617,7 @@ class Gates:
             if sentinels:
                 reasons.append(self._number_for_unknown(name, sentinels))
             values = name in self.measured and shift is None and not sentinels
-            reasons += self._differences(own or self.training, name, values)
+            reasons += self._differences(own_nights or self.training, name, values)
         return reasons
 
     def counts(self) -> dict[str, Any]:

@@ -67,10 +67,10 @@ def bounds_of_columns(contract: Contract, past: Profile | None) -> dict[str, Bou
         Ranges of the training rows; None to use `plausible` alone. Columns that are
         normalised within groups are left out: their scale differs by group.
     """
-    known = past.features if past else {}
+    profiles = past.features if past else {}
     bounds = {}
     for name, feature in contract.features.items():
-        column_bounds = _bounds_of_column(feature, known.get(name))
+        column_bounds = _bounds_of_column(feature, profiles.get(name))
         if column_bounds is not None:
             bounds[name] = column_bounds
     return bounds

@@ -278,7 +278,9 @@ def has_name(words: set[str], names: str) -> bool:
 
 def units_of_quantity(quantity: str, first: str) -> tuple[tuple[str, float], ...]:
     """Return the units of a quantity of `QUANTITIES`, `first` before the others."""
-    units = next(known.units for known in QUANTITIES if known.name == quantity)
+    units = next(
+        candidate.units for candidate in QUANTITIES if candidate.name == quantity
+    )
     return tuple(sorted(units, key=lambda unit: unit[0] != first))
 
 
@@ -490,9 +492,9 @@ class _Night:
     def whole(self, differs: bool, chance: float) -> UnitShift | None:
         """Return the shift of the column as a whole, if there may be one."""
         density = self.density
-        known = self.conversion.known
-        scale = SHIFT_SCALE if known else SHIFT_SCALE_WIDE
-        bound = KNOWN_BOUND if known else OTHER_BOUND
+        is_known = self.conversion.known
+        scale = SHIFT_SCALE if is_known else SHIFT_SCALE_WIDE
+        bound = KNOWN_BOUND if is_known else OTHER_BOUND
         then = density.marginal_likelihood(self.then, self.n_units, scale)
         now = density.marginal_likelihood(self.now, self.n_units, scale)
         ratio = then / now

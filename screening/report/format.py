@@ -50,12 +50,14 @@ def text(value: object, longest: int = MAX_TEXT) -> str:
     both ends and says how long it was.
     """
     whole = str(value)
-    shown = whole.replace("\r\n", "\n")
-    if len(shown) > longest:
-        shown = f"{shown[: longest - 12]} … {shown[-8:]} ({len(whole):,} characters)"
-    if shown.isprintable():
-        return shown
-    return "".join(map(_spell_out, shown))
+    printed = whole.replace("\r\n", "\n")
+    if len(printed) > longest:
+        printed = (
+            f"{printed[: longest - 12]} … {printed[-8:]} ({len(whole):,} characters)"
+        )
+    if printed.isprintable():
+        return printed
+    return "".join(map(_spell_out, printed))
 
 
 def _spell_out(char: str) -> str:

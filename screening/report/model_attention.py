@@ -25,8 +25,8 @@ DAYS_A_YEAR = 365.25
 
 def attention_of_model(model: ModelDocument) -> list[Reason]:
     """Return reasons to distrust a model, for the person who trained it."""
-    found = reasons_of_figures(model)
-    return [*found, *reasons_against_use(model, found), *questions_of(model)]
+    of_figures = reasons_of_figures(model)
+    return [*of_figures, *reasons_against_use(model, of_figures), *questions_of(model)]
 
 
 def questions_of(model: ModelDocument) -> list[Reason]:
@@ -50,16 +50,16 @@ def reasons_against_use(
 
 def reasons_of_figures(model: ModelDocument) -> list[Reason]:
     """Return reasons in a model's own figures: cases, operating points and ranking."""
-    found = []
+    attention = []
     last_day = parse_day(model.retrain_by)
     if last_day is not None:
-        found.append(reasons.TO_BE_TRAINED_AGAIN(day=last_day))
+        attention.append(reasons.TO_BE_TRAINED_AGAIN(day=last_day))
     for point in model.points:
         of_class = fmt.of_class(model, point.label)
         if point.n_positive == 0:
-            found.append(reasons.NO_CASE(of_class=of_class))
+            attention.append(reasons.NO_CASE(of_class=of_class))
         elif point.n_positive < MIN_CASES:
-            found.append(
+            attention.append(
                 reasons.TOO_FEW_CASES(
                     figure=point.n_positive,
                     threshold=MIN_CASES,
@@ -69,9 +69,9 @@ def reasons_of_figures(model: ModelDocument) -> list[Reason]:
             )
         # Cases that are too few to be folded tell nothing about the model either way.
         if model.validation.without_cases is None:
-            found += _reasons_of_point(point, of_class)
-            found += _reasons_of_ranking(model, point.label, of_class)
-    return found
+            attention += _reasons_of_point(point, of_class)
+            attention += _reasons_of_ranking(model, point.label, of_class)
+    return attention
 
 
 def _reasons_of_point(point: OperatingPointFacts, of_class: str) -> Iterator[Reason]:

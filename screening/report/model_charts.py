@@ -73,8 +73,8 @@ def froc(model: ModelDocument) -> Axes | None:
         margins=(16, 24, 46, 66),
     )
     axes.line(false_positives[is_drawn], sensitivity[is_drawn], "first")
-    found = 1 - facts.missed / facts.n_lesions
-    axes.mark(in_use, found, "validated", "threshold in use")
+    sensitivity_in_use = 1 - facts.missed / facts.n_lesions
+    axes.mark(in_use, sensitivity_in_use, "validated", "threshold in use")
     return axes
 
 
@@ -185,14 +185,14 @@ def pruning_chart(model: ModelDocument) -> Axes | None:
     axes.line(n_removed, false_flags, "second", "false flags")
     held_out = passes[-1].get("pruning_curve")
     if isinstance(held_out, list | tuple) and held_out:
-        shown = np.array(held_out)[: len(steps) + 1]
-        places = np.arange(len(shown))
-        axes.line(places, shown[:, 0], "first held", "held out")
-        axes.line(places, shown[:, 1], "second held", "held out")
+        shares = np.array(held_out)[: len(steps) + 1]
+        places = np.arange(len(shares))
+        axes.line(places, shares[:, 0], "first held", "held out")
+        axes.line(places, shares[:, 1], "second held", "held out")
         axes.description += (
             " On rows held out inside the training, it went from "
-            f"{fmt.percent(shown[0, 0])} to {fmt.percent(shown[-1, 0])}, and from "
-            f"{fmt.percent(shown[0, 1])} to {fmt.percent(shown[-1, 1])}."
+            f"{fmt.percent(shares[0, 0])} to {fmt.percent(shares[-1, 0])}, and from "
+            f"{fmt.percent(shares[0, 1])} to {fmt.percent(shares[-1, 1])}."
         )
     return axes
 
@@ -457,6 +457,6 @@ def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
     sensitivity = point.sensitivity.value or 0.0
     specificity = point.specificity.value or 0.0
     prevalence = point.prevalence or 0.0
-    found = prevalence * sensitivity
-    unnecessary = (1 - prevalence) * (1 - specificity)
-    return found - unnecessary * chance / (1 - chance)
+    true_flags = prevalence * sensitivity
+    false_flags = (1 - prevalence) * (1 - specificity)
+    return true_flags - false_flags * chance / (1 - chance)

@@ -89,7 +89,7 @@ def attention_of_night(
         When the model was trained; used where its contract and its rows have no date.
     """
     figures = reasons_of_figures(run.model)
-    found = [
+    attention = [
         *figures,
         *reasons_against_use(run.model, figures),
         *questions_of(run.model),
@@ -103,10 +103,10 @@ def attention_of_night(
         *run.attention,
     ]
     # Without an id column, that ids are row numbers says the same.
-    codes = {reason.code for reason in found}
+    codes = {reason.code for reason in attention}
     if not recognisable and reasons.IDS_ARE_ROW_NUMBERS.code not in codes:
-        found.append(reasons.NOT_RECOGNISABLE())
-    return found
+        attention.append(reasons.NOT_RECOGNISABLE())
+    return attention
 
 
 def _reasons_of_age(

@@ -20,9 +20,9 @@ MEASURES = {
 
 def attention_of_validation(validation: ExternalValidation) -> list[Reason]:
     """Return measures that are significantly worse than in the model's own place."""
-    found: list[Reason] = []
+    attention: list[Reason] = []
     for point in validation.operating_points:
-        found += _promises_not_kept(validation, point)
+        attention += _promises_not_kept(validation, point)
     for label, calibration in validation.figures.calibration.items():
         faults = _calibration_faults(calibration)
         if not faults:
@@ -30,14 +30,14 @@ def attention_of_validation(validation: ExternalValidation) -> list[Reason]:
         ratio = (calibration.observed_expected or Estimate()).value
         slope = (calibration.slope or Estimate()).value
         figure = slope if ratio is None else ratio
-        found.append(
+        attention.append(
             reasons.CHANCE_MISFIT(
                 figure=figure,
                 of_class=fmt.of_class(validation.model, label),
                 faults=" and ".join(faults),
             )
         )
-    return found
+    return attention
 
 
 def _promises_not_kept(

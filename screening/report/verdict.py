@@ -176,10 +176,10 @@ def measure_name(measure: str) -> str:
     return measure.upper() if measure == "auroc" else measure.replace("_", " ")
 
 
-def unfit_for_use(found: Iterable[Reason]) -> list[Reason]:
+def unfit_for_use(attention: Iterable[Reason]) -> list[Reason]:
     """Return the reason that the verdict is "no", if one of these reasons makes it."""
     decisive = UNUSABLE | {reasons.ANOTHER_IS_BETTER.code}
-    if any(reason.code in decisive for reason in found):
+    if any(reason.code in decisive for reason in attention):
         return [reasons.NOT_FIT_FOR_USE()]
     return []
 
@@ -188,7 +188,7 @@ def flags_like_chance(model: ModelDocument) -> list[Reason]:
     """Return a reason for each class whose PPV may not exceed its prevalence."""
     if model.validation.without_cases is not None:
         return []
-    found = []
+    attention = []
     for point in model.points:
         low = point.ppv.low
         prevalence = point.prevalence
@@ -196,7 +196,7 @@ def flags_like_chance(model: ModelDocument) -> list[Reason]:
             continue
         if low > prevalence:
             continue
-        found.append(
+        attention.append(
             reasons.FLAGS_LIKE_CHANCE(
                 figure=low,
                 threshold=prevalence,
@@ -205,4 +205,4 @@ def flags_like_chance(model: ModelDocument) -> list[Reason]:
                 prevalence=100 * prevalence,
             )
         )
-    return found
+    return attention

@@ -180,10 +180,10 @@ def odd_channels(tables: Sequence[pa.Table], past: Profile | None) -> list[OddCh
         pc.equal(total["within"], 0), pc.equal(total["low"], total["high"])
     )
     suspects = total.filter(is_suspect).sort_by([(key, "ascending") for key in keys])
-    known = past.features if past else {}
+    profiles = past.features if past else {}
     channels = []
     for row in suspects.to_pylist():
-        fault = _fault_of(row, known.get(row["column"]))
+        fault = _fault_of(row, profiles.get(row["column"]))
         if fault is not None:
             channels.append(
                 OddChannel(

@@ -160,8 +160,8 @@ class Erasure:
         ]
         self.artefacts.extend(registered)
         self.artefacts.extend(self._renamed(registered))
-        known = {artefact.place for artefact in self.artefacts}
-        self.artefacts.extend(self._unregistered(known))
+        known_places = {artefact.place for artefact in self.artefacts}
+        self.artefacts.extend(self._unregistered(known_places))
         self._sweep()
         self._find_stored()
         pending: set[str] = set()
@@ -218,10 +218,10 @@ class Erasure:
         Readers rename pages. Bytes that were written for a run are still its, and what
         names the patient is somebody's copy.
         """
-        known = {artefact.place for artefact in registered}
+        places = {artefact.place for artefact in registered}
         for folder, by_digest in _missing_files(registered).items():
             for path in sorted(folder.iterdir()):
-                if path in known or path.is_symlink() or not path.is_file():
+                if path in places or path.is_symlink() or not path.is_file():
                     continue
                 digest = digest_of(path)
                 if digest in by_digest:

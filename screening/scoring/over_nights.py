@@ -44,8 +44,8 @@ def show_over_nights(
         return run
     assert run.ledger is not None, "its night is in the ledger"
     document, text = written(run.replace(over_nights=reasons).to_dict())
-    shown = RunDocument.from_dict(document)
-    page = draw_run(shown, templates)
+    run_with_reasons = RunDocument.from_dict(document)
+    page = draw_run(run_with_reasons, templates)
     drawn_anew = shutil.ignore_patterns("run.json", "report.html")
     with publish(folder, "run") as new:
         shutil.copytree(folder, new, ignore=drawn_anew, dirs_exist_ok=True)
@@ -61,4 +61,4 @@ def show_over_nights(
             key=run.ledger.key,
         )
         hand_out(ledger, artefact)
-    return shown
+    return run_with_reasons

@@ -188,8 +188,8 @@ class Rows:
             return []
         unit = self.unit
         is_named = pc.field(unit).isin(pa.array(names, pa.string()))
-        found = pq.read_table(self.path, columns=[unit], filters=is_named)
-        present = set(found[unit].to_pylist())
+        named_rows = pq.read_table(self.path, columns=[unit], filters=is_named)
+        present = set(named_rows[unit].to_pylist())
         return [name for name in names if name not in present]
 
     @property
@@ -325,12 +325,12 @@ def as_listed(rows: pa.Table) -> pa.Table:
     if "group" not in rows.column_names:
         rows = rows.append_column("group", pa.nulls(rows.num_rows, pa.string()))
     names = listed_columns(rows.schema)
-    shown = {}
+    titles = {}
     for name in names:
         shown_name = name.removeprefix(DISPLAY)
         if name.startswith(DISPLAY) and shown_name not in COLUMNS:
-            shown[name] = shown_name
-    return rows.select(names).rename_columns(shown)
+            titles[name] = shown_name
+    return rows.select(names).rename_columns(titles)
 
 
 def write_table(

@@ -180,7 +180,7 @@ def _shares(counts: np.ndarray, window: int) -> tuple[float, float]:
 
 def _change_of_missing(drift: Drift, nights: Mapping[str, CountedNights]) -> str:
     """Return in words how the share without a value has changed."""
-    counts = [each.recent.counts[drift.measure] for each in nights.values()]
+    counts = [night.recent.counts[drift.measure] for night in nights.values()]
     if not counts:
         return "is missing more or less often"
     before, of_late = _shares(_added(counts), drift.window)

@@ -77,8 +77,8 @@ Result = TypeVar("Result")
 
 def worst(codes: Iterable[int]) -> int:
     """Return the exit code for several; that of a process ended by a signal is 1."""
-    known = [code if code in WORST_FIRST else 1 for code in codes]
-    return min(known, key=WORST_FIRST.index, default=0)
+    exit_codes = [code if code in WORST_FIRST else 1 for code in codes]
+    return min(exit_codes, key=WORST_FIRST.index, default=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +310,9 @@ def run_night(
             lambda _: _list_tasks(network, night, wishes, today), minutes
         )
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
-        scored = runner.run_all([some for some in tasks if some[0].series in names])
+        scored = runner.run_all(
+            [of_series for of_series in tasks if of_series[0].series in names]
+        )
         document = _overview(network, night, chain(*tasks), scored, verdicts, strict)
         with open_ledger(network.ledger, make=True) as ledger:
             outcomes = outcomes_of_night(network, ledger, night, sorted(names))
@@ -417,8 +419,8 @@ def _with_findings(
             )
         )
     exit_code = document.exit_code
-    found = chain(of_site, *(findings.of(line.series) for line in lines))
-    if strict and new_reasons(found):
+    reasons_found = chain(of_site, *(findings.of(line.series) for line in lines))
+    if strict and new_reasons(reasons_found):
         exit_code = worst([exit_code, ATTENTION])
     return document.replace(
         exit_code=exit_code,

@@ -465,16 +465,16 @@ def _without_old(resources: Mapping[str, Resource], date: str) -> dict[str, Reso
         if _end_of(resource, date) >= first.isoformat()
     }
     with_flag = {subject for _, subject, _ in _flags(recent)}
-    kept = {}
+    retained = {}
     devices = {}
     for url, resource in recent.items():
         if resource["resourceType"] == "Device":
             devices[url] = resource
         elif _patient_of(resource) in with_flag:
-            kept[url] = resource
-    authors = {_author_of(resource) for resource in kept.values()}
+            retained[url] = resource
+    authors = {_author_of(resource) for resource in retained.values()}
     used = {url: devices[url] for url in devices if url in authors}
-    return used | kept
+    return used | retained
 
 
 def _end_of(resource: Resource, date: str) -> str:
