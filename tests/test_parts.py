@@ -24,6 +24,7 @@ from screening.monitoring import drift
 from screening.scoring import part as parts
 from screening.scoring import reference_distribution, scoring_pass
 from screening.scoring.part import BlockScorer
+from screening.scoring.row_file import RowEncoder
 from screening.scoring.rows import Rows
 from screening.scoring.summary import Summary
 from screening.store.model import Model
@@ -114,8 +115,10 @@ def scored_in(scorer, stream, cuts, rng):
     drift_limit = reference_distribution.ALL_HASHES
     for number in rng.permutation(len(pieces)):
         travelled = pickle.loads(pickle.dumps(pieces[number]))
-        result = scorer.score_piece(travelled, True, drift_limit)
-        results[number] = pickle.loads(pickle.dumps(result))
+        encoder = RowEncoder()
+        result = scorer.score_piece(travelled, encoder.append, True, drift_limit)
+        scored = encoder.finish(), result
+        results[number] = pickle.loads(pickle.dumps(scored))
         if result.part is not None:
             drift_limit = min(drift_limit, result.part.drift.limit)
     return [results[number] for number in range(len(pieces))]
@@ -148,12 +151,12 @@ def outcome(model, table, folder, cuts, seed=0):
     reading = ReadingTotals(stream)
     rows = Rows(folder / "scores.parquet")
     with rows.appending() as file:
-        for result in results:
+        for encoded, result in results:
             reading.add(result.counts, result.id_hashes)
-            for scores in result.rows:
-                file.append(scores)
+            if encoded is not None:
+                file.append_encoded(encoded)
     reading.conclude()
-    total = added([result.part for result in results if result.part], rng)
+    total = added([result.part for _, result in results if result.part], rng)
     document = Summary(scorer, total).document(stream, rows, "0" * 12, "now")
     samples = [
         column.counted.sample.values.tolist()

@@ -7,7 +7,7 @@ may be scored in any blocks and by any number of processes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -166,10 +166,6 @@ class ScoredPiece:
 
     Parameters
     ----------
-    rows : list of pyarrow.Table
-        Of `scores.parquet`.
-    numbers : range
-        Numbers of all its rows in the table, counted from 1.
     part : NightPart or None
         None if no row was scored.
     counts : ReadCounts
@@ -180,8 +176,6 @@ class ScoredPiece:
         Cells that are refused or out of bounds, where somebody wants them.
     """
 
-    rows: list[pa.Table]
-    numbers: range
     part: NightPart | None
     counts: ReadCounts
     id_hashes: list[np.ndarray]
@@ -246,28 +240,31 @@ class BlockScorer:
         return VOXELS_SHOWN if is_voxel else CASES_SHOWN
 
     def score_piece(
-        self, piece: Piece, is_sound: bool = True, drift_limit: int = ALL_HASHES
+        self,
+        piece: Piece,
+        take_rows: Callable[[pa.Table, range], None],
+        is_sound: bool = True,
+        drift_limit: int = ALL_HASHES,
     ) -> ScoredPiece:
         """Read and score a piece of the table.
 
         Parameters
         ----------
         piece : Piece
+        take_rows : callable
+            Called with rows of `scores.parquet`, and the numbers of the rows of the
+            table that they were scored of, counted from 1.
         is_sound : bool
             False if the table is refused anyway: its rows are only read.
         drift_limit : int
             Highest hash of units that may still count as drift: it spares work and
             changes no sum.
         """
-        rows = []
         id_hashes = []
         refused = []
         part = None
         counts = self.reader.no_counts()
-        first_row = piece.n_above + 1
         for block in self.reader.read(piece):
-            if not counts.violations.n_rows:
-                first_row = block.first_row
             counts += block.counts
             if block.id_hashes is not None:
                 id_hashes.append(block.id_hashes)
@@ -281,9 +278,9 @@ class BlockScorer:
             scored = score_batch(self.model, block.rows)
             counted = self.count(block.rows, scored, hashes, drift_limit)
             part = counted if part is None else part + counted
-            rows.append(scored.rows)
-        numbers = range(first_row, first_row + counts.violations.n_rows)
-        return ScoredPiece(rows, numbers, part, counts, id_hashes, refused)
+            end = block.first_row + len(block.is_sound)
+            take_rows(scored.rows, range(block.first_row, end))
+        return ScoredPiece(part, counts, id_hashes, refused)
 
     def count(
         self,

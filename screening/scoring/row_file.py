@@ -6,11 +6,12 @@ the file is the same however the table was cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 from weakref import finalize
 
 import numpy as np
@@ -35,7 +36,7 @@ class EncodedGroups:
     ----------
     before : pyarrow.Table
         Rows of a row group that begins above them.
-    groups : buffer or None
+    groups : buffer, Path or None
         A Parquet file of whole row groups.
     after : pyarrow.Table
         Rows of a row group that ends below them.
@@ -44,7 +45,7 @@ class EncodedGroups:
     """
 
     before: pa.Table
-    groups: pa.Buffer | None
+    groups: pa.Buffer | Path | None
     after: pa.Table
     listed: pa.Table
 
@@ -55,48 +56,125 @@ def unencoded(rows: pa.Table) -> EncodedGroups:
     return EncodedGroups(before=rows, groups=None, after=none, listed=none)
 
 
-def encode_rows(rows: pa.Table, first: int, last: int) -> EncodedGroups:
-    """Encode the rows that were scored of rows `first` to `last` of the table.
+class RowEncoder:
+    """Encodes consecutive rows of `scores.parquet`, each row group once it is whole.
 
     Parameters
     ----------
-    rows : pyarrow.Table
-        With the numbers of the rows in the column `row`, ascending.
-    first, last : int
-        Counted from 1.
+    path : Path, optional
+        File to write the row groups to; they are kept in memory by default.
     """
-    start = -(-(first - 1) // GROUP_ROWS) * GROUP_ROWS
-    end = max(last // GROUP_ROWS * GROUP_ROWS, start)
-    numbers = rows["row"].to_numpy()
-    above, below = np.searchsorted(numbers, [start, end], side="right").tolist()
-    whole = rows.slice(above, below - above)
-    groups = None
-    if whole.num_rows:
-        groups = _encode(whole)
-    # Copies, as a slice would be pickled together with all other rows.
-    return EncodedGroups(
-        before=rows.take(np.arange(above)),
-        groups=groups,
-        after=rows.take(np.arange(below, rows.num_rows)),
-        listed=whole.filter(is_listed(whole)),
-    )
+
+    def __init__(self, path: Path | None = None):
+        self._path = path
+        self._groups = _RowGroups()
+        self._numbers = range(0)
+        self._before: list[pa.Table] = []
+        self._after: list[pa.Table] = []
+        self._listed: list[pa.Table] = []
+        self._sink: Any = None
+        self._writer: Any = None
+
+    def append(self, rows: pa.Table, numbers: range) -> None:
+        """Append the rows that were scored of the rows `numbers` of the table.
+
+        Parameters
+        ----------
+        rows : pyarrow.Table
+            With the numbers of the rows in the column `row`, ascending.
+        numbers : range
+            Counted from 1.
+        """
+        first = self._numbers.start or numbers.start
+        self._numbers = range(first, numbers.stop)
+        for number, group in self._groups.add(rows):
+            self._add_group(number, group)
+
+    def _add_group(self, number: int, group: pa.Table) -> None:
+        """Encode a row group, or keep its rows if it has others above or below."""
+        start = number * GROUP_ROWS + 1
+        if start < self._numbers.start:
+            self._before.append(_copy(group))
+        elif start + GROUP_ROWS > self._numbers.stop:
+            self._after.append(_copy(group))
+        else:
+            if self._writer is None:
+                self._sink = pa.BufferOutputStream()
+                if self._path is not None:
+                    self._sink = pa.OSFile(str(self._path), "wb")
+                self._writer = _open_writer(self._sink, group.schema)
+            self._writer.write_table(group)
+            self._listed.append(group.filter(is_listed(group)))
+
+    def finish(self) -> EncodedGroups | None:
+        """Return all rows; None if there are none."""
+        for number, group in self._groups.rest():
+            self._add_group(number, group)
+        kept = [*self._before, *self._listed, *self._after]
+        if not kept:
+            return None
+        groups = None
+        if self._writer is not None:
+            self._writer.close()
+            groups = self._path or self._sink.getvalue()
+            self._sink.close()
+        none = kept[0].schema.empty_table()
+        return EncodedGroups(
+            before=pa.concat_tables([none, *self._before]),
+            groups=groups,
+            after=pa.concat_tables([none, *self._after]),
+            listed=pa.concat_tables([none, *self._listed]),
+        )
 
 
-def _encode(rows: pa.Table) -> pa.Buffer:
-    """Return a Parquet file of rows."""
-    few = [name for name in rows.column_names if name in FEW_VALUES]
+def _copy(rows: pa.Table) -> pa.Table:
+    """Copy rows, which as a slice would be pickled together with all others."""
+    return rows.take(np.arange(rows.num_rows))
+
+
+def _open_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
+    """Open a Parquet file of rows."""
+    few = [name for name in schema.names if name in FEW_VALUES]
+    return pq.ParquetWriter(sink, schema, use_dictionary=few)
+
+
+def _encode(schema: pa.Schema, groups: Iterable[pa.Table] = ()) -> pa.Buffer:
+    """Return a Parquet file of row groups."""
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, rows.schema, use_dictionary=few) as writer:
-        for _, group in _by_row_group(rows, 0):
-            writer.write_table(group.combine_chunks())
+    with _open_writer(sink, schema) as writer:
+        for group in groups:
+            writer.write_table(group)
     return sink.getvalue()
 
 
-def _by_row_group(rows: pa.Table, n_above: int) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the number of each row group, with those of the rows that it has.
+class _RowGroups:
+    """Gathers rows until their row group is whole."""
 
-    `n_above` is the number of rows above them, which counts if the rows have no number.
-    """
+    def __init__(self) -> None:
+        self._number = 0
+        self._rows: list[pa.Table] = []
+
+    def add(self, rows: pa.Table, n_above: int = 0) -> Iterator[tuple[int, pa.Table]]:
+        """Add further rows, and yield each row group that ended above them.
+
+        `n_above` is the number of rows above them, which counts if the rows have no
+        number.
+        """
+        for number, group in _by_row_group(rows, n_above):
+            if number != self._number:
+                yield from self.rest()
+                self._number = number
+            self._rows.append(group)
+
+    def rest(self) -> Iterator[tuple[int, pa.Table]]:
+        """Yield the row group that was gathered last, with its number."""
+        if self._rows:
+            yield self._number, pa.concat_tables(self._rows).combine_chunks()
+        self._rows = []
+
+
+def _by_row_group(rows: pa.Table, n_above: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the number of each row group, with those of the rows that it has."""
     if "row" in rows.column_names:
         numbers = (rows["row"].to_numpy() - 1) // GROUP_ROWS
     else:
@@ -124,8 +202,7 @@ class RowFile:
         self.copy: ListedCopy | None = None
         self._file: ParquetJoin | None = None
         self._n_rows = 0
-        self._group = 0
-        self._waiting: list[pa.Table] = []
+        self._groups = _RowGroups()
 
     def append(self, rows: pa.Table) -> None:
         """Append rows; the first have the columns of all."""
@@ -133,18 +210,15 @@ class RowFile:
             self._open(rows.schema)
         if self.copy is not None:
             self.copy.append(rows.filter(is_listed(rows)))
-        for number, group in _by_row_group(rows, self._n_rows):
-            if number != self._group:
-                self._write_waiting()
-                self._group = number
-            self._waiting.append(group)
+        for _, group in self._groups.add(rows, self._n_rows):
+            self._write(_encode(group.schema, [group]))
         self._n_rows += rows.num_rows
 
     def append_encoded(self, rows: EncodedGroups) -> None:
         """Append rows of which whole row groups are encoded."""
         self.append(rows.before)
         if rows.groups is not None:
-            self._write_waiting()
+            self._write_gathered()
             self._write(rows.groups)
             if self.copy is not None:
                 self.copy.append(rows.listed)
@@ -154,15 +228,14 @@ class RowFile:
         """Begin the file, and the copy of listed rows if rows are flagged."""
         self._file = ParquetJoin(self.path)
         # A file without rows has columns.
-        self._write(_encode(schema.empty_table()))
+        self._write(_encode(schema))
         if "flagged" in schema.names:
             self.copy = ListedCopy(self.path.parent, schema)
 
-    def _write_waiting(self) -> None:
-        """Write the rows of a row group that is complete."""
-        if self._waiting:
-            self._write(_encode(pa.concat_tables(self._waiting)))
-        self._waiting = []
+    def _write_gathered(self) -> None:
+        """Write the row group that was gathered last, which is whole."""
+        for _, group in self._groups.rest():
+            self._write(_encode(group.schema, [group]))
 
     def _write(self, groups: pa.Buffer) -> None:
         assert self._file is not None, "`append` opens it"
@@ -170,7 +243,7 @@ class RowFile:
 
     def close(self) -> None:
         """Write what is left, and the end of the file."""
-        self._write_waiting()
+        self._write_gathered()
         if self._file is not None:
             self._file.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import time
 from collections import deque
@@ -12,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkstemp
+from tempfile import TemporaryDirectory
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -27,7 +27,7 @@ from screening.io.readers import rows_of_place
 from screening.parallel import in_parallel, shares_files
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
-from screening.scoring.row_file import EncodedGroups, encode_rows, unencoded
+from screening.scoring.row_file import EncodedGroups, RowEncoder, unencoded
 from screening.store.checkpoints import checkpoints_beside, keep_piece, read_piece
 from screening.store.model import pad_rows, score_batch, score_decisions
 from screening.store.serialization import canonical, versions
@@ -161,7 +161,7 @@ class _Pass:
         with TemporaryDirectory(dir=self.folder) as folder:
             # Another machine could not leave its rows in a file here.
             is_shared = self.cluster is None and shares_files()
-            target = folder if is_shared else None
+            target = Path(folder) if is_shared else None
             tasks = (
                 (packed, key, piece, self.reading.is_sound, self.drift_limit, target)
                 for piece in chain([first], pieces)
@@ -169,9 +169,9 @@ class _Pass:
             results = in_parallel(
                 _score_packed, tasks, jobs=self.jobs, cluster=self.cluster
             )
-            for rows, scored, file in results:
-                if file is not None:
-                    rows = replace(rows, groups=_take(file))
+            for rows, scored in results:
+                if rows is not None and isinstance(rows.groups, Path):
+                    rows = replace(rows, groups=_take(rows.groups))
                 yield rows, scored
 
 
@@ -180,16 +180,20 @@ _EncodedPiece = tuple[EncodedGroups | None, ScoredPiece]
 
 
 def _score(
-    scorer: BlockScorer, piece: Piece, is_sound: bool, drift_limit: int
+    scorer: BlockScorer,
+    piece: Piece,
+    is_sound: bool,
+    drift_limit: int,
+    folder: Path | None = None,
 ) -> _EncodedPiece:
-    """Score a piece and encode its rows."""
-    scored = scorer.score_piece(piece, is_sound, drift_limit)
-    if not scored.rows:
-        return None, scored
-    first = scored.numbers.start
-    last = scored.numbers.stop - 1
-    rows = encode_rows(pa.concat_tables(scored.rows), first, last)
-    return rows, replace(scored, rows=[])
+    """Score a piece and encode its rows.
+
+    Row groups go to a file in `folder`, if there is one: the caller maps it, where a
+    pipe would copy them four times.
+    """
+    encoder = RowEncoder(None if folder is None else folder / uuid4().hex)
+    scored = scorer.score_piece(piece, encoder.append, is_sound, drift_limit)
+    return encoder.finish(), scored
 
 
 @dataclass(frozen=True)
@@ -206,39 +210,16 @@ def _unpack(packed: _Packed) -> BlockScorer:
     return scorer
 
 
-def _score_packed(
-    content: np.ndarray,
-    key: str,
-    piece: Piece,
-    is_sound: bool,
-    drift_limit: int,
-    folder: str | None,
-) -> tuple[EncodedGroups | None, ScoredPiece, str | None]:
-    """Score a piece in a process, which unpacks the scorer for its first one.
-
-    Returns
-    -------
-    rows : EncodedGroups or None
-    scored : ScoredPiece
-    file : str or None
-        File in `folder` that has the row groups: the caller maps it, where a pipe would
-        copy them four times.
-    """
-    scorer = _unpack(_Packed(key, content))
-    rows, scored = _score(scorer, piece, is_sound, drift_limit)
-    if folder is None or rows is None or rows.groups is None:
-        return rows, scored, None
-    handle, file = mkstemp(dir=folder)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(rows.groups)
-    return replace(rows, groups=None), scored, file
+def _score_packed(content: np.ndarray, key: str, *task: Any) -> _EncodedPiece:
+    """Score a piece in a process, which unpacks the scorer for its first one."""
+    return _score(_unpack(_Packed(key, content)), *task)
 
 
-def _take(file: str) -> pa.Buffer:
+def _take(path: Path) -> pa.Buffer:
     """Map what a process left in a file, which needs no name any longer."""
-    with pa.memory_map(file) as source:
+    with pa.memory_map(str(path)) as source:
         content = source.read_buffer()
-    Path(file).unlink()
+    path.unlink()
     return content
 
 
