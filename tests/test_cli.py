@@ -336,11 +336,13 @@ HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba", "dask", "distributed"
 
 @pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.__name__)
 def test_help_shows_one_example_that_the_command_understands(command):
-    """The list of commands fits a terminal of 80 columns."""
+    """Usage has no braces, and the list of commands fits a terminal of 80 columns."""
     shown = screen(command.__name__, "--help").stdout
     example = EXAMPLES[command].split()
     listed = screen(code=2).stderr.partition("Commands:")[2]
 
+    usage = next(line for line in shown.splitlines() if "Usage:" in line)
+    assert "{" not in usage and "}" not in usage
     assert f"Example: {EXAMPLES[command]}" in " ".join(shown.split())
     assert example[:2] == ["screen", command.__name__]
     assert {word for word in example if word.startswith("--")} <= set(shown.split())

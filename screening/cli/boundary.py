@@ -54,7 +54,10 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the pieces of the usage line."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        pieces = super().collect_usage_pieces(ctx)
+        # Dots of its own, and those that are added where it may be repeated.
+        once = [piece.replace("...}...", "...}") for piece in pieces]
+        return [piece.strip("{}") for piece in once]
 
 
 class Commands(TyperGroup):
