@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -150,20 +151,17 @@ class _BlockParser:
         self._broken = self.block.ragged | self.block.repeated_header
 
     def texts(
-        self, column: str | None, missing_fault: str | None = None, strip: bool = True
+        self,
+        column: str | None,
+        missing_fault: str | None = None,
+        strip: bool = True,
+        distinct: bool = False,
     ) -> np.ndarray | None:
         """Return a role's texts, shape (n_rows,); None where no column has the role."""
         if column is None:
             return None
         cells = self.block.columns[column]
-        return self._noted(column, parse_texts(cells, missing_fault, strip))
-
-    def ids(self, column: str | None) -> np.ndarray | None:
-        """Return the ids as they are written, None where no column has them."""
-        if column is None:
-            return None
-        cells = self.block.columns[column]
-        return self._noted(column, parse_texts(cells, "no_id", distinct=True))
+        return self._noted(column, parse_texts(cells, missing_fault, strip, distinct))
 
     def text_columns(self, names: Sequence[str]) -> Columns | None:
         """Return several columns of text by name, None for no names."""
@@ -341,11 +339,8 @@ class BlockReader:
             numbers = first_row + np.arange(block.n_rows)
             rows = self._type_rows(_BlockParser(piece.part, block), numbers)
             odd_cells = beyond_bounds(rows.values, self.bounds)
-            values = dict(rows.values)
-            for name, mask in odd_cells.items():
-                values[name] = np.where(mask, np.nan, values[name])
-            has_id = ~absent(rows.id)
-            choice.add(replace(rows, values=values).take(has_id))
+            rows = _without_cells(rows, _faults(OUT_OF_BOUNDS, odd_cells))
+            choice.add(rows.take(~absent(rows.id)))
 
     def _sort_faults(
         self, found: Sequence[Fault]
@@ -398,7 +393,7 @@ class BlockReader:
         """Return all rows of a block as a cohort, sound or not."""
         contract = self.contract
         # In the order in which a row's faults are told: it is left out for the first.
-        ids = parser.ids(contract.id)
+        ids = parser.texts(contract.id, "no_id", strip=False, distinct=True)
         group = parser.texts(contract.group, "no_group", strip=False)
         label = self._type_labels(parser)
         coordinates = parser.coordinates(contract.coordinates)
@@ -644,10 +639,10 @@ class CohortStream:
 
     def _read_scales(self) -> list[GroupScales]:
         """Read centre and spread of the features that the contract normalises."""
-        names: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = defaultdict(list)
         for name, feature in self.contract.features.items():
             if feature.normalise:
-                names.setdefault(feature.normalise, []).append(name)
+                names[feature.normalise].append(name)
         all_scales: list[GroupScales] = [
             SCALES[normalise](columns) for normalise, columns in names.items()
         ]

@@ -346,7 +346,7 @@ class ColumnGate:
 
 # Rate of false alarms by gate, on nights from the population of training: together
 # one in a hundred. A new gate is added here, in `SHARES` and in `_met_by_gate`, and its
-# number of columns in `Gates.allowed`.
+# number of columns in `Gates._allowed_by_gate`.
 ALARMS = {
     "values": 0.004,
     "missing": 0.003,
@@ -605,11 +605,7 @@ class Gates:
         reasons: list[Reason] = []
         for name in self.columns:
             shift = self.shifts.get(name)
-            if (
-                own_nights is not None
-                and shift is not None
-                and _may_be_habit_of_ward(shift)
-            ):
+            if own_nights is not None and _may_be_habit_of_ward(shift):
                 shift = None
             if shift is not None:
                 reasons.append(_unit_changed(name, shift))
@@ -819,9 +815,9 @@ def _met_by_gate(counts: np.ndarray) -> dict[str, tuple[int, int]]:
     }
 
 
-def _may_be_habit_of_ward(shift: UnitShift) -> bool:
+def _may_be_habit_of_ward(shift: UnitShift | None) -> bool:
     """Return True for an uncertain shift of all rows, perhaps the ward's usual one."""
-    return shift.share == 1 and not shift.sure
+    return shift is not None and shift.share == 1 and not shift.sure
 
 
 def _unit_changed(name: str, shift: UnitShift) -> Reason:
