@@ -126,9 +126,9 @@ class Comparison(InBrief):
         for cohort in self.facts.cohorts:
             tables[cohort.name] = {}
             for method in cohort.methods:
-                row: dict[str, object] = {}
-                for name, figure in method.figures.items():
-                    row[name] = figure.value
+                row: dict[str, object] = {
+                    name: figure.value for name, figure in method.figures.items()
+                }
                 for name in _SUMMARY_FACTS:
                     row[name] = getattr(method, name)
                 tables[cohort.name][method.recipe] = row
@@ -149,9 +149,10 @@ class Comparison(InBrief):
 
 def _table_line(method: MethodFacts) -> str:
     """Return the figures of a method as one line of text."""
-    figures = []
-    for name, title in _TABLE_FIGURES.items():
-        figures.append(f"{title} {_percent(method.figures[name].value)}")
+    figures = [
+        f"{title} {_percent(method.figures[name].value)}"
+        for name, title in _TABLE_FIGURES.items()
+    ]
     if method.declined_words:
         figures.append(method.declined_words)
     return f"{method.recipe:22}" + "  ".join(figures)
@@ -284,9 +285,10 @@ def compare(
         "grid": grid,
         "seed": seed,
     }
-    studies = {}
-    for name, cohort in read.items():
-        studies[name] = _prepare_studies(name, cohort, recipes, independent, plan)
+    studies = {
+        name: _prepare_studies(name, cohort, recipes, independent, plan)
+        for name, cohort in read.items()
+    }
     settings = Settings(
         **plan,
         cohorts={name: _digest(cohort) for name, cohort in read.items()},
@@ -415,9 +417,10 @@ def _plan_methods(
     RecipeError or UsageError if no setting of a recipe can be used.
     """
     encoded = encode(studies[0], recipes[0])
-    plans = []
-    for recipe, study in zip(recipes, studies, strict=True):
-        plans.append(plan_method(study, recipe, like=encoded))
+    plans = [
+        plan_method(study, recipe, like=encoded)
+        for recipe, study in zip(recipes, studies, strict=True)
+    ]
     outcomes = yield from side_by_side(plans)
     return raise_errors(outcomes)
 

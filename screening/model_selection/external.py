@@ -179,9 +179,10 @@ def _held_out_scores(
     decisions = [score_batch(model, batch).decisions for batch in batches]
     curves = facts.validation.class_chances or {}
     class_curves = [curves[name] for name in facts.task.classes if name in curves]
-    shares = {}
-    for name, code in zip(task.watched, task.watched_codes, strict=True):
-        shares[name] = prevalence_range(truth.target == code, rows.group)
+    shares = {
+        name: prevalence_range(truth.target == code, rows.group)
+        for name, code in zip(task.watched, task.watched_codes, strict=True)
+    }
     thresholds = np.array([promise.threshold for promise in promises])
     return HeldOutScores.of_decisions(
         np.concatenate(decisions)[None],

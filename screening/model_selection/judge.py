@@ -354,9 +354,10 @@ def judge(
         without.
     """
     if held.frozen is not None:
-        points = []
-        for m, threshold in enumerate(held.frozen.thresholds):
-            points.append(_observed_point(held, m, threshold, rules[m], seed))
+        points = [
+            _observed_point(held, m, threshold, rules[m], seed)
+            for m, threshold in enumerate(held.frozen.thresholds)
+        ]
     elif refuse:
         points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
     else:

@@ -56,10 +56,11 @@ def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
 
     Also the names of these columns, which the contract declares.
     """
-    late = []
-    for name, feature in cohort.contract.features.items():
-        if feature.available == "after":
-            late.append(name)
+    late = [
+        name
+        for name, feature in cohort.contract.features.items()
+        if feature.available == "after"
+    ]
     if late:
         cohort = _without_columns(cohort, late)
     return cohort, late
