@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -108,10 +108,15 @@ def facts_of(model: Model, as_json: bool) -> dict[str, object]:
     facts: dict[str, object] = {"attention": model.document["attention"]}
     if not as_json:
         return facts | _figures_in_words(model)
+    return facts | {"operating_points": points_of(model.document)}
+
+
+def points_of(document: Mapping[str, Any]) -> list[dict[str, object]]:
+    """Return the figures of a document's operating points that commands print."""
     points = []
-    for point in model.operating_points:
+    for point in document["operating_points"]:
         points.append({key: point.get(key) for key in POINT_KEYS})
-    return facts | {"operating_points": points}
+    return points
 
 
 def _figures_in_words(model: Model) -> dict[str, object]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from screening.cli import logs, options
-from screening.cli.console import POINT_KEYS, bar, facts_of, print_answer
+from screening.cli.console import bar, facts_of, points_of, print_answer
 from screening.cli.options import AsJson, ContractFile, LedgerHere, Source, Templates
 from screening.cli.processes import prepare_for_training
 from screening.cli.users import act_as_owner
@@ -394,21 +394,21 @@ def validate(
     from screening.report.page import check_templates
     from screening.store.loading import load_model
 
-    asked: dict[str, Any] = {
+    truth: dict[str, Any] = {
         "label": label,
         "positive": positive,
         "prevalence": prevalence,
     }
     if recalibrate:
         source = database.source(cohort)
-        _recalibrate(model, source, out, templates, as_json, **asked)
+        _recalibrate(model, source, out, templates, as_json, **truth)
         return
     check_templates(templates, "validation")
     with publish(out, "validation") as folder:
         validation = external.validate(
             load_model(model),
             database.source(cohort),
-            **asked,
+            **truth,
             command=options.command_of(context, NOT_RECORDED),
         )
         external.write_validation(validation, folder, templates)
@@ -420,10 +420,7 @@ def validate(
         "classes": document["classes"] if as_json else validation.lines(),
     }
     if as_json:
-        points = []
-        for point in document["operating_points"]:
-            points.append({key: point[key] for key in POINT_KEYS})
-        answer["operating_points"] = points
+        answer["operating_points"] = points_of(document)
     answer["rows"] = validation.figures.n_rows
     answer["attention"] = document["attention"]
     print_answer(answer, as_json)
@@ -435,7 +432,7 @@ def _recalibrate(
     out: Path,
     templates: Path | None,
     as_json: bool,
-    **asked: Any,
+    **truth: Any,
 ) -> None:
     """Write the model of another place, and print its operating point."""
     from screening.model_selection import recalibrating
@@ -444,7 +441,7 @@ def _recalibrate(
 
     check_templates(templates, "model")
     with publish(out, "model") as folder:
-        after = recalibrating.recalibrate(load_model(model), cohort, **asked)
+        after = recalibrating.recalibrate(load_model(model), cohort, **truth)
         _write(after, folder, templates, None)
     answer = {"model": str(out), "id": after.id, **facts_of(after, as_json)}
     answer["report"] = str(out / "report.html")

@@ -184,7 +184,7 @@ def line_of_case(
         rank=rank,
         exact=repr(score),
         panel=panel,
-        remarks=[words for words in (_check_words(case), brief_history(case)) if words],
+        remarks=list(filter(None, (_check_words(case), brief_history(case)))),
         unfolds=False,
     )
     if case.contributions is None:
@@ -258,7 +258,7 @@ def line_of_group(
         probability=_probability(run, group),
         rank=rank,
         exact=exact,
-        remarks=[words for words in (flagged, brief_history(group)) if words],
+        remarks=list(filter(None, (flagged, brief_history(group)))),
         facts=[
             ("Flagged", f"{flagged} ({share})"),
             *_score_facts(run, group, group.top_score, places),
@@ -436,7 +436,11 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
     states = {line.case.state for line in flagged}
     return {
         "parts": _parts(run, flagged),
-        "near": [_near_line(run, case, places) for case in run.near_misses],
+        "near": [
+            # With nothing below it.
+            replace(line_of_case(run, case, places), unfolds=False)
+            for case in run.near_misses
+        ],
         "others": lines[run.to_review :],
         "columns": displayed(run),
         "cells": COLUMNS,
@@ -460,11 +464,6 @@ def _reference_ranges(model: ModelDocument) -> dict[str, object]:
         "has_reference": any(feature.reference for feature in features),
         "sources": sorted(sources),
     }
-
-
-def _near_line(run: RunDocument, case: Case, places: int) -> Line:
-    """Return the line of a row near the threshold, with nothing below it."""
-    return replace(line_of_case(run, case, places), unfolds=False)
 
 
 def _unlisted(n_flagged: int, n_listed: int, *, erased: bool) -> str:
