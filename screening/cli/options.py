@@ -92,7 +92,7 @@ Source = Annotated[
 
 @dataclass(frozen=True)
 class DatabaseOptions:
-    """What of a database is read."""
+    """Options that name a table or a query of a database."""
 
     table: Annotated[
         str | None, in_data(metavar="NAME", help="Database only: table or view.")
@@ -278,7 +278,7 @@ class ColumnOptions:
 
     @property
     def roles(self) -> dict[str, Any]:
-        """The same as arguments of `read_cohort` and `starter_contract`."""
+        """Return them as arguments of `read_cohort` and `starter_contract`."""
         return vars(self) | {"drop": names_from(self.drop)}
 
 
@@ -373,7 +373,7 @@ class RuleOptions:
 
 @dataclass(frozen=True)
 class ValidationOptions:
-    """How methods are validated: settings that compete, folds, rows and seed."""
+    """Options of validation: settings that compete, folds, rows and seed."""
 
     search: Annotated[
         int | None,
@@ -516,7 +516,7 @@ SeriesAsked = Annotated[str | None, _series(help="Only this series; all where ab
 
 @dataclass(frozen=True)
 class RevisionOptions:
-    """Where a revised model is recorded, and how it is signed and drawn."""
+    """Options of a revised model: its ledger, signature and templates."""
 
     ledger: LedgerMaybe = None
     series: Series = None

@@ -249,7 +249,7 @@ Hours = Annotated[float, BeforeValidator(hours_from), Field(ge=0, allow_inf_nan=
 
 
 class OutcomeDefinition(BaseModel):
-    """What became of a patient: when an event counts for a night."""
+    """Outcome of a patient: which events count for a night, and when."""
 
     model_config = CLOSED
 

@@ -111,7 +111,7 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Location:
-    """Where rows violate the contract, and how; `column` is empty for whole rows."""
+    """Place and kind of violations; `column` is empty for whole rows."""
 
     file: str
     column: str

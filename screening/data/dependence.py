@@ -91,7 +91,7 @@ class Sign:
 
     @property
     def remedy(self) -> str:
-        """What to do with the table or the command."""
+        """Return what to do with the table or the command."""
         if self.column is None:
             return (
                 "If patients have several rows, name the column of the patient as "

@@ -427,7 +427,7 @@ def _with_coordinates(
 
 @dataclass(frozen=True)
 class _Review:
-    """What a rule asks a person to review in one column."""
+    """Request of a rule that a person reviews one column."""
 
     column: str
     rule: ReviewRule

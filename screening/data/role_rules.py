@@ -38,7 +38,7 @@ STATED_ROLES = ("label", "positive", "id", "group", "fill_down", "time", "coordi
 
 @dataclass(frozen=True)
 class RoleColumns:
-    """What roles are guessed from.
+    """Columns and counts that roles are guessed from.
 
     Parameters
     ----------

@@ -461,7 +461,7 @@ class Scorer:
 
 @dataclass(frozen=True)
 class PassProblem:
-    """What the passes of one kernel machine are trained on.
+    """Training data of the passes of one kernel machine.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def _unpickled_block(
 
 @dataclass(frozen=True)
 class PartFormat:
-    """What is needed of a part to parse its cells.
+    """Facts of a part that are needed to parse its cells.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class SourcePart:
 
     @property
     def format(self) -> PartFormat:
-        """What is needed to parse the cells of a block."""
+        """Return the facts that are needed to parse the cells of a block."""
         return PartFormat(self.name, self.decimal_mark, self.other_marks)
 
     def decimal(self, column: str) -> str:

@@ -214,7 +214,7 @@ def erase(
 
 
 class _Tally:
-    """What was erased, as the entry states it, and how much of what."""
+    """Names that were erased, as the entry states them, and their counts by kind."""
 
     def __init__(self) -> None:
         self.erased: list[tuple[int, int, list[int], str]] = []

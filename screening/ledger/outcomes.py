@@ -59,7 +59,7 @@ MORE_COLUMNS = (SUBGROUP, "score_")
 
 
 class Entered(NamedTuple):
-    """What an entry of outcomes came to.
+    """Result of an entry of outcomes.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Entered(NamedTuple):
 
 
 class GivenOutcome(TypedDict, total=False):
-    """What goes before `[outcome]` of the contract; hours are numbers."""
+    """Arguments that override `[outcome]` of the contract; hours are numbers."""
 
     id: str | None
     time: str | None
@@ -287,7 +287,7 @@ def _without_zeros(name: str) -> str:
 
 
 class _Place(NamedTuple):
-    """Where a table states outcomes, and when they count, in hours."""
+    """Columns of a table that state outcomes, and the hours in which they count."""
 
     id: str
     time: str

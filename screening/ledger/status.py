@@ -57,7 +57,7 @@ def _read_time(text: str) -> datetime.datetime:
 
 @dataclass(frozen=True)
 class Due:
-    """Which night must have been published.
+    """Night that must have been published by now.
 
     Parameters
     ----------

@@ -352,7 +352,7 @@ def silent(done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Resources:
-    """How folds are fitted; none of it changes a figure.
+    """Resources for the fits of folds; none of them changes a figure.
 
     Parameters
     ----------
@@ -412,7 +412,7 @@ class FoldTask:
 
     @property
     def arrays_by_row(self) -> list[np.ndarray]:
-        """What a fit depends on beside the encoded rows, (n_rows,) each."""
+        """Return further arrays that a fit needs, (n_rows,) each."""
         rows = self.rows
         arrays = (rows.target, self.fold_of_row, rows.groups, rows.weight)
         return [array for array in arrays if array is not None]

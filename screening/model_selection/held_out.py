@@ -143,7 +143,7 @@ class HeldOutDecisions:
 
     @cached_property
     def class_chances(self) -> list[Platt]:
-        """Of several classes the chance of each, at its share of these rows."""
+        """Return the chance of each of several classes, at its share of these rows."""
         decisions = self.decisions.mean(axis=0, dtype=float)
         n_outputs = decisions.shape[1]
         if n_outputs == 1:

@@ -162,7 +162,7 @@ class Judgement:
 
     @cached_property
     def own_boundary(self) -> dict[str, OwnBoundary] | None:
-        """What the machine's own boundary does, by watched class.
+        """Return the performance of the machine's own boundary, by watched class.
 
         None where it is not known, and where no case has been seen.
         """
@@ -259,7 +259,7 @@ class Judgement:
 
     @cached_property
     def members(self) -> list[BlendMember]:
-        """What each member of a blend does alone, and what it adds to the others."""
+        """Return the performance of each member of a blend alone, and what it adds."""
         held = self.held
         pooling = held.others.pooling
         if pooling is None:

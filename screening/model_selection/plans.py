@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Round:
-    """What a plan needs next.
+    """Tasks that a plan needs next.
 
     Parameters
     ----------

@@ -215,7 +215,7 @@ def _nothing_to_learn(series: str, left_out: Counter[str]) -> str:
 
 @dataclass(frozen=True)
 class _Match:
-    """Which judged rows are in the past cohort.
+    """Judged rows that are in the past cohort.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class FrozenOperatingPoints:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a model brought to another site, where all but its ranking is fitted anew.
+    """Facts of a model from another site; all but its ranking is fitted anew here.
 
     Parameters
     ----------

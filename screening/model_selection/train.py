@@ -315,7 +315,7 @@ class ScoredStudy:
 
 
 class CountedUnit(Protocol):
-    """What a threshold flags, and the rule counts."""
+    """Unit that a threshold flags and the rule counts."""
 
     repeats: int | None
     """Repeats if the caller asks for none; None for the study's own number."""

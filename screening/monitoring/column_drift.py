@@ -73,7 +73,7 @@ CLEAR_IN_SERIES = 2.0
 
 @dataclass(frozen=True, eq=False)
 class SeriesNights:
-    """What one series counted on its nights, in order.
+    """Counts of one series on its nights, in order.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Contrast(NamedTuple):
 
 
 class NightPatients:
-    """Who lay on which nights, and what that makes of differences of nights.
+    """Patients of each night, and the covariance of nightly means that follows.
 
     Parameters
     ----------

@@ -378,7 +378,7 @@ STAY_UNKNOWN = 0.9
 
 @dataclass(frozen=True)
 class Reference:
-    """What a night's columns are compared with: training, or the series' last nights.
+    """Reference for a night's columns: training, or the series' last nights.
 
     Parameters
     ----------
@@ -400,7 +400,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class GateResult:
-    """What a column has otherwise than a reference.
+    """Difference of a column from a reference, by one gate.
 
     Parameters
     ----------

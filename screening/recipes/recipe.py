@@ -353,7 +353,7 @@ class Recipe(BaseModel):
 
     @property
     def lacks(self) -> str | None:
-        """What must be installed before it can be fitted, None if nothing."""
+        """Return what must be installed before it can be fitted; None if nothing."""
         return None if self.estimator is None else self.estimator.lacks()
 
     def refuse_if_not_persistable(self) -> None:

@@ -80,12 +80,12 @@ class Run(InBrief):
 
     @property
     def attention(self) -> list[Reason]:
-        """Why the head of the page says ATTENTION; empty where it says OK."""
+        """Reasons why the head of the page says ATTENTION; empty where it says OK."""
         return [Reason(**reason) for reason in self.document["attention"]]
 
     @property
     def shadow(self) -> bool:
-        """Whether it was scored beside the champion and has no page."""
+        """True if it was scored beside the champion and has no page."""
         return bool((self.document.get("ledger") or {}).get("shadow"))
 
     def brief(self) -> Brief:

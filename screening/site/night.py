@@ -526,7 +526,7 @@ def _patiently(attempt: Callable[[float], Result], minutes: float) -> Result:
 
 @dataclass(frozen=True)
 class _Wish:
-    """Why a night is scored even if it was scored before.
+    """Reasons to score a night that was scored before.
 
     Parameters
     ----------

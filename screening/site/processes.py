@@ -65,7 +65,7 @@ PRELOADED = ["screening.__main__", "screening.site.night_server"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended.
+    """Result of a command.
 
     Parameters
     ----------

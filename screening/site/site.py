@@ -106,7 +106,7 @@ class _Table(BaseModel):
 
 
 class Site(_Table):
-    """What all series share: the table `[site]`.
+    """Settings that all series share: the table `[site]`.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ class Model(InBrief):
 
     @property
     def lesions(self) -> LesionFacts | None:
-        """How maps of scores become lesions, if the operating point is by lesions."""
+        """Settings that turn maps of scores into lesions; None without lesions."""
         return self.facts.operating_points[0].lesions
 
     def refuse_overdue(self) -> None:

@@ -26,7 +26,7 @@ _READ_TO_ENTER = 2
 
 @dataclass(frozen=True)
 class Readers:
-    """Who may read pages besides their owner.
+    """Mode and group of those who may read pages besides their owner.
 
     Parameters
     ----------
