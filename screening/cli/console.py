@@ -190,7 +190,7 @@ def agreement(compared: NightsBeside) -> list[str]:
         lines.append(
             f"{compared.other_tables} nights of other tables are not in that share"
         )
-    lines += [_flagged_by(model) for model in (compared.one, compared.other)]
+    lines += map(_flagged_by, (compared.one, compared.other))
     return lines
 
 

@@ -129,7 +129,7 @@ def _lines(document: dict[str, object]) -> dict[str, object]:
     trail = f"{audit.entries} entries, head {audit.head}"
     if audit.verified:
         trail += ", verified"
-    runs = [_line_of_run(run) for run in history.runs]
+    runs = list(map(_line_of_run, history.runs))
     return {"runs": runs, "summary": summary, "audit": trail}
 
 
@@ -395,7 +395,7 @@ def _print_as_json(
     """Print the statuses, and with `artefacts` the published files, as JSON."""
     answer: dict[str, object] = {
         "fine": all(status.fine for status in statuses),
-        "series": [asdict(status) for status in statuses],
+        "series": list(map(asdict, statuses)),
     }
     if artefacts:
         answer["artefacts"] = published
@@ -510,7 +510,7 @@ def _read_folder(
     if as_json:
         print_answer({"files": [file.to_dict() for file in files]}, as_json)
     else:
-        print_answer({"read": [_line_of_file(file) for file in files]}, as_json)
+        print_answer({"read": list(map(_line_of_file, files))}, as_json)
     if any(file.refused for file in files):
         raise typer.Exit(ATTENTION)
 

@@ -217,7 +217,7 @@ def sizes_of_stems(names: Sequence[str]) -> list[int]:
     ends = defaultdict(list)
     for stem, end in map(stem_and_end, names):
         ends[stem].append(end)
-    sizes = [len(endings) for endings in ends.values()]
+    sizes = list(map(len, ends.values()))
     n_alone = sizes.count(1)
     if len(ends) < MIN_STEMS or n_alone > len(names) / 2:
         return []

@@ -161,7 +161,7 @@ class Medians(GroupScales):
     def _conclude_group(self) -> None:
         """Compute the scales of the rows that are held, and release them."""
         columns = np.concatenate(self._held).T
-        self._concluded.append([_robust_scale(values) for values in columns])
+        self._concluded.append(list(map(_robust_scale, columns)))
         self._held = []
 
 

@@ -170,7 +170,7 @@ class FoldEnsemble:
         row_type = np.dtype((np.void, rows.itemsize * rows.shape[1]))
         as_bytes = rows.view(row_type).ravel()
         row_code = np.unique(as_bytes, return_inverse=True)[1].ravel()
-        ends = np.cumsum([len(part) for part in parts])[:-1]
+        ends = np.cumsum(list(map(len, parts)))[:-1]
         copy = np.concatenate([occurrence(part) for part in np.split(row_code, ends)])
         key = row_code * (int(copy.max()) + 1) + copy
         _, first, index = np.unique(key, return_index=True, return_inverse=True)

@@ -587,7 +587,7 @@ class BalancedForest(Forest):
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         rng = np.random.default_rng(self.seed)
         strata = [np.flatnonzero(codes == code) for code in range(len(self.classes_))]
-        rarest = min(len(rows) for rows in strata)
+        rarest = min(map(len, strata))
         chances: list[np.ndarray | None] = [None] * len(strata)
         if weights is not None:
             chances = [weights[rows] / weights[rows].sum() for rows in strata]

@@ -77,7 +77,7 @@ def choose_landmarks(
     """
     order = _hash_order(x, seed)
     strata = _strata(codes)
-    sizes = [len(rows) for rows in strata]
+    sizes = list(map(len, strata))
     n_first = _allocate(sizes, max(n_landmarks // 2, 1))
     first = _draw(strata, n_first, order)
     is_near = pilot(_weight_rare_class(first, codes))
@@ -99,7 +99,7 @@ def spread(x: np.ndarray, codes: np.ndarray, n_landmarks: int, seed: int) -> Lan
     Parameters as for ``choose_landmarks``.
     """
     strata = _strata(codes)
-    counts = _allocate([len(rows) for rows in strata], n_landmarks)
+    counts = _allocate(list(map(len, strata)), n_landmarks)
     return _draw(strata, counts, _hash_order(x, seed))
 
 

@@ -137,7 +137,7 @@ class KernelExpansion:
         Its keys are n_support, kkt_gap, n_iter, factor (the fitted parameters of the
         factor), and whatever a remedy noted.
         """
-        return [_report_of_pass(trained_pass) for trained_pass in self.chain]
+        return list(map(_report_of_pass, self.chain))
 
     def state(self) -> dict[str, np.ndarray]:
         """Return arrays from which ``from_state`` makes the same machine."""
@@ -182,7 +182,7 @@ def _report_of_pass(trained_pass: Pass) -> dict[str, Any]:
         "n_support": int(np.any(dual.weights != 0, axis=1).sum()),
         "kkt_gap": dual.gap,
         "n_iter": dual.n_iter,
-        "factor": [_summarize_state(state) for state in trained_pass.factor_states],
+        "factor": list(map(_summarize_state, trained_pass.factor_states)),
     }
     for name, array in dual.noted.items():
         report[name] = array.tolist()

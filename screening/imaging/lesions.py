@@ -498,7 +498,7 @@ def _peaks(
     peaks = [
         patient.peaks(scores) for patient, scores in zip(patients, maps, strict=True)
     ]
-    n_lesions = [len(patient_peaks) for patient_peaks in peaks]
+    n_lesions = list(map(len, peaks))
     return np.concatenate(peaks), np.repeat(np.arange(len(peaks)), n_lesions)
 
 

@@ -70,7 +70,7 @@ def bounding_grid(
     CohortError
         If the grid has too many cells, or two voxels share one.
     """
-    step = np.array([grid_step(axis) for axis in coordinates.T])
+    step = np.array(list(map(grid_step, coordinates.T)))
     index = grid_index(coordinates, step)
     shape = tuple([int(largest) + 1 for largest in index.max(axis=0)])
     fits = np.prod([float(side) for side in shape]) <= MAX_CELLS

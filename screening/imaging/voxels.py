@@ -160,7 +160,7 @@ class _PatientVoxels:
     @property
     def n_flagged(self) -> int:
         """Number of flagged voxels."""
-        return sum(len(part) for part in self.parts)
+        return sum(map(len, self.parts))
 
 
 def _flagged_voxels(

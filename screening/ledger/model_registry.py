@@ -193,7 +193,7 @@ def find_series(connection: sa.Connection, text: str) -> str:
     keys = every_series(connection)
     matches = [key for key in keys if text in (key, shown_series(key))]
     if len(matches) != 1:
-        names = [shown_series(key) for key in keys]
+        names = list(map(shown_series, keys))
         hint = did_you_mean(text, names) or f"; there are {', '.join(names) or 'none'}"
         raise UsageError(f"the ledger has no series {text!r}{hint}")
     return matches[0]

@@ -41,7 +41,7 @@ def correlated_blocks(cohort: Cohort) -> list[list[str]]:
     is_joined = _correlations(np.where(has_pattern, masks, 0.0)) > MIN_CORRELATION
     of_values = np.abs(_correlations(_imputed_values(sample, names, masks)))
     is_joined |= of_values > MIN_CORRELATION
-    stems = np.array([stem_of(name) for name in names])
+    stems = np.array(list(map(stem_of, names)))
     is_joined |= stems[:, None] == stems
     _, codes = connected_components(is_joined, directed=False)
     blocks: dict[int, list[str]] = {}

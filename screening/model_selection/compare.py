@@ -143,7 +143,7 @@ class Comparison(InBrief):
         """Return a line of text per cohort and method."""
         lines = {}
         for cohort in self.facts.cohorts:
-            lines[cohort.name] = [_table_line(method) for method in cohort.methods]
+            lines[cohort.name] = list(map(_table_line, cohort.methods))
         return lines
 
 

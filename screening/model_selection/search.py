@@ -445,7 +445,7 @@ def _distance_of_folds(negatives: np.ndarray, fold: np.ndarray) -> float:
     low, high = np.quantile(negatives, [0.25, 0.75])
     # If scores have few distinct values, half of them may be equal: the range from 5 to
     # 95 % then gives the unit.
-    ranges = [_central_range(values) for values in by_fold]
+    ranges = list(map(_central_range, by_fold))
     typical = float(np.median(ranges)) / _RANGE_IN_QUARTILES
     unit = max(float(high - low), typical) or float(np.std(negatives))
     return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
@@ -459,7 +459,7 @@ def _spread_ratio_of_folds(negatives: np.ndarray, fold: np.ndarray) -> float:
     by_fold = [negatives[fold == k] for k in np.unique(fold)]
     if any(len(values) < _MIN_NEGATIVES for values in by_fold):
         return 1.0
-    spreads = [_central_range(values) for values in by_fold]
+    spreads = list(map(_central_range, by_fold))
     if min(spreads, default=0.0) <= 0:
         return 1.0
     return max(spreads) / min(spreads)

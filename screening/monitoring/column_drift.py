@@ -165,7 +165,7 @@ class NightPatients:
         self._dates = np.arange(n_nights) if dates is None else dates
         self._n_dates = int(self._dates[-1]) + 1 if n_dates is None else n_dates
         self._lag = np.abs(self._dates[:, None] - self._dates)
-        lengths = np.array([len(of_night) for of_night in nights.patients])
+        lengths = np.array(list(map(len, nights.patients)))
         self._stays: sparse.csr_array | None = None
         if lengths.all():
             flat = np.concatenate(
@@ -470,7 +470,7 @@ def drifts(site: Mapping[str, SeriesNights]) -> list[Drift]:
         tests = _SeriesTests(nights, dates)
         for measure in tests.measures:
             series_of[measure][name] = tests
-    n_pairs = sum(len(tested) for tested in series_of.values())
+    n_pairs = sum(map(len, series_of.values()))
     shared = _shared_by_tables(series_of)
     site_bound, ward_bound = bounds(len(shared), n_pairs)
     changed: list[Drift] = []

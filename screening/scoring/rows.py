@@ -338,8 +338,8 @@ def write_table(
 ) -> None:
     """Write tables of the same columns as CSV in which no cell is a formula."""
     for number, table in enumerate(tables):
-        names = [as_text(name) for name in table.column_names]
-        columns = [as_texts(cells) for cells in table.columns]
+        names = list(map(as_text, table.column_names))
+        columns = list(map(as_texts, table.columns))
         is_first = header and not number
         options = WriteOptions(include_header=is_first, quoting_style="needed")
         # Arrow 18 writes the rows before an empty chunk twice.

@@ -217,7 +217,7 @@ def _sizes_of_change(
 
 def _added(counts: list[np.ndarray]) -> np.ndarray:
     """Return the sum of counts of several series over the nights that all have."""
-    n_nights = min(len(of_series) for of_series in counts)
+    n_nights = min(map(len, counts))
     return np.sum([of_series[-n_nights:] for of_series in counts], axis=0)
 
 
