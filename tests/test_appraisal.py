@@ -194,7 +194,9 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     described = performance_by_subgroup(table_of(ward=["a", "b"] * 50), judged)
     night = table_of(ward=["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7)
     flagged = np.arange(50) % 2 == 0
-    whole, parts, patients = (SubgroupCounts(described) for _ in range(3))
+    whole = SubgroupCounts(described)
+    parts = SubgroupCounts(described)
+    patients = SubgroupCounts(described)
     whole.add(night, flagged)
     for start in range(0, 50, 8):
         parts.add(night.iloc[start : start + 8], flagged[start : start + 8])
@@ -246,9 +248,9 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
     hit = 0
     for _ in range(300):
         ill = rng.random(500) < 0.15
-        tried = rng.random(400) < 0.9, rng.random(400) < 0.8
+        se = float(np.mean(rng.random(400) < 0.9))
+        sp = float(np.mean(rng.random(400) < 0.8))
         flagged = np.where(ill, rng.random(500) < 0.9, rng.random(500) >= 0.8)
-        se, sp = (float(np.mean(part)) for part in tried)
         point = rates((se, se - 0.03, se + 0.03), (sp, sp - 0.04, sp + 0.04))
         found = prevalence_tonight(int(flagged.sum()), 500, point)
         hit += found.low <= 0.15 <= found.high
@@ -300,13 +302,13 @@ def test_chances_that_differ_from_what_was_observed_are_told_apart(apart, fits):
 def test_chances_repeated_rows():
     """Rows written ten times over in their groups make no chance surer."""
     scores, positive, fold = scored(1500)
-    once, often = (
-        calibrate(
-            *(np.repeat(each, n) for each in (scores, positive, fold)),
-            0.2,
-            np.arange(1500 * n) // n,
-        )
-        for n in (1, 10)
+    once = calibrate(scores, positive, fold, 0.2, np.arange(1500))
+    often = calibrate(
+        np.repeat(scores, 10),
+        np.repeat(positive, 10),
+        np.repeat(fold, 10),
+        0.2,
+        np.arange(15000) // 10,
     )
     for one, ten in zip(once.reliability, often.reliability, strict=True):
         assert ten.n == 10 * one.n
@@ -385,13 +387,9 @@ def test_prevalence_unknown_sensitivity():
     """
     certain = (0.9, 0.9, 0.9)
     unsure = (0.9, 0.8, 1.0)
-    (few, many), (_, sure) = (
-        [
-            prevalence_tonight(flagged, 10**7, rates(hit, certain))
-            for flagged in (2 * 10**6, 8 * 10**6)
-        ]
-        for hit in (unsure, certain)
-    )
+    few = prevalence_tonight(2 * 10**6, 10**7, rates(unsure, certain))
+    many = prevalence_tonight(8 * 10**6, 10**7, rates(unsure, certain))
+    sure = prevalence_tonight(8 * 10**6, 10**7, rates(certain, certain))
 
     # An error of 0.1 in sensitivity, of the share that has it, over sensitivity +
     # specificity - 1.

@@ -71,13 +71,10 @@ def test_min_binary_scale_one_keeps_the_unit_of_flags(tmp_path):
 @pytest.mark.parametrize("size", [1e300, 1e-300])
 def test_numbers_of_any_size_are_encoded_alike(tmp_path, size):
     ages = np.random.default_rng(3).normal(60, 15, 80)
-    usual, extreme = (
-        Encoder(CONTRACT).fit(cohort).transform(cohort)
-        for cohort in (
-            cohort_of(tmp_path, age=ages),
-            cohort_of(tmp_path, age=ages * size),
-        )
-    )
+    cohort = cohort_of(tmp_path, age=ages)
+    usual = Encoder(CONTRACT).fit(cohort).transform(cohort)
+    cohort = cohort_of(tmp_path, age=ages * size)
+    extreme = Encoder(CONTRACT).fit(cohort).transform(cohort)
     np.testing.assert_allclose(extreme, usual, rtol=1e-9)
 
 
@@ -168,14 +165,9 @@ def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     backwards = Contract.from_dict(
         {"cohort": {}, "features": dict(reversed(FEATURES.items()))}
     )
-    own, shuffled, other = (
-        Encoder(contract).fit(rows)
-        for contract, rows in (
-            (CONTRACT, cohort),
-            (CONTRACT, cohort.take(order)),
-            (backwards, cohort),
-        )
-    )
+    own = Encoder(CONTRACT).fit(cohort)
+    shuffled = Encoder(CONTRACT).fit(cohort.take(order))
+    other = Encoder(backwards).fit(cohort)
 
     encoded = own.transform(cohort)
     np.testing.assert_allclose(shuffled.transform(cohort), encoded, atol=1e-12)

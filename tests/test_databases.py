@@ -58,13 +58,12 @@ def test_a_table_scores_the_same_from_every_place(logistic_model, kept, tmp_path
         "frame": night,
         "database": database,
     }
-    first, *others = (
-        pq.read_table(
-            score(load_model(logistic_model), place, tmp_path / name).directory
-            / "scores.parquet"
-        )
-        for name, place in places.items()
-    )
+    model = load_model(logistic_model)
+    scores = []
+    for name, place in places.items():
+        run = score(model, place, tmp_path / name)
+        scores.append(pq.read_table(run.directory / "scores.parquet"))
+    first, *others = scores
     digests = {read_cohort(database, id="patient").source.files[0].sha256 for _ in "ab"}
 
     assert first["flagged"].to_numpy().any()

@@ -68,10 +68,10 @@ def test_every_fold_has_its_share_of_positives():
     """Classes smaller than the folds share a stratum."""
     target = (np.arange(200) % 10 == 0).astype(int)
     several = np.concatenate([np.repeat([0, 1], 40), [2, 2, 3]])
-    fold, of_several = (
-        split_folds(each, None, hash_names(np.arange(len(each)).astype(str), 0), 5)
-        for each in (target, several)
-    )
+    order = hash_names(np.arange(len(target)).astype(str), 0)
+    fold = split_folds(target, None, order, 5)
+    order = hash_names(np.arange(len(several)).astype(str), 0)
+    of_several = split_folds(several, None, order, 5)
 
     assert np.bincount(fold[target == 1]).tolist() == [4] * 5
     assert np.bincount(fold).tolist() == [40] * 5

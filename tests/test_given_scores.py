@@ -329,7 +329,8 @@ def test_news2_of_the_sample_ward_from_past_to_outcomes(tmp_path):
     compared = model.document["validation"]["comparison"]["beside"]
     assert {method["recipe"] for method in compared} == {"given", "logistic"}
     for method in compared:
-        low, high = (method["differences"]["auroc"][end] for end in ("low", "high"))
+        low = method["differences"]["auroc"]["low"]
+        high = method["differences"]["auroc"]["high"]
         assert low < method["differences"]["auroc"]["value"] < high
     scores = pd.read_parquet(tmp_path / "run" / "scores.parquet").set_index("id")
     threshold = model.operating_points[0]["threshold"]

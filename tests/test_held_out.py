@@ -132,12 +132,12 @@ def test_log_score_orders_far_rows_by_distance(cohort, recipe, trained):
 def test_log_score_is_the_linear_one_on_another_scale(cohort, recipe, trained):
     """It is -log(1 - linear score), so order and boundary at 0 stay."""
     encoded = trained(cohort, recipe, search=1, repeats=1).encoder.transform(cohort)
-    log, linear = [
-        trained(
-            cohort, recipe, params={"score_scale": scale}, search=1, repeats=1
-        ).ensemble.decisions(encoded)
-        for scale in ("log", "linear")
-    ]
+    decisions = []
+    for scale in ("log", "linear"):
+        params = {"score_scale": scale}
+        model = trained(cohort, recipe, params=params, search=1, repeats=1)
+        decisions.append(model.ensemble.decisions(encoded))
+    log, linear = decisions
 
     np.testing.assert_allclose(1 - np.exp(-log), linear, rtol=0, atol=2e-5)
 
@@ -363,11 +363,12 @@ def test_the_better_of_two_settings_wins_by_a_hundredth():
     """Of settings alike the first."""
     noise = np.random.default_rng(1).normal(size=N)
     decisions = np.array([0.8 * TARGET + noise, 0.9 * TARGET + noise])[..., None]
-    worse, better = (auroc(each[:, 0], TARGET == 1) for each in decisions)
-    best, first = (
-        choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions[rows], TARGET, FOLD)
-        for rows in ([0, 1], [0, 0])
-    )
+    worse = auroc(decisions[0, :, 0], TARGET == 1)
+    better = auroc(decisions[1, :, 0], TARGET == 1)
+    settings = [{}, {"C": 2.0}]
+    alike = decisions[[0, 0]]
+    best = choose_setting("auroc", "svm", settings, decisions, TARGET, FOLD)
+    first = choose_setting("auroc", "svm", settings, alike, TARGET, FOLD)
 
     assert 0 < better - worse < 0.03
     assert best.chosen == {"C": 2.0}

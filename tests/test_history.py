@@ -118,10 +118,8 @@ def test_page_attention(place):
     with open_ledger(place, make=True) as ledger:
         simulate(ledger, 4)
         told = history(ledger)
-    quiet, crowded = (
-        {"code": code, "words": words}
-        for code, words in (("a", "Quiet."), ("b", "Crowded."))
-    )
+    quiet = {"code": "a", "words": "Quiet."}
+    crowded = {"code": "b", "words": "Crowded."}
     told["runs"] = [run | {"attention": [quiet]} for run in told["runs"]]
     told["runs"][1]["attention"] = [quiet, crowded]
     page = render_history(told)

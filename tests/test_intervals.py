@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import logit
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -150,18 +151,16 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     scores = rng.normal(size=400) + 1.5 * positive
     plain = ranking(scores, positive, None, variance_inflation=1.0)
     wide = ranking(scores, positive, None, variance_inflation=4.0)
-    middle, high = (
-        np.log(p / (1 - p)) for p in (plain["auroc"].value, plain["auroc"].high)
-    )
+    middle = logit(plain["auroc"].value)
+    high = logit(plain["auroc"].high)
 
     assert wide["auroc"].high == pytest.approx(
         1 / (1 + np.exp(-middle - 2 * (high - middle)))
     )
-    moved, once = (
-        np.array(each["average_precision"].value_and_interval[1:])
-        - plain["average_precision"].value
-        for each in (wide, plain)
-    )
+    precision = plain["average_precision"]
+    ends_of_wide = np.array(wide["average_precision"].value_and_interval[1:])
+    moved = ends_of_wide - precision.value
+    once = np.array(precision.value_and_interval[1:]) - precision.value
     assert moved == pytest.approx(2 * once)
 
 

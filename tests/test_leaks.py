@@ -191,7 +191,8 @@ def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
     if order == "by region":
         region = np.sort(region)
         year = np.zeros(2000, dtype=int)
-    rate, benefit = (rng.integers(40, 150, (50, 8)) / 10 for _ in range(2))
+    rate = rng.integers(40, 150, (50, 8)) / 10
+    benefit = rng.integers(40, 150, (50, 8)) / 10
     table = pd.DataFrame(
         {"region": region, "rate": rate[region, year], "benefit": benefit[region, year]}
     )

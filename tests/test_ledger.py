@@ -253,10 +253,9 @@ def test_verdict_twice(ledger):
     """The same verdict twice is one, and a later verdict replaces an earlier one."""
     enter(ledger, night(1, "a", "z"))
     same = Verdict("a", "ruled out", "ward 3", "xy")
-    first, second = (
-        record_verdicts(ledger, "key of 2026-01-01", [same, Verdict("z", word)])
-        for word in ("confirmed", "ruled out")
-    )
+    key = "key of 2026-01-01"
+    first = record_verdicts(ledger, key, [same, Verdict("z", "confirmed")])
+    second = record_verdicts(ledger, key, [same, Verdict("z", "ruled out")])
     none = {"new": 0, "changed": 0, "unchanged": 0, "older": 0, "disputed": 0}
     assert first == (none | {"new": 2})
     assert second == (none | {"changed": 1, "unchanged": 1})

@@ -328,10 +328,10 @@ def test_nobody_can_tell_from_a_digest_what_is_behind_it(ledger):
     for word in ("ruled out", "unsure"):
         record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", word)])
     with ledger.reading() as connection:
-        first, second = (
-            [*entry.parts][1]
-            for entry in entries(connection, TRAIL.c.number.in_((6, 7)))
-        )
+        parts = []
+        for entry in entries(connection, TRAIL.c.number.in_((6, 7))):
+            parts.append([*entry.parts][1])
+        first, second = parts
     assert first.names == second.names
     assert first.digest() != second.digest()
     assert first.salts != second.salts

@@ -159,9 +159,10 @@ def test_sample_weights_that_are_none_are_refused(machine, weights):
 def test_moved_boundary_keeps_groups_whole():
     # A group a pair of rows of the same class: the decision of a copy must not help to
     # place the boundary.
-    x, y, groups = (
-        np.repeat(each, 2, axis=0) for each in (*two_clouds(120), np.arange(120))
-    )
+    x, y = two_clouds(120)
+    x = np.repeat(x, 2, axis=0)
+    y = np.repeat(y, 2)
+    groups = np.repeat(np.arange(120), 2)
     machine = TwoClassSVM(Gaussian(50.0), C=100.0, remedies=(MovedBoundary(),))
     split = clone(machine).fit(x, y).intercept_[0]
     assert split != clone(machine).fit(x, y, groups=groups).intercept_[0]
@@ -249,12 +250,10 @@ def test_balanced_costs_raise_the_recall_of_the_rarest_class(scheme):
     x, y = three_clouds(240)
     x = x[(y != "a") | (np.arange(240) < 60)]
     y = y[(y != "a") | (np.arange(240) < 60)]
-    plain, balanced = (
-        MultiClassSVM(Gaussian(0.3), C=0.3, scheme=scheme, cost_ratio=ratio)
-        .fit(x, y)
-        .predict(x)
-        for ratio in (1.0, "balanced")
-    )
+    settings = {"kernel": Gaussian(0.3), "C": 0.3, "scheme": scheme}
+    plain = MultiClassSVM(**settings, cost_ratio=1.0).fit(x, y).predict(x)
+    costly = MultiClassSVM(**settings, cost_ratio="balanced")
+    balanced = costly.fit(x, y).predict(x)
     assert np.mean(balanced[y == "a"] == "a") > np.mean(plain[y == "a"] == "a")
 
 

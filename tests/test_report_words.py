@@ -341,19 +341,19 @@ def test_one_row_is_in_use():
 def test_completeness_asks_for_what_the_contract_leaves_out():
     """Answer and note of each item of the record on a model's page."""
     row = r'<tr><td>[^<]*</td><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>'
+
+    def rows_of(document):
+        rows = re.findall(row, render_model(document))
+        return {item: (answer, note) for item, answer, note in rows}
+
     model = appraised(nosocomial_model())
     less = changed(
         appraised(nosocomial_model()),
         contract__cohort__intended_use=None,
         validation__subgroups={},
     )
-    rows, short = (
-        {
-            item: (answer, note)
-            for item, answer, note in re.findall(row, render_model(each))
-        }
-        for each in (model, less)
-    )
+    rows = rows_of(model)
+    short = rows_of(less)
 
     purpose = "Context, target population, purpose"
     subgroups = "Heterogeneity between subgroups"

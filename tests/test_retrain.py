@@ -167,7 +167,8 @@ def test_retrain_by_champion(ward, next_model):
     folder, words = ward
     champion = load_model(folder / "m")
     model = load_model(folder / "next")
-    (first,), (second,) = (each.facts.operating_points for each in (champion, model))
+    (first,) = champion.facts.operating_points
+    (second,) = model.facts.operating_points
     methods = [
         [one.recipe for one in each.facts.validation.comparison.beside]
         for each in (champion, model)

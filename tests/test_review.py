@@ -220,12 +220,12 @@ def test_unflagged_sample(model, ward):
     """The sample of the unflagged depends on the night and not on batches."""
     loaded = load_model(model)
     night = ward / "night1.csv"
-    document, *others = (
-        score_night(
-            loaded, night, ward / f"b{rows}", date="2026-03-01", batch_rows=rows
-        ).document
-        for rows in (1, 7, 1000)
-    )
+    documents = []
+    for rows in (1, 7, 1000):
+        out = ward / f"b{rows}"
+        run = score_night(loaded, night, out, date="2026-03-01", batch_rows=rows)
+        documents.append(run.document)
+    document, *others = documents
     later = score_night(loaded, night, ward / "later", date="2026-03-02").document
 
     assert [one["sample"] for one in others] == [document["sample"]] * 2

@@ -178,13 +178,12 @@ def test_temporal_validation_recorded(dated, rows):
         replace(rows, values={**rows.values, "fever": fever}),
         replace(rows, label=label.astype(object)),
     )
-    forward, other, few = (
-        each.facts.validation.forward
-        for each in (
-            dated,
-            *(train(each, "svm_weighted", **SETTINGS) for each in changed),
-        )
-    )
+    forward = dated.facts.validation.forward
+    validations = []
+    for cohort in changed:
+        model = train(cohort, "svm_weighted", **SETTINGS)
+        validations.append(model.facts.validation.forward)
+    other, few = validations
     own = forward.classes["yes"]
     others = other.classes["yes"]
 

@@ -102,10 +102,8 @@ def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     slice.
     """
     rng = np.random.default_rng(0)
-    x, y, z = (
-        axis.ravel()
-        for axis in np.meshgrid(range(side), range(side), range(depth), indexing="ij")
-    )
+    grid = np.indices((side, side, depth))
+    x, y, z = grid.reshape(3, -1)
     tables = []
     for number in range(n_patients):
         lesion = (abs(x - side // 2) < 9) & (abs(y - side // 2) < 6) & (z == 1)
