@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 # Smaller tables are fitted, or scored, in less time than it takes to import.
@@ -22,6 +23,8 @@ def prepare_for_scoring(table: str, jobs: int, cluster: str | None) -> None:
     if jobs != 1 and cluster is None and _size(table) >= SCORING_BYTES:
         from screening.fork_server import prepare_processes
 
+        # Arrow's own allocator keeps memory that no block of rows needs any longer.
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         prepare_processes("screening.scoring.scoring_pass")
 
 

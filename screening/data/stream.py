@@ -933,7 +933,7 @@ class DuplicateIds:
         # Equal hashes have one remainder, by which a part of the rows is held at a
         # time.
         for remainder in range(n_parts):
-            hashes = np.concatenate(list(self._read(remainder, n_parts)))
+            hashes = self._hold(remainder, n_parts)
             hashes.sort()
             is_repeated = hashes[1:] == hashes[:-1]
             if is_repeated.any():
@@ -947,6 +947,15 @@ class DuplicateIds:
             rows.append(n_above + np.flatnonzero(np.isin(pieces, hashes)))
             n_above += len(pieces)
         return hashes, np.concatenate(rows)
+
+    def _hold(self, remainder: int, n_parts: int) -> np.ndarray:
+        """Return the hashes with a remainder modulo `n_parts`, each once in memory."""
+        hashes = np.empty(self.n_rows, np.uint64)
+        n_held = 0
+        for piece in self._read(remainder, n_parts):
+            hashes[n_held : n_held + len(piece)] = piece
+            n_held += len(piece)
+        return hashes[:n_held]
 
     def _read(self, remainder: int, n_parts: int) -> Iterator[np.ndarray]:
         """Yield the hashes with a remainder modulo `n_parts` in the order of rows."""
