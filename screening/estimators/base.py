@@ -81,6 +81,10 @@ class Estimator(BaseEstimator):
         """Return f(x), shape (n_rows,), or one score per class (n_rows, n_classes)."""
         raise NotImplementedError
 
+    def decide(self, x: np.ndarray) -> np.ndarray:
+        """Return what ``decision_function`` does, of rows that a caller has checked."""
+        return self.decision_function(x)
+
     def state(self) -> dict[str, np.ndarray]:
         """Return the fitted state as arrays, none of dtype object."""
         raise NotImplementedError

@@ -65,7 +65,11 @@ class Logistic(WeightedClassifier):
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return log odds, as ``class_log_odds`` does."""
         check_is_fitted(self)
-        scores = self._rows(X) @ self.coef_.T + self.intercept_
+        return self.decide(self._rows(X))
+
+    def decide(self, x: np.ndarray) -> np.ndarray:
+        """Return what ``decision_function`` does, of rows that a caller has checked."""
+        scores = x @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else class_log_odds(scores)
 
     def state(self) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from screening.data.encoding import Bundles
 from screening.estimators.base import Classifier, Estimator
@@ -63,6 +63,8 @@ class FoldEnsemble:
         """
         x = self._bundle(x)
         if not self.kernel_machines:
+            # Checked once: fifteen checks of the same rows took as long as a decision.
+            x = check_array(x)
             machines = self.machines
             if not machines[0].is_learned:
                 # The mean of equal decisions is theirs but for the last digit.
@@ -281,7 +283,7 @@ def oriented_decisions(
     elif isinstance(estimator, OneClassSVM) and estimator.has_log_scores:
         scores = estimator.log_ratio(encoded)
     else:
-        scores = estimator.decision_function(encoded)
+        scores = estimator.decide(encoded)
     return oriented(np.asarray(scores, dtype=float), estimator, kind, n_outputs)
 
 

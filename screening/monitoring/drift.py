@@ -170,15 +170,14 @@ class SampledValues:
         return joined._thinned(max(self.step, other.step))
 
     def _thinned(self, step: int) -> SampledValues:
-        rows = self.rows
-        values = self.values
-        while True:
-            is_kept = rows & (step - 1) == 0
-            rows = rows[is_kept]
-            values = values[is_kept]
-            if len(rows) <= self.most:
-                return SampledValues(self.most, rows, values, step)
+        kept = np.flatnonzero(self.rows & (step - 1) == 0)
+        rows = self.rows[kept]
+        while len(rows) > self.most:
+            is_even = rows & step == 0
+            kept = kept[is_even]
+            rows = rows[is_even]
             step *= 2
+        return SampledValues(self.most, rows, self.values[kept], step)
 
 
 @dataclass(frozen=True)
