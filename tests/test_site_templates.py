@@ -8,6 +8,7 @@ from flow_cohorts import patients, written
 
 from screening.errors import UsageError
 from screening.model_selection import train as training
+from screening.report.drawing import environment_of
 from screening.report.page import PAGES, check_templates
 from screening.store.model import Model
 
@@ -159,3 +160,31 @@ def test_shipped_templates(tmp_path, kind):
         UsageError, match=r"page\.html\.j2 line 1: 'nowhere' is undefined"
     ):
         check_templates(tmp_path, kind)
+
+
+def test_layout_of_templates_is_not_written(tmp_path):
+    """Nothing stands between cells, a space between words; <pre> is left as it is."""
+    template = """<table>
+  <tr>
+    <th>Rows</th>
+    <td class="n">
+      {{ rows }}
+    </td>
+  </tr>
+</table>
+<p>
+  Two
+  words
+</p>
+<pre>
+  as  {{ rows }}
+  it is</pre>
+"""
+    (tmp_path / "a.j2").write_text(template)
+
+    page = environment_of(tmp_path).get_template("a.j2").render(rows=5)
+
+    assert page == (
+        '<table>\n<tr><th>Rows</th><td class="n">5</td></tr>\n</table>\n'
+        "<p> Two words\n</p> <pre>\n  as  5\n  it is</pre> "
+    )

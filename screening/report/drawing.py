@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from jinja2 import (
@@ -22,6 +23,8 @@ from jinja2 import (
     TemplateSyntaxError,
     UndefinedError,
 )
+from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
 from markupsafe import Markup
 
 from screening.errors import UsageError
@@ -37,6 +40,40 @@ HANDLING = (
     "contains patient data or figures derived from it; keep and destroy it as such"
 )
 """The end of every page, and of every printed sheet."""
+
+CELL = r"</?(?:td|th|dd|dt)\b[^<>]*>"
+LAYOUT = re.compile(rf"({CELL})?(?:[ \t]*\n[ \t\n]*|[ \t]{{2,}})(?=({CELL})|(<))?")
+"""A line break of a template with its indentation, between tags or texts."""
+
+
+class Layout(Extension):
+    """Write line breaks and indentation of templates as one character, or as none.
+
+    Nothing stands beside the tag of a cell, a line break before another tag, a space
+    between words. The text of ``<pre>`` is left as it is.
+    """
+
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        """Yield the tokens of a template, its texts without their layout."""
+        is_preformatted = False
+        for token in stream:
+            if token.type != "data":
+                yield token
+                continue
+            parts = re.split(r"(</?pre\b)", token.value)
+            for i, part in enumerate(parts):
+                if part in {"<pre", "</pre"}:
+                    is_preformatted = part == "<pre"
+                elif not is_preformatted:
+                    parts[i] = LAYOUT.sub(_without_layout, part)
+            yield Token(token.lineno, "data", "".join(parts))
+
+
+def _without_layout(match: re.Match[str]) -> str:
+    cell_before, cell_after, tag_after = match.groups()
+    if cell_before or cell_after:
+        return cell_before or ""
+    return "\n" if tag_after else " "
 
 
 def draw(
@@ -167,6 +204,7 @@ def _new_environment(loader: BaseLoader) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        extensions=[Layout],
     )
     environment.filters |= fmt.FILTERS
     environment.filters |= {
