@@ -186,5 +186,5 @@ def test_layout_of_templates_is_not_written(tmp_path):
 
     assert page == (
         '<table>\n<tr><th>Rows</th><td class="n">5</td></tr>\n</table>\n'
-        "<p> Two words\n</p> <pre>\n  as  5\n  it is</pre> "
+        "<p> Two words\n</p>\n<pre>\n  as  5\n  it is</pre>\n"
     )

@@ -49,8 +49,9 @@ LAYOUT = re.compile(rf"({CELL})?(?:[ \t]*\n[ \t\n]*|[ \t]{{2,}})(?=({CELL})|(<))
 class Layout(Extension):
     """Write line breaks and indentation of templates as one character, or as none.
 
-    Nothing stands beside the tag of a cell, a line break before another tag, a space
-    between words. The text of ``<pre>`` is left as it is.
+    Nothing stands beside the tag of a cell. Otherwise a line break stays before a tag or
+    without indentation, and becomes a space between words. The text of ``<pre>`` is left
+    as it is.
     """
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
@@ -73,7 +74,8 @@ def _without_layout(match: re.Match[str]) -> str:
     cell_before, cell_after, tag_after = match.groups()
     if cell_before or cell_after:
         return cell_before or ""
-    return "\n" if tag_after else " "
+    keeps_line = tag_after or match[0] == "\n"
+    return "\n" if keeps_line else " "
 
 
 def draw(
