@@ -250,7 +250,7 @@ def demo(
         for job, (model, run) in places.items():
             _whole_job(job, cohorts, model, run)
     reports = [
-        str(place / "report.html") for place in chain.from_iterable(places.values())
+        str(folder / "report.html") for folder in chain.from_iterable(places.values())
     ]
     print_answer({"reports": reports}, as_json)
 

@@ -46,7 +46,7 @@ def recipes_like(incomplete: str) -> list[str]:
 
 def models_like(incomplete: str) -> list[str]:
     """Return the model directories that begin so, and directories above some."""
-    folders = [Path(place) for place in glob(f"{escape(incomplete)}*/")]
+    folders = [Path(match) for match in glob(f"{escape(incomplete)}*/")]
     models = [str(folder) for folder in folders if (folder / "model.json").exists()]
     for folder in folders:
         models += [str(file.parent) for file in folder.glob("*/model.json")]

@@ -137,17 +137,17 @@ def enter_outcomes(
         nights = _read_nights(connection, key)
         recorded = _known_outcomes(connection, key)
         verdicts = _verdicts(connection, key)
-    place = nights.outcome_of_contract(given)
-    window = Window(place.within, place.after)
+    columns = nights.outcome_of_contract(given)
+    window = Window(columns.within, columns.after)
     table = read_outcomes(
-        source, place.id, place.time, nights.stated.date_order, place.event
+        source, columns.id, columns.time, nights.stated.date_order, columns.event
     )
-    is_other = _is_other_event(table, nights, place)
+    is_other = _is_other_event(table, nights, columns)
     # A patient of other events alone had none of those asked for.
     table["time"] = table["time"].mask(is_other)
     stated_now = _by_patient(table)
     patients = set(nights.rows["patient"])
-    _refuse_other_spelling(patients, stated_now, place.id)
+    _refuse_other_spelling(patients, stated_now, columns.id)
     changed = {}
     n_unknown = 0
     for name, times in stated_now.items():
@@ -188,10 +188,10 @@ def enter_outcomes(
 
 
 def _is_other_event(
-    table: pd.DataFrame, nights: _Nights, place: _Place
+    table: pd.DataFrame, nights: _Nights, columns: _OutcomeColumns
 ) -> pd.Series[bool]:
     """Return a mask of the lines whose event is none of those asked for."""
-    events = set(place.cases)
+    events = set(columns.cases)
     if not events:
         events.update(*map(texts_of_class, nights.classes))
     if not events:
@@ -286,7 +286,7 @@ def _without_zeros(name: str) -> str:
     return name.removesuffix(".0").lstrip("0")
 
 
-class _Place(NamedTuple):
+class _OutcomeColumns(NamedTuple):
     """Columns of a table that state outcomes, and the hours in which they count."""
 
     id: str
@@ -346,7 +346,7 @@ class _Nights:
         columns = {name: SUBGROUP + name for name in self.stated.subgroup}
         return {name: column for name, column in columns.items() if column in self.rows}
 
-    def outcome_of_contract(self, given: GivenOutcome) -> _Place:
+    def outcome_of_contract(self, given: GivenOutcome) -> _OutcomeColumns:
         """Return what is given, and otherwise what the contract states.
 
         UsageError for what neither says.
@@ -376,7 +376,7 @@ class _Nights:
                 "table names the event? Give `event`, or [outcome] in the contract",
                 parameters=["event"],
             )
-        return _Place(
+        return _OutcomeColumns(
             id,
             time,
             event,

@@ -71,18 +71,18 @@ class Part:
         """Return SHA-256 over the facts and the digests of the names first written."""
         stated = plain([self.what, self.facts, len(self.names)])
         whole = hashlib.sha256(stated.encode())
-        for place, name in enumerate(self.names):
-            erased = self.gone.get(str(place))
-            leaf = bytes.fromhex(erased) if erased else self.leaf(place, name)
+        for position, name in enumerate(self.names):
+            erased = self.gone.get(str(position))
+            leaf = bytes.fromhex(erased) if erased else self.leaf(position, name)
             whole.update(leaf)
         return whole.hexdigest()
 
-    def leaf(self, place: int, name: str) -> bytes:
+    def leaf(self, position: int, name: str) -> bytes:
         """Return SHA-256 over salt and name.
 
         Without the salt nobody can test a guess of the name.
         """
-        salt = self.salts[SALT * place : SALT * (place + 1)]
+        salt = self.salts[SALT * position : SALT * (position + 1)]
         return hashlib.sha256(salt + name.encode("utf-8", "surrogatepass")).digest()
 
     def stored(self) -> dict[str, object]:
@@ -147,9 +147,9 @@ def add_entry(
     last = head(connection)
     entry = Entry(last.number + 1, recorded, kind, last.digest, "", ())
     digests = []
-    for place, part in enumerate(parts):
+    for number, part in enumerate(parts):
         salted = replace(part, salts=secrets.token_bytes(SALT * len(part.names)))
-        row = {"entry": entry.number, "part": place, **salted.stored()}
+        row = {"entry": entry.number, "part": number, **salted.stored()}
         connection.execute(PARTS.insert().values(row))
         digests.append(salted.digest())
     digest = entry.digest_by(digests)

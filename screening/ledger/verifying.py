@@ -160,15 +160,15 @@ def _follow_parts(
     """
     digests = []
     parts = []
-    for place, part in enumerate(entry.parts):
+    for number, part in enumerate(entry.parts):
         digests.append(part.digest())
-        erasures = erased.get((entry.number, place), [])
+        erasures = erased.get((entry.number, number), [])
         if not _is_erased_as_stated(part, erasures):
             raise Unchained(
                 f"the audit trail is broken: entry {entry.number} ({entry.kind}) names "
                 "others than were written, or was erased without an entry that says so"
             )
-        if place == 0 or erasures:
+        if number == 0 or erasures:
             parts.append((part, erasures))
     stand_ins.check(entry, parts)
     return digests
@@ -442,18 +442,18 @@ def refuse_older(
     with ledger.reading() as connection:
         first = trail.head(connection, 1).digest
         last = trail.head(connection).number
-        for place, facts in _not_in_trail(connection, runs, where, N_NEWEST):
+        for folder, facts in _not_in_trail(connection, runs, where, N_NEWEST):
             if facts.chain != first and series not in (None, facts.series):
                 continue
             if first in (facts.chain, GENESIS):
                 reason = (
-                    f"the ledger is older than {place}: that run was entry "
+                    f"the ledger is older than {folder}: that run was entry "
                     f"{facts.entry} of its trail, which ends with entry {last} or went "
                     "on otherwise; put the newer copy back"
                 )
             else:
                 reason = (
-                    f"{place} was entered in another ledger; this one was begun anew, "
+                    f"{folder} was entered in another ledger; this one was begun anew, "
                     "or put in its place: put the right one back"
                 )
             raise ModelError(
@@ -491,9 +491,9 @@ def _not_in_trail(
     for entry in stated(connection, Accepted):
         accepted |= {tuple(head) for head in entry.facts.heads}
     first = trail.head(connection, 1).digest
-    for place in _run_directories(runs, where)[:n_newest]:
+    for folder in _run_directories(runs, where)[:n_newest]:
         try:
-            run = read_run(place)
+            run = read_run(folder)
         except (ModelError, UsageError):
             # What is damaged or cannot be read is reported where it is read for its own
             # sake.
@@ -503,7 +503,7 @@ def _not_in_trail(
             continue
         is_known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
         if not is_known and not _is_reserved(connection, run, first):
-            yield place, facts
+            yield folder, facts
 
 
 def _is_reserved(connection: sa.Connection, run: RunDocument, first: str) -> bool:

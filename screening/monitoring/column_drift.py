@@ -562,9 +562,9 @@ class _SeriesTests:
     def _at(self, chosen: np.ndarray) -> SeriesNights:
         """Return who lay on some of the nights."""
         return SeriesNights(
-            nights=[self.nights.nights[place] for place in chosen],
+            nights=[self.nights.nights[position] for position in chosen],
             counts={},
-            patients=[self.nights.patients[place] for place in chosen],
+            patients=[self.nights.patients[position] for position in chosen],
             sizes=self.nights.sizes[chosen],
         )
 

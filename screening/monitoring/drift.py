@@ -241,7 +241,7 @@ class ColumnGate:
     more : int
         Training rows of categories beyond `MOST_CATEGORIES`: with any, no text can be
         said to be unseen.
-    place : ndarray of int, shape (n_bins,)
+    coarse_bin : ndarray of int, shape (n_bins,)
         Coarse bin of each bin of the profile.
     training : ndarray of int
         Counts of the training rows, as `tonight` returns those of the night.
@@ -262,10 +262,10 @@ class ColumnGate:
         # At most `BINS` bins: shares of the training rows, or the most frequent
         # categories.
         most_frequent = np.minimum(np.arange(len(bins)), BINS - 1)
-        self.place = (
+        self.coarse_bin = (
             equal_shares(self.expected, BINS) if self.numeric else most_frequent
         )
-        past_bins = np.bincount(self.place, self.expected).astype(int)
+        past_bins = np.bincount(self.coarse_bin, self.expected).astype(int)
         self.training = np.array([n_rows_past, sum(bins) + self.more, 0, 0, *past_bins])
         no_rows = np.zeros(0, dtype=np.int64)
         self.counted = self.count(np.zeros(0), no_rows)
@@ -273,7 +273,7 @@ class ColumnGate:
     def tonight(self) -> np.ndarray:
         """Return `N_SHARES` counts of tonight, and then its bins."""
         counted = self.counted
-        bins = np.bincount(self.place, counted.bins).astype(int)
+        bins = np.bincount(self.coarse_bin, counted.bins).astype(int)
         n_unseen = counted.unseen.total()
         return np.array(
             [counted.n_rows, counted.present, n_unseen, counted.outside, *bins]
@@ -332,10 +332,10 @@ class ColumnGate:
     def index(self) -> float | None:
         """Return the PSI of tenths of the training rows, or of the categories."""
         if self.numeric:
-            place = equal_shares(self.expected, TENTHS)
+            tenth = equal_shares(self.expected, TENTHS)
             return psi(
-                np.bincount(place, self.expected),
-                np.bincount(place, self.counted.bins),
+                np.bincount(tenth, self.expected),
+                np.bincount(tenth, self.counted.bins),
             )
         return psi(
             np.append(self.expected, self.more),

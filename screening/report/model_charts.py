@@ -107,11 +107,11 @@ def settings_chart(model: ModelDocument) -> Axes | None:
         ),
     )
     for number in range(n_settings):
-        place = search.specificity[number], search.sensitivity[number]
+        point = search.specificity[number], search.sensitivity[number]
         if search.candidates[number].get("passes"):
-            axes.dot(*place, "rescaled")
+            axes.dot(*point, "rescaled")
         else:
-            axes.dot(*place, "plain")
+            axes.dot(*point, "plain")
     axes.mark(
         search.specificity[chosen], search.sensitivity[chosen], "validated", "chosen"
     )

@@ -112,8 +112,8 @@ def _past_cases(counts: Sequence[int]) -> Markup:
     highest = max(sums) or 1
     step = WIDTH / len(counts)
     corners = [
-        f"L{(place + 0.5) * step:.0f} {FLOOR - 0.9 * FLOOR * n / highest:.0f}"
-        for place, n in enumerate(sums)
+        f"L{(index + 0.5) * step:.0f} {FLOOR - 0.9 * FLOOR * n / highest:.0f}"
+        for index, n in enumerate(sums)
     ]
     return Markup(f"M0 {FLOOR}{''.join(corners)}L{WIDTH} {FLOOR}Z")
 
@@ -125,14 +125,14 @@ def _dots(counts: Sequence[int], below: Sequence[int], rows_a_dot: int) -> Marku
     """
     step = WIDTH / len(counts)
     columns = []
-    for place, (n_rows, n_below) in enumerate(zip(counts, below, strict=True)):
+    for index, (n_rows, n_below) in enumerate(zip(counts, below, strict=True)):
         if not n_rows:
             continue
         n_dots = -(-n_rows // rows_a_dot)
         n_dots_below = -(-n_below // rows_a_dot)
         base = FLOOR - DOT_HEIGHT * n_dots_below - DOT_HEIGHT / 2
         length = DOT_HEIGHT * (n_dots - 1) + 0.1
-        columns.append(f"M{(place + 0.5) * step:.0f} {base:g}v-{length:g}")
+        columns.append(f"M{(index + 0.5) * step:.0f} {base:g}v-{length:g}")
     return Markup("".join(columns))
 
 

@@ -100,8 +100,8 @@ class ScoreTally:
 
     def at(self, threshold: float) -> int:
         """Return the count at the first stored threshold not below this one, else 0."""
-        place = bisect.bisect_left(self.thresholds, threshold)
-        return self.counts[place] if place < len(self.counts) else 0
+        index = bisect.bisect_left(self.thresholds, threshold)
+        return self.counts[index] if index < len(self.counts) else 0
 
 
 def panels(

@@ -116,8 +116,8 @@ class Line:
         if not any(nights[:-1]) and all(p is None for p in p_values[:-1]):
             return None
         bars = [
-            _night_bar(place, is_flagged, p)
-            for place, (is_flagged, p) in enumerate(zip(nights, p_values, strict=True))
+            _night_bar(index, is_flagged, p)
+            for index, (is_flagged, p) in enumerate(zip(nights, p_values, strict=True))
         ]
         spoken = f"flagged on {sum(nights)} of the last {len(nights)} nights"
         if self.case.risen:
@@ -134,7 +134,7 @@ class Line:
         return self.case.state in ("ruled out", "known")
 
 
-def _night_bar(place: int, is_flagged: bool, p: float | None) -> str:
+def _night_bar(index: int, is_flagged: bool, p: float | None) -> str:
     """Return the bar of a night in the spark of a case, as an SVG path.
 
     `p`: None where the score of the night is not known.
@@ -143,9 +143,9 @@ def _night_bar(place: int, is_flagged: bool, p: float | None) -> str:
     if p is not None:
         rarity = math.log(max(p, 1 / RAREST)) / math.log(1 / RAREST)
         height = 2 + 10 * rarity
-    left, width = (8 * place, 6) if is_flagged else (8 * place + 2, 2)
+    left, width = (8 * index, 6) if is_flagged else (8 * index + 2, 2)
     if p is None and not is_flagged:
-        left, width = 8 * place, 6
+        left, width = 8 * index, 6
     return f"M{left} 12v{-height:.3g}h{width}V12z"
 
 
@@ -533,8 +533,8 @@ def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[ListPart]:
     for start, stop in pairwise(sorted(cuts)):
         title = ""
         if start:
-            place = f"{fmt.count(start + 1)} to {fmt.count(stop)}"
-            title = f"{place} of {fmt.count(n_waiting)}"
+            numbers = f"{fmt.count(start + 1)} to {fmt.count(stop)}"
+            title = f"{numbers} of {fmt.count(n_waiting)}"
             if start >= n_reviews:
                 title += ", beyond your reviews"
         stops = start == n_reviews

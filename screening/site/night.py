@@ -673,13 +673,13 @@ class _Series:
 
     def _has_table(self, night: str) -> bool:
         """Return True if a night's table exists; a server that is silent has none."""
-        place = urlsplit(self.network.cohort(self.name, night))
-        server = (place.scheme, place.netloc)
+        address = urlsplit(self.network.cohort(self.name, night))
+        server = (address.scheme, address.netloc)
         if server in self.silent_servers:
             return False
         began = time.monotonic()
         has_table = exists(self.network.source(self.name, night))
-        if place.netloc and time.monotonic() - began > MAX_ANSWER_SECONDS:
+        if address.netloc and time.monotonic() - began > MAX_ANSWER_SECONDS:
             self.silent_servers.add(server)
         return has_table
 

@@ -30,10 +30,10 @@ def outcomes_of_night(
     read = []
     for name in names:
         try:
-            place = network.outcomes(name, night)
-            if place is None:
+            table = network.outcomes(name, night)
+            if table is None:
                 continue
-            entered = enter_outcomes(ledger, name, place)
+            entered = enter_outcomes(ledger, name, table)
             line = OutcomesRead(
                 series=name,
                 new=entered.new,

@@ -403,8 +403,8 @@ def _conflicts(network: Network) -> Iterator[str]:
             yield (
                 f"series.{name}: is series.{same_name} but for large and small letters"
             )
-        place = os.path.normpath(network.out(name, "{date}"))
-        first = series_at.setdefault(place.casefold(), name)
+        out = os.path.normpath(network.out(name, "{date}"))
+        first = series_at.setdefault(out.casefold(), name)
         if first != name and same_name == name:
             yield (
                 f"series.{name}.out: the same place as series.{first}; put {{series}}"
@@ -430,9 +430,9 @@ def _conflicts_of_series(network: Network, name: str) -> Iterator[str]:
             f"series.{name}.shadow: directories of the same name; their runs would"
             " lie in one place"
         )
-    place = os.path.normpath(network.out(name, "{date}"))
+    out = os.path.normpath(network.out(name, "{date}"))
     table = os.path.normpath(network.folder / filled(plan.cohort, name, "{date}"))
-    if f"{place}/".startswith(f"{table}/"):
+    if f"{out}/".startswith(f"{table}/"):
         yield (
             f"series.{name}.out: lies in the series' table, so a night would be"
             " read as one"

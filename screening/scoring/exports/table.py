@@ -35,15 +35,16 @@ def write(flagged: FlaggedRows, *, url: str, table: str, force: bool = False) ->
     Returns the place without its password. UsageError if the database refuses, or if
     the table exists and `force` is False.
     """
-    place = read_url(url)
-    write_into = _into_duckdb if place.drivername == "duckdb" else _into_sql
+    address = read_url(url)
+    write_into = _into_duckdb if address.drivername == "duckdb" else _into_sql
     try:
-        write_into(flagged.table(), place, table, force)
+        write_into(flagged.table(), address, table, force)
     except database_errors() as error:
         raise UsageError(
-            f"{described(place)}: {redacted_message(error, place)}; nothing was written"
+            f"{described(address)}: {redacted_message(error, address)}; nothing was"
+            " written"
         ) from None
-    return f"{described(place)} table {table}"
+    return f"{described(address)} table {table}"
 
 
 def _into_sql(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
