@@ -269,7 +269,7 @@ def with_one_value(
     }
     run["cases"][0]["contributions"] = [shown | ranges]
     run["near_misses"] = []
-    (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", render_run(run))
+    (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", render_run(run), re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", "", listed).split())
 
 

@@ -49,9 +49,9 @@ LAYOUT = re.compile(rf"({CELL})?(?:[ \t]*\n[ \t\n]*|[ \t]{{2,}})(?=({CELL})|(<))
 class Layout(Extension):
     """Write line breaks and indentation of templates as one character, or as none.
 
-    Nothing stands beside the tag of a cell. Otherwise a line break stays before a tag or
-    without indentation, and becomes a space between words. The text of ``<pre>`` is left
-    as it is.
+    Nothing stands beside the tag of a cell. Otherwise a line break stays before a tag
+    or without indentation, and becomes a space between words. The text of ``<pre>`` is
+    left as it is.
     """
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
