@@ -133,9 +133,11 @@ def screen(
 def main() -> None:
     """Run the `screen` command."""
     # A process runs one command, and typer would make the options of all of them.
-    words = sys.argv[3:] if sys.argv[1:2] == ["--log"] else sys.argv[1:]
+    arguments = sys.argv[3:] if sys.argv[1:2] == ["--log"] else sys.argv[1:]
     named = [
-        command for command in app.registered_commands if [command.name] == words[:1]
+        command
+        for command in app.registered_commands
+        if [command.name] == arguments[:1]
     ]
     app.registered_commands = named or app.registered_commands
     bounded(app)

@@ -71,9 +71,9 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run the command that `args` name, and end the process as typer does."""
-        words = sys.argv[1:] if args is None else args
-        _is_json.set("--json" in words)
-        logs.begin(words)
+        arguments = sys.argv[1:] if args is None else args
+        _is_json.set("--json" in arguments)
+        logs.begin(arguments)
         try:
             code = super().main(args, standalone_mode=False, **extra)
         except typer.Abort:

@@ -126,8 +126,8 @@ def _figures_in_words(model: Model) -> dict[str, object]:
     lines: dict[str, list[str]] = {}
     for point in model.facts.operating_points:
         of_class = f"{point.label}: " if model.facts.multi else ""
-        for name, words in _figures_of_point(model, point).items():
-            lines.setdefault(name, []).append(of_class + words)
+        for name, figure in _figures_of_point(model, point).items():
+            lines.setdefault(name, []).append(of_class + figure)
     verdict = usefulness_of(model.facts).words
     return {**lines, "fit for use?": verdict}
 

@@ -244,8 +244,8 @@ class MonitorOptions:
         if self.ping is not None and all(status.fine for status in statuses):
             fetch(self.ping)
         if self.nagios:
-            words, code = nagios_answer(statuses)
-            typer.echo(printable(words, lines=True))
+            text, code = nagios_answer(statuses)
+            typer.echo(printable(text, lines=True))
             raise typer.Exit(code)
 
 
@@ -519,13 +519,13 @@ def _line_of_file(file: VerdictsRead) -> str:
     """Return what became of a file of verdicts, on one line."""
     if file.refused is not None:
         return f"{file.file}: refused: {file.refused}"
-    words = f"{file.file}: {file.series} {file.night}: {file.verdicts} verdicts"
-    words += f", {file.new} new, {file.changed} changed"
+    line = f"{file.file}: {file.series} {file.night}: {file.verdicts} verdicts"
+    line += f", {file.new} new, {file.changed} changed"
     if file.disputed:
-        words += f", {file.disputed} disputed"
+        line += f", {file.disputed} disputed"
     if file.superseded:
-        words += f", {file.superseded} of cases that a corrected table no longer has"
-    return words
+        line += f", {file.superseded} of cases that a corrected table no longer has"
+    return line
 
 
 def promote(

@@ -50,9 +50,9 @@ _format: ContextVar[LogFormat] = ContextVar("log_format", default=LogFormat.text
 _context: ContextVar[dict[str, str | int]] = ContextVar("log_context")
 
 
-def begin(words: Sequence[str]) -> None:
+def begin(arguments: Sequence[str]) -> None:
     """Find the format in the command's words, which may be mistyped."""
-    is_json = "--log=json" in words or ("--log", "json") in pairwise(words)
+    is_json = "--log=json" in arguments or ("--log", "json") in pairwise(arguments)
     log_format = LogFormat.json if is_json else LogFormat.text
     _format.set(log_format)
     _context.set({})
@@ -83,9 +83,9 @@ def done(event: str) -> None:
     _logger.info(event)
 
 
-def note(words: str) -> None:
+def note(message: str) -> None:
     """Log something that the user should know; the command goes on."""
-    _logger.warning(words)
+    _logger.warning(message)
 
 
 def attention(series: str | None, night: str, code: str, words: str) -> None:
@@ -137,8 +137,10 @@ class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
         # The text of a library's warning is such a value, and may quote the data.
-        words = "a library warned" if record.name == "py.warnings" else str(record.msg)
-        return _line(record.levelno, record.name, words)
+        message = (
+            "a library warned" if record.name == "py.warnings" else str(record.msg)
+        )
+        return _line(record.levelno, record.name, message)
 
 
 class _TextLines(logging.Formatter):

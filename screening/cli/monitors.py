@@ -52,8 +52,8 @@ def _exit_code(missing: Sequence[SeriesStatus], wanting: Sequence[SeriesStatus])
 def line_of(status: SeriesStatus) -> str:
     """Return a series' night on one line, without a bar, which begins the figures."""
     name = "" if status.series is None else f"{status.series}: "
-    words = f"{name}{status.said}{join_reasons(new_reasons(status.attention))}"
-    return " ".join(words.replace("|", "/").split())
+    line = f"{name}{status.said}{join_reasons(new_reasons(status.attention))}"
+    return " ".join(line.replace("|", "/").split())
 
 
 def fetch(url: str) -> None:

@@ -576,13 +576,13 @@ def bytes_from(text: str | None) -> int | None:
 
 def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
     """Return the command as it was typed, files by name only, for a model's record."""
-    words = context.command_path.split()
+    arguments = context.command_path.split()
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
         unstated: tuple[Any, ...] = (None, [], (), False, parameter.default)
         if parameter.name not in leave_out and value not in unstated:
-            words += _words_of(parameter, value)
-    return shlex.join(words)
+            arguments += _words_of(parameter, value)
+    return shlex.join(arguments)
 
 
 def _words_of(parameter: Any, value: Any) -> Iterator[str]:
@@ -625,11 +625,11 @@ def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
     from screening.store.signing import is_signed
 
     if signer is None and is_signed(model):
-        words = (
+        message = (
             "the model was signed; what replaces it is not: give --sign to sign it"
             " again"
         )
-        logs.note(words)
+        logs.note(message)
 
 
 def _name_of(place: str) -> str:

@@ -203,8 +203,8 @@ def _exit_if_attention(run: Run) -> None:
 
     reasons = new_reasons(run.attention)
     if reasons:
-        words = " ".join(reason.words for reason in reasons)
-        logs.note(f"the run is complete but wants attention: {words}")
+        sentences = " ".join(reason.words for reason in reasons)
+        logs.note(f"the run is complete but wants attention: {sentences}")
         raise typer.Exit(ATTENTION)
 
 
@@ -444,15 +444,15 @@ def _overview_in_words(
 def _night_in_words(line: SeriesNight) -> str:
     """Return what became of a night of a series, on one line."""
     shadow = " in shadow" if line.shadow else ""
-    words = f"{line.series} {line.night}{shadow}: {line.status}"
+    text = f"{line.series} {line.night}{shadow}: {line.status}"
     if line.flagged is not None:
-        words += f", {line.flagged} of {line.scored} flagged"
+        text += f", {line.flagged} of {line.scored} flagged"
     if line.said is not None:
-        words += f": {' '.join(line.said.split())}"
-    words += join_reasons(line.attention)
+        text += f": {' '.join(line.said.split())}"
+    text += join_reasons(line.attention)
     if line.remedies:
-        words += f"; then: {' or: '.join(line.remedies)}"
-    return words
+        text += f"; then: {' or: '.join(line.remedies)}"
+    return text
 
 
 def explain(
@@ -533,10 +533,10 @@ def _case_in_words(
 
 def _value_in_words(value: Value) -> str:
     """Return a contributing value, its range and its effect on the score."""
-    words = [value.feature, value.value, value.unit, value.outside]
+    parts = [value.feature, value.value, value.unit, value.outside]
     if value.range:
-        words.append(f"({value.range_is} {value.range})")
-    value_and_range = " ".join(filter(None, words))
+        parts.append(f"({value.range_is} {value.range})")
+    value_and_range = " ".join(filter(None, parts))
     if not value.change:
         return value_and_range
     effect = "raises" if value.raises else "lowers"

@@ -300,15 +300,15 @@ def _run_client(program: str, place: str | None, *options: str | Path) -> str:
             f"a ledger on a server needs {program} (Debian: apt-get install "
             "postgresql-client)"
         )
-    words = [command, *map(str, options)]
+    arguments = [command, *map(str, options)]
     environment = dict(os.environ)
     if place is not None:
         url = url_of(place)
-        words.insert(1, f"--dbname={_address(url)}")
+        arguments.insert(1, f"--dbname={_address(url)}")
         if url.password is not None:
             environment["PGPASSWORD"] = str(url.password)
     ended = subprocess.run(
-        words, env=environment, capture_output=True, text=True, check=False
+        arguments, env=environment, capture_output=True, text=True, check=False
     )
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines()

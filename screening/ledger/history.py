@@ -473,8 +473,8 @@ def _share_judged(
     cases: Iterable[str], verdicts: Mapping[str, str]
 ) -> documents.JudgedShare:
     """Return the share with the condition among the cases that were judged."""
-    words = count_verdicts(verdicts[case] for case in cases if case in verdicts)
-    return judged_share(words)
+    counts = count_verdicts(verdicts[case] for case in cases if case in verdicts)
+    return judged_share(counts)
 
 
 def _compared_with(

@@ -102,9 +102,9 @@ def record_revision(
         replaced = _series_with(connection, {before})
         if series is not None:
             replaced = [name for name in replaced if name == series]
-        words = [] if reason is None else [text_part("reason", reason)]
+        parts = [] if reason is None else [text_part("reason", reason)]
         revision = revision.replace(champion_of=replaced)
-        return append(connection, ledger.clock(), revision, *words)
+        return append(connection, ledger.clock(), revision, *parts)
 
 
 def is_of_other_models(ledger: Ledger, *models: str) -> bool:
@@ -289,11 +289,11 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
         in_order = sa.select(last).order_by(last.c.night, last.c.case_id)
         rows = connection.execute(in_order).all()
         nights = entries.nights_at(connection, sorted({row.run for row in rows}))
-    words = []
+    verdicts = []
     for row in rows:
         table = nights[row.run].table or ""
-        words.append(LastWord(row.case_id, row.night, row.verdict, table))
-    return Judged(key, tuple(words))
+        verdicts.append(LastWord(row.case_id, row.night, row.verdict, table))
+    return Judged(key, tuple(verdicts))
 
 
 def record_retraining(

@@ -233,7 +233,7 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
     is_known = rows["truth"].isin(["case", "none"]) & rows["is_over"]
     last = rows[is_known].groupby("patient").tail(1)
     verdicts = {word.case_id: word for word in by_verdict.words}
-    words = []
+    last_words = []
     for patient, night, truth, was_flagged in zip(
         last["patient"],
         last["night"].dt.strftime("%Y-%m-%d"),
@@ -248,7 +248,7 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
             and verdict.verdict in ("confirmed", "ruled out")
             and verdict.verdict != word
         )
-        words.append(
+        last_words.append(
             LastWord(
                 patient,
                 night,
@@ -259,8 +259,8 @@ def judged_by_outcomes(ledger: Ledger, series: str, model: str) -> Judged:
                 is_contradicted=is_contradicted,
             )
         )
-    words += verdicts.values()
-    in_order = sorted(words, key=lambda word: (word.night, word.case_id))
+    last_words += verdicts.values()
+    in_order = sorted(last_words, key=lambda word: (word.night, word.case_id))
     return Judged(key, tuple(in_order))
 
 

@@ -238,17 +238,17 @@ def series_statuses(
                 statuses.append(_retired_status(name, entry))
     if statuses:
         return [*statuses, *_status_of_site(of_site, suppressions[ALL_SERIES], due)]
-    words = "every series is retired" if keys else NO_RUN
-    return [SeriesStatus(bool(keys), words)]
+    sentence = "every series is retired" if keys else NO_RUN
+    return [SeriesStatus(bool(keys), sentence)]
 
 
 def _retired_status(name: str, entry: Stated[Retired]) -> SeriesStatus:
     """Return the status of a retired series."""
     last = entry.facts.last
-    words = (
+    sentence = (
         f"retired on {entry.recorded[:10]}, last night {last or 'none'}: {entry.reason}"
     )
-    return SeriesStatus(True, words, name, night=last or None)
+    return SeriesStatus(True, sentence, name, night=last or None)
 
 
 def _status_of_site(
@@ -260,11 +260,11 @@ def _status_of_site(
     unsilenced, acknowledgements = _split_reasons(
         of_site.attention, suppressions, of_site.night
     )
-    words = "; ".join([f"night {of_site.night}", *acknowledgements])
+    sentence = "; ".join([f"night {of_site.night}", *acknowledgements])
     return [
         SeriesStatus(
             fine=True,
-            said=words,
+            said=sentence,
             series=SITE_LINE,
             night=of_site.night,
             attention=tuple(unsilenced),
@@ -283,8 +283,8 @@ def _split_reasons(
         if until is None:
             unsilenced.append(reason)
         else:
-            words = reason.words.removesuffix(".")
-            sentences.append(f"acknowledged until {until}: {words}")
+            sentence = reason.words.removesuffix(".")
+            sentences.append(f"acknowledged until {until}: {sentence}")
     return unsilenced, sentences
 
 
@@ -336,7 +336,7 @@ class _Series:
         age = self.due.now - _read_time(came).astimezone()
         hours = age.total_seconds() / 3600
         night = nights_at(connection, [published.last])[published.last]
-        is_fine, words = _judge_age(published.night, hours, self.due)
+        is_fine, sentence = _judge_age(published.night, hours, self.due)
         over_nights = _reasons_of_nights(of_site, self.name, published.night)
         by_outcomes = reasons_of_outcomes(last_figures(connection, night.series))
         reasons, acknowledgements = _split_reasons(
@@ -349,7 +349,7 @@ class _Series:
                 f"night {published.night}, {hours:.1f} h ago: {night.flagged} of "
                 f"{night.scored} flagged"
             ),
-            given_up or words,
+            given_up or sentence,
             *acknowledgements,
         ]
         if self._is_review_near(night):
@@ -379,15 +379,15 @@ class _Series:
         `last`: the published night that counts. If no night is required, the latest
         given-up night counts that is after `last` and not too old.
         """
-        words = ""
+        sentence = ""
         for day, reason in sorted(self.suppressions.given_up.items()):
             if self.due.night is None:
                 is_meant = self.due.earliest <= day <= self.due.latest and day > last
             else:
                 is_meant = day == str(self.due.night) != last
             if is_meant:
-                words = f"the night of {day} was given up: {reason}"
-        return words
+                sentence = f"the night of {day} was given up: {reason}"
+        return sentence
 
     def _is_review_near(self, night: Night) -> bool:
         """Return True if the model's review is due soon but not overdue."""

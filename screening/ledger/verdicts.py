@@ -218,8 +218,8 @@ class _NewVerdict(NamedTuple):
 
     def _is_same(self, row: sa.Row[Any]) -> bool:
         """Return True if an earlier verdict has the same words."""
-        words = attrgetter("verdict", "site", "initials", "note")
-        return bool(words(row) == words(self.verdict))
+        contents = attrgetter("verdict", "site", "initials", "note")
+        return bool(contents(row) == contents(self.verdict))
 
 
 def _reviewer_number(
@@ -272,15 +272,15 @@ def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     with_contrast = sa.select(
         of_reviewers, (highest - lowest).label("contrast")
     ).subquery()
-    words = _last(with_contrast, ("key", "case_id"), LATEST)
-    run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == words.c.key)
-    verdict = sa.case((words.c.contrast == 2, "disputed"), else_=words.c.verdict)
+    last = _last(with_contrast, ("key", "case_id"), LATEST)
+    run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == last.c.key)
+    verdict = sa.case((last.c.contrast == 2, "disputed"), else_=last.c.verdict)
     return sa.select(
-        words.c.key,
-        words.c.case_id,
-        words.c.series,
-        words.c.night,
-        words.c.flagged,
+        last.c.key,
+        last.c.case_id,
+        last.c.series,
+        last.c.night,
+        last.c.flagged,
         verdict.label("verdict"),
         run.scalar_subquery().label("run"),
     ).subquery()
@@ -290,9 +290,9 @@ def ordered_verdicts(
     connection: sa.Connection, *which: sa.ColumnElement[bool]
 ) -> Sequence[sa.Row[Any]]:
     """Return the current verdicts in order of their nights and runs."""
-    words = current_verdicts(*which)
-    in_order = (words.c.night, words.c.run, words.c.case_id)
-    return connection.execute(sa.select(words).order_by(*in_order)).all()
+    verdicts = current_verdicts(*which)
+    in_order = (verdicts.c.night, verdicts.c.run, verdicts.c.case_id)
+    return connection.execute(sa.select(verdicts).order_by(*in_order)).all()
 
 
 def last_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:

@@ -39,18 +39,18 @@ def count_verdicts(verdicts: Iterable[str]) -> Words:
 
 
 @lru_cache(maxsize=4096)
-def judged_share(words: Words) -> JudgedShare:
+def judged_share(counts: Words) -> JudgedShare:
     """Return the share with the condition among judged cases, with its interval."""
     # Cached: most nights of a history have the same counts as another.
-    if not words.judged:
-        return JudgedShare(found=words.found, judged=words.judged)
-    low, high = rate_interval(words.found, words.judged)
+    if not counts.judged:
+        return JudgedShare(found=counts.found, judged=counts.judged)
+    low, high = rate_interval(counts.found, counts.judged)
     return JudgedShare(
-        words.found / words.judged,
+        counts.found / counts.judged,
         float(low),
         float(high),
-        found=words.found,
-        judged=words.judged,
+        found=counts.found,
+        judged=counts.judged,
     )
 
 

@@ -747,7 +747,7 @@ class Gates:
         column = self.columns[name]
         tonight = _met_by_gate(column.tonight())
         earlier = _met_by_gate(past.columns[name])
-        for gate, (kind, words, least) in SHARES.items():
+        for gate, (kind, description, least) in SHARES.items():
             n_met, n_rows = tonight[gate]
             n_met_before, n_rows_before = earlier[gate]
             usual = n_met_before / max(n_rows_before, 1)
@@ -763,15 +763,15 @@ class Gates:
             if not is_of_training:
                 met_before = n_met_before * past.worth
                 p = tests.more_often(met, units, met_before, units_before)
-                words = f"{words}, {past.where} {usual:.0%}"
+                description = f"{description}, {past.where} {usual:.0%}"
             elif gate == "unseen":
                 unseen = np.array([*column.counted.unseen.values()]) * self.worth
                 p = tests.never_seen(unseen, column.expected * past.worth, units)
             else:
                 p = tests.outside(met, units, units_before)
             if gate == "unseen":
-                words += self._named_categories(name)
-            yield GateResult(gate, kind, f"{n_met} of {n_rows} rows {words}", p)
+                description += self._named_categories(name)
+            yield GateResult(gate, kind, f"{n_met} of {n_rows} rows {description}", p)
 
     def _named_categories(self, name: str) -> str:
         """Return the unseen categories of a column in brackets, "" for none to name.
@@ -800,8 +800,10 @@ class Gates:
             p = tests.other_distribution(distance, bins.sum(), bins_before.sum())
         else:
             p = tests.other_shares(bins, bins_before)
-        words = f"distributed otherwise than {past.where} (distance {distance:.2f})"
-        return [GateResult("values", VALUES_DIFFER, words, p)]
+        description = (
+            f"distributed otherwise than {past.where} (distance {distance:.2f})"
+        )
+        return [GateResult("values", VALUES_DIFFER, description, p)]
 
 
 def _met_by_gate(counts: np.ndarray) -> dict[str, tuple[int, int]]:

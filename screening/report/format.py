@@ -291,10 +291,10 @@ def rule(value: Rule) -> str:
     """Return the rule that chose a threshold, in words."""
     match value:
         case MinSensitivity():
-            words = f"sensitivity at least {percent(value.value)}"
+            sentence = f"sensitivity at least {percent(value.value)}"
             if value.confidence is not None:
-                words += f", with {percent(value.confidence)} confidence"
-            return words
+                sentence += f", with {percent(value.confidence)} confidence"
+            return sentence
         case MaxFlagRate():
             return f"at most {number(100 * value.value)} flags per 100 rows"
         case MissCost():

@@ -130,17 +130,17 @@ def _among_past(contribution: Contribution, value: str) -> tuple[Markup, str]:
     if same is None and lower is None:
         return Markup(""), ""
     length = 0.0
-    words = ""
+    text = ""
     if same is not None:
         relation = {"yes": "present in", "no": "absent in"}.get(value, "as in")
         length = MIDDLE * (1 - same)
-        words = f"{relation} {fmt.percent(same)}"
+        text = f"{relation} {fmt.percent(same)}"
     if lower is not None:
         length = 100 * lower - MIDDLE
-    if lower is not None and not words:
+    if lower is not None and not text:
         side = "above" if lower >= 0.5 else "below"
-        words = f"{side} {fmt.percent(max(lower, 1 - lower))}"
-    return Markup(f"M{MIDDLE} 2h{length:.0f}"), words
+        text = f"{side} {fmt.percent(max(lower, 1 - lower))}"
+    return Markup(f"M{MIDDLE} 2h{length:.0f}"), text
 
 
 def value_text(value: str | float | None, declared: FeatureDeclaration) -> str:

@@ -85,16 +85,16 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
         verdict = "not shown"
     else:
         verdict = "yes"
-    words = SENTENCES[verdict]
+    sentence = SENTENCES[verdict]
     if verdict == "yes" and other is not None and not _better_measures(other):
         measures = " or ".join(map(measure_name, differences_of(other)))
-        words = (
+        sentence = (
             f"Supported by local validation, but by {measures} it is not shown to be "
             f"better than {other.recipe}."
         )
     if verdict == "not shown" and questions:
-        words = ANSWER_FIRST
-    return Usefulness(verdict, words, (*against, *questions, *uncertain))
+        sentence = ANSWER_FIRST
+    return Usefulness(verdict, sentence, (*against, *questions, *uncertain))
 
 
 def _reasons_with(codes: Collection[str], model: ModelDocument) -> list[Reason]:

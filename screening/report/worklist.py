@@ -275,17 +275,17 @@ def _probability(run: RunDocument, case: Listed) -> dict[str, str]:
         return _bar("–", spoken, 0.0, None, None)
     if isinstance(case, Case) and case.chance is not None:
         chance, low, high = case.chance.value_and_interval
-        words = fmt.chance(case.chance)
-        spoken = f"chance {words}{_spoken_interval(fmt.chance_ci(case.chance))}"
-        return _bar(words, spoken, chance or 0.0, low, high)
+        text = fmt.chance(case.chance)
+        spoken = f"chance {text}{_spoken_interval(fmt.chance_ci(case.chance))}"
+        return _bar(text, spoken, chance or 0.0, low, high)
     n_calibration = run.discoveries.n_calibration if run.discoveries else RAREST
     value, low_p, high_p = case.p_value.value_and_interval
-    words = f"top {fmt.percent(case.p_value)}"
-    spoken = f"{words}{_spoken_interval(fmt.ci(case.p_value))}"
+    text = f"top {fmt.percent(case.p_value)}"
+    spoken = f"{text}{_spoken_interval(fmt.ci(case.p_value))}"
     rarity = _rarity(value, n_calibration)
     # The lowest p-value is the rarest.
     return _bar(
-        words,
+        text,
         spoken,
         rarity or 0.0,
         _rarity(high_p, n_calibration),
@@ -307,14 +307,14 @@ def _rarity(p: float | None, n_calibration: int) -> float | None:
 
 
 def _bar(
-    words: str, spoken: str, value: float, low: float | None, high: float | None
+    text: str, spoken: str, value: float, low: float | None, high: float | None
 ) -> dict[str, str]:
     """Return a share with its interval, in words and as SVG paths on 100 steps."""
     interval = ""
     if low is not None and high is not None:
         interval = f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
     return {
-        "words": words,
+        "words": text,
         "spoken": spoken,
         "fill": Markup(f"M0 5h{100 * value:.0f}"),
         "reach": Markup(interval),
@@ -399,8 +399,8 @@ def _verdict_words(case: Listed) -> str:
     last = case.last_verdict
     if not last:
         return ""
-    words = VERDICT_WORDS.get(last.verdict, last.verdict)
-    return f"{words} on {fmt.name(last.night)}"
+    verdict = VERDICT_WORDS.get(last.verdict, last.verdict)
+    return f"{verdict} on {fmt.name(last.night)}"
 
 
 def as_it_is(name: str) -> Markup:

@@ -502,8 +502,8 @@ def prepared(
 def _refuse_options(fault: str, names: set[str]) -> None:
     """Raise UsageError if there are any options of a fault."""
     if names:
-        words = [f"`{name}`" for name in sorted(names)]
-        raise UsageError(f"{fault} {', '.join(words)}", parameters=["to", *names])
+        options = [f"`{name}`" for name in sorted(names)]
+        raise UsageError(f"{fault} {', '.join(options)}", parameters=["to", *names])
 
 
 def read_flagged(directory: str | Path) -> FlaggedRows:

@@ -156,28 +156,28 @@ class SeriesTask:
             options["--group"] = site.group
         if not self.shadow:
             options["--refused"] = self.network.refused(self.series, self.night)
-        words = ["score", str(self.model)]
+        arguments = ["score", str(self.model)]
         for name, value in options.items():
             if value is not None:
-                words += [name, str(value)]
+                arguments += [name, str(value)]
         if self.shadow:
-            words.append("--shadow")
-        return words
+            arguments.append("--shadow")
+        return arguments
 
     def failed(self, code: int, said: str | None) -> SeriesNight:
         """Return the line of a night that failed, with the commands that mend it."""
-        words = ["screen", "run", str(self.network.file), "--date", self.night]
-        again = shlex.join([*words, "--only", self.series])
+        command = ["screen", "run", str(self.network.file), "--date", self.night]
+        again = shlex.join([*command, "--only", self.series])
         remedies = [again]
         # A table that breaks the contract is never right.
         if code == UNUSABLE_TABLE and "--accept-delivery" in (said or ""):
             remedies.append(f"{again} --accept-delivery WHY")
         if self.has_other_table:
             remedies = [f"{again} --replace WHY"]
-        words = ["screen", "status", "--site", str(self.network.file)]
-        words += ["--series", self.series, "--give-up", self.night]
+        command = ["screen", "status", "--site", str(self.network.file)]
+        command += ["--series", self.series, "--give-up", self.night]
         if not self.has_other_table and not self.shadow:
-            remedies.append(f"{shlex.join(words)} --reason WHY")
+            remedies.append(f"{shlex.join(command)} --reason WHY")
         return self.line("failed", exit_code=code, said=said, remedies=remedies)
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
@@ -386,9 +386,9 @@ def _remedies(
     until = str(datetime.date.fromisoformat(line.night) + ACKNOWLEDGED_FOR)
     for kind in kinds:
         if kind.can_be_acknowledged:
-            words = ["screen", "status", "--site", site, "--series", line.series]
-            words += ["--acknowledge", kind.code, "--until", until]
-            commands.append(f"{shlex.join(words)} --reason WHY")
+            command = ["screen", "status", "--site", site, "--series", line.series]
+            command += ["--acknowledge", kind.code, "--until", until]
+            commands.append(f"{shlex.join(command)} --reason WHY")
     return commands
 
 

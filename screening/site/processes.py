@@ -260,7 +260,7 @@ def _run_on_worker(*command: Any) -> Outcome:
 
 
 def _work(
-    words: Sequence[str], secrets: Mapping[str, str], jobs: int, speaker: Connection
+    arguments: Sequence[str], secrets: Mapping[str, str], jobs: int, speaker: Connection
 ) -> None:
     """Run the command in this process, and send its log once it has ended."""
     log = io.StringIO()
@@ -271,7 +271,7 @@ def _work(
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
         os.environ |= {**secrets, **dict.fromkeys(THREAD_VARIABLES, str(jobs))}
         pa.set_cpu_count(jobs)
-        sys.argv = ["screen", "--log", "json", *words]
+        sys.argv = ["screen", "--log", "json", *arguments]
         with threadpool_limits(jobs):
             runpy.run_module("screening", run_name="__main__")
     except MemoryError:
@@ -328,20 +328,20 @@ def tell_hooks(
     """
     is_trusted = is_private(file.resolve())
     outcomes = []
-    for words in hooks:
-        outcome = _run_hook(words, overview, seconds) if is_trusted else UNTRUSTED
-        name = Path(words[0]).name
+    for command in hooks:
+        outcome = _run_hook(command, overview, seconds) if is_trusted else UNTRUSTED
+        name = Path(command[0]).name
         outcomes.append(HookFacts(command=name, fine=outcome == TOLD, said=outcome))
     return outcomes
 
 
-def _run_hook(words: Sequence[str], overview: bytes, seconds: float) -> str:
+def _run_hook(command: Sequence[str], overview: bytes, seconds: float) -> str:
     """Run a hook; return how it ended, in words."""
     # No other variable is inherited: a URL or a setting may hold a password.
     environment = {key: value for key, value in os.environ.items() if key in INHERITED}
     try:
         process = subprocess.Popen(
-            words,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
