@@ -18,7 +18,7 @@ from scipy.stats import skew
 from screening.contract.contract import Contract, Feature
 from screening.data.cohort import Cohort
 from screening.errors import CohortError
-from screening.io.columns import Columns, absent, count_rows
+from screening.io.columns import Columns, absent, count_rows, count_values
 
 # A 0/1 column set in few rows would stand out by 1 / sd, so its sd is at least this.
 MIN_BINARY_SCALE = 0.1
@@ -430,12 +430,12 @@ class Category:
         cls, values: np.ndarray, listed: Sequence[str] | None, missing_level: bool
     ) -> Category:
         """Learn the levels of a column, in the order of `listed` or of the alphabet."""
-        is_missing = absent(values)
-        counts = Counter(values[~is_missing].tolist())
+        counts = count_values(values)
         levels = [text for text in listed or sorted(counts) if text in counts]
         width = EVERY_VALUE
         typical = max(levels, key=counts.__getitem__, default=None)
-        if missing_level and is_missing.sum() > max(counts.values(), default=0):
+        n_missing = len(values) - counts.total()
+        if missing_level and n_missing > max(counts.values(), default=0):
             typical = None
         if len(counts) > MANY_VALUES:
             levels, width = frequent_levels(counts)

@@ -280,13 +280,13 @@ class ColumnSummary:
         if numbers is not None:
             self._add_numbers(numbers)
             return
-        self._add_dates(texts.filter(pc.match_substring_regex(texts, DATE)))
+        dates = distinct.filter(pc.match_substring_regex(distinct, DATE))
+        if len(dates):
+            self._add_dates(texts.filter(pc.is_in(texts, dates)))
         self._add_mixed(texts, decimal)
 
     def _add_dates(self, dates: pa.Array) -> None:
         """Count in texts that are dates, and find the orders of day and month."""
-        if not len(dates):
-            return
         self.dates += len(dates)
         days = pc.unique(dates).to_pylist()
         for order in [*self.date_orders]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -33,6 +34,13 @@ def count_rows(columns: Columns) -> int:
 def absent(values: np.ndarray) -> np.ndarray:
     """Return True where a column has no value, shape (n_rows,)."""
     return pd.isna(values)
+
+
+def count_values(values: np.ndarray) -> Counter[Any]:
+    """Return how often each value occurs, in order of occurrence; not missing ones."""
+    codes, distinct = pd.factorize(values)
+    counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
+    return Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
 
 
 def coded(values: np.ndarray) -> tuple[list[Any], np.ndarray]:

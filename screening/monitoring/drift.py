@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from screening.contract.contract import Contract
 from screening.contract.sentinels import is_usual_code, sentinel_counts
-from screening.io.columns import Columns, absent, count_rows
+from screening.io.columns import Columns, count_rows, count_values
 from screening.monitoring import tests
 from screening.monitoring.tests import effective_units, ks, psi, total_variation
 from screening.monitoring.units import UnitShift, conversions_of, unit_shift
@@ -115,10 +115,9 @@ def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 def count_texts(values: np.ndarray) -> dict[str, int]:
     """Return how often each text, or code written as text, occurs."""
-    counted = Counter(values[~absent(values)].tolist())
     return {
         f"{value:g}" if isinstance(value, float) else value: n
-        for value, n in counted.items()
+        for value, n in count_values(values).items()
     }
 
 
@@ -170,14 +169,14 @@ class SampledValues:
         return joined._thinned(max(self.step, other.step))
 
     def _thinned(self, step: int) -> SampledValues:
-        kept = np.flatnonzero(self.rows & (step - 1) == 0)
-        rows = self.rows[kept]
-        while len(rows) > self.most:
-            is_even = rows & step == 0
-            kept = kept[is_even]
-            rows = rows[is_even]
-            step *= 2
-        return SampledValues(self.most, rows, self.values[kept], step)
+        # The largest power of two that divides each row; any divides row 0.
+        numbers = self.rows | 1 << 62
+        divisors = numbers & -numbers
+        if len(divisors) > self.most:
+            first_left_out = np.partition(divisors, -self.most - 1)[-self.most - 1]
+            step = max(step, 2 * int(first_left_out))
+        kept = divisors >= step
+        return SampledValues(self.most, self.rows[kept], self.values[kept], step)
 
 
 @dataclass(frozen=True)
