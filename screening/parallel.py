@@ -69,6 +69,7 @@ def in_parallel(
         jobs = get_active_backend()[1] or -1
     n_available = effective_n_jobs(jobs)
     if len(first_tasks) < 2:
+        # The only task gets the threads of all jobs.
         jobs = 1
     n_threads = n_available // min(n_available, effective_n_jobs(jobs))
     if cluster is not None:

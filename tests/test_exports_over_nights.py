@@ -34,14 +34,15 @@ class Ward:
         self.folder = folder
         self.ledger = str(folder / "screening.db")
 
-    def night(self, day, ill, left=(), name=None, **options):
-        """Score a night on which some of twelve patients are ill, and some have
-        left.
+    def night(self, day, ill, left=(), name=None, odd=(), **options):
+        """Score a night on which some of twelve patients are ill, some have left, and
+        some have a temperature that nobody can have.
         """
         table = patients(12, seed=7).assign(patient=[str(i) for i in range(1, 13)])
         is_ill = table["patient"].isin(ill)
         table.loc[is_ill, ["fever", "crp"]] = ILL
         table.loc[~is_ill, ["fever", "crp"]] = WELL
+        table.loc[table["patient"].isin(odd), "fever"] = 400.0
         table = table[~table["patient"].isin(left)]
         out = self.folder / "runs" / (name or str(day))
         with open_ledger(self.ledger, make=True) as ledger:
@@ -337,6 +338,19 @@ def test_omop_since(ward):
     ]
     [definition] = rows_of(out, "cohort_definition.csv")
     assert definition[-1] == "2026-03-01"
+
+
+def test_omop_left_out(ward):
+    """Who is flagged, but by a row with a value to be checked, leaves the cohort."""
+    first = ward.night(1, ["1", "2"])
+    second = ward.night(2, ["1", "2"], odd=["2"])
+    ward.export(first, "omop", "1")
+    out = ward.export(second, "omop", "2", "--since", ward.folder / "1")
+
+    gone = [row for row in rows_of(out, "changes.csv") if row[1] == "2"]
+    assert [row[-2:] for row in gone] == [
+        ("ended", "left out: a value is out of bounds")
+    ]
 
 
 def test_omop_corrected_table(ward):

@@ -301,6 +301,14 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
     np.testing.assert_allclose(np.array(one)[:, order], other, atol=1e-9)
 
 
+@pytest.mark.parametrize("missing", [np.nan, np.inf])
+def test_voxel_without_place(missing):
+    """A missing coordinate of a voxel with surroundings is an error of the table."""
+    coordinates = np.array([[0.0, 0, 0], [1, 0, missing], [0, 1, 0]])
+    with pytest.raises(CohortError, match=r"ward\.csv: a voxel has no place"):
+        bounding_grid(coordinates, "ward.csv: ")
+
+
 def test_images_equal_table(tmp_path):
     """Images and their table have the same surroundings and score alike."""
     images = read_cohort(

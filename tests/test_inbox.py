@@ -11,6 +11,7 @@ from commands import as_json, screen, verdict_file
 from flow_cohorts import night_of_patients, written
 
 from screening.schemas.figures import MaxFlagRate
+from screening.site import inbox
 from screening.store.model import save_model
 from screening.store.serialization import read_document
 
@@ -129,6 +130,24 @@ def test_half_written_file_is_left(site):
     os.utime(half, (0, 0))
     answer = as_json("review", "--site", "NIGHT.toml", code=5)
     assert "no JSON" in answer["files"][0]["refused"]
+
+
+def test_file_taken_away(site, monkeypatch):
+    """A file that is gone before it is read is no error, and the next is read."""
+    saved(site, flagged(site)[:1], "verdicts-a.json")
+    saved(site, flagged(site)[1:2], "verdicts-b.json")
+    is_on_its_way = inbox._is_on_its_way
+
+    def take_away(file):
+        if file.name == "verdicts-a.json":
+            file.unlink()
+        return is_on_its_way(file)
+
+    monkeypatch.setattr(inbox, "_is_on_its_way", take_away)
+    answer = as_json("review", "--site", "NIGHT.toml")
+
+    assert [line["file"] for line in answer["files"]] == ["file 2"]
+    assert answer["files"][0]["verdicts"] == 1
 
 
 def make_fifo(path: Path) -> None:

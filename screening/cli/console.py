@@ -58,7 +58,7 @@ def _escape(character: str) -> str:
 
 
 def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
-    """Print the answer of a command: one JSON object, or a line a key."""
+    """Print an answer: one JSON object, or a line for each key and item of a list."""
     if as_json:
         text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
         with _to_stdout():

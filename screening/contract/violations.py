@@ -21,7 +21,7 @@ OUT_OF_BOUNDS = "out_of_bounds"
 UNREADABLE = "unreadable_cell"
 # Kinds of cells that are missing in a table to score, as long as few are.
 CELLS_OF_NO_NUMBER = frozenset(("not_number", "missing_code", "censored"))
-# A column may have more such cells than one, and up to this share of its cells.
+# A column may have one such cell, or up to this share of the rows if that is more.
 MAX_UNREADABLE_SHARE = 0.01
 NO_ROWS = "the cohort has no data rows, only column names; was the export empty?"
 # The row is scored as if the cell were missing.
@@ -159,7 +159,10 @@ class Violations:
 
     @property
     def stopped(self) -> bool:
-        """Return True if the contract lets nothing of the table through."""
+        """Return True if the faults so far stop the table.
+
+        `conclude` may refuse it later.
+        """
         if self.table_faults:
             return True
         if self.contract.on_violation != "stop":
@@ -195,7 +198,10 @@ class Violations:
         self._counts[location] += rows.size
 
     def add_block(self, file: str, block: Block, faults: Sequence[Fault]) -> np.ndarray:
-        """Record the faults of a block; return a mask of the rows without any."""
+        """Record faults that leave rows of a block out; return a mask of the others.
+
+        Kinds of `SCORED_WITHOUT` go to `add`.
+        """
         is_sound = np.ones(block.n_rows, dtype=bool)
         for column, kind, mask in faults:
             self.add(file, column, kind, block.first_row + np.flatnonzero(mask))

@@ -16,7 +16,8 @@ from screening.io.number_formats import FALSE, TRUE, is_yes_no
 from screening.spelling import did_you_mean, first_of
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
-# English, German, French, Spanish, Italian, Portuguese, Dutch.
+# English, German, French, Spanish, Italian, Portuguese, Dutch; without accents, as
+# `_denies` compares them.
 NEGATIONS = frozenset(
     "no not non none never without free absent absence "
     "kein keine keiner nicht ohne nie nein pas sans aucun aucune jamais "
@@ -36,7 +37,7 @@ WORDS_OF_HEALTH = frozenset(
     "sopravvissuto guarito guarita saudavel gezond levend".split()
 )
 MIN_ROWS_OF_LABEL = 3
-# Values that are not rare, from which on a label has classes and not an answer.
+# From so many values that are not rare on, a label names classes, not yes and no.
 MIN_COMMON_LABELS = 3
 # A value is a word of its own, not a typing error, from so many rows on, and from this
 # share of the rows of the word that it resembles.
@@ -288,13 +289,13 @@ def refuse_slips(
     unnamed = sorted({*rare} - named)
     n_common = len(counts) - len(rare)
     # Two labels that are both not positive need not be told apart.
-    are_all_classes = several or not positive
-    belong_to_rest = not are_all_classes and n_common >= MIN_COMMON_LABELS
+    all_told_apart = several or not positive
+    belong_to_rest = not all_told_apart and n_common >= MIN_COMMON_LABELS
     slips = {}
     if not belong_to_rest:
         for text in unnamed:
             slips[text] = f"a value that stands in {_n_rows(counts[text])} only"
-    compared = set(counts) if are_all_classes else positive
+    compared = set(counts) if all_told_apart else positive
     for text in _misspelled(counts, compared, named):
         slips.setdefault(
             text, "a value and that of other rows differ by a slip of the pen"

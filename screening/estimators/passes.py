@@ -32,6 +32,11 @@ Solve = Callable[[Sequence[np.ndarray]], list[DualSolution]]
 
 # Arrays of the report with more values than this are summarized.
 _MAX_REPORTED_VALUES = 16
+# Kernel sum, as a share of the sum of the weights, below which single kernel values
+# may have been raised to the smallest number of their type.
+_LEAST_SUM = 1e-30
+# Bytes of the kernel between the basis and a block of rows to score.
+_BLOCK_BYTES = 32_000_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ class KernelExpansion:
     rows : ndarray of shape (n_basis, n_features)
         Rows that are a support vector of some pass.
     support : int ndarray of shape (n_basis,)
-        Row numbers of ``rows`` in the training table.
+        Numbers of ``rows`` among those of the fit's cache; of the training table after
+        ``FitInputs.with_row_numbers``.
     chain : tuple of Pass
         From the first to the last.
     factor : Factor or None
@@ -71,7 +77,7 @@ class KernelExpansion:
         return len(self.last.dual.intercept)
 
     def decisions(self, x: np.ndarray, upto: int | None = None) -> np.ndarray:
-        """Return f of the last pass, or of pass ``upto``, at x: (n, n_outputs)."""
+        """Return f (n, n_outputs) of the last pass, or of pass ``upto`` from 0."""
         if upto is not None:
             return replace(self, chain=self.chain[: upto + 1]).decisions(x)
         return self.scorer.decisions(x)[0]
@@ -83,7 +89,7 @@ class KernelExpansion:
     def log_ratio_of(
         self, sums: np.ndarray, c: np.ndarray, x: np.ndarray
     ) -> np.ndarray:
-        """Return log((f + rho) / rho) of a one-class machine, shape (n, 1).
+        """Return log((f + rho) / rho) of a one-class machine, rho = -intercept, (n, 1).
 
         Sums that vanish in floating point, because a row is far from all support
         vectors, are computed from their exponents, so that such rows do not tie.
@@ -334,13 +340,6 @@ def under(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]
         for name, array in state.items()
         if name.startswith(prefix)
     }
-
-
-# Kernel sum, as a share of the sum of the weights, below which single kernel values
-# may have been raised to the smallest number of their type.
-_LEAST_SUM = 1e-30
-# Bytes of the kernel between the basis and a block of rows to score.
-_BLOCK_BYTES = 32_000_000
 
 
 class Scorer:

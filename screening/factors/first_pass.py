@@ -39,9 +39,9 @@ class Factor:
     vectors, and gets a ``FirstPass``; "joint" makes them from all outputs at once, and
     gets the ``KernelMachineState``. ``machines`` and ``kernels`` are those the factor
     can be used with. ``varies`` names fields of which several values may be tried on
-    one first pass: the second passes are then trained together. A factor with such
-    fields may define ``log_each(first_pass, states)``, which returns log c of all of
-    them at once.
+    one first pass: the second passes are then trained together. A joint factor with
+    such fields may define ``log_each(first_pass, states)``, which gets the
+    ``KernelMachineState`` and one state per factor, and returns log c of all at once.
     """
 
     name: ClassVar[str]
@@ -253,7 +253,7 @@ class KernelMachineState:
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """One decision function of a pass, at rows x: the input of a factor.
+    """One decision function of any pass, not of the first alone: a factor's input.
 
     In training x are the training rows and kernel values are read from the Gram matrix.
     Properties marked "only inside ``parameters``" need the training rows.
@@ -429,8 +429,8 @@ class FirstPass:
     ) -> np.ndarray:
         """Return log sum_k heights_k exp(-rates_k d(x, x_k)), shape (n,).
 
-        The sum is over the support vectors, d the distance of that norm. Sums below the
-        smallest float are bounded from below, so the logarithm stays finite.
+        The sum is over the support vectors, d the distance of that norm. A sum below
+        ``_MIN_BUMP_SUM`` times the largest height counts as that, so the log is finite.
         """
         heights = np.asarray(heights, float)
         precomputed = self.state.block.precomputed.get((self.state.pass_number, self.m))

@@ -68,8 +68,11 @@ def bounding_grid(
     Raises
     ------
     CohortError
-        If the grid has too many cells, or two voxels share one.
+        If a coordinate is missing, the grid has too many cells, or two voxels share
+        one.
     """
+    if not np.isfinite(coordinates).all():
+        raise CohortError(f"{where}a voxel has no place: a coordinate is missing")
     step = np.array(list(map(grid_step, coordinates.T)))
     index = grid_index(coordinates, step)
     shape = tuple([int(largest) + 1 for largest in index.max(axis=0)])
@@ -187,23 +190,23 @@ def neighbourhood_features(
     Returns
     -------
     list of 3 ndarray of shape (n,)
-        NaN where no voxel of the cube has a value. The gradient is per voxel: half the
-        difference of the two neighbors along an axis, the difference to the only one,
-        or 0.
+        Mean and standard deviation are NaN where no voxel of the cube has a value, the
+        gradient where the voxel itself has none. It is per voxel: half the difference
+        of the two neighbors along an axis, the difference to the only one, or 0.
     """
     at = tuple(index.T)
     present = np.isfinite(values)
     # Centred, since squares of large values would leave no digits for the spread.
     centre = float(values[present].mean()) if present.any() else 0.0
-    inside = np.zeros(shape)
+    has_value = np.zeros(shape)
     grid = np.zeros(shape)
-    inside[at] = present
+    has_value[at] = present
     grid[at] = np.where(present, values - centre, 0.0)
 
     def cube_mean(volume: np.ndarray) -> np.ndarray:
         return np.asarray(uniform_filter(volume, size, mode="constant"))[at]
 
-    share = cube_mean(inside)
+    share = cube_mean(has_value)
     has_values = share > 0.5 / size**3
     safe = np.where(has_values, share, 1.0)
     mean = cube_mean(grid) / safe
@@ -212,7 +215,7 @@ def neighbourhood_features(
     # Below this the variance of a constant cube is rounding.
     sd = np.sqrt(np.where(variance > 1e-12 * square, variance, 0.0))
     squared_gradient = sum(
-        _axis_gradient(grid, inside > 0, axis) ** 2 for axis in range(3)
+        _axis_gradient(grid, has_value > 0, axis) ** 2 for axis in range(3)
     )
     return [
         np.where(has_values, mean + centre, np.nan),
@@ -221,19 +224,19 @@ def neighbourhood_features(
     ]
 
 
-def _axis_gradient(grid: np.ndarray, inside: np.ndarray, axis: int) -> np.ndarray:
-    """Return the difference along an axis per voxel, from neighbors that are inside."""
+def _axis_gradient(grid: np.ndarray, has_value: np.ndarray, axis: int) -> np.ndarray:
+    """Return the difference along an axis per voxel, from neighbors with a value."""
     upper: list[slice] = [slice(None)] * 3
     lower: list[slice] = [slice(None)] * 3
     upper[axis] = slice(1, None)
     lower[axis] = slice(None, -1)
-    both_inside = inside[tuple(upper)] & inside[tuple(lower)]
-    step = np.where(both_inside, np.diff(grid, axis=axis), 0.0)
+    both_have = has_value[tuple(upper)] & has_value[tuple(lower)]
+    step = np.where(both_have, np.diff(grid, axis=axis), 0.0)
     difference = np.zeros_like(grid)
     count = np.zeros_like(grid)
     for side in (tuple(upper), tuple(lower)):
         difference[side] += step
-        count[side] += both_inside
+        count[side] += both_have
     return np.asarray(difference / np.maximum(count, 1.0))
 
 

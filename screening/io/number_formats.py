@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # One mark between all thousands: the other mark, an apostrophe, a space of any width.
 GROUP = (
-    r"[+-]?[1-9]\d{{0,2}}([{0}'’\u0020\u00a0\u2009\u202f])\d{{3}}"
-    r"(\1\d{{3}})*([{1}]\d+)?"
+    r"[+-]?[1-9]\d{{0,2}}([{other}'’\u0020\u00a0\u2009\u202f])\d{{3}}"
+    r"(\1\d{{3}})*([{decimal}]\d+)?"
 )
 OTHER_MARK = {".": ",", ",": "."}
 GROUPED = {
-    mark: re.compile(GROUP.format(other, mark), re.ASCII)
+    mark: re.compile(GROUP.format(decimal=mark, other=other), re.ASCII)
     for mark, other in OTHER_MARK.items()
 }
 NUMBER_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d{1,3}(,\d{3})+(\.\d*)?", re.ASCII)
@@ -46,12 +46,13 @@ MEASURED = re.compile(
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 # A number with one reading: "1,5" and "1.234,5" have a decimal comma, "1,234" may not.
 ONE_READING = (
-    r"[+-]?(\d*[{0}](\d{{1,2}}|\d{{4,}})|0?[{0}]\d{{3}}|\d{{4,}}[{0}]\d{{3}}"
-    r"|\d{{1,3}}([{1}]\d{{3}})+[{0}]\d+|\d{{1,3}}([{1}]\d{{3}}){{2,}})"
+    r"[+-]?(\d*[{decimal}](\d{{1,2}}|\d{{4,}})|0?[{decimal}]\d{{3}}"
+    r"|\d{{4,}}[{decimal}]\d{{3}}|\d{{1,3}}([{other}]\d{{3}})+[{decimal}]\d+"
+    r"|\d{{1,3}}([{other}]\d{{3}}){{2,}})"
 )
 SPACERS = dict.fromkeys(map(ord, "'’ \u00a0\u2009\u202f"))
 DECIDED = {
-    mark: re.compile(ONE_READING.format(mark, other), re.ASCII)
+    mark: re.compile(ONE_READING.format(decimal=mark, other=other), re.ASCII)
     for mark, other in OTHER_MARK.items()
 }
 UNDECIDED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
@@ -94,7 +95,10 @@ def trim(cells: pa.Array) -> pa.Array:
 
 
 def is_yes_no(words: Iterable[str]) -> bool:
-    """Return True if lower-case texts are yes and no of one language, both used."""
+    """Return True if lower-case texts are yes and no, and both occur.
+
+    Single letters must be of one language; words need not be.
+    """
     distinct = set(words)
     if not distinct & TRUE or not distinct & FALSE or not distinct <= TRUE | FALSE:
         return False
@@ -108,7 +112,7 @@ def decimal_marks(
     """Return the decimal mark of a file, and by name the columns with the other one.
 
     A comma that could as well be one of thousands, as in 12,345, is read as in the
-    file's other columns.
+    file's other columns, and as a decimal comma where none of them has a mark.
     """
     whole_rows = [cells for cells in rows if len(cells) == len(header)]
     mark_of: dict[str, str] = {}

@@ -1,6 +1,7 @@
-"""Support vectors near a row by feature-space distance, without a distance matrix.
+"""Support vectors near a row by feature-space distance.
 
-Of the distances within a radius only sum, number and smallest are computed.
+Only sum, number and smallest of the distances are returned. ``neighbors`` holds those
+of a block of rows at a time, ``neighbors_in`` those of all rows.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Neighbors:
     ----------
     total : ndarray of shape (n_radii, n)
         Sum of their squared distances under K~.
-    count : ndarray of shape (n_radii, n)
+    count : ndarray of float, shape (n_radii, n)
     nearest : ndarray of shape (n,)
         Smallest squared distance to a centre of the label, within the radius or not;
         infinite if there is none.
@@ -89,8 +90,9 @@ def neighbors(
     labels : ndarray of shape (n,)
         Label of the centres that count for each row, +1 or -1.
     radii : sequence of float or None
-        Squared. None for one radius per row: the mean of the squared distances of its
-        nearest and farthest centre of any label.
+        Squared; a centre at the radius itself does not count. None for one radius per
+        row: the mean of the squared distances of its nearest and farthest centre of any
+        label.
     """
     rows = np.ascontiguousarray(x, float)
     padded_centres = padded(centres, np.float64)
@@ -131,7 +133,7 @@ def neighbors_in(
     Parameters
     ----------
     matrix : ndarray of shape (n_basis, n_x)
-        Kernel values K.
+        Kernel values K of a kernel with K(x, x) = 1.
     centres, rows : int ndarray of shape (m,), (n,)
         Indices of the centres among its rows, and of the rows among its columns.
     c_x, c_centres, centre_labels, labels, radii

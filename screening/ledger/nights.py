@@ -464,7 +464,7 @@ def _state(
     since : str
         First night of its streak.
     n_before : int
-        Length of that row before tonight.
+        Length of that streak before tonight.
     recent : str
         First night from which a verdict is recent.
     """

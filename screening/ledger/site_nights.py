@@ -67,7 +67,10 @@ def counted_nights(
 def _counted_of_series(
     connection: sa.Connection, series: str, night: str
 ) -> CountedNights | None:
-    """Return the nights of a series; None without this night or with no patients."""
+    """Return the nights of a series that are a measure, perhaps without this one.
+
+    None if the series has no run of this night, or no night that is a measure.
+    """
     up_to = RUNS.c.night <= night
     runs = connection.execute(current_runs(series, None, up_to)).all()
     if not runs or runs[-1].night != night:
@@ -111,11 +114,12 @@ def _recent_nights(
 ) -> SeriesNights:
     """Return what was counted on some nights of one model."""
     columns = trail.parts_of(connection, entries, "columns")
+    # The part "lots" names the patients by keyed hashes.
     hashes = trail.parts_of(connection, entries, "lots")
     counts = _counts_of_columns([columns[entry].facts for entry in entries])
-    scores = [facts[entry]["drift"] for entry in entries]
-    if all(scores):
-        cells = [night["counted"] for night in scores]
+    drifts = [facts[entry]["drift"] for entry in entries]
+    if all(drifts):
+        cells = [drift["counted"] for drift in drifts]
         counts[Measure("scores")] = np.array(cells, float)
     flagged = np.array([facts[entry]["cases"] for entry in entries], float)
     unflagged = np.array([facts[entry]["unflagged"]["cases"] for entry in entries])
@@ -140,6 +144,7 @@ def _counts_of_columns(
     if not all(counted):
         return counts
     for name in counted[0]["columns"]:
+        # Rows, rows with a value, other counts, and from `N_SHARES` on the bins.
         of_column = np.array([night["columns"][name] for night in counted], float)
         n_rows = of_column[:, 0]
         present = of_column[:, 1]

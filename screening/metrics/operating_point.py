@@ -68,7 +68,7 @@ RULES = (
 ATOM = 0.05
 # Half-width of the interval of sensitivity from which a note states it.
 _MAX_UNMENTIONED_ERROR = 0.03
-# Equal scores count within one in so many ranks on either side of a threshold.
+# Scores within 1/50 of all ranks on either side of a threshold are near it.
 _ATOM_REACH = 50
 # Tolerances for rounding in comparisons of rates.
 _RATE_TOLERANCE = 1e-12
@@ -169,9 +169,9 @@ def pick(
     design: float,
     allowed: np.ndarray | bool = True,
 ) -> np.ndarray:
-    """Return the index of the threshold that a rule chooses.
+    """Return the column of the threshold that a rule chooses.
 
-    Threshold 0 flags everything, unseen rows included; it is chosen only if no other
+    Column 0 flags everything, unseen rows included; it is chosen only if no other
     one keeps the promise of `MinSensitivity`.
 
     Parameters
@@ -374,7 +374,11 @@ class ThresholdSelector:
         return np.ones(len(self.scores), dtype=bool)
 
     def threshold(self, rule: Rule) -> tuple[float, float]:
-        """Return a rule's threshold and the design effect of the share below it."""
+        """Return a rule's threshold and the design effect of the share below it.
+
+        For `MinSensitivity` the effect is that at the rank of the promise, before ties
+        or too few groups move the threshold.
+        """
         if isinstance(rule, MinSensitivity):
             return self._min_sensitivity_threshold(rule)
         if isinstance(rule, Threshold):
@@ -486,7 +490,7 @@ class ThresholdSelector:
         """
         scores = self.scores[~self.positive]
         if self.ties is not None:
-            # The scores of ties are known: all of a tie are flagged, or none, which
+            # All of a tie are flagged together, so these negatives change sides.
             # differs from the counts of some.
             new = self.new_scores[~self.positive]
             return float(np.mean((new >= threshold) != (scores >= threshold)))
@@ -597,8 +601,8 @@ def _notes_on_promise(point: OperatingPoint, rows: str) -> list[str]:
     if not isinstance(rule, MinSensitivity) or rule.confidence is not None:
         return []
     sensitivity = point.sensitivity.value
-    max_misses = (1 - rule.value) * (point.n_positive + 1)
-    if (point.misses or 0) + 1 > max_misses + _COUNT_TOLERANCE:
+    max_rank = (1 - rule.value) * (point.n_positive + 1)
+    if (point.misses or 0) + 1 > max_rank + _COUNT_TOLERANCE:
         return [
             f"sensitivity {rule.value:g} would flag nearly everybody: rows alike in "
             "every value cannot be parted, and the nearest threshold that parts rows "

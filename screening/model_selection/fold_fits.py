@@ -240,7 +240,10 @@ class EncodedRows:
         learned: EncodedRows,
         cache: kernel_cache.KernelCache,
     ) -> Sequence[Estimator]:
-        """Fit machines whose settings differ in the factor alone."""
+        """Fit machines whose settings differ in the factor alone.
+
+        Another machine than a kernel machine has no factor, so one setting.
+        """
         first = self.estimator(settings[0])
         if not isinstance(first, KernelMachine):
             if learned.weight is None:
@@ -306,7 +309,7 @@ class FoldFit:
     Parameters
     ----------
     settings : sequence of int
-        Numbers of the settings among all that compete.
+        The ``numbers`` of its task: which settings, among all that compete.
     rows : int ndarray of shape (n_held_out,)
         Numbers of the rows held out.
     machines : list of Estimator
@@ -315,7 +318,8 @@ class FoldFit:
         One a setting, to choose by, see `EncodedRows.fit_settings`; if one setting
         alone competes, what its machine decides by itself.
     seconds : tuple of float
-        Of fitting one machine, and of scoring a thousand rows by it.
+        Of fitting one machine, and of deciding too where several settings compete;
+        and of scoring a thousand rows by the first machine.
     """
 
     settings: Sequence[int]
@@ -589,17 +593,18 @@ def fit_fold(
     settings: Sequence[Parameters],
 ) -> FoldFit:
     """Fit the machines of a fold; parameters as of ``FoldTask``."""
-    held_out = fold_of_row == fold
-    rows = np.flatnonzero(held_out)
+    is_held_out = fold_of_row == fold
+    rows = np.flatnonzero(is_held_out)
     x = np.ascontiguousarray(encoded.x[rows])
     is_alone = len(settings) == 1
     competing = None if is_alone else x
     fitted_settings = [settings[number] for number in numbers]
     began = time.perf_counter()
     machines, decisions = encoded.fit_settings(
-        np.flatnonzero(~held_out), fitted_settings, competing
+        np.flatnonzero(~is_held_out), fitted_settings, competing
     )
     fitted = time.perf_counter()
+    # For its time; kept only where no other setting competes.
     decided_alone = encoded.decisions(machines[0], x)
     scored = time.perf_counter()
     if is_alone:

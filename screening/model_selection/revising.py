@@ -80,15 +80,16 @@ def set_threshold(
     judgement = judge(scores, rules, facts.training.seed)
     points = []
     for point, chosen in zip(facts.operating_points, judgement.points, strict=True):
+        if watched not in (None, point.label):
+            points.append(point)
+            continue
         revised = OperatingPointFacts(
             label=point.label,
             chosen_by="screen threshold",
             reason=reason.strip(),
             **vars(chosen),
         )
-        if watched in (None, point.label):
-            point = revised
-        points.append(point)
+        points.append(revised)
     document = facts.replace(
         operating_points=points,
         training=_training_by_rule(facts, rule),
@@ -326,7 +327,7 @@ def without_patient(
 ) -> Model | None:
     """Return the model without a patient's held-out scores.
 
-    Its figures stay as they were measured.
+    Its figures stay as they were measured; p-values are ranks among the other rows.
 
     Parameters
     ----------
@@ -376,7 +377,8 @@ def without_patient(
         if facts.retrain_by:
             due = min(due, facts.retrain_by)
         document = document.replace(retrain_by=due)
-    # Its self-test rows are made of two patients' rows each: noise replaces them.
+    # Its self-test rows are made of two patients' rows each: without them
+    # `Model.arrays` writes noise.
     remaining = replace(
         model,
         document=with_attention(document).to_dict(),
@@ -403,7 +405,10 @@ def rows_of_patient_stored(model: Model, name: str) -> bool:
 
 
 def to_train_again(model: Model, retrain_by: datetime.date) -> Model:
-    """Return a recalibrated model whose ranking holds a row of an erased patient."""
+    """Return a recalibrated model with a day by which to train it again.
+
+    The model that its ranking comes from holds a row of an erased patient.
+    """
     note = (
         "the model of the ranking holds the row of a patient who was erased: train that"
         " one again, and recalibrate it here"

@@ -23,7 +23,8 @@ from screening.schemas.run import Delivery
 MIN_NIGHTS = 5
 # The last nights that count: wards grow and shrink.
 MAX_NIGHTS = 28
-# Chance of a false alarm a night, by finding; all together under one in a hundred.
+# Nominal chance of a false alarm a night, by finding. All together were measured to be
+# under one in a hundred (docs/benchmarks.md).
 ALPHA = {
     "not_whole": 0.0095,
     "patients_missing": 0.001,
@@ -66,7 +67,8 @@ class Elsewhere:
     series : str
         Its series as messages show it, "" for the series of tonight.
     differs : bool
-        Tables of that series used to be others than those of tonight's.
+        That series should have a table of its own: it had one on the last night that
+        both have or, if they have none in common, it is scored by the same model.
     """
 
     night: str
@@ -105,8 +107,8 @@ def still_there(
     before, now : sequence of int
         The `most` lowest hashes of the patients of each night.
     most : int
-        Where a night has more patients, those whose hashes lie below the lower of
-        both ends are a sample of both nights.
+        A night with so many hashes may have more patients: it is known up to its
+        highest hash only, and the sample ends at the lowest such end.
     """
     ends = [max(hashes) for hashes in (before, now) if len(hashes) >= most]
     if ends:
@@ -398,6 +400,7 @@ class _History:
             if night.newest
         ]
         soonest = min([-1, *usual_ages])
+        # Not below `ALPHA_DOUBTFUL`, so these findings leave the night a measure.
         alpha = ALPHA["rows_too_old"]
         if age < soonest:
             reason = reasons.ROWS_OF_DAYS_TO_COME(

@@ -165,7 +165,8 @@ class RecipeComponents:
     def check_grid(self, source: str) -> None:
         """Raise RecipeError for a value of the search that works with no other values.
 
-        `source` is the name of the file.
+        Of long grids the first `_MAX_TRIED_SETTINGS` settings are tried. `source` is
+        the name of the file.
         """
         for name, values in self.recipe.search.grid.items():
             for value in values:
@@ -212,7 +213,8 @@ class RecipeComponents:
     def _build(self, parameters: Mapping[str, object]) -> Estimator:
         """Return the estimator; ValueError if components cannot work together."""
         estimator_type = self.recipe.estimator
-        assert estimator_type is not None  # see `check`
+        # Unknown baselines were refused, and blends are built apart.
+        assert estimator_type is not None
         values: _ComponentValues = {
             component: dict(fixed) for component, fixed in self._fixed.items()
         }

@@ -54,7 +54,10 @@ class HeldOutCurve:
             self.intervals[name] = (low, high)
 
     def at(self, name: str, threshold: float) -> float | None:
-        """Return a rate at a threshold, by linear interpolation; None if undefined."""
+        """Return a rate at a threshold, by linear interpolation; None if undefined.
+
+        Beyond the curve it is that of the nearest end.
+        """
         if not len(self.threshold):
             return None
         value = float(np.interp(threshold, self.threshold, self.rates[name]))
@@ -107,7 +110,7 @@ class ScoreTally:
 def panels(
     model: ModelDocument, run: RunDocument | None, places: int
 ) -> list[dict[str, object]]:
-    """Return one trade-off panel for each class with a curve, rarest first.
+    """Return the panels of the first `MAX_PANELS` classes with a curve, rarest first.
 
     There is none where no case has been seen.
 

@@ -43,8 +43,8 @@ SENTENCES: dict[ModelVerdict, str] = {
     "it is.",
     "no": "No: do not use it as it is.",
 }
-# Lead of another method, with certainty, from which a model should not be used: with
-# very many rows even a thousandth is certain.
+# Lead of another method in any of `differences_of`, with certainty, from which a model
+# should not be used: with very many rows even a thousandth is certain.
 MIN_CERTAIN_LEAD = 0.01
 
 
@@ -67,7 +67,7 @@ class Usefulness:
 
 
 def usefulness_of(model: ModelDocument) -> Usefulness:
-    """Return the verdict on a model, from its held-out figures alone.
+    """Return the verdict on a model, from its validation and its `attention`.
 
     "no" where nobody should act on it, or another method is shown to be better on the
     same folds. "not shown" where a question about a column is open, figures are too

@@ -82,7 +82,7 @@ def _of(
     base: type[Document] = Document,
     **always: Any,
 ) -> type[Document]:
-    """Return the type of an answer with its keys; those of `asked` are optional."""
+    """Return the type of an answer; keys of `asked` are there in some answers only."""
     keys: dict[str, Any] = {name: (kind, ...) for name, kind in always.items()}
     keys |= {name: (kind | None, None) for name, kind in (asked or {}).items()}
     return create_model(f"screen {command}", __base__=base, **keys)
@@ -125,7 +125,7 @@ ANSWERS: dict[str, type[Document]] = {
     ),
     "validate": _of(
         "validate",
-        # Of a model that was recalibrated `id`, of any other the rest.
+        # A recalibrated model has `id`, any other the three keys before it.
         {
             "validation": str,
             "rows": int,
@@ -172,7 +172,7 @@ ANSWERS: dict[str, type[Document]] = {
         report=str | None,
         evaluation=Mapping[str, Observed | Confusion | Sequence[PerClass]] | None,
     ),
-    # Hooks read the answer before there is anything to say of hooks.
+    # What hooks read on stdin is this answer before they ran, so without `hooks`.
     "run": _of("run", {"hooks": Sequence[HookFacts]}, OverviewDocument, overview=str),
     "explain": _of("explain", {"report": str}, ExplainedCase, run_id=str, date=str),
     "export": _of(

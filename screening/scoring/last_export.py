@@ -16,6 +16,7 @@ RULED_OUT = "ruled out by review"
 CORRECTED = "the table was corrected"
 NO_ROW = "no row in the table"
 NO_LONGER = "no longer flagged"
+LEFT_OUT = "left out: a value is out of bounds"
 
 
 def is_run(folder: Path) -> bool:

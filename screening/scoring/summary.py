@@ -97,7 +97,7 @@ class Summary:
             yield from batch["id"].to_pylist()
 
     def id_shape(self) -> IdShape | None:
-        """Return how the table's ids are written; None if the contract names none."""
+        """Return how the table's ids are written; None without ids, or for voxels."""
         if not self.part.ids:
             return None
         return id_shape(np.concatenate(self.part.ids))
@@ -105,7 +105,7 @@ class Summary:
     def document(
         self, stream: CohortStream, rows: Rows, run_id: str, started: str
     ) -> RunDocument:
-        """Return the night's document, without reasons for attention.
+        """Return the night's document; `score` adds attention, seconds and digests.
 
         Raises
         ------
@@ -233,7 +233,10 @@ class Summary:
         }
 
     def _discoveries(self) -> Discoveries:
-        """Return the discoveries at a false discovery rate; each group counts once."""
+        """Return the discoveries at a false discovery rate; each group counts once.
+
+        Also adds the groups' scores to `histogram`: call it once, before its facts.
+        """
         counts = DiscoveryCounts(self.model.calibration)
         if self.groups is None:
             counts.counts += self.part.discoveries

@@ -27,7 +27,7 @@ REFUSED = "refused"
 SETTLE_SECONDS = 60
 # Names of files that pages save; others may be called after a patient.
 _SAVED = re.compile(r"verdicts-[\w.-]{1,40}-\d{4}-\d\d-\d\d-[0-9a-f]{12}\.json")
-# Longest name of the file with the reason of a refusal, without its ending.
+# Longest part of a file's name that is kept where an ending or a number is added.
 _MAX_STEM = 100
 
 
@@ -50,7 +50,7 @@ def read_inbox(
     Returns
     -------
     list of VerdictsRead
-        One for each file, in the order of their names.
+        One for each file that was moved or should have been, in the order of names.
 
     Raises
     ------
@@ -90,11 +90,14 @@ def _read_each(
     """Read files and move them; yield what became of each."""
     for number, file in enumerate(files, start=1):
         name = file.name if _SAVED.fullmatch(file.name) else f"file {number}"
-        if _is_on_its_way(file):
-            continue
         try:
+            if _is_on_its_way(file):
+                continue
             line = _read_one(network, ledger, file, name, token)
+        except FileNotFoundError:
+            continue  # whoever sent it has taken it away
         except ScreenError as error:
+            # Without its path: a file may be called after a patient.
             reason = "; ".join(str(error).split("\n")).replace(str(file), "it")
             line = VerdictsRead(file=name, refused=reason)
         try:

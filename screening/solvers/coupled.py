@@ -1,7 +1,8 @@
 """Duals of several classes at once, without an equality over the rows.
 
 A coupling of labels (``CoupledProblem``) and Crammer-Singer. Both are solved exactly,
-the row with the largest violation first. c enters beside K, as everywhere.
+the row with the largest violation first. c enters beside K, as everywhere:
+K~_ij = c_i c_j K_ij.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from screening.solvers.kernel_rows import ActiveSet
 from screening.solvers.problem import AT_BOUND
 from screening.solvers.smo_steps import MIN_CURVATURE, single_steps
 
+# Steps after which a solver stops, whatever the gap.
 _MAX_STEPS = 10_000_000
 # Smallest divisor.
 _TINY = 1e-200
@@ -54,9 +56,9 @@ class CoupledProblem:
 
     @property
     def scale(self) -> float:
-        """Unit of violations.
+        """Unit of violations: how far one row at its bound can move its own gradient.
 
-        The change that one row at its bound makes at itself, at most the margin 1.
+        Coupling 1 is assumed; at most the margin 1.
         """
         return _scale(self.gram, self.c, self.upper)
 
@@ -129,7 +131,8 @@ def _scale(gram: np.ndarray, c: np.ndarray, upper: np.ndarray) -> float:
 def solve_coupled(problem: CoupledProblem, tol: float) -> tuple[np.ndarray, float, int]:
     """Solve a coupled problem; return alphas (n,), gap and number of steps.
 
-    `tol` is in units of ``problem.scale``.
+    `tol` is in units of ``problem.scale``. After `_MAX_STEPS` it stops without an
+    error; the gap then exceeds it.
     """
     solver = _CoupledSolver(problem, tol)
     alphas = np.zeros(len(problem.c))
@@ -142,7 +145,8 @@ def solve_crammer_singer(
 ) -> tuple[np.ndarray, float, int]:
     """Solve a Crammer-Singer problem; return A (n, n_classes), gap and number of steps.
 
-    `tol` is in units of ``problem.scale``.
+    `tol` is in units of ``problem.scale``. After `_MAX_STEPS` it stops without an
+    error; the gap then exceeds it.
     """
     solver = _CrammerSingerSolver(problem, tol)
     weights = np.zeros((problem.n_classes, len(problem.c)))

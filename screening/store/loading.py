@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # processor or BLAS may change the last digits, another version which sums are float32
 # (right to 3e-5 of the largest, `kernels.pairwise.in_double`); damage changes more.
 _SELF_TEST_TOLERANCE = 1e-4
-# Size of each file on disk; no model comes near.
+# Largest size of each file on disk; no model comes near.
 _MAX_BYTES = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
 # Errors of rebuilding a model from damaged arrays or documents.
 _DAMAGE = (
@@ -113,7 +113,7 @@ class _ModelFiles(NamedTuple):
     document: dict[str, Any]  # model.json
     arrays: bytes  # arrays.npz
     table: bytes  # validation.parquet
-    trained: datetime.datetime  # when the model was trained
+    trained: datetime.datetime  # time of arrays.npz (see `Model.trained`)
 
 
 def _read_files(folder: Path, signed_by: Ed25519PublicKey | None) -> _ModelFiles:
@@ -175,7 +175,7 @@ def _build_model(
 def _check_arrays(
     restored: Mapping[str, np.ndarray], stored: Mapping[str, np.ndarray]
 ) -> None:
-    """Raise ValueError if a model would write other arrays than it was made from."""
+    """Raise an error if a restored array is not stored in this shape and kind."""
     for name, values in restored.items():
         array = stored[name]
         if array.shape != values.shape or array.dtype.kind != values.dtype.kind:

@@ -23,6 +23,7 @@ from screening.errors import UsageError
 from screening.report import format as fmt
 from screening.schemas.run import RunDocument
 from screening.scoring.last_export import (
+    LEFT_OUT,
     endings,
     is_run,
     refuse_later,
@@ -102,6 +103,7 @@ def write(
         )
     run = flagged.run
     numbers = _numbers(run, definition)
+    # Without `since` the series begins tonight: no row to continue.
     earlier = Earlier("", run.date, run.date, [])
     if since is not None:
         refuse_unrecognisable(run)
@@ -249,8 +251,12 @@ def _continued(
     if not is_corrected:
         changes += _marked(stays.values(), "changed")
     reasons = endings(flagged, {str(row.subject): earlier.night for row in gone})
+    # Who is flagged, but not in a cohort, which cannot say that a value is to be
+    # checked.
+    reasons |= dict.fromkeys(subjects_of(flagged.rows), LEFT_OUT)
     for row in gone:
         cohort += _ended(row, is_corrected)
+        # As the last export had it, even where a correction shortened or removed it.
         changes.append((*row, "ended", reasons[str(row.subject)]))
     changes += _marked(new, "new")
     return sorted(cohort), changes
