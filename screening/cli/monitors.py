@@ -28,25 +28,23 @@ def nagios_answer(statuses: Sequence[SeriesStatus]) -> tuple[str, int]:
     A night that is missing is critical, a reason for attention that does not stand a
     warning. The first line has the counts, each other line a series that is not fine.
     """
-    missing = [status for status in statuses if not status.fine]
-    wanting = [status for status in statuses if new_reasons(status.attention)]
-    code = _exit_code(missing, wanting)
+    n_missing = sum(not status.fine for status in statuses)
+    n_wanting = sum(bool(new_reasons(status.attention)) for status in statuses)
+    code = max(map(_severity, statuses), default=OK)
     lines = [
-        f"SCREENING {HEADINGS[code]} - {len(statuses)} series, {len(missing)} without "
-        f"the night, {len(wanting)} with attention | missing={len(missing)} "
-        f"attention={len(wanting)}"
+        f"SCREENING {HEADINGS[code]} - {len(statuses)} series, {n_missing} without "
+        f"the night, {n_wanting} with attention | missing={n_missing} "
+        f"attention={n_wanting}"
     ]
-    lines += [line_of(status) for status in statuses if status in missing + wanting]
+    lines += map(line_of, filter(_severity, statuses))
     return "\n".join(lines), code
 
 
-def _exit_code(missing: Sequence[SeriesStatus], wanting: Sequence[SeriesStatus]) -> int:
-    """Return the exit code for series without the night, or with attention."""
-    if any(status.series is None for status in missing):
-        return UNKNOWN
-    if missing:
-        return CRITICAL
-    return WARNING if wanting else OK
+def _severity(status: SeriesStatus) -> int:
+    """Return the exit code for one series."""
+    if not status.fine:
+        return UNKNOWN if status.series is None else CRITICAL
+    return WARNING if new_reasons(status.attention) else OK
 
 
 def line_of(status: SeriesStatus) -> str:

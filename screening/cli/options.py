@@ -591,13 +591,13 @@ def _words_of(parameter: Any, value: Any) -> Iterator[str]:
     if value is True:
         yield parameter.opts[0]
         return
-    values = value if isinstance(value, (list, tuple)) else [value]
-    for value in values:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    for item in items:
         if parameter.param_type_name == "argument":
-            yield _name_of(str(value))
+            yield _name_of(str(item))
             continue
         yield parameter.opts[0]
-        yield Path(value).name if _is_path(parameter, value) else str(value)
+        yield Path(item).name if _is_path(parameter, item) else str(item)
 
 
 def _is_path(parameter: object, value: object) -> bool:

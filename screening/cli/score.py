@@ -381,17 +381,11 @@ def run(
         raise typer.Exit(overview.exit_code)
 
 
-def _nights_of(overview: OverviewDocument) -> list[SeriesNight]:
-    """Return the nights of an overview, those caught up and in shadow last."""
-    return [*overview.series, *overview.caught_up, *overview.shadows]
-
-
 def _log_failures(overview: OverviewDocument) -> None:
     """Log how many nights failed, and which files could not be used."""
-    lines = _nights_of(overview)
-    n_failed = sum(line.status == "failed" for line in lines)
+    n_failed = sum(line.status == "failed" for line in overview.nights)
     if n_failed:
-        logs.note(f"{n_failed} of {len(lines)} nights failed")
+        logs.note(f"{n_failed} of {len(overview.nights)} nights failed")
     for file in overview.verdicts:
         if file.refused:
             logs.note(f"verdicts, {file.file}: refused: {file.refused}")
@@ -434,7 +428,7 @@ def _overview_in_words(
     """Return the overview of a night for a terminal."""
     return {
         "night": overview.night,
-        "series": list(map(_night_in_words, _nights_of(overview))),
+        "series": list(map(_night_in_words, overview.nights)),
         "together": [reason.sentence for reason in overview.attention],
         "overview": str(page),
         "hooks": [f"{hook.command} {hook.said}" for hook in hooks],

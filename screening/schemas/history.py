@@ -627,6 +627,11 @@ class OverviewDocument(Document):
     # Tables of what became of the patients.
     outcomes: Sequence[OutcomesRead] = ()
 
+    @property
+    def nights(self) -> list[SeriesNight]:
+        """Return the nights of all series, those caught up and in shadow last."""
+        return [*self.series, *self.caught_up, *self.shadows]
+
 
 class HookFacts(Document):
     """How a command run after the night ended."""

@@ -484,8 +484,7 @@ def _site_night(
     document: OverviewDocument, findings: Findings, began: float
 ) -> SiteNight:
     """Return what the ledger keeps of a run of the site."""
-    lines = [*document.series, *document.shadows, *document.caught_up]
-    failed = {line.series for line in lines if line.status == "failed"}
+    failed = {line.series for line in document.nights if line.status == "failed"}
     return SiteNight(
         night=document.night,
         exit_code=document.exit_code,
