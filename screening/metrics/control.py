@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
@@ -434,7 +434,7 @@ def drift_over(
     cell_of_patient = _latest_cells(named)
     training = named[-1].known
     n_patients = len(cell_of_patient)
-    recent = _count_cells(cell_of_patient, len(training))
+    recent = np.bincount([*cell_of_patient.values()], minlength=len(training))
     tested = shift(training, recent)
     if tested is None or n_patients < _MIN_PATIENTS:
         return DriftOver(
@@ -445,7 +445,8 @@ def drift_over(
     if len(earlier) >= MIN_EARLIER:
         # Who lies in both windows counts in the later one.
         before = _latest_cells(earlier, left_out=cell_of_patient)
-        compared = shift(_count_cells(before, len(training)), recent) or tested
+        counted = np.bincount([*before.values()], minlength=len(training))
+        compared = shift(counted, recent) or tested
         others = f"those of the {len(earlier)} nights before"
     reason = None
     if compared.p <= ALARM and compared.distance >= _MIN_DISTANCE:
@@ -467,11 +468,6 @@ def _latest_cells(
     for night in nights:
         cell_of_patient.update(zip(night.who, night.cell, strict=True))
     return {who: cell for who, cell in cell_of_patient.items() if who not in left_out}
-
-
-def _count_cells(cell_of_patient: Mapping[int, int], n_cells: int) -> np.ndarray:
-    """Return how many patients have their score in each cell."""
-    return np.bincount(list(cell_of_patient.values()), minlength=n_cells)
 
 
 def _drift_reason(tested: Shift, n_patients: int, n_nights: int, others: str) -> Reason:

@@ -651,7 +651,7 @@ def _clearest_window(by_window: Mapping[int, Difference], limit: float) -> int |
     beyond = {
         window: difference.z
         for window, difference in by_window.items()
-        if difference.z > limit and abs(difference.raw) >= WORTH_SAYING
+        if abs(difference.raw) >= WORTH_SAYING and difference.z > limit
     }
     return max(beyond, key=beyond.__getitem__, default=None)
 
