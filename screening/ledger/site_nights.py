@@ -79,18 +79,18 @@ def _counted_of_series(
     # Of years of nights the first and the last tell; those between are not read.
     entries = list(dict.fromkeys([*entries[:REFERENCE], *entries[-MAX_NIGHTS:]]))
     facts = _facts_of(connection, entries)
-    entries = [entry for entry in entries if _is_measure(facts[entry])]
-    if not entries:
+    facts = {entry: facts[entry] for entry in entries if _is_measure(facts[entry])}
+    if not facts:
         return None
-    nights = [facts[entry] for entry in entries]
     counts = [
-        (night["cases"], night["new"], night["unflagged"]["cases"]) for night in nights
+        (night["cases"], night["new"], night["unflagged"]["cases"])
+        for night in facts.values()
     ]
     flagged, new_cases, unflagged = np.array(counts, float).T
-    recent = _recent_nights(connection, entries[-MAX_NIGHTS:], facts)
+    recent = _recent_nights(connection, [*facts][-MAX_NIGHTS:], facts)
     return CountedNights(
         recent=replace(recent, table=runs[-1].source),
-        nights=[night["night"] for night in nights],
+        nights=[night["night"] for night in facts.values()],
         flagged=flagged,
         new_cases=new_cases,
         sizes=flagged + unflagged,

@@ -148,7 +148,7 @@ def value_text(value: str | float | None, declared: FeatureDeclaration) -> str:
     if value is None or value != value:
         return "missing"
     if isinstance(value, bool) or (declared.type == "boolean" and value in (0, 1)):
-        return "yes" if value else "no"
+        return fmt.setting(bool(value))
     if not fmt.finite(value):
         return fmt.name(value)
     categories = declared.categories or ()
