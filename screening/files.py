@@ -71,6 +71,11 @@ def others_may_write(status: os.stat_result) -> bool:
     return bool(status.st_mode & mask)
 
 
+def is_hidden(path: Path, top: Path) -> bool:
+    """Return True if a path below `top`, or a folder on its way, is hidden."""
+    return any(part.startswith(".") for part in path.relative_to(top).parts)
+
+
 def digest_of(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:

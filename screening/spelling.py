@@ -46,6 +46,11 @@ def filled(pattern: str, series: str, night: str) -> str:
     return pattern.replace("{series}", series).replace("{date}", night)
 
 
+def names_from(text: str | None) -> list[str]:
+    """Return names that a text has with commas between them."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to a word, or that contains it, if any."""
     word = word.casefold()

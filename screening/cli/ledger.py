@@ -28,12 +28,11 @@ from screening.cli.options import (
     Series,
     SeriesAsked,
     day_from,
-    names_from,
     series_from,
 )
 from screening.cli.users import act_as_owner, open_as_owner
 from screening.errors import UsageError
-from screening.spelling import EACH
+from screening.spelling import EACH, names_from
 
 if TYPE_CHECKING:
     from screening.ledger.database import Ledger

@@ -23,7 +23,7 @@ from screening.contract.contract import Unlabelled
 from screening.errors import UsageError
 from screening.files import is_utf8
 from screening.schemas.figures import RULE_TYPES, GridName, Rule, rule_named
-from screening.spelling import did_you_mean, series_name
+from screening.spelling import did_you_mean, names_from, series_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -648,8 +648,3 @@ def others_from(text: str | None) -> list[str] | None:
     if text.strip() == "none":
         return []
     return names_from(text)
-
-
-def names_from(text: str | None) -> list[str]:
-    """Read column names separated by commas."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]

@@ -19,6 +19,7 @@ from screening.cli.options import AsJson, ContractFile, LedgerHere, Source, Temp
 from screening.cli.processes import prepare_for_training
 from screening.cli.users import act_as_owner
 from screening.errors import UsageError
+from screening.spelling import names_from
 from screening.store.publishing import publish
 
 if TYPE_CHECKING:
@@ -316,7 +317,7 @@ def compare(
         sources = comparison.name_sources(
             [database.source(cohort) for cohort in cohorts]
         )
-        names = options.names_from(recipes)
+        names = names_from(recipes)
         named = [load_recipe(name) for name in names if name != "all"]
         past = {
             name: read_cohort(
@@ -507,13 +508,12 @@ def approve(
     """
     from screening.model_selection import revising
 
-    columns = [name.strip() for name in (known_before or "").split(",")]
     revise = partial(
         revising.approve,
         by=by,
         date=datetime.date.today(),
         reason=reason,
-        known_before=[name for name in columns if name],
+        known_before=names_from(known_before),
     )
     after = _revised(model, revise, "approve", revising.approval_of, revision)
     answer = {

@@ -56,6 +56,7 @@ from screening.monitoring.out_of_bounds import (
     odd_cells_by_row,
 )
 from screening.registry import optional
+from screening.spelling import names_from
 
 BATCH_ROWS = 65536
 # Rows whose hashed ids are held in memory before they go to a file, sorted at a time,
@@ -877,7 +878,7 @@ def resolve_contract(
     elif not isinstance(contract, Contract):
         contract = Contract.load(contract)
     if isinstance(drop, str):
-        drop = [name.strip() for name in drop.split(",") if name.strip()]
+        drop = names_from(drop)
     dropped = [*contract.drop, *drop] if drop else None
     return contract.with_roles(neighbourhood=neighbourhood, drop=dropped, **roles)
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from screening.errors import ModelError, UsageError
+from screening.files import is_hidden
 from screening.ledger import trail
 from screening.ledger.database import (
     PARTS,
@@ -522,6 +523,6 @@ def _run_directories(runs: Path, where: str) -> list[Path]:
     written = {
         path.parent: path.stat().st_mtime_ns
         for path in runs.glob(f"{where}/run.json")
-        if "/." not in f"/{path.relative_to(runs).as_posix()}"
+        if not is_hidden(path, runs)
     }
     return sorted(written, key=written.__getitem__, reverse=True)

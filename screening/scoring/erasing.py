@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from screening.data.ids import short_hash
 from screening.errors import Locked, ScreenError, UsageError
-from screening.files import digest_of
+from screening.files import digest_of, is_hidden
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact, ArtefactKind
 from screening.ledger.erasing import Scope, erase, unreached
@@ -571,11 +571,7 @@ def find_named(root: Path | None, name: str) -> list[Path]:
     if not root.is_dir():
         raise UsageError(f"{root} is no directory")
     top = root.resolve()
-    return [
-        path
-        for path in sorted(top.rglob(name))
-        if "/." not in f"/{path.relative_to(top).as_posix()}"
-    ]
+    return [path for path in sorted(top.rglob(name)) if not is_hidden(path, top)]
 
 
 # Keys of a run's document that hold ids, lists that name patients, and keys with such
