@@ -622,7 +622,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        """Of a fitted one the head of its page."""
+        """Return the head of the page of a fitted model, else the repr, as HTML."""
         if not hasattr(self, "model_"):
             return f"<pre>{escape(repr(self))}</pre>"
         return PageHead(render_head(self.model_.sealed))._repr_html_()

@@ -138,7 +138,7 @@ Defined = Annotated[Estimate, AfterValidator(_defined)]
 
 @dataclass(frozen=True, config=PART)
 class Reason:
-    """Why a model or a night deserves attention.
+    """Reason why a model or a night deserves attention.
 
     What page, `--json`, exit code, ledger and `status` read.
 

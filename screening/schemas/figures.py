@@ -352,7 +352,7 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
 
 
 class Ranking(Area, Sizes):
-    """How well held-out scores rank; `prevalence` is the proportion of positives."""
+    """Ranking of held-out scores; `prevalence` is the proportion of positives."""
 
     prevalence: float
     average_precision: Estimate

@@ -113,7 +113,7 @@ class OutcomeRates(Document):
 
 
 class OutcomesByMonth(OutcomeRates):
-    """The same of one month, YYYY-MM."""
+    """Outcomes of one month, YYYY-MM."""
 
     month: str
 
@@ -151,7 +151,7 @@ class OutcomesByClass(OutcomeRates):
 
 
 class OutcomeFigures(OutcomeRates):
-    """What became of all rows of the champion's nights in force, flagged or not.
+    """Outcomes of all rows of the champion's nights in force, flagged or not.
 
     An event `after_hours` to `within_hours` after the beginning of a night's day makes
     the row a case. `open` rows wait for the end of their window, and those of `past`
@@ -525,7 +525,7 @@ def _require_all(schema: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, config=ConfigDict(**PART, json_schema_extra=_require_all))
 class SeriesStatus:
-    """Whether the night of a series came, in words."""
+    """State of the night of a series: came or missing, in words."""
 
     fine: bool
     said: str  # One line, no patient in it.
@@ -546,7 +546,7 @@ class SeriesStatus:
 
 
 class SeriesNight(Document):
-    """What became of a night of a series: done now or before, left out, or failed."""
+    """Result of a night of a series: done now or before, left out, or failed."""
 
     series: str
     night: str
@@ -580,7 +580,7 @@ class SeriesNight(Document):
 
 
 class VerdictsRead(Document):
-    """What became of a file of verdicts that lay in a site's folder.
+    """Result of reading a file of verdicts in a site's folder.
 
     `superseded` verdicts are of cases that a corrected table no longer has. `refused`
     says why the file could not be used.
@@ -598,7 +598,7 @@ class VerdictsRead(Document):
 
 
 class OutcomesRead(Document):
-    """What became of a series' table of outcomes: numbers of patients.
+    """Result of reading a series' table of outcomes: numbers of patients.
 
     `unknown` ones were on no night. `refused` says why the table could not be used.
     """
@@ -634,7 +634,7 @@ class OverviewDocument(Document):
 
 
 class HookFacts(Document):
-    """How a command run after the night ended."""
+    """Result of a command that was run after the night."""
 
     command: str
     fine: bool

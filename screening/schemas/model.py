@@ -216,7 +216,7 @@ class BlockImportance(Document):
 
 
 class Importance(Document):
-    """What the model's own ranking of the class `label` uses.
+    """Features that the model's own ranking of the class `label` uses.
 
     `blocks` are those of `n_blocks` that lose most, the first the most.
     """
@@ -227,7 +227,7 @@ class Importance(Document):
 
 
 class Reliance(Document):
-    """What the ranking of the class `label` rests on.
+    """Blocks of columns that the ranking of the class `label` rests on.
 
     `auroc` is that of `recipe`, a quick method, on the same folds. `blocks` are those
     that rank best alone, at most five, and `without` has the AUROC without the first,
@@ -470,7 +470,7 @@ class OriginFacts(Document):
 
 
 class Approval(Document):
-    """Who approved the model, when, and why if its verdict required a reason."""
+    """Approval of a model: by whom, when, and why if its verdict needed a reason."""
 
     by: str
     date: str

@@ -313,7 +313,7 @@ class PerClass(Document):
 
 
 class OwnBoundary(Rates):
-    """What a machine's own boundary does on these rows, without a tuned threshold.
+    """Performance of a machine's own boundary on these rows, without a threshold.
 
     The boundary is a decision of 0, or the largest decision of several. None is
     undefined.
@@ -345,7 +345,7 @@ class Figures(Document):
 
 
 class WithoutCases(Document):
-    """How a model was trained without cases, or with too few to be folded.
+    """Training of a model without cases, or with too few to be folded.
 
     It learned what past rows are like. Its setting was not tuned, its threshold is a
     rank among held-out rows that are not known cases, and known cases only judge.
