@@ -78,7 +78,7 @@ class MethodFacts(Document):
 
     @property
     def declined_words(self) -> str:
-        """Return the words of a table for a method whose factor was declined, else ""."""
+        """Return what a table says of a method whose factor was declined, or nothing."""
         if not self.factor_declined:
             return ""
         names = [name for name in MACHINE_PARAMETERS if name in self.chosen]
