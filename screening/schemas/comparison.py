@@ -78,7 +78,7 @@ class MethodFacts(Document):
 
     @property
     def declined_words(self) -> str:
-        """Return what a table says of a method whose factor was declined, or nothing."""
+        """Return the entry in a table of a declined factor; empty for a fitted one."""
         if not self.factor_declined:
             return ""
         names = [name for name in MACHINE_PARAMETERS if name in self.chosen]
