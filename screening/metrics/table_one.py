@@ -51,7 +51,7 @@ def table_one(
             (~is_case, ~is_case_present),
         ):
             n_missing = int(np.count_nonzero(of_group & ~is_present))
-            groups.append(_group(present[of_present], n_missing, feature, smallest))
+            groups.append(_group(present, of_present, n_missing, feature, smallest))
         levels: list[LevelByOutcome] = []
         n_withheld = 0
         if feature.type in ("boolean", "category"):
@@ -77,18 +77,21 @@ def table_one(
 
 
 def _group(
-    present: np.ndarray, n_missing: int, feature: Feature, smallest: int
+    present: np.ndarray,
+    in_group: np.ndarray,
+    n_missing: int,
+    feature: Feature,
+    smallest: int,
 ) -> GroupOfOutcome:
-    """Return counts, and of a number the quartiles."""
+    """Return counts of a group, and of a number the quartiles."""
+    n_present = int(np.count_nonzero(in_group))
     quartiles: list[float | None] = [None, None, None]
-    if feature.type in ("number", "ordinal") and len(present) >= smallest:
-        quartiles = [
-            float(value)
-            for value in np.quantile(present.astype(float), [0.25, 0.5, 0.75])
-        ]
+    if feature.type in ("number", "ordinal") and n_present >= smallest:
+        numbers = present[in_group].astype(float)
+        quartiles = np.quantile(numbers, [0.25, 0.5, 0.75]).tolist()
     low, median, high = quartiles
     return GroupOfOutcome(
-        present=len(present), missing=n_missing, low=low, median=median, high=high
+        present=n_present, missing=n_missing, low=low, median=median, high=high
     )
 
 

@@ -23,8 +23,6 @@ _MAX_RATE_DIFFERENCE = 0.03
 _STANDARD_ERRORS = 2.0
 # Share of the range of the scores that is rounding.
 _ROUNDING = 1e-6
-# Rows whose columns fit into a processor's cache.
-_BLOCK_ROWS = 4096
 
 
 def number_ties(x: np.ndarray) -> np.ndarray | None:
@@ -44,13 +42,6 @@ def number_ties(x: np.ndarray) -> np.ndarray | None:
 
 def hashed(x: np.ndarray, seed: int = 0) -> np.ndarray:
     """Return a hash of each row's values, uint64 of shape (n_rows,)."""
-    blocks = [x[start : start + _BLOCK_ROWS] for start in range(0, len(x), _BLOCK_ROWS)]
-    hashes = [np.zeros(0, np.uint64), *(_hash_block(block, seed) for block in blocks)]
-    return np.concatenate(hashes)
-
-
-def _hash_block(x: np.ndarray, seed: int) -> np.ndarray:
-    """Return the hashes of a few rows."""
     mixed = np.full(len(x), np.uint64(seed))
     for column in x.T:
         # The mixing of splitmix64 (Steele et al. 2014), once per column; -0.0 is 0.0.
