@@ -639,16 +639,15 @@ def ledger(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Back LEDGER up, put a backup in its place, or mend it.
+    """Back LEDGER up, restore a backup, or repair it.
 
     backup writes a dated, private and verified file, also while a night is scored.
-    restore verifies a backup and puts it in the place of LEDGER; a ledger's file that
-    is there is kept beside it. rebuild derives the tables again from the audit trail.
-    accept records that run directories hold heads that this copy of the trail does not
-    have. moved --from records that registered files at or below a place lie elsewhere,
-    or are deleted; until then `forget` and `purge` report them as not reached. moved
-    without --from records that the whole site was moved to where LEDGER is; until then
-    it counts as a copy, in which no night is entered.
+    restore verifies a backup and puts it in the place of LEDGER; the file that was
+    there is kept beside it. rebuild derives the tables again from the audit trail.
+    accept continues with an older copy of the trail than run directories have seen.
+    moved --from records where registered files lie now, or that they are deleted, so
+    that `forget` and `purge` reach them. moved without --from records that the whole
+    site was moved; until then LEDGER counts as a copy, in which no night is entered.
     """
     from screening.ledger import verifying
 

@@ -204,7 +204,7 @@ def _exit_if_attention(run: Run) -> None:
     reasons = new_reasons(run.attention)
     if reasons:
         sentences = " ".join(reason.words for reason in reasons)
-        logs.note(f"the run is complete but wants attention: {sentences}")
+        logs.note(f"the run is complete but needs attention: {sentences}")
         raise typer.Exit(ATTENTION)
 
 

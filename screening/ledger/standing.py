@@ -13,7 +13,7 @@ NIGHTS_UNTIL_STANDING = 3
 """Nights in a row on which a reason is given as new; from then on it is standing."""
 
 GROWN = 1.5
-"""Growth of a figure from which a change that is known rings again."""
+"""Growth of a figure from which a known change alerts again."""
 
 
 class GivenReasons(NamedTuple):

@@ -445,7 +445,7 @@ SERIES_METRICS: dict[str, tuple[str, Callable[[SeriesStatus], float | None]]] = 
         lambda status: status.fine,
     ),
     "screening_attention_reasons": (
-        "Reasons why that night wants a look.",
+        "Reasons why that night needs attention.",
         lambda status: len(status.attention),
     ),
     "screening_night_timestamp_seconds": (

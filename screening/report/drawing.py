@@ -49,9 +49,8 @@ LAYOUT = re.compile(rf"({CELL})?(?:[ \t]*\n[ \t\n]*|[ \t]{{2,}})(?=({CELL})|(<))
 class Layout(Extension):
     """Write line breaks and indentation of templates as one character, or as none.
 
-    Nothing stands beside the tag of a cell. Otherwise a line break stays before a tag
-    or without indentation, and becomes a space between words. The text of ``<pre>`` is
-    left as it is.
+    Nothing stands beside the tag of a cell, a line break between other tags, a space
+    between words. The text of ``<pre>`` is left as it is.
     """
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
@@ -74,8 +73,8 @@ def _without_layout(match: re.Match[str]) -> str:
     cell_before, cell_after, tag_after = match.groups()
     if cell_before or cell_after:
         return cell_before or ""
-    keeps_line = tag_after or match[0] == "\n"
-    return "\n" if keeps_line else " "
+    ends_line = match[0] == "\n" and match.string[: match.start()].endswith(">")
+    return "\n" if tag_after or ends_line else " "
 
 
 def draw(

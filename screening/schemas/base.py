@@ -157,7 +157,7 @@ class Reason:
         What to do, one sentence.
     since : str, optional
         First night of the unbroken row of nights with this reason, once it stands; a
-        standing reason is shown, and rings no more.
+        standing reason is shown, and no longer alerts.
     """
 
     code: str

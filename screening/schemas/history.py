@@ -535,9 +535,7 @@ class SeriesStatus:
     night: str | None = None  # The last that is in force.
     came: str | None = None  # When that night was first published, ISO 8601.
     age_hours: float | None = None  # Hours since.
-    attention: Sequence[
-        Reason
-    ] = ()  # Why that night wants a look: what nobody acknowledged.
+    attention: Sequence[Reason] = ()  # Reasons of that night that nobody acknowledged.
     counts: Mapping[str, int] | None = None  # Rows and cases of that night.
     expected: Mapping[str, float | None] | None = None  # By its chances.
     # Day after which its model is to be reviewed; not known of nights from before it
@@ -555,7 +553,7 @@ class SeriesNight(Document):
     exit_code: int = 0
     said: str | None = None
     # What to type about a night that failed, or has new reasons for attention, once
-    # their cause is mended.
+    # their cause is repaired.
     remedies: Sequence[str] = ()
     model: str
     # From here on of its run, where there is one.

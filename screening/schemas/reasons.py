@@ -54,10 +54,10 @@ class ReasonKind:
     stops : bool
         The night is refused (exit code 3) instead of published with this reason.
     stands : bool
-        Given on several nights in a row it is standing, and rings no more. False for
-        what is about other patients, or another table, each night.
+        Given on several nights in a row it is standing, and no longer alerts. False
+        for reasons about other patients, or another table, each night.
     grows : bool
-        Standing or acknowledged, it rings again once its figure has grown by half.
+        Standing or acknowledged, it alerts again once its figure has grown by half.
     """
 
     code: str

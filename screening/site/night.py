@@ -165,7 +165,7 @@ class SeriesTask:
         return arguments
 
     def failed(self, code: int, said: str | None) -> SeriesNight:
-        """Return the line of a night that failed, with the commands that mend it."""
+        """Return the line of a night that failed, with the commands that repair it."""
         command = ["screen", "run", str(self.network.file), "--date", self.night]
         again = shlex.join([*command, "--only", self.series])
         remedies = [again]
