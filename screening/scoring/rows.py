@@ -252,7 +252,7 @@ class Rows:
 
 
 # Rows in memory at a time.
-PIECE_ROWS = 100_000
+PIECE_ROWS = 50_000
 # Flagged rows that are worth several processes.
 MANY_FLAGGED = 300_000
 # Columns of `flagged.csv`, in this order; one to be shown may have the same name.
