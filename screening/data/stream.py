@@ -950,13 +950,14 @@ class DuplicateIds:
         return hashes, np.concatenate(rows)
 
     def _hold(self, remainder: int, n_parts: int) -> np.ndarray:
-        """Return the hashes with a remainder modulo `n_parts`, each once in memory."""
+        """Return the hashes with a remainder modulo `n_parts`."""
+        if n_parts > 1:
+            return np.concatenate(list(self._read(remainder, n_parts)))
+        # At once: pieces and what they are joined to would take twice the memory.
         hashes = np.empty(self.n_rows, np.uint64)
-        n_held = 0
-        for piece in self._read(remainder, n_parts):
-            hashes[n_held : n_held + len(piece)] = piece
-            n_held += len(piece)
-        return hashes[:n_held]
+        self._file.seek(0)
+        self._file.readinto(hashes.data)
+        return hashes
 
     def _read(self, remainder: int, n_parts: int) -> Iterator[np.ndarray]:
         """Yield the hashes with a remainder modulo `n_parts` in the order of rows."""
