@@ -24,7 +24,7 @@ from screening.monitoring import drift
 from screening.scoring import part as parts
 from screening.scoring import reference_distribution, scoring_pass
 from screening.scoring.part import BlockScorer
-from screening.scoring.row_file import RowEncoder
+from screening.scoring.row_file import RowGroupEncoder
 from screening.scoring.rows import Rows
 from screening.scoring.summary import Summary
 from screening.store.model import Model
@@ -115,7 +115,7 @@ def scored_in(scorer, stream, cuts, rng):
     drift_limit = reference_distribution.ALL_HASHES
     for number in rng.permutation(len(pieces)):
         travelled = pickle.loads(pickle.dumps(pieces[number]))
-        encoder = RowEncoder()
+        encoder = RowGroupEncoder()
         result = scorer.score_piece(travelled, encoder.append, True, drift_limit)
         scored = encoder.finish(), result
         results[number] = pickle.loads(pickle.dumps(scored))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from screening.io.parquet_join import ParquetJoin
 from screening.scoring import row_file
-from screening.scoring.row_file import RowEncoder, RowFile, unencoded
+from screening.scoring.row_file import RowFile, RowGroupEncoder, unencoded
 
 N_ROWS = 1000
 GROUP_ROWS = 128
@@ -78,7 +78,7 @@ def pieces_of(rows, cuts):
 def encoded(rows, first, last):
     """Rows `first` to `last` of the table, encoded in two blocks."""
     middle = (first + last) // 2
-    encoder = RowEncoder()
+    encoder = RowGroupEncoder()
     is_above = pc.less_equal(rows["row"], middle)
     encoder.append(rows.filter(is_above), range(first, middle + 1))
     encoder.append(rows.filter(pc.invert(is_above)), range(middle + 1, last + 1))

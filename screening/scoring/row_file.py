@@ -56,7 +56,7 @@ def unencoded(rows: pa.Table) -> EncodedGroups:
     return EncodedGroups(before=rows, groups=None, after=none, listed=none)
 
 
-class RowEncoder:
+class RowGroupEncoder:
     """Encodes consecutive rows of `scores.parquet`, each row group once it is whole.
 
     Parameters

@@ -27,7 +27,7 @@ from screening.io.readers import rows_of_place
 from screening.parallel import in_parallel, shares_files
 from screening.scoring.part import BlockScorer, NightPart, ScoredPiece
 from screening.scoring.reference_distribution import ALL_HASHES
-from screening.scoring.row_file import EncodedGroups, RowEncoder, unencoded
+from screening.scoring.row_file import EncodedGroups, RowGroupEncoder, unencoded
 from screening.store.checkpoints import checkpoints_beside, keep_piece, read_piece
 from screening.store.model import pad_rows, score_batch, score_decisions
 from screening.store.serialization import canonical, versions
@@ -191,7 +191,7 @@ def _score(
     Row groups go to a file in `folder`, if there is one: the caller maps it, where a
     pipe would copy them four times.
     """
-    encoder = RowEncoder(None if folder is None else folder / uuid4().hex)
+    encoder = RowGroupEncoder(None if folder is None else folder / uuid4().hex)
     scored = scorer.score_piece(piece, encoder.append, is_sound, drift_limit)
     return encoder.finish(), scored
 
