@@ -169,7 +169,7 @@ def _held_out_scores(
     model: Model,
     batches: Sequence[Cohort],
     rows: Cohort,
-    truth: _Truth,
+    truth: TrueClasses,
     promises: Sequence[OperatingPointFacts],
     prevalence: float | None,
 ) -> HeldOutScores:
@@ -209,7 +209,7 @@ def write_validation(
 
 
 @dataclass(frozen=True)
-class _ReadCohort:
+class ReadCohort:
     """Rows as the model reads them.
 
     Parameters
@@ -228,20 +228,20 @@ class _ReadCohort:
     notes: list[str]
 
 
-def read_by_model(model: Model, cohort: Cohort | Readable, label: str) -> _ReadCohort:
+def read_by_model(model: Model, cohort: Cohort | Readable, label: str) -> ReadCohort:
     """Read the rows by the model's contract; UsageError if there are none."""
     if isinstance(cohort, Cohort):
         read = _as_read_by(model, cohort)
     else:
         stream = model.opened(cohort, label=label)
         batches = list(stream)
-        read = _ReadCohort(stream.source, batches, stream.refused, list(stream.notes))
+        read = ReadCohort(stream.source, batches, stream.refused, list(stream.notes))
     if not read.batches:
         raise UsageError("the cohort has no rows that can be scored")
     return read
 
 
-def _as_read_by(model: Model, cohort: Cohort) -> _ReadCohort:
+def _as_read_by(model: Model, cohort: Cohort) -> ReadCohort:
     """Return a cohort as the model reads it; UsageError for another contract."""
     features = cohort.contract.features
     wanted = model.contract.features
@@ -256,7 +256,7 @@ def _as_read_by(model: Model, cohort: Cohort) -> _ReadCohort:
     if model.lesions is not None:
         group = np.asarray(rows.group)
         batches = [rows.take(group == name) for name in np.unique(group)]
-    return _ReadCohort(cohort.source, batches, cohort.refused, list(cohort.notes))
+    return ReadCohort(cohort.source, batches, cohort.refused, list(cohort.notes))
 
 
 def _trained_rows(model: Model, rows: Cohort, same_file: bool) -> np.ndarray:
@@ -310,7 +310,7 @@ def _refuse_file_of_ranking(model: Model, source: Source) -> None:
 
 
 @dataclass(frozen=True)
-class _Truth:
+class TrueClasses:
     """True classes of the rows.
 
     Parameters
@@ -329,7 +329,7 @@ class _Truth:
 
 def true_classes(
     model: Model, rows: Cohort, column: str, positive: str | None
-) -> _Truth:
+) -> TrueClasses:
     """Return the true classes of the rows.
 
     CohortError or UsageError if labels are missing or unknown, or a class is missing.
@@ -360,7 +360,7 @@ def true_classes(
             f"column '{column}': these rows are all cases, or none is; there must be "
             "some of both"
         )
-    return _Truth(task.replace(watched=tuple(watched)), target, cases)
+    return TrueClasses(task.replace(watched=tuple(watched)), target, cases)
 
 
 def _class_elsewhere(

@@ -15,6 +15,8 @@ from screening.io.opening import Readable
 from screening.metrics.calibration import CASES_FOR_NEW_CURVE, CASES_FOR_SLOPE
 from screening.metrics.performance import prevalence_range
 from screening.model_selection.external import (
+    ReadCohort,
+    TrueClasses,
     read_by_model,
     refuse_trained_on,
     true_classes,
@@ -26,7 +28,12 @@ from screening.model_selection.scores import HeldOutScores, Origin, Population
 from screening.model_selection.train import validation_table
 from screening.monitoring.drift import profile
 from screening.schemas.figures import Rule
-from screening.schemas.model import OriginFacts, SourceFacts
+from screening.schemas.model import (
+    ModelDocument,
+    OriginFacts,
+    SourceFacts,
+    TrainingFacts,
+)
 from screening.schemas.validation import OperatingPointFacts
 from screening.store.model import Model, score_batch
 
@@ -84,58 +91,27 @@ def recalibrate(
     rows = concatenate(read.batches)
     refuse_trained_on(model, rows, read.source)
     truth = true_classes(model, rows, column, positive)
-    task = truth.task
     groups, n_folds, _ = plan_groups(rows, truth.target, N_FOLDS)
     fold = split_cohort(rows, truth.target, groups, n_folds, facts.training.seed)
-    rows = replace(rows, label=np.where(truth.target == 1, task.classes[1], "no"))
+    class_names = np.where(truth.target == 1, truth.task.classes[1], "no")
+    rows = replace(rows, label=class_names)
     (point,) = facts.operating_points
     rule = rule or point.rule
-    (name,) = task.watched
-    is_case = truth.target == 1
-    n_cases = int(is_case.sum())
+    (name,) = truth.task.watched
+    n_cases = int((truth.target == 1).sum())
     refuse_too_few(name, n_cases, rule)
-    decisions = [score_batch(model, batch).decisions for batch in read.batches]
-    held = HeldOutScores.of_decisions(
-        np.concatenate(decisions)[None],
-        task,
-        truth.target,
-        groups,
-        (),
-        fold=fold,
-        recipe=facts.recipe.name,
-        population=Population(
-            {name: prevalence_range(is_case, rows.group)},
-            prevalence,
-            rows.subgroups,
-            rows.contract.suppress,
-        ),
-        origin=Origin(facts.validation.calibration),
-    )
+    scored = [score_batch(model, batch).decisions for batch in read.batches]
+    decisions = np.concatenate(scored)[None]
+    held = _held_out_scores(facts, decisions, truth, groups, fold, rows, prevalence)
     judgement = judge(held, [rule], facts.training.seed)
     (chosen,) = judgement.points
-    source = SourceFacts.from_dict(read.source.to_dict())
-    origin = _origin(model, {name: _refitted(n_cases)})
-    notes = [
-        *read.notes,
-        f"the ranking is that of model {origin.model}, trained on {origin.n_rows} rows "
-        f"elsewhere; threshold, chances and every figure are of {rows.n_rows} rows of "
-        f"this place, {n_cases} of them cases",
-    ]
-    training = facts.training.replace(
-        source=source,
-        n_rows_read=rows.n_rows + sum(read.refused.values()),
-        n_rows_used=rows.n_rows,
-        n_by_class=dict(sorted(Counter(labels_of(rows).tolist()).items())),
-        max_rows=None,
-        notes=notes,
-        profile=profile(rows.measured, rows.contract, rows.group),
-    )
     operating_point = OperatingPointFacts(
         label=name, chosen_by=CHOSEN_BY, **vars(chosen)
     )
+    origin = _origin(model, {name: _refitted(n_cases)})
     document = facts.replace(
         operating_points=[operating_point],
-        training=training,
+        training=_training_facts(facts.training, read, rows, origin, n_cases),
         validation=facts.validation.replace(
             folds=n_folds, repeats=1, without_cases=None, **judgement.facts
         ),
@@ -143,13 +119,63 @@ def recalibrate(
         approval=None,
         origin=origin,
     )
-    thresholds = judgement.thresholds
     return replace(
         model,
         document=with_attention(document).to_dict(),
-        calibration=held.calibration(thresholds),
+        calibration=held.calibration(judgement.thresholds),
         held_out=validation_table(judgement, rows, np.zeros(rows.n_rows, dtype=bool)),
         directory=None,
+    )
+
+
+def _held_out_scores(
+    facts: ModelDocument,
+    decisions: np.ndarray,
+    truth: TrueClasses,
+    groups: np.ndarray | None,
+    fold: np.ndarray,
+    rows: Cohort,
+    prevalence: float | None,
+) -> HeldOutScores:
+    """Return the scores of a site's rows, none of which the model was trained on."""
+    (name,) = truth.task.watched
+    shares = {name: prevalence_range(truth.target == 1, rows.group)}
+    return HeldOutScores.of_decisions(
+        decisions,
+        truth.task,
+        truth.target,
+        groups,
+        (),
+        fold=fold,
+        recipe=facts.recipe.name,
+        population=Population(
+            shares, prevalence, rows.subgroups, rows.contract.suppress
+        ),
+        origin=Origin(facts.validation.calibration),
+    )
+
+
+def _training_facts(
+    training: TrainingFacts,
+    read: ReadCohort,
+    rows: Cohort,
+    origin: OriginFacts,
+    n_cases: int,
+) -> TrainingFacts:
+    """Return what the card states about the rows of the site."""
+    note = (
+        f"the ranking is that of model {origin.model}, trained on {origin.n_rows} rows "
+        f"elsewhere; threshold, chances and every figure are of {rows.n_rows} rows of "
+        f"this place, {n_cases} of them cases"
+    )
+    return training.replace(
+        source=SourceFacts.from_dict(read.source.to_dict()),
+        n_rows_read=rows.n_rows + sum(read.refused.values()),
+        n_rows_used=rows.n_rows,
+        n_by_class=dict(sorted(Counter(labels_of(rows).tolist()).items())),
+        max_rows=None,
+        notes=[*read.notes, note],
+        profile=profile(rows.measured, rows.contract, rows.group),
     )
 
 
