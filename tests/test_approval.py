@@ -89,7 +89,9 @@ def test_history_model_state(folder, tmp_path):
     assert "Fit for use? No: do not use it as it is." in pages[0]
     assert "NOT APPROVED" not in pages[1]
     approved = f"approved for use by A. Weber on {today}: it is a test"
-    assert f"Model of the last night <bdi>{approved}</bdi>." in pages[1]
+    assert f"Model of the last night <bdi>{approved}</bdi>." in " ".join(
+        pages[1].split()
+    )
     assert "Fit for use? No: do not use it as it is." in pages[1]
 
 

@@ -232,9 +232,7 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
 @pytest.fixture
 def noise(cohort, monkeypatch):
     noise = np.random.default_rng(0).normal(size=cohort.n_rows)
-    monkeypatch.setattr(
-        Logistic, "decision_function", lambda own, x: np.resize(noise, len(x))
-    )
+    monkeypatch.setattr(Logistic, "decide", lambda own, x: np.resize(noise, len(x)))
 
 
 def test_blend_many_rows_chance_member(cohort, noise, monkeypatch):

@@ -198,7 +198,7 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
             "20% twice as common 40% 20–60% 98% 95–99% 2.5 30.0",
             "Brier score",
             "by logistic regression on held-out scores (Platt). Log loss",
-            "sex female 300 31 90% 75–97% 60% 50–70% 45% 99 40%",
+            "sex female 300 31 90% 28 of 31 75–97% 60% 161 of 269 50–70% 45% 99 40%",
             "missing suppressed suppressed suppressed",
             "other – – – – – 12 50%",
             "Everything, threshold included, was chosen again on 480 rows before 2025-09-01",
