@@ -115,7 +115,8 @@ def test_log_scale_state():
 
     np.testing.assert_array_equal(restored.transform(rows), encoder.transform(rows))
     assert restored.on_log_scale == ["crp"]
-    for floors in (np.array([-1.0]), np.array([np.nan]), np.array([1.0, 2.0])):
+    damaged = [[-1.0], [np.nan], [np.inf], [1.0, 2.0]]
+    for floors in map(np.array, damaged):
         with pytest.raises(ValueError, match="log_floors"):
             Encoder.from_state(CONTRACT, state | {"log_floors": floors})
 

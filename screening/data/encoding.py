@@ -82,8 +82,8 @@ class Encoder:
 
     With `log_skewed`, numbers that are all positive and strongly skewed to the right,
     as concentrations are, are replaced by their logarithms before they are scaled:
-    otherwise a few very high values make all others look alike to a kernel. A value
-    that is not positive when rows are scored is taken as half the smallest of training.
+    otherwise a few very high values make all others look alike to a kernel. When rows
+    are scored, a value below half the smallest of training is taken as that half.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Encoder:
         self.contract = contract
         self._min_binary_scale = min_binary_scale
         self._log_skewed = log_skewed
-        # Smallest value of each column on a log scale.
+        # Half the smallest value of each column on a log scale.
         self._log_floors: dict[str, float] = {}
         # By name: the columns of a table in another order are encoded alike.
         self._learned: dict[str, Category | float] = dict.fromkeys(
@@ -342,11 +342,12 @@ def log_floor(values: np.ndarray) -> float:
 def _log_floors(
     features: Sequence[str], state: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
-    """Return the smallest values on a log scale from an encoder's state."""
+    """Return half the smallest values on a log scale from an encoder's state."""
     if "log_floors" not in state:
         return {}
     floors = state["log_floors"]
-    if floors.shape != (len(features),) or not (floors >= 0).all():
+    is_valid = np.isfinite(floors) & (floors >= 0)
+    if floors.shape != (len(features),) or not is_valid.all():
         raise ValueError("log_floors: one number of at least 0 a feature is needed")
     on_log_scale = {}
     for name, floor in zip(features, floors.tolist(), strict=True):
