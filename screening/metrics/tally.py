@@ -25,8 +25,13 @@ def group_codes(groups: ArrayLike | None) -> np.ndarray | None:
     """
     if groups is None:
         return None
-    codes = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+    codes = group_numbers(groups)
     return None if codes.max(initial=-1) + 1 == len(codes) else codes
+
+
+def group_numbers(groups: ArrayLike) -> np.ndarray:
+    """Return the number 0, 1, ... of each row's group, in the order of their names."""
+    return np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
 
 
 def units_of(chosen: np.ndarray, codes: np.ndarray | None) -> int:

@@ -17,6 +17,7 @@ from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.metrics.intervals import independent_difference
 from screening.metrics.performance import prevalence_range, rates
+from screening.metrics.tally import group_numbers
 from screening.model_selection.judge import chosen, judge
 from screening.model_selection.scores import (
     FrozenOperatingPoints,
@@ -188,7 +189,7 @@ def _held_out_scores(
         np.concatenate(decisions)[None],
         task,
         truth.target,
-        rows.group,
+        None if rows.group is None else group_numbers(rows.group),
         class_curves,
         recipe=facts.recipe.name,
         population=Population(

@@ -27,6 +27,7 @@ from screening.estimators.landmarks import RARE_SHARE
 from screening.estimators.passes import decisions_at, under
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
+from screening.metrics.tally import group_numbers
 from screening.metrics.ties import number_ties
 from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import (
@@ -92,8 +93,8 @@ class EncodedRows:
         """Encode a cohort by an encoder that is fitted once, on all its rows."""
         target = task.target(labels_of(cohort))
         if groups is not None:
-            # Numbers are sorted in less time than names, which each task does.
-            groups = np.unique(groups, return_inverse=True)[1]
+            # Tasks and figures sort them: numbers take less time than names.
+            groups = group_numbers(groups)
         encoder, x = learned_encoding(recipe, cohort, target)
         x = np.ascontiguousarray(x, dtype=np.float64)
         return cls(
@@ -126,7 +127,7 @@ class EncodedRows:
         """Return the rows as workers get them: groups are numbers, without a name."""
         groups = self.groups
         if groups is not None:
-            groups = np.unique(groups, return_inverse=True)[1]
+            groups = group_numbers(groups)
         return replace(self, groups=groups, encoder=None)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import Sign
 from screening.errors import UsageError
 from screening.estimators.ensembles import occurrence
-from screening.metrics.tally import units_of
+from screening.metrics.tally import group_numbers, units_of
 from screening.model_selection.task import Task, watchable
 from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import Importance, Leak, Reliance
@@ -164,11 +164,15 @@ def plan_groups(
     UsageError
         If one group, or one row, holds all of a class.
     """
-    n_groups = 0 if cohort.group is None else len(np.unique(cohort.group))
+    numbers = None
+    n_groups = 0
+    if cohort.group is not None:
+        numbers = group_numbers(cohort.group)
+        n_groups = int(numbers.max(initial=-1)) + 1
     if n_groups < folds and cohort.coordinates is not None:
         groups, note = _slabs(cohort.coordinates, max(n_groups, 1), folds)
         return groups, folds, (note,)
-    n_units = [units_of(target == value, cohort.group) for value in np.unique(target)]
+    n_units = [units_of(target == value, numbers) for value in np.unique(target)]
     most = min(folds, n_groups or folds)
     if len(n_units) == 2:
         most = min(most, *n_units)
@@ -322,8 +326,11 @@ def split_cohort(
     cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> np.ndarray:
     """Return ``split_folds`` by the ids of rows, or of their groups."""
-    order = _hash_rows(cohort, seed) if groups is None else hash_names(groups, seed)
-    return split_folds(target, groups, order, folds)
+    if groups is None:
+        return split_folds(target, None, _hash_rows(cohort, seed), folds)
+    # Numbers are counted and sorted in less time than names.
+    numbers = group_numbers(groups)
+    return split_folds(target, numbers, hash_names(groups, seed), folds)
 
 
 def sub_sample(

@@ -36,6 +36,11 @@ class Round:
     tasks: list[FoldTask]
     later_work: int = 0
 
+    @property
+    def work(self) -> int:
+        """Work of its tasks, in rows times settings."""
+        return sum(task.work for task in self.tasks)
+
 
 Plan = Generator[Round, list[FoldFit | ScreenError], Result]
 
@@ -61,7 +66,9 @@ def side_by_side(
 ) -> Plan[list[Result | ScreenError]]:
     """Return one plan of several, whose outcomes are a list.
 
-    The outcome of a plan that raises RecipeError or UsageError is the error.
+    Plans with further rounds go first, and the last rounds of all are one, so that the
+    longest fits are waited for once. The outcome of a plan that raises RecipeError or
+    UsageError is the error.
     """
     outcomes: dict[int, Result | ScreenError] = {}
     rounds: dict[int, Round] = {}
@@ -79,11 +86,18 @@ def side_by_side(
     for number in range(len(plans)):
         resume(number, None)
     while rounds:
-        current = dict(rounds)
+        with_more = {
+            number: of_plan for number, of_plan in rounds.items() if of_plan.later_work
+        }
+        current = with_more or dict(rounds)
         tasks: list[FoldTask] = []
-        for of_plan in current.values():
-            tasks += of_plan.tasks
-        later_work = sum(of_plan.later_work for of_plan in current.values())
+        later_work = 0
+        for number, of_plan in rounds.items():
+            later_work += of_plan.later_work
+            if number in current:
+                tasks += of_plan.tasks
+            else:
+                later_work += of_plan.work
         results = yield Round(tasks, later_work)
         for number, of_plan in current.items():
             n_tasks = len(of_plan.tasks)
@@ -107,8 +121,7 @@ def run_plan(plan: Plan[Result], resources: Resources) -> Result:
             resources.progress(1, 1)
             outcome: Result = end.value
             return outcome
-        total = finished + sum(task.work for task in current.tasks)
-        total += current.later_work
+        total = finished + current.work + current.later_work
         by_time = sorted(
             range(len(current.tasks)),
             key=lambda number: current.tasks[number].expected_time,

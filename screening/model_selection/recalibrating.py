@@ -14,6 +14,7 @@ from screening.errors import UsageError
 from screening.io.opening import Readable
 from screening.metrics.calibration import CASES_FOR_NEW_CURVE, CASES_FOR_SLOPE
 from screening.metrics.performance import prevalence_range
+from screening.metrics.tally import group_numbers
 from screening.model_selection.external import (
     ReadCohort,
     TrueClasses,
@@ -123,7 +124,9 @@ def recalibrate(
         model,
         document=with_attention(document).to_dict(),
         calibration=held.calibration(judgement.thresholds),
-        held_out=validation_table(judgement, rows, np.zeros(rows.n_rows, dtype=bool)),
+        held_out=validation_table(
+            judgement, rows, groups, np.zeros(rows.n_rows, dtype=bool)
+        ),
         directory=None,
     )
 
@@ -144,7 +147,7 @@ def _held_out_scores(
         decisions,
         truth.task,
         truth.target,
-        groups,
+        None if groups is None else group_numbers(groups),
         (),
         fold=fold,
         recipe=facts.recipe.name,

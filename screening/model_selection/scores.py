@@ -20,6 +20,7 @@ from screening.metrics.calibration import group_maxima, likeliest
 from screening.metrics.operating_point import ThresholdSelector, overall
 from screening.metrics.rank_threshold import RankSelector
 from screening.metrics.subgroups import FEWEST
+from screening.metrics.tally import group_numbers
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOutDecisions
 from screening.model_selection.task import Task
@@ -139,7 +140,7 @@ class HeldOutScores:
     fold : int ndarray of shape (n_rows,)
         Fold that a row was held out in, in the first repeat.
     groups : ndarray of shape (n_rows,), optional
-        Groups that no fold splits.
+        Groups that no fold splits, best as numbers: names are numbered at every use.
     recipe : str
     predicted : int ndarray of shape (n_rows,), optional
         Class with the highest chance; None for a binary task.
@@ -210,7 +211,7 @@ class HeldOutScores:
             held_out.decisions.astype(float),
             study.task,
             study.target,
-            study.groups,
+            held_out.encoded.groups,
             held_out.class_chances,
             fold=held_out.fold[0],
             recipe=held_out.recipe.name,
@@ -372,7 +373,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
         )
     groups = None
     if validation.grouped:
-        groups = table.get("unit", table.get("group"))
+        groups = group_numbers(table["unit" if "unit" in table else "group"])
     return replace(
         _from_columns("", table, task, groups),
         recipe=facts.recipe.name,

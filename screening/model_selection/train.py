@@ -429,21 +429,34 @@ def _model(held: ScoredStudy, judgement: Judgement, card: ModelDocument) -> Mode
         encoder=method.encoder,
         ensemble=method.model,
         calibration=judgement.held.calibration(judgement.thresholds),
-        held_out=validation_table(judgement, study.sample, held_rows(method)),
+        held_out=validation_table(
+            judgement, study.sample, study.groups, held_rows(method)
+        ),
         selftest=_self_test(method.encoder, study.sample),
         trained=datetime.datetime.now(),
     )
 
 
-def validation_table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
+def validation_table(
+    judgement: Judgement,
+    sample: Cohort,
+    groups: np.ndarray | None,
+    held: np.ndarray,
+) -> Columns:
     """Return `validation.parquet`: a line a row, in the order of the sample.
 
-    `held`: rows of which some machine stores a copy.
+    Parameters
+    ----------
+    judgement : Judgement
+    sample : Cohort
+    groups : ndarray of shape (n_rows,), optional
+        Groups that no fold split.
+    held : bool ndarray of shape (n_rows,)
+        Rows of which some machine stores a copy.
     """
     table: dict[str, np.ndarray] = {"id": sample.id}
     if sample.group is not None:
         table["group"] = sample.group
-    groups = judgement.held.groups
     if groups is not None and groups is not sample.group:
         table["unit"] = groups
     table |= {HELD: held, "label": labels_of(sample)}
