@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 # Smaller arrays are copied in less time than they are mapped.
-MAPPED_BYTES = 1_000_000
+MAPPED_BYTES = 100_000
 
 
 class SharedArrays:

@@ -8,9 +8,11 @@ page can show figures of two rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,7 @@ from screening.schemas.figures import (
 )
 from screening.schemas.model import BlendMember, MemberAlone
 from screening.schemas.validation import (
+    Beside,
     BesideFacts,
     Calibration,
     Figures,
@@ -158,143 +161,28 @@ class Judgement:
     @cached_property
     def class_figures(self) -> list[dict[str, Any]]:
         """Figures of each watched class."""
-        return [self._class_figures(m) for m in range(len(self.held.task.watched))]
+        figures = []
+        for m in range(len(self.held.task.watched)):
+            figures.append(_joined(part(self, m) for part in CLASS_PARTS))
+        return figures
 
     @cached_property
     def own_boundary(self) -> dict[str, OwnBoundary] | None:
-        """Return the performance of the machine's own boundary, by watched class.
+        """Performance of the machine's own boundary, by watched class.
 
         None where it is not known, and where no case has been seen.
         """
-        held = self.held
-        flagged = held.at_own_boundary
-        if flagged is None or not held.watched.any():
-            return None
-        figures = {}
-        for m, name in enumerate(held.task.watched):
-            as_scores = flagged[:, m].astype(float)
-            observed = performance(as_scores, held.watched[:, m], 1.0, held.groups)
-            figures[name] = OwnBoundary(**_shared_fields(OwnBoundary, observed))
-        return figures
-
-    def _class_figures(self, m: int) -> dict[str, Any]:
-        """Return the figures of one watched class, by number."""
-        held = self.held
-        point = self.points[m]
-        name = held.task.watched[m]
-        scores = held.scores[:, m]
-        positive = held.watched[:, m]
-        figures: dict[str, Any] = {
-            "points": held.selector(m, self.seed).points(point.prevalence)
-        }
-        if positive.any():
-            figures["curves"] = curve(
-                scores,
-                positive,
-                held.groups,
-                seed=self.seed,
-                prevalence=point.prevalence,
-            )
-            figures["predictive"] = at_local_prevalence(
-                point, held.population.shares[name], held.population.prevalence
-            )
-        if held.frozen is None:
-            figures["summary"] = ranking_summary(
-                scores,
-                positive,
-                held.groups,
-                seed=self.seed,
-                n_settings=held.n_settings,
-            )
-        else:
-            # Intervals are not widened for folds and settings: none saw these rows.
-            observed = performance(scores, positive, point.threshold, held.groups)
-            figures["summary"] = Ranking(**_shared_fields(Ranking, observed))
-        calibration = self._calibration(m)
-        figures["calibration"] = calibration
-        if held.population.subgroups is not None:
-            chance = None
-            if calibration.earned and calibration.platt is not None:
-                chance = calibration.platt.chances(scores)[0]
-            rows = JudgedRows(
-                scores,
-                positive,
-                point.threshold,
-                held.groups,
-                held.population.shares[name].value,
-                chance,
-                held.population.suppress,
-            )
-            subgroups = held.population.subgroups
-            figures["subgroups"] = performance_by_subgroup(subgroups, rows, point.rule)
-            figures["crossed"] = performance_in_cells(subgroups, rows, point.rule)
-        return figures
-
-    def _calibration(self, m: int) -> Calibration:
-        """Return the calibration of one watched class, by its number."""
-        held = self.held
-        scores = held.scores[:, m]
-        positive = held.watched[:, m]
-        if held.frozen is not None:
-            written = held.frozen.calibration[held.task.watched[m]]
-            return calibration_elsewhere(
-                written, scores, positive, held.groups, held.population.prevalence
-            )
-        prevalence = self.points[m].prevalence
-        if not positive.any() or prevalence is None:
-            return Calibration(earned=False, reason="no case has been seen")
-        if held.origin is not None:
-            written = held.origin.calibration[held.task.watched[m]]
-            if written.platt is not None:
-                return recalibrate(
-                    written.platt, scores, positive, held.fold, prevalence, held.groups
-                )
-        return calibrate(
-            scores,
-            positive,
-            held.fold,
-            prevalence,
-            held.groups,
-        )
+        return _at_own_boundary(self)
 
     @cached_property
     def members(self) -> list[BlendMember]:
-        """Return the performance of each member of a blend alone, and what it adds."""
-        held = self.held
-        pooling = held.others.pooling
-        if pooling is None:
-            return []
-        columns = held.task.watched_columns
-        slopes = pooling.slopes[:, columns]
-        intercepts = pooling.intercepts[:, columns]
-        weights = pooling.weights[:, columns]
-        methods = [held.others.scores[recipe] for recipe in held.others.members]
-        scores = np.stack([method.scores for method in methods], axis=1)
-        parts = weights * (scores * slopes + intercepts)
-        members = []
-        for j, (recipe, title) in enumerate(held.others.members.items()):
-            without = np.delete(parts, j, axis=1).sum(axis=1)
-            classes = {}
-            for m, (name, rule) in enumerate(
-                zip(held.task.watched, self.rules, strict=True)
-            ):
-                alone = methods[j]
-                threshold = alone.operating_point(m, rule, self.seed).threshold
-                classes[name] = MemberAlone(
-                    auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
-                    gain=auroc_difference(
-                        held.scores[:, m],
-                        without[:, m],
-                        held.watched[:, m],
-                        held.groups,
-                        n_settings=held.n_settings,
-                    ),
-                    rule=rule,
-                    threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
-                    weight=float(weights[j, m]),
-                )
-            members.append(BlendMember(recipe=recipe, title=title, classes=classes))
-        return members
+        """Performance of each member of a blend alone, and what it adds."""
+        return [_member_alone(self, j) for j in range(self._n_members)]
+
+    @cached_property
+    def baselines(self) -> list[Beside]:
+        """Other methods on the same folds, with their figures."""
+        return [_judged_baseline(self, k) for k in range(self._n_baselines)]
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -306,13 +194,26 @@ class Judgement:
 
     @cached_property
     def comparison(self) -> BesideFacts | None:
-        """Other methods on the same folds."""
-        return _compare_baselines(self)
+        """Other methods on the same folds, beside this one."""
+        if self.held.others.baselines is None:
+            return None
+        return BesideFacts(
+            rules=list(self.rules),
+            rule=self.shared_rules[0],
+            n_watched=len(self.points),
+            figures=_method_figures(self),
+            beside=self.baselines,
+        )
+
+    @property
+    def shared_rules(self) -> list[Rule]:
+        """Rules that choose the thresholds of other methods, one per watched class."""
+        return list(map(_shared_rule, self.rules, self.points))
 
     @cached_property
     def temporal_validation(self) -> Forward | None:
         """The past judged by the rule, and its thresholds on what came after."""
-        return _validate_forward(self.held, self.rules, self.seed)
+        return _validate_forward(self)
 
     def compute(self, jobs: int) -> None:
         """Compute all figures side by side, where there are many rows.
@@ -321,18 +222,199 @@ class Judgement:
         """
         if len(self.held.fold) < MIN_ROWS_FOR_PROCESSES:
             return
-        names = [
-            "class_figures",
-            "comparison",
-            "members",
-            "own_boundary",
-            "temporal_validation",
-        ]
-        tasks = [(self, name) for name in names]
-        # A cached property takes its value from here.
+        n_classes = len(self.held.task.watched)
+        tasks: list[tuple[Any, ...]] = []
+        for m in range(n_classes):
+            tasks += [(part, self, m) for part in CLASS_PARTS]
+        tasks += [(_judged_baseline, self, k) for k in range(self._n_baselines)]
+        tasks += [(_member_alone, self, j) for j in range(self._n_members)]
+        tasks += [(_at_own_boundary, self), (_validate_forward, self)]
+        results = in_parallel(call, tasks, jobs=jobs)
+        # Cached properties take their values from here.
         vars(self).update(
-            zip(names, in_parallel(getattr, tasks, jobs=jobs), strict=True)
+            class_figures=[
+                _joined(islice(results, len(CLASS_PARTS))) for _ in range(n_classes)
+            ],
+            baselines=list(islice(results, self._n_baselines)),
+            members=list(islice(results, self._n_members)),
+            own_boundary=next(results),
+            temporal_validation=next(results),
         )
+
+    @property
+    def _n_members(self) -> int:
+        others = self.held.others
+        return 0 if others.pooling is None else len(others.members)
+
+    @property
+    def _n_baselines(self) -> int:
+        return len(self.held.others.baselines or ())
+
+
+def _joined(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of several parts as one dictionary."""
+    figures: dict[str, Any] = {}
+    for part in parts:
+        figures |= part
+    return figures
+
+
+def _ranking(judgement: Judgement, m: int) -> dict[str, Any]:
+    """Return how a watched class, by its number, is ranked."""
+    held = judgement.held
+    scores = held.scores[:, m]
+    positive = held.watched[:, m]
+    if held.frozen is None:
+        summary = ranking_summary(
+            scores,
+            positive,
+            held.groups,
+            seed=judgement.seed,
+            n_settings=held.n_settings,
+        )
+    else:
+        # Intervals are not widened for folds and settings: none saw these rows.
+        threshold = judgement.points[m].threshold
+        observed = performance(scores, positive, threshold, held.groups)
+        summary = Ranking(**_shared_fields(Ranking, observed))
+    return {"summary": summary}
+
+
+def _other_points(judgement: Judgement, m: int) -> dict[str, Any]:
+    """Return other operating points of a watched class, and predictive values."""
+    held = judgement.held
+    point = judgement.points[m]
+    name = held.task.watched[m]
+    figures: dict[str, Any] = {
+        "points": held.selector(m, judgement.seed).points(point.prevalence)
+    }
+    if held.watched[:, m].any():
+        figures["predictive"] = at_local_prevalence(
+            point, held.population.shares[name], held.population.prevalence
+        )
+    return figures
+
+
+def _curve(judgement: Judgement, m: int) -> dict[str, Any]:
+    """Return the curve of a watched class; nothing if no case has been seen."""
+    held = judgement.held
+    positive = held.watched[:, m]
+    if not positive.any():
+        return {}
+    curves = curve(
+        held.scores[:, m],
+        positive,
+        held.groups,
+        seed=judgement.seed,
+        prevalence=judgement.points[m].prevalence,
+    )
+    return {"curves": curves}
+
+
+def _chances(judgement: Judgement, m: int) -> dict[str, Any]:
+    """Return the calibration of a watched class, and its figures in subgroups."""
+    held = judgement.held
+    point = judgement.points[m]
+    scores = held.scores[:, m]
+    calibration = _calibration(judgement, m)
+    figures: dict[str, Any] = {"calibration": calibration}
+    subgroups = held.population.subgroups
+    if subgroups is not None:
+        chance = None
+        if calibration.earned and calibration.platt is not None:
+            chance = calibration.platt.chances(scores)[0]
+        rows = JudgedRows(
+            scores,
+            held.watched[:, m],
+            point.threshold,
+            held.groups,
+            held.population.shares[held.task.watched[m]].value,
+            chance,
+            held.population.suppress,
+        )
+        figures["subgroups"] = performance_by_subgroup(subgroups, rows, point.rule)
+        figures["crossed"] = performance_in_cells(subgroups, rows, point.rule)
+    return figures
+
+
+CLASS_PARTS = (_ranking, _chances, _other_points, _curve)
+"""What makes the figures of a watched class; the longest parts first."""
+
+
+def _calibration(judgement: Judgement, m: int) -> Calibration:
+    """Return the calibration of a watched class, by its number."""
+    held = judgement.held
+    scores = held.scores[:, m]
+    positive = held.watched[:, m]
+    name = held.task.watched[m]
+    if held.frozen is not None:
+        written = held.frozen.calibration[name]
+        return calibration_elsewhere(
+            written, scores, positive, held.groups, held.population.prevalence
+        )
+    prevalence = judgement.points[m].prevalence
+    if not positive.any() or prevalence is None:
+        return Calibration(earned=False, reason="no case has been seen")
+    if held.origin is not None:
+        written = held.origin.calibration[name]
+        if written.platt is not None:
+            return recalibrate(
+                written.platt, scores, positive, held.fold, prevalence, held.groups
+            )
+    return calibrate(scores, positive, held.fold, prevalence, held.groups)
+
+
+def _at_own_boundary(judgement: Judgement) -> dict[str, OwnBoundary] | None:
+    """Return the performance of the machine's own boundary; None if there is none."""
+    held = judgement.held
+    flagged = held.at_own_boundary
+    if flagged is None or not held.watched.any():
+        return None
+    figures = {}
+    for m, name in enumerate(held.task.watched):
+        as_scores = flagged[:, m].astype(float)
+        observed = performance(as_scores, held.watched[:, m], 1.0, held.groups)
+        figures[name] = OwnBoundary(**_shared_fields(OwnBoundary, observed))
+    return figures
+
+
+def _member_alone(judgement: Judgement, j: int) -> BlendMember:
+    """Return the performance of a member of a blend, by its number, alone.
+
+    With what it adds to the others.
+    """
+    held = judgement.held
+    pooling = held.others.pooling
+    assert pooling is not None
+    columns = held.task.watched_columns
+    slopes = pooling.slopes[:, columns]
+    intercepts = pooling.intercepts[:, columns]
+    weights = pooling.weights[:, columns]
+    methods = [held.others.scores[recipe] for recipe in held.others.members]
+    scores = np.stack([method.scores for method in methods], axis=1)
+    parts = weights * (scores * slopes + intercepts)
+    without = np.delete(parts, j, axis=1).sum(axis=1)
+    alone = methods[j]
+    classes = {}
+    for m, (name, rule) in enumerate(
+        zip(held.task.watched, judgement.rules, strict=True)
+    ):
+        threshold = alone.operating_point(m, rule, judgement.seed).threshold
+        classes[name] = MemberAlone(
+            auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
+            gain=auroc_difference(
+                held.scores[:, m],
+                without[:, m],
+                held.watched[:, m],
+                held.groups,
+                n_settings=held.n_settings,
+            ),
+            rule=rule,
+            threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
+            weight=float(weights[j, m]),
+        )
+    recipe, title = list(held.others.members.items())[j]
+    return BlendMember(recipe=recipe, title=title, classes=classes)
 
 
 def judge(
@@ -427,15 +509,15 @@ def _shared_fields(declared: type[Document], *documents: Document) -> dict[str, 
     return fields
 
 
-def _validate_forward(
-    held: HeldOutScores, rules: Sequence[Rule], seed: int
-) -> Forward | None:
+def _validate_forward(judgement: Judgement) -> Forward | None:
     """Judge the past by the rule, and its thresholds on what came after."""
+    held = judgement.held
+    seed = judgement.seed
     later = held.temporal_validation.scores
     facts = held.temporal_validation.facts
     if later is None or facts is None:
         return facts
-    rule_of_class = dict(zip(held.task.watched, rules, strict=True))
+    rule_of_class = dict(zip(held.task.watched, judgement.rules, strict=True))
     rules = [rule_of_class[name] for name in later.task.watched]
     later = replace(
         later,
@@ -461,36 +543,23 @@ def _validate_forward(
     return facts.replace(classes=classes)
 
 
-def _compare_baselines(judgement: Judgement) -> BesideFacts | None:
-    """Judge every baseline at thresholds that the same rule chooses for it."""
-    held = judgement.held
-    if held.others.baselines is None:
-        return None
-    shared_rules = [
-        _shared_rule(rule, point)
-        for rule, point in zip(judgement.rules, judgement.points, strict=True)
-    ]
-    baselines = []
-    for facts in held.others.baselines:
-        if facts.reason is None:
-            other = judge(
-                held.others.scores[facts.recipe],
-                shared_rules,
-                judgement.seed,
-                refuse=False,
-            )
-            facts = facts.replace(
-                thresholds=other.thresholds.tolist(),
-                figures=_method_figures(other),
-                differences=method_differences(judgement, other),
-            )
-        baselines.append(facts)
-    return BesideFacts(
-        rules=list(judgement.rules),
-        rule=shared_rules[0],
-        n_watched=len(judgement.points),
-        figures=_method_figures(judgement),
-        beside=baselines,
+def _judged_baseline(judgement: Judgement, k: int) -> Beside:
+    """Judge a baseline, by its number, at thresholds that the same rule chooses."""
+    others = judgement.held.others
+    assert others.baselines is not None
+    facts = others.baselines[k]
+    if facts.reason is not None:
+        return facts
+    other = judge(
+        others.scores[facts.recipe],
+        judgement.shared_rules,
+        judgement.seed,
+        refuse=False,
+    )
+    return facts.replace(
+        thresholds=other.thresholds.tolist(),
+        figures=_method_figures(other),
+        differences=method_differences(judgement, other),
     )
 
 

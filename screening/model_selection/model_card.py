@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,9 +26,11 @@ from screening.schemas.model import (
     Approximation,
     ColumnByOutcome,
     FeatureFacts,
+    IdShape,
     MachineFacts,
     MemberFacts,
     ModelDocument,
+    Profile,
     RecipeFacts,
     SourceFacts,
     TrainingFacts,
@@ -35,10 +39,46 @@ from screening.schemas.validation import OperatingPointFacts, ValidationFacts
 from screening.store.serialization import versions
 
 
+@dataclass(frozen=True)
+class TableFacts:
+    """What the card states about a table, whatever the method.
+
+    Parameters
+    ----------
+    missing : dict of str to float
+        Share of missing values of each column.
+    ids : IdShape, optional
+        How ids are written, if a column holds them.
+    profile : dict of str to NumberProfile or TextProfile
+        Distributions that later nights are compared with.
+    table_one : sequence of ColumnByOutcome
+    """
+
+    missing: Mapping[str, float]
+    ids: IdShape | None
+    profile: Profile
+    table_one: Sequence[ColumnByOutcome]
+
+
+def describe_table(study: Study) -> TableFacts:
+    """Return what the card of a study's models states about its table."""
+    cohort = study.cohort
+    missing = {
+        name: float(absent(values).mean()) for name, values in cohort.values.items()
+    }
+    return TableFacts(
+        missing=missing,
+        ids=id_shape(cohort.id) if cohort.contract.id else None,
+        profile=profile(cohort.measured, cohort.contract, cohort.group),
+        table_one=_table_one(study.sample, study),
+    )
+
+
 def model_document(
     study: Study,
     held_out: HeldOutDecisions,
     judgement: Judgement,
+    table: TableFacts,
     *,
     max_rows: int | None,
     command: str | None,
@@ -52,6 +92,7 @@ def model_document(
     study : Study
     held_out : HeldOutDecisions
     judgement : Judgement
+    table : TableFacts
     max_rows : int, optional
         As for ``train``.
     command : str, optional
@@ -93,7 +134,9 @@ def model_document(
             without_cases=study.without_cases,
             **judgement.facts,
         ),
-        training=_training_facts(study, held_out, approximation, max_rows, command),
+        training=_training_facts(
+            study, held_out, table, approximation, max_rows, command
+        ),
         machine=_machine_facts(held_out).replace(
             factor_map=factor_map(study, held_out)
         ),
@@ -122,6 +165,7 @@ def _method_facts(held_out: HeldOutDecisions) -> dict[str, Any]:
 def _training_facts(
     study: Study,
     held_out: HeldOutDecisions,
+    table: TableFacts,
     approximation: Approximation | None,
     max_rows: int | None,
     command: str | None,
@@ -136,10 +180,6 @@ def _training_facts(
     if on_log_scale:
         names = ", ".join(on_log_scale)
         notes.append(f"on a log scale, being positive and skewed: {names}")
-    missing = {
-        name: float(absent(values).mean()) for name, values in cohort.values.items()
-    }
-    ids = id_shape(cohort.id) if cohort.contract.id else None
     return TrainingFacts(
         source=SourceFacts.from_dict(cohort.source.to_dict()),
         n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
@@ -150,15 +190,15 @@ def _training_facts(
         seed=study.seed,
         command=command,
         notes=notes,
-        missing=missing,
+        missing=table.missing,
         features=_feature_facts(sample, held_out.encoder),
-        profile=profile(cohort.measured, cohort.contract, cohort.group),
+        profile=table.profile,
         leaks=study.leaks,
         reliance=study.reliance,
         importance=study.importance,
-        table_one=_table_one(sample, study),
+        table_one=table.table_one,
         approximation=approximation,
-        ids=ids,
+        ids=table.ids,
     )
 
 

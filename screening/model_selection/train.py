@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, Unpack
@@ -39,7 +40,7 @@ from screening.model_selection.held_out import (
 from screening.model_selection.importance import importance_of
 from screening.model_selection.judge import Judgement, judge, refuse_too_few
 from screening.model_selection.leakage import reliance_of
-from screening.model_selection.model_card import model_document
+from screening.model_selection.model_card import describe_table, model_document
 from screening.model_selection.planning import prepare_study
 from screening.model_selection.plans import run_plan
 from screening.model_selection.revising import HELD, held_rows
@@ -215,11 +216,15 @@ def train(
     others = _recipes_to_compare(beside, recipe, study, unit)
     preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
     preparing(1, 1)
-    fits = run_plan(
-        plan_training(study, recipe, others, memory, forward and unit.is_compared),
-        Resources(jobs, memory, fitting, cluster, kept),
-    )
-    held = unit.held(_as_read_by(recipe, study), fits.method, jobs)
+    as_read = _as_read_by(recipe, study)
+    # Beside the fits, for which this process waits.
+    with ThreadPoolExecutor(1) as thread:
+        table = thread.submit(describe_table, as_read)
+        fits = run_plan(
+            plan_training(study, recipe, others, memory, forward and unit.is_compared),
+            Resources(jobs, memory, fitting, cluster, kept),
+        )
+    held = unit.held(as_read, fits.method, jobs)
     prevalence = rule.prevalence or cohort.contract.prevalence
     scores = scores_to_judge(held, fits, others, prevalence)
     judging(1, 2)
@@ -227,7 +232,12 @@ def train(
     judgement.compute(jobs)
     judging(1, 1)
     card = model_document(
-        held.study, fits.method, judgement, max_rows=max_rows, command=command
+        held.study,
+        fits.method,
+        judgement,
+        table.result(),
+        max_rows=max_rows,
+        command=command,
     )
     return _model(held, judgement, unit.card(card, held))
 
