@@ -21,8 +21,8 @@ from joblib import parallel_config
 from joblib.parallel import ParallelBackendBase, get_active_backend
 
 from screening.errors import ClusterError
-from screening.kernels.threads import available_cores
 from screening.spelling import did_you_mean
+from screening.threads import available_cores
 
 logger = logging.getLogger("screening")
 

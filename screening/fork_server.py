@@ -13,7 +13,7 @@ from multiprocessing import current_process, forkserver, parent_process
 
 from joblib.externals.loky.backend import context as loky_context
 
-from screening.kernels.threads import available_cores
+from screening.threads import available_cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that limit the threads of numerical libraries, by default one a core."""

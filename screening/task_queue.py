@@ -13,8 +13,8 @@ from joblib import delayed
 from threadpoolctl import threadpool_limits
 
 from screening.fork_server import end_with, is_worker
-from screening.kernels.threads import limit_threads
 from screening.shared_arrays import SharedArrays
+from screening.threads import limit_threads
 
 Arguments = tuple[Any, ...]
 Call = tuple[Callable[..., Any], Arguments, dict[str, Any]]

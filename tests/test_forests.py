@@ -25,9 +25,9 @@ from screening.estimators.forests import (
     Trees,
     rounded_down,
 )
-from screening.kernels.threads import limit_threads
 from screening.model_selection.compare import expand_all
 from screening.recipes.building import read_recipe
+from screening.threads import limit_threads
 
 FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]
 every_forest = pytest.mark.parametrize(

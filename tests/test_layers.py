@@ -41,6 +41,7 @@ ROOMS = (
     "io",
     "schemas",
     "registry",
+    "threads",
     "files",
     "errors",
     "spelling",

@@ -27,7 +27,7 @@ from screening.kernels.pairwise import (
     weighted_sum,
     weighted_sums,
 )
-from screening.kernels.threads import (
+from screening.threads import (
     limit_threads,
     n_threads,
 )

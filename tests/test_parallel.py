@@ -15,9 +15,9 @@ from workers import die, die_once
 from screening import load_recipe
 from screening.errors import UsageError
 from screening.kernels import kernel_cache
-from screening.kernels.threads import available_cores, n_threads
 from screening.model_selection.fold_fits import EncodedRows, tasks_of
 from screening.parallel import in_parallel
+from screening.threads import available_cores, n_threads
 
 
 def square(number):

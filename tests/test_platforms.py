@@ -13,10 +13,10 @@ import pytest
 import screening
 from screening.cli import boundary, logs
 from screening.errors import UsageError
-from screening.kernels.threads import available_cores
 from screening.ledger.database import READING, open_ledger
 from screening.site.site import read_network
 from screening.store.publishing import flush_to_disk, publish
+from screening.threads import available_cores
 
 
 @pytest.fixture

@@ -49,9 +49,9 @@ from screening import (
 from screening.cli import app
 from screening.data.stream import CohortStream
 from screening.io import readers
-from screening.kernels.threads import available_cores
 from screening.scoring import scoring_pass
 from screening.store.model import save_model
+from screening.threads import available_cores
 
 NIGHT = "2026-03-01"
 JOBS = (1, 2, 4, 8, 16)

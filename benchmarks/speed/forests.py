@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from timing import HEADER, Comparison, compare
 
 from screening.estimators.forests import Trees
-from screening.kernels.threads import available_cores
+from screening.threads import available_cores
 
 FEATURES = 30
 

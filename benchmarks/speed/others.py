@@ -34,10 +34,10 @@ from training import TOL, apart, made_rows
 
 from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
-from screening.kernels.threads import limit_threads
 from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.search import criterion
 from screening.model_selection.task import infer_task
+from screening.threads import limit_threads
 
 FEATURES, GAMMA, NU, COST = 8, 1 / 8, 0.1, 1.0
 JOBS = 2

@@ -16,7 +16,7 @@ from training import made_rows
 from screening import build
 from screening.kernels import Gaussian
 from screening.kernels.pairwise import in_double, weighted_sum, weighted_sums
-from screening.kernels.threads import available_cores
+from screening.threads import available_cores
 
 
 def machine_of(n_support: int, n_features: int) -> SVC:

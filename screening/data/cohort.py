@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike
 from screening.contract.contract import Contract
 from screening.data.labels import positive_classes
 from screening.errors import UsageError
-from screening.io.columns import Columns, frame_of
+from screening.io.columns import Columns, count_values, frame_of
 from screening.io.readers import Source
 from screening.schemas.base import Reason
 
@@ -154,7 +153,8 @@ class Cohort:
             the likely case of two.
         """
         names = [positive] if isinstance(positive, str) else list(positive or ())
-        counts = Counter(text for text in labels_of(self).tolist() if text)
+        counts = count_values(labels_of(self))
+        counts.pop("", None)
         return positive_classes(
             counts, names or list(self.contract.positive), self.contract
         )

@@ -19,6 +19,7 @@ from screening.contract.contract import Contract, Feature
 from screening.data.cohort import Cohort
 from screening.errors import CohortError
 from screening.io.columns import Columns, absent, count_rows, count_values
+from screening.threads import run_in_threads
 
 # A 0/1 column set in few rows would stand out by 1 / sd, so its sd is at least this.
 MIN_BINARY_SCALE = 0.1
@@ -129,10 +130,19 @@ class Encoder:
 
     def fit_transform(self, cohort: Cohort) -> np.ndarray:
         """Learn the encoding from a cohort, and return its encoded rows."""
-        return self._scaled(self._fit_raw(cohort))
+        raw = self._fit_raw(cohort)
+
+        def scale_block(first: int) -> None:
+            self._scale_in_place(raw[first : first + BLOCK_ROWS])
+
+        run_in_threads(scale_block, range(0, len(raw), BLOCK_ROWS))
+        return raw
 
     def _fit_raw(self, cohort: Cohort) -> np.ndarray:
-        """Learn the encoding, and return the columns before centring and scaling."""
+        """Learn the encoding, and return the columns before centring and scaling.
+
+        Columns are encoded, and then averaged, in several threads.
+        """
         if not cohort.n_rows:
             raise CohortError("no rows to learn the encoding from")
         self._log_floors = {}
@@ -144,17 +154,25 @@ class Encoder:
                 if floor > 0:
                     self._log_floors[name] = floor
         self._name_columns()
-        raw = self._raw(cohort.values)
+        raw = np.zeros((cohort.n_rows, len(self.names)))
         self._center = np.empty(len(self.names))
         self._scale = np.empty(len(self.names))
-        # A copy of all columns at once may not fit into memory.
-        for first in range(0, len(self.names), BLOCK_COLUMNS):
+        names = list(self._learned)
+
+        def encode_feature(number: int) -> None:
+            self._encode_feature(names[number], cohort.values, raw)
+
+        def measure_block(first: int) -> None:
+            # A copy of all columns at once may not fit into memory.
             block = slice(first, first + BLOCK_COLUMNS)
             center, scale = _center_and_scale(
                 raw[:, block], self._is_binary[block], self._min_binary_scale
             )
             self._center[block] = center
             self._scale[block] = scale
+
+        run_in_threads(encode_feature, range(len(names)))
+        run_in_threads(measure_block, range(0, len(self.names), BLOCK_COLUMNS))
         return raw
 
     @property
@@ -168,15 +186,16 @@ class Encoder:
 
     def transform_values(self, values: Columns) -> np.ndarray:
         """Return rows given by their columns, encoded as ``transform`` does."""
-        return self._scaled(self._raw(values))
+        raw = self._raw(values)
+        self._scale_in_place(raw)
+        return raw
 
-    def _scaled(self, raw: np.ndarray) -> np.ndarray:
-        """Centre and scale raw columns in place."""
+    def _scale_in_place(self, raw: np.ndarray) -> None:
+        """Centre and scale raw columns."""
         raw -= self._center
         raw /= self._scale
         # NaN stands for the mean of a category's only column.
         raw[np.isnan(raw)] = 0
-        return raw
 
     def typical_row(self) -> np.ndarray:
         """Return the encoded row of all imputed values, shape (n_encoded,)."""
@@ -262,6 +281,7 @@ class Encoder:
         """Describe the encoded columns, and where the bundles begin."""
         self.columns = []
         self.medians = {}
+        self._columns_of: dict[str, slice] = {}
         described: list[EncodedColumn] = []
         starts: list[int] = []
         for name, learned in self._learned.items():
@@ -277,6 +297,7 @@ class Encoder:
             if feature.missing == "indicator":
                 starts.append(len(described))
                 described.append(EncodedColumn(f"{name} missing", 1, True))
+            self._columns_of[name] = slice(len(self.columns), len(described))
             self.columns += [name] * (len(described) - len(self.columns))
         self.names = [column.name for column in described]
         self._steps = np.array([column.step for column in described])
@@ -287,21 +308,23 @@ class Encoder:
     def _raw(self, features: Columns) -> np.ndarray:
         """Return the encoded columns before centring and scaling."""
         raw = np.zeros((count_rows(features), len(self.names)))
-        start = 0
-        for name, learned in self._learned.items():
-            values = features[name]
-            if isinstance(learned, Category):
-                encoded = learned.encode(values)
-            else:
-                encoded = np.where(absent(values), learned, values)[:, None]
-            if name in self._log_floors:
-                encoded = np.log(np.maximum(encoded, self._log_floors[name]))
-            if self.contract.features[name].missing == "indicator":
-                encoded = np.column_stack([encoded, absent(values)])
-            end = start + encoded.shape[1]
-            raw[:, start:end] = encoded
-            start = end
+        for name in self._learned:
+            self._encode_feature(name, features, raw)
         return raw
+
+    def _encode_feature(self, name: str, features: Columns, raw: np.ndarray) -> None:
+        """Write the encoded columns of a feature into `raw`, where they belong."""
+        learned = self._learned[name]
+        values = features[name]
+        if isinstance(learned, Category):
+            encoded = learned.encode(values)
+        else:
+            encoded = np.where(absent(values), learned, values)[:, None]
+        if name in self._log_floors:
+            encoded = np.log(np.maximum(encoded, self._log_floors[name]))
+        if self.contract.features[name].missing == "indicator":
+            encoded = np.column_stack([encoded, absent(values)])
+        raw[:, self._columns_of[name]] = encoded
 
 
 def typical_value(feature: Feature, values: np.ndarray) -> float | str | None:

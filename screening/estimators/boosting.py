@@ -24,7 +24,7 @@ from screening.estimators.base import (
     weight_of_rows,
 )
 from screening.estimators.forests import Trees, TreesClassifier, rounded_down
-from screening.kernels.threads import n_threads
+from screening.threads import n_threads
 
 _LIGHTGBM = 'LightGBM: pip install "screening[boosting]"'
 # Rows on which the trees that were read are compared with scikit-learn's decisions.

@@ -22,7 +22,7 @@ from screening.estimators.base import (
     weight_by_class,
 )
 from screening.kernels.jit import njit
-from screening.kernels.threads import run_in_threads
+from screening.threads import run_in_threads
 
 # Rows that a thread takes at a time.
 _TASK = 4096

@@ -20,6 +20,7 @@ import numpy as np
 from screening.kernels import pairwise
 from screening.kernels.base import Kernel, gram_precision
 from screening.kernels.pairwise import Precision, input_distances
+from screening.metrics.ties import number_ties
 
 # Bytes for the kernel matrices of one fit where the caller sets no limit: 4 GiB.
 DEFAULT_MEMORY = 4 << 30
@@ -56,6 +57,11 @@ class Distances:
     def __sizeof__(self) -> int:
         # Dask sends large arguments to a worker once.
         return int(self.rows.nbytes)
+
+    @cached_property
+    def ties(self) -> np.ndarray | None:
+        """A number for each distinct row, (n,), where one stands for many."""
+        return number_ties(self.rows)
 
     def part(self, index: np.ndarray, norm: int, dtype: Precision) -> np.ndarray | None:
         """Return the distances among some rows, (m, m); None for lack of memory."""

@@ -29,7 +29,7 @@ from screening.kernels.simd import (
     restore_control_word,
     use_widest_vectors,
 )
-from screening.kernels.threads import run_in_threads
+from screening.threads import run_in_threads
 
 # Rows that a loop takes at a time.
 _BLOCK = 128

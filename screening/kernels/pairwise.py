@@ -31,7 +31,7 @@ from screening.kernels.simd import (
     squared_tile,
     use_widest_vectors,
 )
-from screening.kernels.threads import run_in_threads
+from screening.threads import run_in_threads
 
 Precision = type[np.float32] | type[np.float64]
 """Type of distances and kernels; sums of kernels are float64."""

@@ -28,7 +28,6 @@ from screening.estimators.passes import decisions_at, under
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
 from screening.metrics.tally import group_numbers
-from screening.metrics.ties import number_ties
 from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import (
     Parameters,
@@ -175,11 +174,6 @@ class EncodedRows:
     def _scaled_rows(self) -> np.ndarray:
         """The first rows that a machine learns from, by which gamma is scaled."""
         return self.x[self.learnable(np.arange(len(self.x)))[:MAX_SCALED_ROWS]]
-
-    @cached_property
-    def ties(self) -> np.ndarray | None:
-        """A number for each distinct row, (n_rows,), where one stands for many."""
-        return number_ties(self.x)
 
     def fit_settings(
         self,

@@ -18,6 +18,7 @@ from screening.model_selection.fold_fits import (
     Resources,
     fit_tasks,
 )
+from screening.threads import limit_threads
 
 Result = TypeVar("Result")
 
@@ -116,7 +117,8 @@ def run_plan(plan: Plan[Result], resources: Resources) -> Result:
     results: list[FoldFit | ScreenError] | None = None
     while True:
         try:
-            current = next(plan) if results is None else plan.send(results)
+            with limit_threads(resources.jobs):
+                current = next(plan) if results is None else plan.send(results)
         except StopIteration as end:
             resources.progress(1, 1)
             outcome: Result = end.value

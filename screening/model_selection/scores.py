@@ -216,7 +216,7 @@ class HeldOutScores:
             fold=held_out.fold[0],
             recipe=held_out.recipe.name,
             n_settings=held_out.search.n_candidates,
-            alike=held_out.encoded.ties,
+            alike=held_out.encoded.distances.ties,
             without_cases=study.without_cases is not None,
         )
 

@@ -19,7 +19,6 @@ from screening.files import digest_beside, digest_of
 from screening.io.database import Database
 from screening.io.opening import Readable
 from screening.io.readers import Source
-from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
 from screening.ledger.entries import Artefact, run_id_of
 from screening.ledger.location import refuse_copy
@@ -56,6 +55,7 @@ from screening.spelling import shown_series
 from screening.store.model import Model
 from screening.store.publishing import flushed_digest, publish
 from screening.store.serialization import canonical, read_run, written
+from screening.threads import limit_threads
 
 BATCH_ROWS = 1 << 16
 # No night is older, so that an earlier year is a slip of the pen.

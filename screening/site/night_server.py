@@ -16,10 +16,10 @@ import screening.store.serialization  # noqa: F401
 from screening.estimators.remedies import REMEDIES  # noqa: F401
 from screening.kernels import Gaussian
 from screening.kernels.pairwise import weighted_sum
-from screening.kernels.threads import limit_threads
 from screening.report.page import draw_sample
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import InputFacts, RunModel
+from screening.threads import limit_threads
 
 
 def prepare() -> None:

@@ -25,10 +25,10 @@ from pydantic import (
 from screening.errors import UsageError
 from screening.files import read_toml
 from screening.io.database import Database
-from screening.kernels.threads import available_cores
 from screening.schemas.figures import Rule, rule_named
 from screening.spelling import did_you_mean, filled, series_name
 from screening.store.pages import PageFolder, parse_readers
+from screening.threads import available_cores
 
 MAX_BYTES = 16 << 20
 PLACEHOLDERS = ("date", "series")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from screening.kernels.jit import njit
-from screening.kernels.threads import n_threads, run_in_threads
 from screening.solvers.free_set import (
     invert,
     move_to_optimum,
@@ -20,6 +19,7 @@ from screening.solvers.kernel_rows import ActiveSet
 from screening.solvers.problem import Problem, Solutions, certificate
 from screening.solvers.smo import DEFAULT_MEMORY, SmoSolver
 from screening.solvers.smo_steps import pair_steps
+from screening.threads import n_threads, run_in_threads
 
 # Pair steps for one row at most.
 _MAX_STEPS = 10_000_000
