@@ -9,7 +9,7 @@ from typing import Any
 from screening.errors import ScreenError, UsageError
 from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.folds import Study
-from screening.model_selection.held_out import HeldOutDecisions, encode, plan_method
+from screening.model_selection.held_out import HeldOutDecisions, plan_method
 from screening.model_selection.plans import Plan, side_by_side
 from screening.model_selection.scores import HeldOutScores, TemporalValidation
 from screening.model_selection.task import Task
@@ -100,6 +100,7 @@ class Fits:
 def plan_training(
     study: Study,
     recipe: Recipe,
+    encoded: EncodedRows,
     others: Sequence[Recipe],
     memory: int | None,
     forward: bool,
@@ -107,10 +108,20 @@ def plan_training(
     """Plan the method, its baselines and its temporal validation side by side.
 
     A baseline that is a member of the blend is not fitted again. What the caller fixed
-    of the method's approximation holds for the others too. `forward`: validate on later
-    rows, if rows have dates.
+    of the method's approximation holds for the others too.
+
+    Parameters
+    ----------
+    study : Study
+    recipe : Recipe
+    encoded : EncodedRows
+        The sample, encoded for the recipe.
+    others : sequence of Recipe
+    memory : int, optional
+        Bytes for kernel matrices.
+    forward : bool
+        Validate on later rows, if rows have dates.
     """
-    encoded = encode(study, recipe, memory)
     names = (recipe.name, *recipe.members)
     separate = [other for other in others if other.name not in names]
     plans: list[Plan[Any]] = [plan_method(study, recipe, memory, encoded)]

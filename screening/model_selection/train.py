@@ -35,6 +35,7 @@ from screening.model_selection.folds import Study
 from screening.model_selection.held_out import (
     PROGRESS_STEPS,
     HeldOutDecisions,
+    encode,
     progress_of_parts,
 )
 from screening.model_selection.importance import importance_of
@@ -62,6 +63,7 @@ from screening.schemas.figures import DEFAULT_RULE, GridName, Rule
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import LesionFacts
 from screening.store.model import Model
+from screening.threads import limit_threads
 
 # Rows that the trained machines decide on at a time.
 AT_ONCE = 100_000
@@ -217,13 +219,15 @@ def train(
     preparing, fitting, judging = progress_of_parts(progress, PROGRESS_SHARES)
     preparing(1, 1)
     as_read = _as_read_by(recipe, study)
+    with limit_threads(jobs):
+        encoded = encode(study, recipe, memory)
+    plan = plan_training(
+        study, recipe, encoded, others, memory, forward and unit.is_compared
+    )
     # Beside the fits, for which this process waits.
     with ThreadPoolExecutor(1) as thread:
         table = thread.submit(describe_table, as_read)
-        fits = run_plan(
-            plan_training(study, recipe, others, memory, forward and unit.is_compared),
-            Resources(jobs, memory, fitting, cluster, kept),
-        )
+        fits = run_plan(plan, Resources(jobs, memory, fitting, cluster, kept))
     held = unit.held(as_read, fits.method, jobs)
     prevalence = rule.prevalence or cohort.contract.prevalence
     scores = scores_to_judge(held, fits, others, prevalence)
