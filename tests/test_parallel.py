@@ -1,6 +1,7 @@
 """Calls side by side: by processes, by threads, by what a caller's joblib says."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from screening.errors import UsageError
 from screening.kernels import kernel_cache
 from screening.model_selection.fold_fits import EncodedRows, tasks_of
 from screening.parallel import in_parallel
+from screening.shared_arrays import SharedArrays
 from screening.threads import available_cores, n_threads
 
 
@@ -142,6 +144,7 @@ import signal
 from test_parallel import wait
 from screening.fork_server import prepare_processes
 from screening.parallel import in_parallel
+from screening.shared_arrays import SharedArrays
 if {is_prepared}:
     prepare_processes("screening.parallel")
 # A suite that runs in the background of a shell ignores the signal.
@@ -158,6 +161,7 @@ from test_parallel import facts_of, modules_of
 from workers import die_once
 from screening.fork_server import prepare_processes
 from screening.parallel import in_parallel
+from screening.shared_arrays import SharedArrays
 prepare_processes("screening.scoring.scoring_pass")
 print(list(in_parallel(modules_of, [()] * 2, jobs=2)))
 array = np.zeros(1_000_000)
@@ -277,3 +281,27 @@ def test_machine_memory_is_that_of_container(monkeypatch, tmp_path):
     assert kernel_cache.machine_memory.__wrapped__() >= unlimited
     limit.write_text("536870912\n")
     assert kernel_cache.machine_memory.__wrapped__() == 512 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory without a name")
+def test_rows_are_not_taken_for_others_that_lay_in_their_place():
+    """Shared memory of one list of tasks is given again to the next: a process that
+    keeps rows of the first must not fit them in the second.
+    """
+    received = []
+    for n_rows in (20_000, 30_000):
+        rows = np.full((n_rows, 1), float(n_rows))
+        with SharedArrays() as arrays:
+            content = arrays.pack((kernel_cache.Distances(rows),))
+            (distances,) = pickle.loads(content)
+            received.append(arrays.place_of(rows))
+            np.testing.assert_array_equal(distances.rows, rows)
+
+    assert received[0] == received[1]
+
+
+def test_tasks_on_the_same_rows_share_their_distances():
+    distances = kernel_cache.Distances(np.zeros((3, 1)))
+    content = pickle.dumps(distances)
+
+    assert pickle.loads(content) is pickle.loads(content)

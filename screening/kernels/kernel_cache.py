@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -49,10 +50,14 @@ class Distances:
         self.memory = DEFAULT_MEMORY if memory is None else memory
         self._matrices: dict[tuple[int, str], np.ndarray] = {}
         self._lock = Lock()
+        # Tells these rows from those of any other table, in every process.
+        self._key = uuid4().hex
 
-    def __reduce__(self) -> tuple[Callable[..., Distances], tuple[np.ndarray, int]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., Distances], tuple[str, np.ndarray, int]]:
         # Another process computes the distances itself: they are larger than the rows.
-        return _distances_of, (self.rows, self.memory)
+        return _received, (self._key, self.rows, self.memory)
 
     def __sizeof__(self) -> int:
         # Dask sends large arguments to a worker once.
@@ -79,19 +84,21 @@ class Distances:
         return self._matrices[key][index].take(index, axis=1, mode="clip")
 
 
-_of_last_map: dict[tuple[str, int], Distances] = {}
-"""Distances among the rows of the file that this process mapped last."""
+_last_received: dict[str, Distances] = {}
+"""Distances among the rows that another process sent last, by their key."""
 
 
-def _distances_of(rows: np.ndarray, memory: int) -> Distances:
-    """Return distances, shared by tasks of one process that map the same rows."""
-    if not isinstance(rows, np.memmap):
-        return Distances(rows, memory)
-    key = str(rows.filename), memory
-    if key not in _of_last_map:
-        _of_last_map.clear()
-        _of_last_map[key] = Distances(np.asarray(rows), memory)
-    return _of_last_map[key]
+def _received(key: str, rows: np.ndarray, memory: int) -> Distances:
+    """Return distances that another process sent, shared by tasks on the same rows.
+
+    The place of rows in shared memory is no key: it is given again to other rows.
+    """
+    distances = _last_received.get(key)
+    if distances is None:
+        distances = Distances(np.asarray(rows), memory)
+        _last_received.clear()
+        _last_received[key] = distances
+    return distances
 
 
 class KernelCache:
